@@ -6,8 +6,8 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// A Change is the change of one file, made or planned. A text of nil means
-// that there is no file.
+// A Change is the change of one file, made or planned. A nil text means that
+// there is no file.
 type Change struct {
 	Path          string
 	Before, After *string
@@ -25,6 +25,6 @@ func (c Change) Diff() string {
 	}
 	from, before := side(c.Before)
 	to, after := side(c.After)
-	_, unified, _ := bytes.Cut(diff.Diff(from, before, to, after), []byte("\n")) // without its line "diff FROM TO"
+	_, unified, _ := bytes.Cut(diff.Diff(from, before, to, after), []byte("\n")) // cut the first line, "diff FROM TO"
 	return string(unified)
 }

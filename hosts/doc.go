@@ -1,11 +1,11 @@
 // Package hosts adds our hooks to a harness's own settings, for runs without
 // the wrapper, and removes them again.
 //
-// A settings file is edited as text. What we did not write keeps every byte:
-// its order, its indentation and its line ends. Removing our hooks restores the
-// file as it was, with the changes that the user made in between. A file that
-// cannot be parsed is not touched; a [*Flaw] has the place of the error. An edit
-// is written only if the same code can undo it.
+// A settings file is edited as text. What we did not write keeps every byte: its
+// order, its indentation and its line ends. Removing our hooks restores the file
+// as it was, with the changes that the user made in between. A file that cannot
+// be parsed is not touched; a [*Flaw] has the place of the error. An edit is
+// written only after a check that removing the hooks restores the file.
 //
 //	in, err := profile.Install(false, host)
 //	store := hosts.At(filepath.Join(stateDir, "host"))
@@ -19,6 +19,6 @@
 //
 // Facts that the text cannot hold, such as an empty list before our hooks, are
 // stored in a note in the store's folder, beside a copy of each file before its
-// first change. Without the note our hooks are removed too, and with them every
-// container that is empty then.
+// first change. If the note is lost, our hooks can still be removed; every list
+// or object that is empty after that is removed too.
 package hosts

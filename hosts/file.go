@@ -18,12 +18,13 @@ import (
 // errChanged means that another program wrote a file during our edit.
 var errChanged = errors.New("another program changed it in the meantime")
 
-// tooLarge is a size in bytes that no settings file has.
+// tooLarge is the size in bytes above which a file is not taken for a settings
+// file.
 const tooLarge = 16 << 20
 
 // A file is the state of one file when it was read.
 type file struct {
-	path   string  // as the harness names it
+	path   string  // the path that the harness uses
 	target string  // path without symbolic links: the file to be replaced
 	text   *string // nil if there is no file
 	mode   fs.FileMode
@@ -47,7 +48,8 @@ func read(path string) (file, error) {
 				return f, fmt.Errorf("read %s: %w", path, err)
 			}
 			if !filepath.IsAbs(next) {
-				// Resolve the links of the folder first: ".." after a link leads elsewhere.
+				// Resolve the links of the folder first, because ".." after a link does not
+				// lead back to the folder of the link.
 				dir, err := filepath.EvalSymlinks(filepath.Dir(f.target))
 				if err != nil {
 					return f, fmt.Errorf("read %s: %w", path, err)

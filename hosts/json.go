@@ -52,7 +52,7 @@ func parse(text string) (hujson.Value, error) {
 	}
 	data := []byte(text)
 	if strings.HasPrefix(text, byteOrderMark) {
-		copy(data, "   ") // keeps the offsets
+		copy(data, "   ") // replace the byte order mark by spaces, which keeps the offsets
 	}
 	var syntax *json.SyntaxError
 	if err := json.Unmarshal(data, new(json.RawMessage)); errors.As(err, &syntax) {
@@ -93,7 +93,7 @@ func children(v hujson.Value) (list []child, after *hujson.Extra) {
 	return nil, nil
 }
 
-// setChildren replaces the children of a value.
+// setChildren replaces the children of an object or an array.
 func setChildren(v hujson.Value, list []child) {
 	switch c := v.Value.(type) {
 	case *hujson.Object:
@@ -106,7 +106,7 @@ func setChildren(v hujson.Value, list []child) {
 	}
 }
 
-// lead is the space before a child.
+// lead returns the white space before a child.
 func lead(m *child) *hujson.Extra {
 	if m.Name.Value != nil {
 		return &m.Name.BeforeExtra
@@ -120,8 +120,8 @@ func nameOf(m *child) string {
 	return literal.String()
 }
 
-// lookup returns the member of an object by its name, nil if there is none.
-// If the name occurs twice it returns the second member.
+// lookup returns the member of an object by its name, nil if there is none. If
+// the name occurs twice, twice is the second member.
 func lookup(v hujson.Value, wanted string) (found *child, twice bool) {
 	object, ok := v.Value.(*hujson.Object)
 	if !ok {
@@ -158,8 +158,8 @@ func kind(v hujson.Value) hujson.Kind {
 }
 
 // cut removes children, each with one comma: the comma before it, or for the first
-// children the comma after them. It is the inverse of [document.put]. hujson's own
-// removal by patch keeps other spaces.
+// children the comma after them. It is the inverse of [document.put]. It is used
+// because a removal by hujson's Patch leaves different white space.
 func cut(v hujson.Value, drop func(i int) bool) {
 	list, after := children(v)
 	var rest []child
@@ -180,9 +180,10 @@ func cut(v hujson.Value, drop func(i int) bool) {
 	setChildren(v, rest)
 }
 
-// closing is what put wrote behind the last child of an empty container: the
-// line end and indentation before the first child, less one step. The step is
-// taken from our own child, since the text around it may have been edited.
+// closing returns the white space that put wrote after the last child of a
+// container that had been empty: the line end and indentation before the first
+// child, less one step. The step is taken from our own child, since the text
+// around it may have been edited.
 func closing(first *child) []byte {
 	inner, _ := children(first.Value)
 	if len(inner) == 0 {
@@ -197,8 +198,8 @@ func closing(first *child) []byte {
 	return closing
 }
 
-// sift removes the children for which drop returns true. If these are all
-// children it changes nothing and returns true.
+// sift removes the children for which drop returns true. If drop returns true
+// for all children, sift changes nothing and returns true.
 func sift(v hujson.Value, drop func(*child) bool) (all bool) {
 	list, _ := children(v)
 	gone := make([]bool, len(list))

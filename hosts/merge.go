@@ -15,8 +15,8 @@ import (
 // {"hooks": [HANDLER, …]}, a HANDLER is {"type", "command", "timeout"}.
 const hooksName = "hooks"
 
-// earlier records values that had no content before our hooks were added:
-// "hooks" and "hooks/EVENT", each with what it was.
+// earlier records values that had no content before our hooks were added: the
+// keys are "hooks" and "hooks/EVENT", each with its earlier value.
 type earlier map[string]string
 
 const (
@@ -27,9 +27,9 @@ const (
 // A handler is one hook of ours in a file, with its place.
 type handler struct {
 	event      string
-	group, nth int // in the event's list, and in its group
+	group, nth int // positions of the group in the event's list and of the hook in the group
 	command    string
-	timeout    string // as written, empty if there is none
+	timeout    string // the timeout as written in the file; empty if there is none
 	plain      bool   // the hook and its group have exactly the members that groupOf writes
 }
 
@@ -37,7 +37,7 @@ type handler struct {
 type document struct {
 	text    string
 	root    hujson.Value
-	hooks   *child // any kind; nil if absent
+	hooks   *child // the member "hooks", of any kind; nil if absent
 	unit    string // one step of indentation
 	newline string
 	lines   bool // the root has several lines
@@ -146,8 +146,8 @@ func strip(settings string, ours func(string) bool, before earlier) (string, err
 	return d.root.String(), nil
 }
 
-// restore makes a member whose children are all to be removed what it was
-// before. It returns false if the member was not there.
+// restore sets a member whose children are all to be removed to its earlier
+// value. It returns false if the member did not exist before.
 func restore(m *child, was string) bool {
 	switch was {
 	case wasEmpty:
@@ -160,11 +160,12 @@ func restore(m *child, was string) bool {
 	return true
 }
 
-// An addition is compact JSON to be added, with a name for an object.
+// An addition is compact JSON to be added to a container. It has a name if the
+// container is an object.
 type addition struct{ name, value string }
 
 // put adds children behind the last child, in the style of that child. In an empty
-// container the space between its brackets stays behind the new children.
+// container, the white space between the brackets is kept after the new children.
 func (d *document) put(v hujson.Value, added ...addition) {
 	list, after := children(v)
 	gap := ""
@@ -193,8 +194,8 @@ func (d *document) put(v hujson.Value, added ...addition) {
 	setChildren(v, list)
 }
 
-// value parses compact JSON of ours. If lines is set, the JSON is first spread over
-// several lines; all but the first begin with indent.
+// value parses compact JSON that this package generated. If lines is set, the JSON
+// is first spread over several lines; all but the first begin with indent.
 func (d *document) value(compact, indent string, lines bool) hujson.ValueTrimmed {
 	text := compact
 	if lines {
@@ -211,12 +212,12 @@ func (d *document) value(compact, indent string, lines bool) hujson.ValueTrimmed
 	return v.Value
 }
 
-// instead puts a value in the place of null.
+// instead replaces the value null of a member.
 func (d *document) instead(m *child, value string) {
 	m.Value.Value = d.value(value, indentation(d.text, m.Value.StartOffset), d.lines)
 }
 
-// groupOf is the list of groups with one hook.
+// groupOf returns the JSON of a group that contains one hook.
 func groupOf(h profiles.InstalledHook) string {
 	return fmt.Sprintf(`{"hooks":[{"type":"command","command":%s,"timeout":%d}]}`, string(hujson.String(h.Command)), h.Timeout)
 }

@@ -15,7 +15,7 @@ import (
 	"lifeloop/profiles"
 )
 
-// small is an installation of three hooks, as short as can be.
+// small returns an installation of three hooks with short values.
 func small() profiles.Installation {
 	in := profiles.Installation{Path: "/home/dev/settings.json", Ours: func(c string) bool { return strings.HasPrefix(c, "OURS ") }}
 	for _, event := range []string{"Start", "Stop", "End"} {
@@ -93,7 +93,7 @@ func TestSettings(t *testing.T) {
 type writer struct {
 	t             *rapid.T
 	b             strings.Builder
-	newline, unit string // of the style
+	newline, unit string // the line end and indentation of the style
 	odd           bool   // random space between tokens
 }
 
@@ -178,7 +178,7 @@ func (w *writer) value(depth int) {
 	}
 }
 
-// call writes a hook of the user's, or one of ours of some version.
+// call writes one of the user's hooks, or one of ours as some version wrote it.
 func (w *writer) call(depth int, ours bool) {
 	command := rapid.SampledFrom([]string{"echo hi", "'/x/OURS' hook", "OURSELVES", ""}).Draw(w.t, "command")
 	if ours {
@@ -263,8 +263,8 @@ func decoded(t interface{ Fatalf(string, ...any) }, text string) map[string]any 
 	return m
 }
 
-// TestLaws checks three laws with random files. Nothing of the user's is lost or
-// moves. Removing undoes adding. Adding twice equals adding once.
+// TestLaws checks three laws with random files. None of the user's settings is
+// lost or moves. Removing undoes adding. Adding twice equals adding once.
 func TestLaws(t *testing.T) {
 	in := small()
 	rapid.Check(t, func(t *rapid.T) {
@@ -290,7 +290,7 @@ func TestLaws(t *testing.T) {
 			t.Fatalf("%v, %v:\n%q", r, flaw, out)
 		}
 
-		// Check with another JSON decoder: the members of the user's exist, their
+		// Check with another JSON decoder: the user's members exist, the user's
 		// groups come first in each list, and one group of ours is the last.
 		was, is := decoded(t, base), decoded(t, out)
 		theirs, _ := was["hooks"].(map[string]any)
@@ -365,7 +365,7 @@ func TestEditsInBetween(t *testing.T) {
 			}
 			return change(text, edits)
 		}
-		if nothing(text) { // our member is then the first one, and an edit before it has another result
+		if nothing(text) { // in an empty object our member is the first one, so an edit before it has a different result
 			return
 		}
 		want := edited(text)
@@ -400,6 +400,6 @@ func FuzzParse(f *testing.F) {
 }
 
 func encode(s string) string {
-	text, _ := json.Marshal(s) // a string always encodes
+	text, _ := json.Marshal(s) // encoding a string cannot fail
 	return string(text)
 }

@@ -9,7 +9,8 @@ import (
 // This file installs whole files of ours. They have a name of their own in a
 // folder that a harness reads.
 
-// inspectWhole compares a whole file of ours with what it should be.
+// inspectWhole compares a whole file of ours with the text that this version
+// writes.
 func inspectWhole(text *string, in profiles.Installation) string {
 	switch {
 	case edited(text, in):

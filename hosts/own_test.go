@@ -14,7 +14,8 @@ import (
 	"lifeloop/profiles"
 )
 
-// newWholePlace is a place whose installation is a whole file, two folders deep.
+// newWholePlace returns a place whose installation is a whole file in a folder
+// that, like its parent, does not exist yet.
 func newWholePlace(t *testing.T) *place {
 	p := newPlace(t)
 	p.in = profiles.Installation{Path: filepath.Join(p.dir, "home", "conf", "plugin", "ours.js"), Whole: "OURS 2\n",
@@ -60,7 +61,7 @@ func TestSharedFolder(t *testing.T) {
 	require.Equal(t, []string{"mine.js"}, p.names(dir))
 	require.Equal(t, NotInstalled, p.state())
 
-	// If the store was lost, only the folders stay behind.
+	// If the store was lost, the file is removed and only the folders remain.
 	p.apply()
 	require.NoError(t, os.RemoveAll(p.store.dir))
 	require.Equal(t, Installed, p.state())

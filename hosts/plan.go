@@ -13,7 +13,7 @@ import (
 const (
 	Installed    = "installed"
 	NotInstalled = "not_installed"
-	Outdated     = "outdated" // there are hooks of ours, but not as this version writes them
+	Outdated     = "outdated" // our hooks exist, but differ from those that this version writes
 	Partly       = "partly"   // some hooks or consents are missing
 )
 
@@ -29,9 +29,9 @@ type Report struct {
 // note is what cannot be derived from a file's text. See origin.
 type note struct {
 	Absent   bool              `json:"absent,omitempty"`   // there was no such file
-	Was      earlier           `json:"was,omitempty"`      // containers with nothing in them
+	Was      earlier           `json:"was,omitempty"`      // containers that were empty before our hooks
 	Values   []string          `json:"values,omitempty"`   // consents that we recorded
-	Replaced map[string]string `json:"replaced,omitempty"` // records that we wrote over or into
+	Replaced map[string]string `json:"replaced,omitempty"` // records that we replaced or extended, with their earlier values
 }
 
 // wanted returns the hook that this version writes for the event of h, and whether h
@@ -45,8 +45,8 @@ func wanted(in profiles.Installation, h handler) (profiles.InstalledHook, bool) 
 	return w, h.plain && h.command == w.Command && h.timeout == strconv.Itoa(w.Timeout)
 }
 
-// inspect compares a settings file with what should be in it. A text of nil
-// means that there is no file.
+// inspect compares a settings file with what should be in it. A nil text means
+// that there is no file.
 func inspect(settings, trust *string, in profiles.Installation) (Report, error) {
 	r := Report{State: NotInstalled, Missing: []string{}, Differing: []string{}}
 	if in.Whole != "" {
@@ -106,8 +106,8 @@ func inspect(settings, trust *string, in profiles.Installation) (Report, error) 
 // emptySettings is a new settings file before its first hook.
 const emptySettings = "{}\n"
 
-// withHooks returns a settings text with our hooks, each once and as this
-// version writes it, without those of other versions. It fails if the hooks
+// withHooks returns a settings text with each of our hooks once, as this
+// version writes it, and without hooks of other versions. It fails if the hooks
 // could not be removed again.
 func withHooks(settings *string, in profiles.Installation, before note) (string, note, error) {
 	base := emptySettings
@@ -132,8 +132,8 @@ func withHooks(settings *string, in profiles.Installation, before note) (string,
 	return out, now, nil
 }
 
-// withoutHooks returns a settings text without our hooks, nil if nothing is
-// left of a file that we created.
+// withoutHooks returns a settings text without our hooks. It returns nil if we
+// created the file and nothing else is in it.
 func withoutHooks(settings string, in profiles.Installation, before note) (*string, error) {
 	out, err := strip(settings, in.Ours, before.Was)
 	if err != nil {
@@ -198,8 +198,8 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 	return out, now, nil
 }
 
-// withoutTrust returns the trust file's text without our records, nil if
-// nothing is left of a file that we created.
+// withoutTrust returns the trust file's text without our records. It returns
+// nil if we created the file and nothing else is in it.
 func withoutTrust(trust string, settings *string, in profiles.Installation, before note) (*string, error) {
 	out, err := withdraw(trust, in.Trust, slices.Concat(before.Values, earlierValues(settings, in)), before.Replaced)
 	if err != nil {

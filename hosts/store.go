@@ -35,7 +35,7 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("edit %s: another program keeps changing it; the edit was given up", e.Path)
 }
 
-// attempts is how often an edit is tried on a file that keeps changing.
+// attempts limits how often an edit of a file that keeps changing is tried.
 const attempts = 5
 
 // origin is the note about one installation.
@@ -43,10 +43,10 @@ type origin struct {
 	Path     string   `json:"path"`
 	Settings note     `json:"settings"`
 	Trust    note     `json:"trust"`
-	Folders  []string `json:"folders,omitempty"` // created for it, the innermost first
+	Folders  []string `json:"folders,omitempty"` // the folders created for the file, the innermost first
 }
 
-// world is everything that an edit depends on.
+// world is the state of all files that an edit depends on.
 type world struct {
 	settings, trust file
 	origin          origin
@@ -99,7 +99,7 @@ func (s *Store) Status(in profiles.Installation) (Report, error) {
 	return r, inFile(err, in.Path)
 }
 
-// inFile sets the path of a [*Flaw] that has none.
+// inFile sets the path of a [*Flaw] without a path.
 func inFile(err error, path string) error {
 	if flaw := (*Flaw)(nil); errors.As(err, &flaw) && flaw.Path == "" {
 		flaw.Path = path
@@ -119,7 +119,7 @@ func (s *Store) Remove(in profiles.Installation, dry bool) ([]Change, error) {
 	return s.edit(in, dry, removing)
 }
 
-// A plan is the moves of an edit, in order.
+// A plan lists the file replacements of an edit, in order.
 type plan struct {
 	moves  []move
 	origin origin // the new note; without a path the note is to be deleted
@@ -129,7 +129,7 @@ type plan struct {
 type move struct {
 	file   file
 	next   *string
-	shared bool // a new file may be read by others
+	shared bool // other users may read the file if it is new
 }
 
 func (p *plan) move(f file, next *string, shared bool) {
@@ -308,8 +308,8 @@ func (s *Store) wrote(m move, done bool) {
 	}
 }
 
-// undo reverts moves. A file that another program has written since is left
-// as it is.
+// undo reverts moves. If another program has written a file since, undo does
+// not touch that file.
 func undo(moves []move) error {
 	var errs []error
 	for _, m := range slices.Backward(moves) {
@@ -324,7 +324,8 @@ func undo(moves []move) error {
 	return errors.Join(errs...)
 }
 
-// unmake removes folders that we created, up to the first that is not empty.
+// unmake removes folders that we created, and stops at the first that is not
+// empty.
 func unmake(made []string) {
 	for _, dir := range made {
 		if os.Remove(dir) != nil {

@@ -22,8 +22,8 @@ import (
 
 const applyEnv = "HOSTS_TEST_APPLY"
 
-// TestMain lets the test binary be one of several programs that call Apply at
-// the same time.
+// TestMain lets the test start its own binary several times, as programs that
+// call Apply at the same time.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(applyEnv); dir != "" {
 		if _, err := At(filepath.Join(dir, os.Getenv(applyEnv+"_STORE"))).Apply(in(dir), false); err != nil {
@@ -32,14 +32,14 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	// A thousand random files for each law, unless the command line says otherwise.
+	// By default, test each law with a thousand random files.
 	if err := flag.Set("rapid.checks", "1000"); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
 }
 
-// in is the installation withConsent, with its files in a folder.
+// in returns the installation of withConsent with its files in the folder dir.
 func in(dir string) profiles.Installation {
 	in := withConsent()
 	in.Path = filepath.Join(dir, "home", "settings.json")
@@ -169,7 +169,7 @@ func TestNewFiles(t *testing.T) {
 	if info.Mode().Perm() != 0o644 || folder.Mode().Perm()&0o700 != 0o700 {
 		t.Errorf("in a project: %v, its folder %v", info.Mode(), folder.Mode())
 	}
-	// With a member of the user's the file stays.
+	// If the user has added a member, the file stays.
 	p.write(p.in.Path, strings.Replace(p.read(p.in.Path), "{", "{\n  \"theirs\": 1,", 1), 0o644)
 	p.remove()
 	require.Equal(t, "{\n  \"theirs\": 1\n}\n", p.read(p.in.Path))

@@ -13,7 +13,7 @@ import (
 type statement struct {
 	header     bool
 	list       bool     // [[…]]
-	path       []string // whole, from the root
+	path       []string // the whole key, from the root table
 	start, end int      // offsets of its lines, with the last line end
 	value      [2]int   // offsets of a pair's value
 }
@@ -25,19 +25,20 @@ func scan(text string) ([]statement, error) {
 	}
 	data := []byte(text)
 	begin := len(text) - len(strings.TrimPrefix(text, byteOrderMark))
-	copy(data[:begin], "   ") // keeps the offsets
+	copy(data[:begin], "   ") // replace the byte order mark by spaces, which keeps the offsets
 	var p unstable.Parser
 	var found []statement
 	var table []string
 	for p.Reset(data); p.NextExpression(); {
 		e := p.Expression()
 		st := statement{header: e.Kind != unstable.KeyValue, list: e.Kind == unstable.ArrayTable}
-		at := 0 // the end of the key
+		at := 0 // find the end of the key
 		for key := e.Key(); key.Next(); {
 			st.path = append(st.path, string(key.Node().Data))
 			at = end(key.Node())
 		}
-		// A key is on one line, and so is what follows the statement.
+		// A key never spans lines, so the statement starts at the beginning of its
+		// line; it ends at the end of its last line.
 		st.start = max(begin, strings.LastIndexByte(text[:at], '\n')+1)
 		if st.header {
 			table = st.path
@@ -62,7 +63,7 @@ func scan(text string) ([]statement, error) {
 
 func end(n *unstable.Node) int { return int(n.Raw.Offset + n.Raw.Length) }
 
-// basic spells a string for TOML.
+// basic returns a string as a quoted TOML string.
 func basic(s string) string {
 	return strings.ReplaceAll(string(hujson.String(s)), "\x7f", `\u007f`)
 }

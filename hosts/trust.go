@@ -26,11 +26,11 @@ func consents(d *document, in profiles.Installation) []consent {
 
 // A record is the place of one hook's table in the file.
 type record struct {
-	found  bool // the table exists, or a part of it
-	header int  // the statement that opens it, -1 if none
-	pair   int  // the statement that holds the member, -1 if none
+	found  bool // the table exists, at least in part
+	header int  // the index of the statement that opens the table, -1 if none
+	pair   int  // the index of the statement that holds the consent, -1 if none
 	others int  // the number of other pairs
-	inline int  // the statement that holds the whole table in one value, -1 if none
+	inline int  // the index of the statement that holds the whole table in one value, -1 if none
 }
 
 func find(found []statement, t *profiles.Trust, key string) record {
@@ -85,8 +85,8 @@ func consentGiven(text string, t *profiles.Trust, list []consent) (given []bool,
 }
 
 // consentTo records consent. A record that we need may hold the consent to a hook
-// that no longer exists; replaced has these old values by key. For a table without a
-// value it has the empty string.
+// that no longer exists; replaced returns these old values by key, with the empty
+// string for a table that had no value.
 func consentTo(text string, t *profiles.Trust, list []consent) (out string, replaced map[string]string, err error) {
 	found, err := scan(text)
 	if err != nil {
@@ -121,8 +121,8 @@ func consentTo(text string, t *profiles.Trust, list []consent) (out string, repl
 			replaced[c.key] = ""
 		default:
 			header := "[" + strings.Join(t.Table, ".") + "." + basic(c.key) + "]"
-			// The form records how the file ended: if it had no final line end,
-			// our table has none either.
+			// Keep the file's ending: if it had no final line end, our table gets none
+			// either. Removal uses this to restore the file.
 			if text == "" || strings.HasSuffix(text, "\n") {
 				if text != "" || tables.Len() > 0 {
 					tables.WriteString(nl)
@@ -139,7 +139,8 @@ func consentTo(text string, t *profiles.Trust, list []consent) (out string, repl
 	return change(text, edits), replaced, nil
 }
 
-// closed returns a flaw if no tables can be added below a table.
+// closed returns a flaw if the file's syntax does not allow new tables below
+// the given table.
 func closed(text string, found []statement, table []string) error {
 	for _, st := range found {
 		n := len(st.path)

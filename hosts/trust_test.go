@@ -12,7 +12,8 @@ import (
 	"lifeloop/profiles"
 )
 
-// withConsent is the installation small for a harness that requires consent.
+// withConsent returns the same installation as small, for a harness that
+// requires consent.
 func withConsent() profiles.Installation {
 	in := small()
 	in.Trust = &profiles.Trust{
@@ -27,8 +28,8 @@ func withConsent() profiles.Installation {
 }
 
 // TestTrust runs testdata/trust.txt. The input of a command is a trust file, its
-// output is the file after the command. The settings have a hook of the user's
-// for Start.
+// output is the file after the command. The settings have one hook of the user,
+// for the event Start.
 //
 //	apply     add consent for our hooks, and check that it can be removed
 //	remove    remove it
@@ -86,9 +87,9 @@ func TestTrust(t *testing.T) {
 	})
 }
 
-// TestTrustLaws checks four laws with random statements. Nothing of the user's is
-// lost or moves. Removing undoes adding. Adding twice equals adding once. A table
-// that the user adds after ours stays.
+// TestTrustLaws checks four laws with random statements. None of the user's
+// statements is lost or moves. Removing undoes adding. Adding twice equals adding
+// once. A table that the user adds after ours stays.
 func TestTrustLaws(t *testing.T) {
 	in := withConsent()
 	settings, _, err := withHooks(nil, in, note{})
