@@ -18,7 +18,7 @@ import (
 const receiptBody = `{"schema_version":"lifeloop.v0.2","receipt_id":"rcp_0000000000000001","client_id":"notes","adapter_id":"generic","event":"frame.opening","event_id":"evt_000000000001","sequence":17,"parent_receipt_id":null,"status":"delivered","at_epoch_s":1763716440,"harness_session_id":"2f4c5f0e-9f64-4a55-8c7e-0d2f6f3f2a11","failure_class":null,"retry_class":null}`
 
 // BenchmarkAppend compares one Append with a write and fdatasync of the same bytes.
-// The two alternate, so that a slow moment of the disk affects both.
+// The two operations alternate, so that a slow moment of the disk affects both.
 func BenchmarkAppend(b *testing.B) {
 	canonical, err := canon.Transform([]byte(receiptBody))
 	require.NoError(b, err)

@@ -18,8 +18,8 @@
 // The first entry's prev is [Genesis]. The first entry of a later segment links to
 // the last entry of the previous segment. So each digest covers all entries before
 // it. With a copy of the last digest, a user can prove that no entry was changed,
-// moved, added or removed. Without it, the removal of whole lines at the very end
-// goes unnoticed; any other change is detected.
+// moved, added or removed. Without such a copy, the removal of whole lines at the
+// very end is not detected; any other change is.
 //
 // With ordinary tools, the digest of line 7:
 //
@@ -43,11 +43,11 @@
 //
 // # After a crash
 //
-// A crash leaves a prefix of what was written. [Open] cuts off an unfinished last
-// line, reports that, and continues after the last whole line. Any other damage (a
-// changed byte, a missing, repeated or moved line, a missing segment) is a
-// *[CorruptError] that names the place. The ledger never repairs damage and never
-// writes after it.
+// After a crash, the disk holds a prefix of what was written. [Open] cuts off an
+// unfinished last line, reports that, and continues after the last whole line. Any
+// other damage (a changed byte, a missing, repeated or moved line, a missing
+// segment) is a *[CorruptError] that names the place. The ledger never repairs
+// damage and never writes after it.
 //
-// It refuses to prune, to compact, to index and to encrypt.
+// The package does not prune, compact, index or encrypt a ledger.
 package ledger

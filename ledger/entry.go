@@ -11,7 +11,8 @@ import (
 	"lifeloop/canon"
 )
 
-// Genesis is the prev of the first entry: 64 zeros, the digest of nothing.
+// Genesis is the prev of the first entry: 64 zeros, which are not the digest of
+// any entry.
 const Genesis canon.Digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 
 // maxLine is the longest line in bytes. It bounds the memory for reading an unknown
@@ -34,7 +35,7 @@ type Entry struct {
 	Prev, Digest canon.Digest
 }
 
-// A link is the end of a chain, which the next entry must follow.
+// A link identifies the last entry of a chain; the next entry must follow it.
 type link struct {
 	seq    uint64
 	digest canon.Digest
@@ -42,7 +43,8 @@ type link struct {
 
 var genesis = link{0, Genesis}
 
-// The pieces of a line, in order. They are on disk: do not change them.
+// The fixed pieces of a line, in order. Existing ledgers contain them: do not
+// change them.
 const (
 	atPiece     = `{"at":"`
 	bodyPiece   = `","body":`
@@ -58,7 +60,7 @@ const (
 )
 
 // appendEntry appends the line of r with its LF, and returns the entry that a
-// reader of the line gets. With an error it returns buf unchanged.
+// reader of the line gets. On an error it returns buf unchanged.
 func appendEntry(buf []byte, after link, r Record) ([]byte, Entry, error) {
 	if !validKind(r.Kind) {
 		return buf, Entry{}, fmt.Errorf("kind %.80q is not 1 to %d of A-Z a-z 0-9 . _ -", r.Kind, maxKind)
@@ -118,8 +120,8 @@ func appendEntry(buf []byte, after link, r Record) ([]byte, Entry, error) {
 }
 
 // parse reads a line without its LF and checks what one line can prove: its form
-// and its digest. It returns an entry, which shares no memory with the line, or why
-// the line is not an entry.
+// and its digest. It returns an entry, which shares no memory with the line, or the
+// reason why the line is not an entry.
 func parse(line []byte) (e Entry, why string) {
 	// Parse backward, because the lengths at the end are known, and the body may
 	// contain anything.
@@ -168,7 +170,7 @@ func parse(line []byte) (e Entry, why string) {
 	}, ""
 }
 
-// follows returns why e cannot come after l, or "".
+// follows returns the reason why e cannot come after l, or "" if it can.
 func (l link) follows(e Entry) (why string) {
 	switch {
 	case e.Seq > l.seq+1 && l.seq == 0:
@@ -183,14 +185,14 @@ func (l link) follows(e Entry) (why string) {
 	return ""
 }
 
-// backward takes pieces off the end of a line. After the first missing piece it is
-// bad and takes nothing more.
+// backward takes pieces off the end of a line. If a piece is missing, it sets bad
+// and takes nothing more.
 type backward struct {
 	line []byte
 	bad  bool
 }
 
-// A lineEnd is what follows the digest of a line.
+// A lineEnd holds the members that follow the digest in a line.
 type lineEnd struct{ kind, prev, seq []byte }
 
 func (b *backward) lineEnd() (t lineEnd) {

@@ -9,16 +9,16 @@ import (
 // content of the disk is unknown. It is wrapped together with the cause.
 var ErrBroken = errors.New("ledger is broken")
 
-// ErrTornTail ends a Read whose last line is unfinished, after a crash or during a
-// write. All entries before it were yielded.
+// ErrTornTail is the last error of a Read that finds an unfinished last line,
+// after a crash or during a write. All entries before it were yielded.
 var ErrTornTail = errors.New("ledger ends with an unfinished line")
 
 // A CorruptError names the first damaged place of a ledger. The entries before it
 // are intact and can be read.
 type CorruptError struct {
 	Segment  string // file name, such as ledger-000001.jsonl
-	Line     int    // of the segment, from 1; 0 for the segment as a whole
-	Offset   int64  // of the line's first byte in the segment
+	Line     int    // the number of the line in the segment, from 1; 0 for the segment as a whole
+	Offset   int64  // the offset of the line's first byte in the segment
 	Why      string
 	Readable uint64 // seq of the last intact entry; 0 if there is none
 }

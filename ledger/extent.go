@@ -9,15 +9,16 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// An Extent is how far a ledger reaches, as it is known without reading it. If two
-// measurements of a ledger are equal, its entries did not change between them: every
-// write to a segment, at any place in it, sets the time of its last change.
+// An Extent is the size and the last entry of a ledger, measured without reading its
+// entries. If two measurements of a ledger are equal, its entries did not change
+// between them: every write to a segment, at any place in it, sets the time of its
+// last change.
 type Extent struct {
 	Segments int          `json:"segments"`
-	Size     int64        `json:"size"`    // of all segments, in bytes
+	Size     int64        `json:"size"`    // the size of all segments, in bytes
 	Changed  int64        `json:"changed"` // the last change of any segment's file (ctime), in nanoseconds
-	Seq      uint64       `json:"seq"`     // of the last entry
-	Last     canon.Digest `json:"last"`    // the digest that the last entry claims
+	Seq      uint64       `json:"seq"`     // the number of the last entry
+	Last     canon.Digest `json:"last"`    // the digest in the last entry, not checked
 }
 
 // longestTail is more bytes than a line can have from its digest to its end.

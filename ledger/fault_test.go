@@ -16,7 +16,7 @@ import (
 // before or after its work.
 type badDisk struct {
 	trip string
-	ops  []string // operations after the fault
+	ops  []string // the operations called after the fault
 	bad  bool
 }
 
@@ -83,7 +83,7 @@ func (f *badFile) Datasync() error {
 
 func (f *badFile) Close() error {
 	if f.d.bad {
-		return f.segmentFile.Close() // a broken log still closes its file
+		return f.segmentFile.Close() // close the file even if the log is broken
 	}
 	_, err := faulty(f.d, "close", func() (struct{}, error) { return struct{}{}, f.segmentFile.Close() })
 	return err
@@ -167,7 +167,7 @@ func TestFaultsOfOpening(t *testing.T) {
 			if Locked(dir) {
 				t.Error("the lock is still held")
 			}
-			// Depending on what was done, Create or Open succeeds now.
+			// Create succeeds now if no ledger was left, otherwise Open does.
 			log, err := Create(dir, Options{})
 			if err != nil {
 				log, _, err = Open(dir, Options{})

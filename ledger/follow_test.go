@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience ends a test that hangs.
+// patience is the time after which a hanging test fails.
 const patience = 2 * time.Minute
 
 // follow collects the entries from seq to last, in a goroutine.
@@ -140,11 +140,11 @@ func TestFollowReportsDamage(t *testing.T) {
 	if len(got) != 1 || got[0].Kind != want {
 		t.Errorf("got %+v, want %q", got, want)
 	}
-	// A follower that starts at entry 8 does not read that segment.
+	// A follower that starts at entry 8 does not read the damaged segment.
 	if got := await(t, follow(t.Context(), dir, 8, 8)); len(got) != 1 || got[0].Seq != 8 {
 		t.Errorf("got %+v", got)
 	}
-	// A follower reports a segment that is gone.
+	// A follower reports a missing segment.
 	w := newWalker(dir)
 	w.seek(8)
 	require.Equal(t, 2, w.segment)
@@ -186,7 +186,7 @@ func TestWaitIgnoresOtherFiles(t *testing.T) {
 		t.Skip("the system has no inotify instance left")
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("x"), 0o600))
-	n.recheck = 10 * patience // so that only an event can wake it
+	n.recheck = 10 * patience // long, so that only an event can wake it
 	ctx, cancel := context.WithTimeout(t.Context(), recheck/10)
 	defer cancel()
 	if n.wait(ctx) {
@@ -201,7 +201,7 @@ func TestWaitIgnoresOtherFiles(t *testing.T) {
 }
 
 // TestSettle checks that Settle neither disturbs a writer nor changes a byte. A missing
-// ledger is not an error; a missing folder is one.
+// ledger is not an error, but a missing folder is.
 func TestSettle(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, Settle(dir))

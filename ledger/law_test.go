@@ -34,9 +34,9 @@ func genRecord() *rapid.Generator[Record] {
 	})
 }
 
-// TestOpenAfterACutAnywhere is the law of crashes: after the last segment is cut
-// anywhere, Open finds exactly the whole lines before the cut, and the next Append
-// continues the chain.
+// TestOpenAfterACutAnywhere cuts the last segment at any byte, as a crash could.
+// Open must find exactly the whole lines before the cut, and the next Append must
+// continue the chain.
 func TestOpenAfterACutAnywhere(t *testing.T) {
 	root := t.TempDir()
 	round := 0
@@ -163,7 +163,7 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 }
 
 // TestEveryOtherOrderIsFound checks that any other sequence of the same lines is
-// damage, except a shorter one that begins the same.
+// damage, except a prefix of the original sequence.
 func TestEveryOtherOrderIsFound(t *testing.T) {
 	dir, files := small(t)
 	lines := strings.SplitAfter(string(files[0])+string(files[1]), "\n")
@@ -198,8 +198,8 @@ func TestEveryOtherOrderIsFound(t *testing.T) {
 	})
 }
 
-// FuzzRead reads any file. The reader must not panic, and each entry it yields must
-// be exactly what a writer would have written.
+// FuzzRead reads a file with any content. The reader must not panic, and each entry
+// it yields must be exactly what a writer would have written.
 func FuzzRead(f *testing.F) {
 	var ledger []byte
 	end := genesis

@@ -33,12 +33,12 @@ func TestMain(m *testing.M) {
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
-// record makes a record whose body holds n.
+// record returns a record whose body contains the number n.
 func record(kind string, n int) Record {
 	return Record{kind, epoch.Add(time.Duration(n) * time.Second), json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}
 }
 
-// grow appends n records, one by one, and returns their entries.
+// grow appends n records with one Append each, and returns their entries.
 func grow(t testing.TB, log *Log, n int) []Entry {
 	t.Helper()
 	var all []Entry

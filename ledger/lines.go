@@ -20,7 +20,8 @@ type Line struct {
 	Text []byte // without its LF
 }
 
-// Entry checks the line itself, as Read does, but not its links.
+// Entry parses the line and checks its form and digest, as Read does, but not
+// its link to the previous entry.
 func (l Line) Entry() (Entry, error) {
 	e, why := parse(l.Text)
 	if why != "" {
@@ -30,9 +31,9 @@ func (l Line) Entry() (Entry, error) {
 }
 
 // Lines yields the lines of the ledger in dir, in order. It is for a reader that
-// looks for few entries by their text. It looks only at the end of each line: it
-// checks that no number and no segment is missing, and no link. Read takes many
-// times as long. An unfinished last line is left out.
+// looks for few entries by their text. It reads only the end of each line. It
+// checks that no number and no segment is missing, but checks no links and
+// digests. Read takes many times as long. An unfinished last line is left out.
 func Lines(dir string) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		all, err := segments(dir)

@@ -18,7 +18,7 @@ type Options struct {
 	// segment with a single Append may be larger.
 	SegmentBytes int64
 
-	// The disk; tests inject failures.
+	// The calls to the file system; tests replace them to inject failures.
 	open    func(path string, flag int) (segmentFile, error)
 	syncDir func(dir string) error
 }
@@ -45,19 +45,19 @@ type Log struct {
 
 	file    segmentFile
 	segment int
-	size    int64 // of the segment
+	size    int64 // the size of the current segment
 	dirty   bool  // something was written since the last sync
 
 	last   link
 	buf    []byte // the lines of one Append
-	broken error  // the first failure; no write follows it
+	broken error  // the first failure; after it nothing is written
 }
 
 // A Recovery is what Open or Recover found and cut off.
 type Recovery struct {
 	Entries   uint64       // intact entries
-	Segments  int          // files
-	Last      canon.Digest // of the last entry; Genesis if there is none
+	Segments  int          // the number of segments
+	Last      canon.Digest // the digest of the last entry; Genesis if there is none
 	Segment   string       // the last segment's name
 	TornBytes int64        // length of the unfinished line that was cut off Segment
 }
@@ -171,12 +171,12 @@ func (l *Log) Last() (seq uint64, digest canon.Digest) { return l.last.seq, l.la
 
 // Append writes the records in one write and returns them as entries, as a reader
 // gets them. With sync, these and all earlier entries are durable when it returns.
-// A body in canonical form (canon.Marshal) is cheapest, and its entry shares its
-// memory.
+// A body in canonical form (canon.Marshal) costs the least, and its entry shares
+// the body's memory.
 //
 // If a record is invalid (for example, its body is not a JSON object), Append writes
-// nothing, and the log stays usable. A write or sync that fails breaks the log: see
-// [ErrBroken].
+// nothing, and the log stays usable. After a failed write or sync the log cannot be
+// used: see [ErrBroken].
 func (l *Log) Append(records []Record, sync bool) ([]Entry, error) {
 	if l.broken != nil {
 		return nil, l.brokenError()
@@ -296,8 +296,8 @@ func (l *Log) acquire() (err error) {
 	return err
 }
 
-// acquireExisting locks the folder. Without a ledger it returns an error and creates
-// no lock.
+// acquireExisting locks the folder. If the folder has no ledger, it returns an error
+// and creates no lock file.
 func (l *Log) acquireExisting() error {
 	there, err := segments(l.dir)
 	if err != nil {

@@ -44,11 +44,11 @@ func writeUntilKilled(dir string) error {
 	}
 }
 
-// seedVariable gives a random test its seed.
+// seedVariable is the environment variable that sets the seed of a random test.
 const seedVariable = "LIFELOOP_TEST_SEED"
 
-// testSeed returns the seed of a random test: that of the variable, or a new one. It
-// is logged, hence printed when the test fails.
+// testSeed returns the seed of a random test, from the variable or a new one. It
+// logs the seed, so that a failing test prints it.
 func testSeed(t *testing.T) uint64 {
 	seed, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64)
 	if err != nil {

@@ -21,8 +21,9 @@ import (
 )
 
 // Read yields the entries of the ledger in dir, in order, each checked. It may run
-// while this or another process writes, and yields entries whether synced or not. An
-// unfinished last line ends it with [ErrTornTail], damage with *[CorruptError].
+// while this or another process writes, and yields entries whether synced or not. At
+// an unfinished last line it ends with [ErrTornTail], at damage with
+// *[CorruptError].
 func Read(dir string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		w := newWalker(dir)
@@ -35,7 +36,7 @@ func Read(dir string) iter.Seq2[Entry, error] {
 // A Report is what Verify found.
 type Report struct {
 	Entries     uint64 // intact entries
-	Segments    int    // files, up to the damage if there is any
+	Segments    int    // the number of segments, up to the damage if there is any
 	First, Last canon.Digest
 	TornBytes   int64 // of an unfinished last line
 }
@@ -66,14 +67,14 @@ func Verify(dir string) (Report, error) {
 
 // Follow yields the entries of the ledger in dir from seq on and waits for more,
 // until the caller breaks out of the loop or ctx ends; neither is an error. It waits
-// for the rest of an unfinished last line; damage is a *[CorruptError]. The folder
-// must exist, the ledger need not exist yet.
+// for the rest the length of an unfinished last line; damage is a *[CorruptError].
+// The folder must exist, the ledger need not exist yet.
 //
 // The entries before seq are neither read nor checked, as in ReadFrom.
 func Follow(ctx context.Context, dir string, seq uint64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		// The watch starts before the first look, so that each later write makes
-		// an event.
+		// The watch starts before the first read, so that each later write causes an
+		// event.
 		news, err := watch(dir)
 		if err != nil {
 			yield(Entry{}, fmt.Errorf("follow ledger %s: %w", dir, err))
@@ -92,19 +93,19 @@ func Follow(ctx context.Context, dir string, seq uint64) iter.Seq2[Entry, error]
 	}
 }
 
-// A walker reads the segments of a ledger and checks each line against the one
-// before it.
+// A walker reads the segments of a ledger and checks each line against the
+// previous line.
 type walker struct {
 	dir string
 
-	segment int   // its number
-	skipped int64 // where reading of the segment began
+	segment int   // the number of the current segment
+	skipped int64 // the offset at which reading of the segment began
 	line    int   // lines of the segment that were read
-	offset  int64 // where the next line begins
+	offset  int64 // the offset at which the next line begins
 	last    link
-	adrift  bool // last is unknown: the next entry is accepted
+	adrift  bool // last is unknown, so the next entry is accepted without a check of its link
 
-	read int   // segments entered
+	read int   // the number of segments entered
 	torn int64 // bytes after the last LF at the last read
 	buf  *bufio.Reader
 	long []byte // a line that buf could not hold
@@ -146,8 +147,8 @@ func (w *walker) run(wait func() bool, yield func(Entry) bool) error {
 		case err == errStop:
 			return nil
 		case errors.As(err, &corrupt) && wait != nil && !retried:
-			// A torn tail may have been cut off and overwritten during the read.
-			// Real damage is found again.
+			// A torn tail may have been cut off and overwritten during the read. So the
+			// segment is read once more; real damage is then found again.
 			retried = true
 			continue
 		case err != nil:
@@ -175,8 +176,8 @@ func (w *walker) run(wait func() bool, yield func(Entry) bool) error {
 }
 
 // pass reads the current segment from the end of the last pass to the end of the
-// file. It stores no part of an unfinished line: a writer that recovers from a crash
-// may replace it.
+// file. It does not keep an unfinished line, because a writer that recovers from a
+// crash may replace that line.
 func (w *walker) pass(yield func(Entry) bool) error {
 	f, err := durable.Open(segmentPath(w.dir, w.segment), os.O_RDONLY, 0)
 	if err != nil {
@@ -232,8 +233,9 @@ func (w *walker) next() ([]byte, error) {
 	}
 }
 
-// end checks the bytes after the last LF. After a crash they are less than an entry. A
-// whole entry and one byte more is an entry whose LF was changed.
+// end checks the bytes after the last LF. After a crash they are only a part of an
+// entry. If they are a whole entry and one more byte, that byte was the LF and was
+// changed.
 func (w *walker) end(rest []byte) error {
 	w.torn = int64(len(rest))
 	if len(rest) == 0 {
@@ -253,9 +255,10 @@ func (w *walker) corruptSegment(why string) error {
 	return &CorruptError{Segment: segmentName(w.segment), Why: why, Readable: w.last.seq}
 }
 
-// A look without an event costs a few microseconds. Some file systems do not report
-// changes by other machines, so there is a look after recheck even without an event.
-// If the system has no watch left, there is a look after every poll.
+// Checking a ledger that did not change costs a few microseconds. Some file systems
+// do not report changes by other machines, so the ledger is checked after the time
+// recheck even without an event. If the system has no watch left, it is checked
+// after each time poll.
 const (
 	recheck = 2 * time.Second
 	poll    = 100 * time.Millisecond
@@ -263,8 +266,8 @@ const (
 
 // news reports when a ledger may have grown.
 type news struct {
-	watcher *fsnotify.Watcher // nil if the system has none left
-	recheck time.Duration     // the pause without an event
+	watcher *fsnotify.Watcher // nil if the system has no watch left
+	recheck time.Duration     // how long to wait for an event before the next check
 }
 
 func watch(dir string) (news, error) {
@@ -288,7 +291,8 @@ func (n news) close() {
 	}
 }
 
-// wait returns true when it is time for another look, false when ctx ended.
+// wait returns true when it is time to check the ledger again, and false when
+// ctx has ended.
 func (n news) wait(ctx context.Context) bool {
 	pause := poll
 	var events chan fsnotify.Event
@@ -304,7 +308,7 @@ func (n news) wait(ctx context.Context) bool {
 			return false
 		case <-timer.C:
 			return true
-		case <-errs: // an overflow: events were lost, so look
+		case <-errs: // the event queue has overflowed and events were lost, so check the ledger
 			return true
 		case e := <-events:
 			if strings.HasPrefix(filepath.Base(e.Name), "ledger-") {

@@ -49,7 +49,7 @@ type scenario struct {
 	t   *testing.T
 	dir string
 	log *Log
-	n   int // records written, for their times
+	n   int // the number of records written, from which their times are computed
 }
 
 func (s *scenario) run(d *datadriven.TestData) string {

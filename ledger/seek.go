@@ -14,8 +14,9 @@ import (
 
 // ReadFrom is like Read, but yields only the entries from seq on. It finds them by a
 // binary search over the segments and their lines. It needs no index, because each
-// line contains its seq. Each entry that it yields is checked, and the links between
-// them. The entries before seq are neither read nor checked; Verify does that.
+// line contains its seq. It checks each entry that it yields, and the links between
+// these entries. The entries before seq are neither read nor checked; Verify does
+// that.
 func ReadFrom(dir string, seq uint64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		w := newWalker(dir)
@@ -26,11 +27,11 @@ func ReadFrom(dir string, seq uint64) iter.Seq2[Entry, error] {
 	}
 }
 
-// near is how many bytes before the wanted line a search may end.
+// near is how many bytes before the wanted line a search may stop.
 const near = 64 << 10
 
 // seek moves to a line at or a little before seq. If it cannot read a part of the
-// ledger, run starts at the last place before that part and reports why.
+// ledger, it stops before that part; run then starts there and reports the error.
 func (w *walker) seek(seq uint64) {
 	all, err := segments(w.dir)
 	if err != nil {
@@ -57,14 +58,14 @@ func (w *walker) seek(seq uint64) {
 	if err != nil {
 		return
 	}
-	place := int64(0) // of a line at or before seq
+	place := int64(0) // the offset of a line at or before seq
 	for end := size; end-place > near; {
 		middle := place + (end-place)/2
 		start, found, ok := lineFrom(f, middle)
 		switch {
 		case ok && found <= seq:
 			place = start
-		case ok || start >= end: // the line in the middle reaches beyond the end
+		case ok || start >= end: // the line in the middle extends beyond the end of the search range
 			end = middle
 		default:
 			end = place // a damaged line, or the unfinished last one
@@ -78,7 +79,7 @@ func (w *walker) seek(seq uint64) {
 func lineFrom(f *os.File, offset int64) (start int64, seq uint64, ok bool) {
 	r := bufio.NewReader(io.NewSectionReader(f, max(offset-1, 0), 2*maxLine))
 	start = offset
-	if offset > 0 { // the line before it ends at offset or later
+	if offset > 0 { // skip the rest of the line that contains the byte before offset
 		skipped, err := discardLine(r)
 		if start = offset - 1 + skipped; err != nil {
 			return start, 0, false

@@ -26,9 +26,9 @@ func readFrom(dir string, seq uint64) (all []Entry, err error) {
 	return all, nil
 }
 
-// TestReadFrom reads from every kind of place: the first and the last entry of a
-// segment, random ones, those beyond the end. Some lines are longer than the last
-// step of the search.
+// TestReadFrom reads from different places: the first and the last entry of a
+// segment, random entries, and numbers beyond the end. Some lines are longer than
+// the range in which the search stops.
 func TestReadFrom(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -99,14 +99,14 @@ func TestReadFromPassesDamageBefore(t *testing.T) {
 		require.ErrorContains(t, err, fmt.Sprintf("line %d ", n))
 	}
 
-	// An unfinished last line ends the reading as always.
+	// As in Read, an unfinished last line ends the reading with ErrTornTail.
 	require.NoError(t, os.WriteFile(path, whole[:len(whole)-10], 0o600))
 	got, err = readFrom(dir, 1998)
 	require.ErrorIs(t, err, ErrTornTail)
 	require.Equal(t, want[1997:1999], got)
 }
 
-// TestLinesFindsWhatIsMissing: a reader of lines reports a missing entry and a
+// TestLinesFindsWhatIsMissing checks that Lines reports a missing entry and a
 // missing segment, and opens regular files only.
 func TestLinesFindsWhatIsMissing(t *testing.T) {
 	for name, damage := range map[string]func(dir string, segment string, lines []string) error{

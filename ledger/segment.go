@@ -9,7 +9,8 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// lockName does not contain "ledger", so that no pattern for segments matches it.
+// lockName does not contain "ledger", so that a pattern such as ledger* does not
+// match it.
 const lockName = "lock"
 
 func segmentName(n int) string { return fmt.Sprintf("ledger-%06d.jsonl", n) }
@@ -51,10 +52,10 @@ func Hold(dir string) (release func(), err error) {
 	return func() { _ = lock.Unlock() }, nil
 }
 
-// Settle makes the present entries of the ledger in dir durable. A reader that
-// passes entries on calls it first: entries can be read before their writer syncs
-// them, and a crash of the machine could remove what was passed on. It changes
-// nothing and waits for no lock.
+// Settle makes the present entries of the ledger in dir durable. A reader calls
+// it before it passes entries on: entries can be read before their writer syncs
+// them, and a crash of the machine could remove entries that were already passed
+// on. It changes nothing and waits for no lock.
 //
 // It syncs the last segment only: a writer syncs a segment before it creates the
 // next.

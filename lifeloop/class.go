@@ -2,15 +2,16 @@ package lifeloop
 
 import "slices"
 
-// A FailureClass says what went wrong. "Clients must not text-parse adapter errors
-// for retry posture": they read the class instead.
+// A FailureClass says what went wrong. Clients decide about a retry by the class,
+// because the contract says: "Clients must not text-parse adapter errors for retry
+// posture".
 type FailureClass string
 
 const (
 	AdapterUnavailable    FailureClass = "adapter_unavailable"
 	CapabilityUnsupported FailureClass = "capability_unsupported"
-	// DegradedCapability is the class capability_degraded; the event of the
-	// same words is [CapabilityDegraded].
+	// DegradedCapability is the failure class capability_degraded. The event with
+	// the same name is [CapabilityDegraded].
 	DegradedCapability   FailureClass = "capability_degraded"
 	PlacementUnavailable FailureClass = "placement_unavailable"
 	PayloadTooLarge      FailureClass = "payload_too_large"
@@ -36,7 +37,8 @@ func (FailureClass) words() []string {
 // A RetryClass says what must change before the same request may be repeated.
 type RetryClass string
 
-// The retry classes, loosest first.
+// The retry classes. The first permits a retry most freely, the last forbids
+// it.
 const (
 	SafeRetry             RetryClass = "safe_retry"
 	RetryAfterReread      RetryClass = "retry_after_reread"
@@ -45,7 +47,8 @@ const (
 	DoNotRetry            RetryClass = "do_not_retry"
 )
 
-// words lists every retry class, loosest first (DECISIONS L11).
+// words lists every retry class, from the most permissive to the most
+// restrictive (DECISIONS L11).
 func (RetryClass) words() []string {
 	return texts(SafeRetry, RetryAfterReread, RetryAfterReconfigure, RetryAfterOperator, DoNotRetry)
 }
@@ -56,9 +59,8 @@ func (c FailureClass) Valid() bool { return slices.Contains(c.words(), string(c)
 // Valid reports whether c is one of the contract's retry classes.
 func (c RetryClass) Valid() bool { return slices.Contains(c.words(), string(c)) }
 
-// Tighter reports whether c asks for more than d before a retry. "Adapters may
-// tighten retry posture for known unsafe operations, but they must not loosen
-// it."
+// Tighter reports whether c is more restrictive than d. "Adapters may tighten
+// retry posture for known unsafe operations, but they must not loosen it."
 func (c RetryClass) Tighter(d RetryClass) bool {
 	return slices.Index(c.words(), string(c)) > slices.Index(c.words(), string(d))
 }

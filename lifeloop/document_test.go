@@ -37,7 +37,7 @@ func TestContractExamplesRoundTrip(t *testing.T) {
 }
 
 // withoutEmptyOptionals removes null and [] from optional members, where they mean
-// the same as no member. An echo may differ from its input in nothing else.
+// the same as no member. In everything else an echo must equal its input.
 func withoutEmptyOptionals(t *testing.T, kind string, doc []byte) string {
 	t.Helper()
 	optional := map[string][]string{
@@ -55,7 +55,7 @@ func withoutEmptyOptionals(t *testing.T, kind string, doc []byte) string {
 }
 
 // edit sets the member at a dotted path to a JSON value, or removes it when the
-// value is empty. An all-digit step is an index.
+// value is empty. A step that consists of digits is an index.
 func edit(t *testing.T, doc []byte, at, value string) []byte {
 	t.Helper()
 	var root any
@@ -204,7 +204,7 @@ var dispatchFlaws = []flaw{
 	{"dispatch_envelope", "payloads.0.byte_size", `1`, "payloads[0].byte_size: expected 21"},
 	{"dispatch_envelope", "payloads", ``, ""},
 	{"dispatch_envelope", "payloads", `[]`, ""},
-	{"dispatch_envelope", "request.payload_refs", `[]`, ""}, // the refs are not compared with the payloads here
+	{"dispatch_envelope", "request.payload_refs", `[]`, ""}, // Parse does not compare the refs with the payloads
 }
 
 // DECISIONS L2, L14
@@ -273,10 +273,10 @@ var manifestFlaws = []flaw{
 	{"adapter_manifest", "approval_surface", `{}`, "approval_surface.support: missing"},
 	{"adapter_manifest", "telemetry_sources", `[{"name":"x","kind":"jsonl","support":"native"}]`, ""},
 	{"adapter_manifest", "telemetry_sources", `[{"name":"x","support":"native"}]`, "telemetry_sources[0].kind: missing"},
-	{"adapter_manifest", "known_degradations", `[{}]`, "known_degradations[0].event: missing"}, // and the same for the other members of the entry
+	{"adapter_manifest", "known_degradations", `[{}]`, "known_degradations[0].event: missing"}, // the other members of the entry are reported too
 }
 
-// DECISIONS L11; TestParseCallbackResponse has more
+// DECISIONS L11; TestParseCallbackResponse has more cases
 var responseFlaws = []flaw{
 	{"callback_response", "schema_version", `""`, "schema_version: expected a non-empty string"},
 	{"callback_response", "client_payloads.0.byte_size", `3`, "client_payloads[0].byte_size: expected 21"},
@@ -284,7 +284,8 @@ var responseFlaws = []flaw{
 	{"callback_response", "receipt_refs", `[""]`, "receipt_refs[0]: expected a non-empty string"},
 }
 
-// One flaw in an otherwise valid document gives one problem, at its place.
+// One flaw in an otherwise valid document causes one problem, whose path is the
+// place of the flaw.
 func TestOneFlawIsOneProblem(t *testing.T) {
 	for _, c := range flaws() {
 		t.Run(c.kind+"/"+strings.ReplaceAll(c.at, "/", ".")+"="+shorten(c.value), func(t *testing.T) {
@@ -466,8 +467,8 @@ func TestResponseVersion(t *testing.T) {
 	}
 }
 
-// A response may name a tighter retry class than the default of its failure
-// class, never a looser one. Without a retry class it has the default.
+// The retry class of a response may be more restrictive than the default of its
+// failure class, but not less. Without a retry class, the default applies.
 func TestRetryMayOnlyTighten(t *testing.T) {
 	for _, class := range all[FailureClass]() {
 		if got := (CallbackResponse{FailureClass: &class}).Retry(); got != class.DefaultRetry() {
@@ -596,7 +597,7 @@ func TestEchoKinds(t *testing.T) {
 	require.ErrorContains(t, err, "use one of callback_request")
 }
 
-// A parser must not silently accept or change any of these.
+// A parser must not silently accept or change any of these documents.
 func TestParsingIsStrict(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
 	for name, c := range map[string]struct{ doc, want string }{

@@ -37,11 +37,11 @@ func (r CallbackResponse) Encode() (_ []byte, err error) {
 	return marshal(r)
 }
 
-// RenderPayloads renders the transport envelope for a harness that has a
-// single slot of additional context: one object per payload, in input order,
-// with its id, its kind, and its body as a verbatim JSON string or its
-// body_ref, which is not followed. A payload that has neither is left out. The
-// same payloads give the same bytes.
+// RenderPayloads renders the transport envelope for a harness that has a single
+// slot of additional context: one object per payload, in input order, with its
+// id, its kind, and its body as a verbatim JSON string or its body_ref, which
+// is not followed. A payload without body and body_ref is left out. The same
+// payloads always give the same bytes.
 func RenderPayloads(ps []PayloadEnvelope) Opaque {
 	type rendered struct {
 		PayloadID   string  `json:"payload_id"`
@@ -59,15 +59,15 @@ func RenderPayloads(ps []PayloadEnvelope) Opaque {
 			payloads = append(payloads, rendered{p.PayloadID, p.PayloadKind, nil, p.BodyRef})
 		}
 	}
-	// Strings alone cannot fail to marshal.
+	// A struct that contains only strings always marshals.
 	doc, _ := marshal(struct {
 		Payloads []rendered `json:"payloads"`
 	}{payloads})
 	return Opaque{b: doc}
 }
 
-// revealed returns copies of payloads that marshal with their bodies, and with
-// every member that the contract requires.
+// revealed returns copies of payloads whose JSON contains the bodies and every
+// member that the contract requires.
 func revealed(ps []PayloadEnvelope) ([]PayloadEnvelope, error) {
 	ps = slices.Clone(ps)
 	for i := range ps {

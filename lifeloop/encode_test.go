@@ -18,7 +18,7 @@ import (
 
 const canary = "c4nary-8f2e"
 
-// Only the functions that deliver a body print it.
+// A body is written only by the functions that deliver it.
 func TestOpaqueDoesNotPrintItself(t *testing.T) {
 	body := NewOpaque(canary)
 	payload := PayloadEnvelope{PayloadID: "p", Body: &body}
@@ -28,7 +28,7 @@ func TestOpaqueDoesNotPrintItself(t *testing.T) {
 		DispatchEnvelope{Payloads: []PayloadEnvelope{payload}},
 		struct{ O Opaque }{body},
 	}
-	// The forms of a leak: text, hex, decimal bytes, base64.
+	// The forms in which a body could leak: text, hex, decimal bytes, base64.
 	leaks := []string{canary, hex.EncodeToString([]byte(canary)), strings.ToUpper(hex.EncodeToString([]byte(canary))),
 		strings.Trim(fmt.Sprint([]byte(canary)), "[]"), base64.StdEncoding.EncodeToString([]byte(canary))}
 	sealed := func(how, out string) {
@@ -220,7 +220,7 @@ func TestDispatchEnvelopeRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, d, back)
 
-		// encoding/json reads the same bodies.
+		// A reader that uses encoding/json gets the same bodies.
 		var seen struct {
 			Payloads []struct{ Body, BodyRef *string }
 		}

@@ -49,7 +49,7 @@ func (e Event) Session() bool { return strings.HasPrefix(string(e), "session.") 
 // needs a frame context.
 func (e Event) Frame() bool { return strings.HasPrefix(string(e), "frame.") }
 
-// An IntegrationMode says how an adapter reaches its harness.
+// An IntegrationMode is a way in which an adapter is connected to its harness.
 type IntegrationMode string
 
 const (

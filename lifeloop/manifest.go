@@ -71,14 +71,15 @@ type EventClaim struct {
 type PlacementClaim struct {
 	Support  Support `json:"support"`
 	MaxBytes *int64  `json:"max_bytes,omitempty"`
-	// SeenAs says how the model sees text that is placed here. It is our
-	// addition to the contract's claim, and decides which class is a
+	// SeenAs is the role in which the model sees text with this placement. The
+	// contract does not have this member; it decides which placement class is a
 	// developer_equivalent_frame (DECISIONS L6).
 	SeenAs   SeenAs `json:"seen_as,omitempty"`
 	Evidence string `json:"evidence,omitempty" wire:"evidence"`
 }
 
-// A SeenAs is the voice in which placed text reaches the model.
+// A SeenAs is the role in which placed text reaches the model, for example that
+// of the user.
 type SeenAs string
 
 const (
@@ -110,7 +111,8 @@ type IdentityClaims struct {
 	HarnessTaskID    Support `json:"harness_task_id"`
 }
 
-// RenewalClaims says whether a reset and a continuation across it are proven.
+// RenewalClaims says whether a reset is proven, and whether it is proven that a
+// continuation survives a reset.
 type RenewalClaims struct {
 	Reset struct {
 		Native          Support `json:"native"`
@@ -125,7 +127,8 @@ type RenewalClaims struct {
 	Evidence string   `json:"evidence,omitempty" wire:"evidence"`
 }
 
-// A TelemetrySource describes one source an adapter exposes (DECISIONS L15).
+// A TelemetrySource describes one source of signals that an adapter reads
+// (DECISIONS L15).
 type TelemetrySource struct {
 	Name    string  `json:"name" wire:"id"`
 	Kind    string  `json:"kind" wire:"id"`

@@ -43,12 +43,12 @@ func vectors(t testing.TB, kind string) []*node {
 	return out
 }
 
-// A node is a JSON value that mutations can change: members are ordered and may
-// occur twice, and a leaf may be any text.
+// A node is a JSON value that mutations can change: the members have an order
+// and a name may occur twice, and a leaf may be any text.
 type node struct {
 	open  byte // '{' or '['; 0 for a leaf
 	text  string
-	names []string // quoted
+	names []string // the names of the members, with their quotation marks
 	kids  []*node
 }
 
@@ -164,11 +164,11 @@ func isNumber(s slot) bool {
 	return text != "" && strings.Contains("-0123456789", text[:1])
 }
 
-// A mutator draws from a sequence that is the same on every machine and with
-// every version of Go: it uses only PCG, which is specified.
+// A mutator draws random numbers that are the same on every machine and with
+// every version of Go, because it uses only PCG, whose sequence is specified.
 type mutator struct {
 	source *rand.PCG
-	words  []string // all the strings of all vectors: the words of the contract
+	words  []string // all strings of all vectors, which are mostly words of the contract
 	others []*node  // the vectors of all kinds
 }
 
@@ -186,8 +186,8 @@ func (m *mutator) slot(root *node, want func(slot) bool) (slot, bool) {
 	return oneFrom(m, oneFrom(m, byDepth)), true
 }
 
-// A mutation changes a document as a value or as text, and reports whether it
-// found something to change.
+// A mutation changes a document, either its tree of values or its text, and
+// reports whether it found something to change.
 type mutation struct {
 	name string
 	tree func(m *mutator, root *node) bool
@@ -387,7 +387,8 @@ func mutants(t testing.TB, kind string) []string {
 	return out
 }
 
-// newMutator collects the parts and the words of all valid documents.
+// newMutator returns a mutator that knows the values and the words of all valid
+// documents.
 func newMutator(t testing.TB, source *rand.PCG) *mutator {
 	t.Helper()
 	m := &mutator{source: source}
@@ -406,8 +407,8 @@ func newMutator(t testing.TB, source *rand.PCG) *mutator {
 	return m
 }
 
-// keepEach makes a document for each value at each place for which want is
-// true.
+// keepEach calls keep with one document for each value at each place for which
+// want is true.
 func keepEach(vector *node, want func(slot) bool, keep func(string), values ...string) {
 	turn := 0
 	for depth, here := range vector.slots(want) {

@@ -25,7 +25,7 @@ func keptMutants(t *testing.T, kind string) []string {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
 
-// The stored documents are those that the generator makes.
+// The stored documents equal those that the generator makes now.
 func TestStoredMutants(t *testing.T) {
 	for _, kind := range Kinds() {
 		made := strings.Join(mutants(t, kind), "\n") + "\n"
@@ -43,11 +43,12 @@ func TestStoredMutants(t *testing.T) {
 
 // For every mutated document: no panic; a document that the schema refuses is
 // refused; a document that only Parse refuses breaks a rule beyond the schemas;
-// an accepted document is written and parsed again without a change.
+// an accepted document does not change when it is written and parsed again.
 func TestMutants(t *testing.T) {
-	// The numbers of accepted documents, of documents that only Parse refuses,
-	// of places and of reasons. They show that the corpus is varied, and they
-	// change when a rule is added or removed.
+	// counts holds the numbers of accepted documents, of documents that only Parse
+	// refuses, of the places of problems, and of different messages. They show
+	// that the documents are varied, and they change when a rule is added or
+	// removed.
 	type counts struct{ accepted, beyond, places, reasons int }
 	want := map[string]counts{
 		"callback_request":  {69, 17, 26, 144},
@@ -66,7 +67,7 @@ func TestMutants(t *testing.T) {
 			require.Len(t, docs, mutantsPerKind)
 			accepted, beyond := 0, 0
 			refusedAt := map[string]bool{} // places
-			refusals := map[string]bool{}  // places with their messages
+			refusals := map[string]bool{}  // the places of problems, each with its message
 			for i, doc := range docs {
 				line := i + 1
 				echoed, err := echoOrPanic(t, line, kind, doc)

@@ -14,12 +14,12 @@ import (
 	"unicode/utf8"
 )
 
-// Parsing is stricter than encoding/json where a contract needs it. Member
-// names match exactly and occur once in an object. A required member must be
-// present, even when it is null. Text that JSON cannot carry unchanged (broken
-// UTF-8, half a surrogate pair) is refused, not repaired. Unknown members are
-// ignored, and [Unknown] lists them. In an optional member, null means the same
-// as no member.
+// Parsing is stricter than encoding/json in the following ways. Member names
+// match exactly and occur once in an object. A required member must be present,
+// even when it is null. Text that JSON cannot carry unchanged (broken UTF-8,
+// half a surrogate pair) is refused, not repaired. Unknown members are ignored,
+// and [Unknown] lists them. In an optional member, null means the same as no
+// member.
 //
 // The Go types describe the documents: `omitempty` or `wire:"optional"` marks
 // an optional member, a pointer a nullable one. Other wire tags say what a
@@ -52,7 +52,7 @@ func ParseCallbackResponse(data []byte) (CallbackResponse, error) {
 	return Parse[CallbackResponse](data)
 }
 
-// Kinds lists the names by which [Echo] knows the documents.
+// Kinds lists the kinds of documents that [Echo] accepts.
 func Kinds() []string {
 	names := make([]string, len(kinds))
 	for i, k := range kinds {
@@ -73,10 +73,11 @@ func Echo(kind string, data []byte) ([]byte, error) {
 	return nil, fmt.Errorf("no document is of kind %s: use one of %s", show(kind), strings.Join(Kinds(), ", "))
 }
 
-// Unknown lists the members of a document of the named kind that the contract
-// does not know and that are ignored, a hundred at most: one of them may be a
-// misspelt name. Opaque members, such as metadata, are not searched. Members of the
-// document itself that the caller reads, besides those of the contract, are left out.
+// Unknown lists the members of a document of the named kind that the contract does
+// not know and that are ignored, a hundred at most: one of them may be a misspelt
+// name. Opaque members, such as metadata, are not searched. Top-level members named
+// in read, which the caller uses in addition to those of the contract, are not
+// listed.
 func Unknown(kind string, data []byte, read ...string) []Problem {
 	for _, k := range kinds {
 		if k.name == kind {
@@ -151,8 +152,8 @@ func read(data []byte, doc any) (l list, filled bool) {
 	return l, true
 }
 
-// maxDepth bounds how deep a document nests. Ours need six levels; a client's
-// metadata may need some more.
+// maxDepth limits the nesting of a document. The contract's documents need six
+// levels; a client's metadata may need some more.
 const maxDepth = 64
 
 // tree reads the next value: nil, bool, string, json.Number, []any or
@@ -197,8 +198,8 @@ func (l *list) tree(dec *json.Decoder, at path, depth int) any {
 
 func (l *list) tooDeep() bool { return len(l.paths) > 0 && l.paths[len(l.paths)-1] == "" }
 
-// halfSurrogate reports whether valid JSON text escapes one half of a surrogate
-// pair alone. In valid JSON, backslashes occur only in strings.
+// halfSurrogate reports whether valid JSON text contains an escape for only one
+// half of a surrogate pair. In valid JSON, backslashes occur only in strings.
 func halfSurrogate(data []byte) bool {
 	unit := func(i int) uint64 {
 		if i+6 > len(data) || data[i] != '\\' || data[i+1] != 'u' {

@@ -19,7 +19,7 @@ func (Requirement) words() []string { return texts(requirements()...) }
 // Valid reports whether r is one of the contract's requirement levels.
 func (r Requirement) Valid() bool { return slices.Contains(requirements(), r) }
 
-// A PayloadPlacement is where a client asks a payload to land.
+// A PayloadPlacement is a place where a client asks to put a payload.
 type PayloadPlacement string
 
 const (
@@ -39,7 +39,8 @@ func (PayloadPlacement) words() []string { return texts(PayloadPlacements()...) 
 // Valid reports whether p is one of the contract's payload placements.
 func (p PayloadPlacement) Valid() bool { return slices.Contains(PayloadPlacements(), p) }
 
-// An AcceptablePlacement is one alternative, in the client's order.
+// An AcceptablePlacement is one of the placements that a client accepts. A
+// payload lists them in the client's order of preference.
 type AcceptablePlacement struct {
 	Placement   PayloadPlacement `json:"placement"`
 	Requirement Requirement      `json:"requirement"`

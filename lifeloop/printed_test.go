@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A block is a JSON example as a document prints it.
+// A block is a JSON example in a document, with the heading above it.
 type block struct{ heading, text string }
 
 func blocks(t *testing.T, document string) (out []block) {
@@ -51,15 +51,15 @@ func printed(t *testing.T) [2]string {
 	return out
 }
 
-// Each JSON block of the contract is one of our examples, or a part of one,
-// except for what the block elides. TestContractExamplesRoundTrip checks that
-// every example is valid, and TestEnvelopeEchoesTheContractsExamples does so
-// through the command.
+// Each JSON block of the contract equals one of our examples, or a part of one,
+// except for the members that the block elides. TestContractExamplesRoundTrip
+// checks that every example is valid, and
+// TestEnvelopeEchoesTheContractsExamples does so through the command.
 func TestEveryPrintedBlockIsAnExample(t *testing.T) {
 	docs := printed(t)
 	want := []struct {
 		heading, example, part string
-		elided                 []string // printed in a form that no document has
+		elided                 []string // members that the contract prints in a form that is not valid in a document
 	}{
 		{"Adapter Manifest", "adapter_manifest", "", nil},
 		{"Renewal/reset capability", "adapter_manifest_renewal", "renewal", nil},
@@ -111,7 +111,7 @@ func TestDeclaredMembersRoundTrip(t *testing.T) {
 		return doc
 	}
 	for _, c := range []struct {
-		kind, from, to string // the sentence
+		kind, from, to string // the words before and after the names
 		of             reflect.Type
 		doc            []byte
 		count          int
@@ -145,8 +145,8 @@ func TestDeclaredMembersRoundTrip(t *testing.T) {
 	}
 }
 
-// membersIn are the members of a type that a text names in its code spans.
-// Other names are not counted.
+// membersIn returns the members of a type that a text names in its code spans.
+// Other names are ignored.
 func membersIn(text string, of reflect.Type) (names []string) {
 	for _, span := range regexp.MustCompile("`[^`]+`").FindAllString(text, -1) {
 		for _, word := range regexp.MustCompile("[a-z_]+").FindAllString(span, -1) {

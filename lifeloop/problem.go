@@ -24,7 +24,8 @@ func (e *ValidationError) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// FailureClass is invalid_request: the document, not the transport, is wrong.
+// FailureClass returns invalid_request, because the document is wrong and not
+// the transport.
 func (e *ValidationError) FailureClass() FailureClass { return InvalidRequest }
 
 // A path names a place in a document. The empty path is the document itself.
@@ -73,7 +74,7 @@ func plainName(s string) bool {
 type list struct {
 	paths    []path
 	problems []Problem
-	ignored  []Problem // no problems, but possibly mistakes
+	ignored  []Problem // members that were ignored; some may be mistakes
 }
 
 // maxProblems bounds a list, and with it the work for a document that has very
@@ -99,8 +100,8 @@ func unknownMember(at path, name string) Problem {
 	return Problem{Path: shownPath(at), Message: "a member that the contract does not know, ignored: " + show(name)}
 }
 
-// merge adds those problems of m that are not below one of l: a missing member
-// is not also reported as a bad value.
+// merge adds the problems of m, except those whose path is, or is below, that
+// of a problem of l. So a missing member is not also reported as a bad value.
 func (l *list) merge(m list) {
 	known := l.paths
 	for i, at := range m.paths {

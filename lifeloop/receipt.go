@@ -20,19 +20,19 @@ type PayloadReceipt struct {
 	Placement     PayloadPlacement `json:"placement"`
 	Status        Status           `json:"status"`
 	ByteSize      int64            `json:"byte_size" wire:"size"`
-	ContentDigest *string          `json:"content_digest,omitempty" wire:"digest"` // only when the payload carried one
+	ContentDigest *string          `json:"content_digest,omitempty" wire:"digest"` // set only if the payload has one
 }
 
 // A Degradation is a capability whose support changed during the session.
-// CurrentSupport may be the stronger one: a recovery is reported too (DECISIONS
-// L8).
+// CurrentSupport may be stronger than PreviousSupport, because a recovery is
+// reported too (DECISIONS L8).
 type Degradation struct {
 	Event            Event      `json:"event" wire:"own"` // always capability.degraded
 	Capability       string     `json:"capability" wire:"id"`
 	PreviousSupport  Support    `json:"previous_support"`
 	CurrentSupport   Support    `json:"current_support"`
 	ObservedAtEpochS int64      `json:"observed_at_epoch_s" wire:"size"`
-	Evidence         string     `json:"evidence" wire:"text"` // may name a record or a transcript by its id
+	Evidence         string     `json:"evidence" wire:"text"` // may contain the id of a record or a transcript
 	RetryClass       RetryClass `json:"retry_class"`
 }
 

@@ -12,12 +12,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A rule is checked by [Parse] and by no schema here. A part of its message
-// identifies it.
+// A rule is checked by [Parse] but by none of the schemas. A part of its error
+// message identifies it.
 type rule struct {
 	id    string
 	says  string
-	never bool // no schema could express it; of any other rule, a schema expresses a part
+	never bool // no schema can express the rule; if false, a schema expresses a part of it
 }
 
 // beyondSchemas are the rules of schema/README.md, in its order. In all else
@@ -39,7 +39,7 @@ var beyondSchemas = []rule{
 	{"int64", "expected an integer, got a number", false},
 }
 
-// ruleOf is the rule that a problem is about.
+// ruleOf returns the rule that a problem reports.
 func ruleOf(problem string) (rule, bool) {
 	i := slices.IndexFunc(beyondSchemas, func(r rule) bool { return strings.Contains(problem, r.says) })
 	if i < 0 {

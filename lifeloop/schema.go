@@ -7,8 +7,9 @@ var schemas embed.FS
 
 // Schema returns the JSON Schema (2020-12) of a kind of document, the
 // definitions that the schemas share for "common", or nil for any other name.
-// Schemas refer to each other by "urn:lifeloop:v0.2:" and the kind. They are for
-// other programs: [Parse] checks what they say and more, and does not read them.
+// Schemas refer to each other by "urn:lifeloop:v0.2:" and the kind. The schemas
+// are for other programs. [Parse] does not read them; it checks the same rules
+// and more.
 func Schema(kind string) []byte {
 	doc, _ := schemas.ReadFile("schema/" + kind + ".json")
 	return doc

@@ -74,7 +74,7 @@ func (l *list) checkStruct(v reflect.Value, at path) {
 	}
 }
 
-// text checks a string by the rule of its wire tag.
+// text checks a string by the rule in its wire tag.
 func (l *list) text(at path, s, rule string) {
 	switch {
 	case rule == "version":
@@ -132,8 +132,8 @@ func sum(s string) ([]byte, bool) {
 	return sum, tagged && err == nil && len(sum) == sha256.Size
 }
 
-// retry checks a retry class against the failure class it belongs to: it may
-// be tighter than the default, never looser.
+// retry checks a retry class against the failure class it belongs to: it may be
+// more restrictive than the default, but not less.
 func (l *list) retry(at path, retry *RetryClass, failure *FailureClass) {
 	if retry == nil || failure == nil || !failure.Valid() || !retry.Valid() {
 		return
@@ -145,7 +145,7 @@ func (l *list) retry(at path, retry *RetryClass, failure *FailureClass) {
 
 // evidence rejects text that looks like a secret: evidence "must not contain
 // client-owned continuation tokens". A token cannot be recognized for certain,
-// so this looks for a run of letters and digits that is too long for a word.
+// so this rejects a run of letters and digits that is too long for a word.
 func (l *list) evidence(at path, s string) {
 	const longestWord = 31
 	isToken := func(r rune) bool {
@@ -190,8 +190,8 @@ func (r CallbackResponse) check(l *list, at path) {
 	l.retry(at.member("retry_class"), r.RetryClass, r.FailureClass)
 }
 
-// Retry is the response's retry class, or the default of its failure class when
-// it names none. It is empty if there is neither.
+// Retry returns the response's retry class or, if it has none, the default of
+// its failure class. It is empty if there is neither.
 func (r CallbackResponse) Retry() RetryClass {
 	switch {
 	case r.RetryClass != nil:
@@ -288,13 +288,13 @@ func (p PayloadEnvelope) checkBody(l *list, at path) {
 	}
 }
 
-// decoded is the body that byte_size and content_digest describe. Lifeloop does
-// no more with a body than these "transport-safe encoding checks".
+// decoded returns the body that byte_size and content_digest describe. Lifeloop
+// does no more with a body than these "transport-safe encoding checks".
 func (p PayloadEnvelope) decoded() ([]byte, bool) {
 	if p.ContentEncoding == "utf8" {
 		return p.Body.b, utf8.Valid(p.Body.b)
 	}
-	// The decoder skips line ends, which RFC 4648 does not allow here.
+	// Go's decoder skips line ends, but RFC 4648 does not allow them here.
 	if strings.ContainsAny(p.Body.Reveal(), "\r\n") {
 		return nil, false
 	}
@@ -321,7 +321,8 @@ func (r Receipt) check(l *list, at path) {
 	l.retry(at.member("retry_class"), r.RetryClass, r.FailureClass)
 }
 
-// A degradation is a real change of support, in either direction (DECISIONS L8).
+// A degradation must change the support to another state, weaker or stronger
+// (DECISIONS L8).
 func (d Degradation) check(l *list, at path) {
 	if d.Event != CapabilityDegraded {
 		l.add(at.member("event"), "expected %s, got %s", CapabilityDegraded, show(string(d.Event)))

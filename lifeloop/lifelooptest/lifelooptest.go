@@ -18,7 +18,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// EventRecord is the kind of an event, which is not a document of the contract.
+// EventRecord is the kind of an event record, which is not a document of the
+// contract.
 const EventRecord = "event_record"
 
 const urn = "urn:lifeloop:v0.2:"
@@ -48,7 +49,8 @@ var compiled = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) {
 	return out, nil
 })
 
-// Check returns why a document of this kind is invalid, or nil.
+// Check returns an error that says why a document of this kind is invalid, or
+// nil.
 func Check(kind string, doc []byte) error {
 	schemas, err := compiled()
 	if err != nil {
@@ -78,7 +80,7 @@ func Check(kind string, doc []byte) error {
 
 // Line checks the document in a line of JSON that a program of ours wrote: an entry
 // of a ledger, a line of `events` or `receipts`, or an envelope that a client
-// stored. A line with no such document is valid.
+// stored. A line that contains none of these documents is valid.
 func Line(line []byte) error {
 	var in struct {
 		Body struct {

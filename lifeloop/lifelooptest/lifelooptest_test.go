@@ -15,7 +15,7 @@ const event = `{"schema_version":"lifeloop.v0.2","event":"frame.ended","event_id
 	`"harness_session_id":null,"frame_context":{"frame_id":"f","frame_class":"top_level"},"at_epoch_s":1767323045,` +
 	`"at":"2026-01-02T03:04:05.000Z","evidence":[{"source":"transcript","detail":"0199a213-81c0-7800-8aa1-bbab2a035a53"}],"data":{}}`
 
-// The examples of the contract are valid, each by the schema and the rules.
+// Each example of the contract is valid by its schema and by the rules.
 func TestCheck(t *testing.T) {
 	files, err := filepath.Glob("../testdata/contract/*.json")
 	require.NoError(t, err)
@@ -31,7 +31,7 @@ func TestCheck(t *testing.T) {
 	require.ErrorContains(t, Check("recipe", []byte(`{}`)), `no schema of kind "recipe"`)
 }
 
-// The schema of an event and Parse reject the same flaws.
+// For event records, the schema and Parse reject the same flaws.
 func TestFlawsOfAnEvent(t *testing.T) {
 	schemas, err := compiled()
 	require.NoError(t, err)
