@@ -16,7 +16,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// sample is about as long as a record of a transcript.
+// sample is a line about as long as a record of a transcript.
 var sample = []byte(`{"type":"assistant","message":{"content":"` + strings.Repeat("word ", 180) + `"}}` + "\n")
 
 // BenchmarkAppendToDeliver measures the time from an appended line to its
@@ -49,7 +49,7 @@ func appendToDeliver(b *testing.B, pause time.Duration) {
 }
 
 // appender returns a function that appends one line and measures the time until
-// delivered receives.
+// the channel delivered has a value.
 func appender(b *testing.B, path string, delivered chan struct{}) func() time.Duration {
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
@@ -83,7 +83,7 @@ func startWatcher(b *testing.B) func() time.Duration {
 	}()
 	b.Cleanup(func() { cancel(); <-done })
 	measure := appender(b, path, delivered)
-	measure() // from here on the file is open and watched
+	measure() // after this first line the file is open and watched
 	return measure
 }
 

@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These variables name the file that this process follows, and its form, when a
-// test has started the process to kill it.
+// These environment variables hold the path and the form of the file to follow,
+// in a process that a test starts in order to kill it.
 const followed, formOf = "LIFELOOP_TEST_FOLLOW", "LIFELOOP_TEST_FORM"
 
 // A note is what the follower saves of each line. It is written at once, so that
@@ -100,9 +100,9 @@ func TestKilledFollowerResumes(t *testing.T) {
 				out.allow(60)
 				cmd := f.start(t)
 				if round%3 > 0 {
-					f.await(t, before+1) // kill it while it notes lines; otherwise at any time after its start
+					f.await(t, before+1) // kill it while it writes notes; in the other rounds, at any time after its start
 				}
-				time.Sleep(time.Duration(random.IntN(15_000)) * time.Microsecond) // the moment of the kill
+				time.Sleep(time.Duration(random.IntN(15_000)) * time.Microsecond) // choose a random moment for the kill
 				require.NoError(t, cmd.Process.Kill())
 				require.Error(t, cmd.Wait())
 			}
@@ -132,7 +132,7 @@ func TestKilledFollowerResumes(t *testing.T) {
 }
 
 // testSeed returns the seed of a random test: LIFELOOP_TEST_SEED, or a new one.
-// It is logged, hence printed when the test fails.
+// It logs the seed, so that a failing test prints it.
 func testSeed(t *testing.T) uint64 {
 	seed := rand.Uint64()
 	if text := os.Getenv("LIFELOOP_TEST_SEED"); text != "" {
@@ -160,7 +160,7 @@ func (f *killedFollower) start(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// await waits until there are that many notes.
+// await waits until the follower has saved that many notes.
 func (f *killedFollower) await(t *testing.T, notes int) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); countNotes(f.notes()) < notes; time.Sleep(3 * time.Millisecond) {
@@ -175,10 +175,10 @@ type flusher struct {
 	form   string
 	out    *os.File
 	random *rand.Rand
-	limit  atomic.Int64 // lines that may be written: a slow follower must be able to catch up
+	limit  atomic.Int64 // the number of lines that may be written, so that a slow follower can catch up
 	ended  chan struct{}
 	done   chan error
-	lines  []string // owned by run until done
+	lines  []string // owned by run until done is closed
 }
 
 func startFlusher(t *testing.T, path, form string, random *rand.Rand) *flusher {
@@ -218,7 +218,7 @@ func (f *flusher) run() error {
 		select {
 		case <-f.ended:
 			return nil
-		case <-time.After(pause): // the writer's own pace
+		case <-time.After(pause): // pause for a random time
 		}
 	}
 }

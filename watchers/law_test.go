@@ -57,15 +57,15 @@ func drawValue(rt *rapid.T) (text, written string) {
 	}
 	var b []byte
 	if rapid.Bool().Draw(rt, "indented") {
-		b, _ = json.MarshalIndent(value, "", "  ") // this value can be encoded
+		b, _ = json.MarshalIndent(value, "", "  ") // encoding this value cannot fail
 	} else {
 		b, _ = json.Marshal(value)
 	}
 	return string(b), string(b) + rapid.SampledFrom([]string{"", "\n", "\r\n", "\n\n", " "}).Draw(rt, "between")
 }
 
-// eachOnce checks the law for one form. draw returns what a writer appends: as it
-// is delivered, and as it is written.
+// eachOnce checks the law for one form. draw returns a line or value twice: as it
+// is delivered, and as it is written to the file.
 func eachOnce(t *testing.T, rt *rapid.T, polling bool, form Form, draw func(*rapid.T) (text, written string)) {
 	r := newRig(t, polling)
 	path := filepath.Join(r.dir, "log")
@@ -89,7 +89,7 @@ func eachOnce(t *testing.T, rt *rapid.T, polling bool, form Form, draw func(*rap
 		}
 		r.got = nil
 	}
-	seen := true // the watcher looked at the file under the path
+	seen := true // the watcher has read the file that the path leads to
 	write := func(size int) {
 		if _, err := os.Stat(path); err != nil {
 			seen = false
@@ -110,7 +110,7 @@ func eachOnce(t *testing.T, rt *rapid.T, polling bool, form Form, draw func(*rap
 		},
 		"rotate": func(rt *rapid.T) {
 			if !seen {
-				r.sync() // the law does not hold for a file that existed only between two looks
+				r.sync() // the law excludes a file that existed only between two checks of the path
 			}
 			write(len(rest))
 			appendTo(t, path, "") // the file may not exist yet
@@ -178,7 +178,7 @@ func FuzzSplit(f *testing.F) {
 	f.Add([]byte("\n\n\x00\xff\n"), uint16(1), uint8(1), uint8(0))
 	f.Add([]byte(strings.Repeat("long", 100)+"\nx\n"), uint16(300), uint8(3), uint8(200))
 	f.Fuzz(func(t *testing.T, content []byte, cut uint16, room, limit uint8) {
-		content = content[:min(len(content), 2*headSize)] // a buffer of one byte is slow
+		content = content[:min(len(content), 2*headSize)] // limit the content, because a buffer of one byte is slow
 		path := filepath.Join(t.TempDir(), "log")
 		pieces := [][]byte{content[:min(int(cut), len(content))], content[min(int(cut), len(content)):]}
 		maxLine := 1 + int(limit)
@@ -250,7 +250,7 @@ func FuzzValues(f *testing.F) {
 	f.Add([]byte("\"to\\\\\" 1 -2.5e3 true[]null{}\n"), uint16(4), uint8(1))
 	f.Add([]byte("{\"a\":\"torn\n{\"b\":1}{\"c\":2}]{\"d\":3}\n"), uint16(9), uint8(200))
 	f.Fuzz(func(t *testing.T, content []byte, cut uint16, room uint8) {
-		content = content[:min(len(content), headSize)] // a buffer of one byte is slow
+		content = content[:min(len(content), headSize)] // limit the content, because a buffer of one byte is slow
 		cut = uint16(min(int(cut), len(content)))
 		const last = `{"last":"value"}`
 		pieces := [][]byte{content[:cut], content[cut:], []byte("\n" + last + "\n")}

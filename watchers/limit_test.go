@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// limited is the variable that names the file this process follows, when a test
-// has started it in a user namespace of its own.
+// limited is the environment variable with the path of the file to follow, in a
+// process that a test starts in a user namespace of its own.
 const limited = "LIFELOOP_TEST_LIMITED"
 
-// tryLimited prints the result of Try, first with no inotify instance allowed,
-// then with one that may watch nothing. At the end no instance is allowed.
+// tryLimited prints the result of Try, first while no inotify instance is
+// allowed, then while one is allowed but no watch. At the end no instance is
+// allowed again.
 func tryLimited(allow func(instances string) error) error {
 	try := func() {
 		limit, err := Try("/")

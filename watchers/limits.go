@@ -8,11 +8,12 @@ import (
 	"syscall"
 )
 
-// limits is where Linux shows how many instances and watches a user may have.
+// limits is the folder in which Linux shows how many inotify instances and
+// watches a user may have.
 const limits = "/proc/sys/fs/inotify"
 
-// Limits returns the kernel's limits on watching, by name. It is empty where
-// the kernel shows none.
+// Limits returns the kernel's limits on watching, by name. The map is empty if
+// the kernel shows no limits.
 func Limits() map[string]string {
 	values := map[string]string{}
 	for _, name := range []string{"max_user_instances", "max_user_watches"} {
@@ -23,8 +24,9 @@ func Limits() map[string]string {
 	return values
 }
 
-// Try watches dir for a moment. If it fails, files are polled. Limit names the entry
-// of Limits that is used up; it is empty if Limits is.
+// Try watches dir briefly, to test whether watching works. If Try fails, a Watcher
+// polls files. limit names the entry of Limits that is exhausted; it is empty if the
+// kernel shows no limits.
 func Try(dir string) (limit string, err error) {
 	n, err := newNotifier()
 	if err == nil {

@@ -16,13 +16,13 @@ const eventRoom = 1024
 // notifier is the one fsnotify instance that serves all folders.
 type notifier struct {
 	*fsnotify.Watcher
-	faults  chan error // of length 1: one pending error makes Run look at every file
+	faults  chan error // has room for one error: a single pending error makes Run check every file
 	receive sync.WaitGroup
 }
 
 // newNotifier starts two goroutines, fsnotify's reader and the receiver of its
-// errors; close waits for both. The errors need a receiver of their own:
-// fsnotify may report one while it holds the lock that Add and Remove take.
+// errors; close waits for both. The errors need a separate receiver, because
+// fsnotify may report one while it holds the lock that Add and Remove need.
 func newNotifier() (*notifier, error) {
 	fs, err := fsnotify.NewBufferedWatcher(eventRoom)
 	if err != nil {
@@ -37,7 +37,7 @@ func newNotifier() (*notifier, error) {
 		for err := range fs.Errors {
 			select {
 			case n.faults <- err:
-			default: // the pending error has the same effect, and a lasting error is reported again
+			default: // drop the error: the pending one has the same effect, and a lasting error is reported again
 			}
 		}
 	})
@@ -55,6 +55,6 @@ func (n *notifier) add(dir string) error {
 func (n *notifier) remove(dir string) { _ = n.Remove(dir) }
 
 func (n *notifier) close() {
-	_ = n.Close() // nothing was written through it
+	_ = n.Close() // nothing was written, so an error of Close loses nothing
 	n.receive.Wait()
 }

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// A Spec with a Pattern is a tail of a folder: instead of reading, it lists the
-// folder and adds a tail for each matching entry. Only new entries of the folder
-// wake it.
+// A Spec with a Pattern becomes a tail of a folder. Such a tail does not read;
+// it lists the folder and adds a tail for each matching entry. It gets a turn
+// only when the folder has new entries.
 
-// anyEntry means all entries of a folder in the points of a pattern. The pattern
-// itself cannot have this meaning, because a file may have that name.
+// anyEntry, as the name in a point, stands for all entries of the folder. The
+// pattern itself cannot be that name, because a file may have it.
 const anyEntry = "*"
 
 // normal moves the leading elements of the pattern that have no wildcards into
@@ -50,7 +50,7 @@ func (s Spec) name() name {
 	return name{s.Source, s.Path + "/" + s.Pattern}
 }
 
-// watched returns the path whose points wake the tail.
+// watched returns the path to watch for the tail.
 func (t *tail) watched() string {
 	if t.Pattern == "" {
 		return t.Path
@@ -68,7 +68,7 @@ func (t *tail) below(o *tail) bool {
 	return false
 }
 
-// seeCreated wakes the patterns that the new entry may match.
+// seeCreated queues the tails whose pattern may match the new entry.
 func (w *Watcher) seeCreated(path string) {
 	for _, t := range w.points[filepath.Join(filepath.Dir(path), anyEntry)] {
 		element, _, _ := strings.Cut(t.Pattern, "/")
@@ -79,9 +79,10 @@ func (w *Watcher) seeCreated(path string) {
 }
 
 // find adds a tail for each matching entry that has none yet. At the last element
-// of the pattern the entries are files, else folders for the rest of the pattern.
+// of the pattern, an entry is followed as a file. Before it, an entry is a folder
+// in which the rest of the pattern is searched.
 func (w *Watcher) find(t *tail) error {
-	atEnd := t.AtEnd && !t.placed // entries found later did not exist when the Spec was added
+	atEnd := t.AtEnd && !t.placed // AtEnd skips nothing in entries found later: they did not exist when the Spec was added
 	t.placed = true
 	element, rest, deeper := strings.Cut(t.Pattern, "/")
 	entries, err := os.ReadDir(t.Path)
@@ -130,7 +131,7 @@ func (w *Watcher) removeSpec(s Spec) {
 		return
 	}
 	var gone []*tail
-	for i := 0; i < len(w.tails); i++ { // a last look may find more
+	for i := 0; i < len(w.tails); i++ { // reading a folder a last time may add tails
 		if o := w.tails[i]; o.below(t) && !o.last {
 			o.last = true
 			w.look(o)

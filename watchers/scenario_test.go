@@ -34,15 +34,15 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	// Each check of a law runs real watchers on real files. The flag on the command
-	// line overrides this number.
+	// Only 20 checks, because each check of a law runs real watchers on real files.
+	// The flag on the command line overrides this number.
 	if err := flag.Set("rapid.checks", "20"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// patience ends a test that hangs.
+// patience is the time after which a hanging test fails.
 const patience = 2 * time.Minute
 
 // modes are the two ways to notice a change. Both must deliver the same.
@@ -53,10 +53,11 @@ var modes = []struct {
 
 var errNoInotify = errors.New("inotify is disabled in this test")
 
-// rig runs a Watcher on a folder of its own. It also watches one more file, the
-// bell. The test rings it: when the watcher delivers the ring, it has seen
-// everything before it. A ring can also hold the watcher while several changes are
-// made. The bell is a Whole file, delivered at most once in a round.
+// rig runs a Watcher on a folder of its own. It also watches one more file, called
+// the bell. The test writes to it (rings it); when the watcher delivers that, it
+// has seen all earlier changes. The callback for a ring can also block the watcher
+// while the test makes several changes. The bell is a Whole file, delivered at
+// most once in a round.
 type rig struct {
 	t       *testing.T
 	dir     string
@@ -69,7 +70,7 @@ type rig struct {
 	bell   string
 	rings  int
 	rung   chan struct{}
-	held   chan struct{} // a held watcher waits for this
+	held   chan struct{} // while the test blocks the watcher, its callback waits for this
 
 	mu     sync.Mutex // guards got and cursor
 	got    []report
@@ -128,7 +129,7 @@ func (r *rig) deliver(l Line) {
 
 func (r *rig) trouble(x Trouble) {
 	if r.polling && x.What == Polling && errors.Is(x.Err, errNoInotify) {
-		return // every file of this mode reports it
+		return // not printed: in this mode every file reports it
 	}
 	what := string(x.What)
 	if x.What == LineTooLong || x.What == Broken {
@@ -139,8 +140,8 @@ func (r *rig) trouble(x Trouble) {
 	r.got = append(r.got, report{name{x.Source, x.Path}, what})
 }
 
-// ring writes to the bell and waits until the watcher delivers the text. One write
-// of a constant length makes one event.
+// ring writes to the bell and waits until the watcher delivers the text. The text
+// has a constant length, so that one write causes one event.
 func (r *rig) ring(text string) {
 	r.t.Helper()
 	r.rings++
@@ -157,9 +158,9 @@ func (r *rig) ring(text string) {
 }
 
 // sync returns when the watcher has seen every earlier change. It rings several
-// times. The first ring may be delivered in a round that has passed the other files
-// already, or by an event of an earlier ring. And each folder that a pattern finds,
-// and each file in it, needs a round of its own.
+// times. The first ring may be delivered in a round in which the other files
+// already had their turn, or because of an event of an earlier ring. Each folder
+// that a pattern finds, and each file in it, also needs one more round.
 func (r *rig) sync() {
 	r.t.Helper()
 	for range 6 {
@@ -167,7 +168,8 @@ func (r *rig) sync() {
 	}
 }
 
-// together runs do between two looks of the watcher.
+// together runs do while the watcher is blocked, so that it sees all changes of
+// do at once.
 func (r *rig) together(do func()) {
 	r.t.Helper()
 	r.ring("h")
@@ -253,7 +255,7 @@ func (r *rig) script(lines string) {
 			err = os.RemoveAll(path)
 		case "mkdir":
 			err = os.MkdirAll(path, 0o700)
-		case "link": // path is a symbolic link to rest from now on
+		case "link": // make path a symbolic link to rest
 			err = errors.Join(os.Symlink(rest, path+".new"), os.Rename(path+".new", path))
 		case "fifo":
 			err = unix.Mkfifo(path, 0o600)
@@ -319,7 +321,7 @@ func (r *rig) play(d *datadriven.TestData) string {
 		})
 		r.sync()
 	case "do":
-		if r.w == nil { // no watcher runs
+		if r.w == nil { // without a running watcher, only make the changes
 			r.script(d.Input)
 			return r.take()
 		}

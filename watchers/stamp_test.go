@@ -38,7 +38,7 @@ func TestStampedFiles(t *testing.T) {
 				require.NoError(t, err)
 				return parsed
 			}
-			put := func(text string, changed time.Time) { // by a rename, so that it is one change
+			put := func(text string, changed time.Time) { // replace the file by a rename, so that it is one change
 				aside := filepath.Join(r.dir, "aside")
 				require.NoError(t, os.WriteFile(aside, []byte(text), 0o200))
 				require.NoError(t, os.Chtimes(aside, changed, changed))
@@ -51,7 +51,7 @@ func TestStampedFiles(t *testing.T) {
 			touched := at("2026-01-02T03:04:06Z")
 			require.NoError(t, os.Chtimes(path, touched, touched))
 			expect(`"2026-01-02T03:04:05Z" @3`, `"2026-01-02T03:04:06Z" @3`)
-			put("two", touched) // another file of the same time and size
+			put("two", touched) // replace the file by one with the same time and size
 			expect(`"2026-01-02T03:04:05Z" @3`, `"2026-01-02T03:04:06Z" @3`, `"2026-01-02T03:04:06Z" @3`)
 			require.NoError(t, os.Remove(path))
 			want := []string{`"2026-01-02T03:04:05Z" @3`, `"2026-01-02T03:04:06Z" @3`, `"2026-01-02T03:04:06Z" @3`, "gone"}

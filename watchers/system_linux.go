@@ -2,11 +2,11 @@ package watchers
 
 import "golang.org/x/sys/unix"
 
-// The calls that an error of the notifier names.
+// The names of the system calls in the notifier's errors.
 const initCall, addCall = "inotify_init", "inotify_add_watch"
 
-// lowerPriority makes this thread run only when no other thread wants to run, or at the
-// lowest nice value where that is not allowed. Where neither is allowed, the
+// lowerPriority makes this thread run only when no other thread wants to run. If that
+// is not allowed, it sets the weakest nice value; if that is not allowed either, the
 // priority stays.
 func lowerPriority() {
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Flags: unix.SCHED_FLAG_RESET_ON_FORK}

@@ -33,7 +33,7 @@ func TestNoInotifyLeft(t *testing.T) {
 		"polling: inotify_init: too many open files\none\nrecovered\ntwo\n", string(out))
 }
 
-// TestTry checks the result where no limit is reached.
+// TestTry checks that Try returns no error while no limit is reached.
 func TestTry(t *testing.T) {
 	limit, err := Try(t.TempDir())
 	require.NoError(t, err)
@@ -51,7 +51,8 @@ func TestOpensNothingUnused(t *testing.T) {
 		require.NoError(t, err)
 		return len(entries)
 	}
-	// The runtime's poller opens its files with the first file that needs it.
+	// Run one watcher before counting: Go's runtime opens files for its poller at
+	// the first use.
 	warm := newRig(t, false)
 	warm.start()
 	warm.stop()
@@ -63,7 +64,7 @@ func TestOpensNothingUnused(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	w.Add(Spec{Source: "s", Path: "not/absolute"}) // Run reports it
+	w.Add(Spec{Source: "s", Path: "not/absolute"}) // Run reports this error
 	<-added
 	if n := open(); n != before {
 		t.Errorf("%d files open while nothing is watched, want %d", n, before)
@@ -112,7 +113,7 @@ func TestEventsOverflow(t *testing.T) {
 			files = append(files, f)
 		}
 		// The kernel merges equal events in a row, so the two files alternate. The
-		// watcher is held, so the kernel drops events once the queue is full.
+		// watcher is blocked, so the kernel drops events once the queue is full.
 		for i := range limit + 4096 {
 			if _, err := files[i%2].WriteString("x"); err != nil {
 				require.NoError(t, err)

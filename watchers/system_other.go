@@ -2,9 +2,9 @@
 
 package watchers
 
-// The calls that an error of the notifier names.
+// The names of the system calls in the notifier's errors.
 const initCall, addCall = "kqueue", "watch"
 
-// lowerPriority leaves the priority as it is: outside of Linux, setpriority
-// would lower the whole process.
+// lowerPriority does nothing: on other systems than Linux, setpriority would
+// lower the priority of the whole process.
 func lowerPriority() {}

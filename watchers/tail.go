@@ -19,7 +19,7 @@ import (
 // headSize is how many of a file's first bytes identify it.
 const headSize = 1024
 
-// todo is the work of a tail at its next turn.
+// todo says what a tail has to do at its next turn.
 type todo uint8
 
 const (
@@ -35,21 +35,21 @@ type identity struct{ dev, ino uint64 }
 type tail struct {
 	Spec
 	parent *tail   // the tail whose pattern found it, or nil
-	points []point // the points watched for its path; empty when polled
+	points []point // the points that are watched for its path; empty if the file is polled
 	todo   todo
 	polled bool
 	behind bool // the last turn did not reach the end of the file
-	last   bool // this is the last look: read everything, watch nothing
+	last   bool // this is the last turn: read everything, watch nothing
 
 	placed bool // From and AtEnd were applied
 	failed bool // Unreadable was reported
-	away   bool // Deleted was reported; file, if any, lost its path
+	away   bool // Deleted was reported; an open file no longer has the path
 
 	reading
 	values
 }
 
-// reading is the open file and the place in it.
+// reading is the open file and the position in it.
 type reading struct {
 	file    *os.File
 	id      identity
@@ -58,19 +58,19 @@ type reading struct {
 	tooLong bool   // LineTooLong was reported for the line at off
 	head    []byte // the file's first min(headSize, off) bytes
 	end     string // Position.Last
-	prefix  string // digest of head, empty if not computed yet; of a Whole file, of the last content; of a Stamp file, the time
+	prefix  string // digest of head, empty if not computed yet; for a Whole file, the digest of the last content; for a Stamp file, its time
 }
 
-// values is what only the form Values needs.
+// values holds the state that only the form Values needs.
 type values struct {
-	scan  valueScan // of the pending bytes
+	scan  valueScan // the scan of the pending bytes
 	lost  bool      // Broken was reported; look for the next line that begins a value
-	quiet int64     // values that end before this offset existed when the Spec was added; they are not delivered
+	quiet int64     // values that end before this offset are not delivered, because they existed when the Spec was added
 }
 
 func newTail(s Spec) *tail {
 	if s.From != nil {
-		from := *s.From // the caller may reuse its own
+		from := *s.From // copied, because the caller may change its Position
 		s.From = &from
 	}
 	return &tail{Spec: s}
@@ -83,7 +83,7 @@ func (t *tail) close() {
 	}
 }
 
-// restart goes back to the start of the file.
+// restart moves the position to the start of the file.
 func (t *tail) restart() {
 	t.off, t.pending, t.tooLong = 0, 0, false
 	t.lost, t.quiet = false, 0
@@ -104,7 +104,7 @@ func digest(b []byte) string {
 	return strconv.Itoa(len(b)) + ":" + hex.EncodeToString(sum[:16])
 }
 
-// look resolves the path again and reads what is new. It reports whether the tail
+// look resolves the path again and reads new content. It reports whether the tail
 // needs another turn.
 func (w *Watcher) look(t *tail) bool {
 	var unwatched error
@@ -121,8 +121,8 @@ func (w *Watcher) look(t *tail) bool {
 	return more
 }
 
-// readPath reads the file that the path leads to now. It returns an error that
-// was reported already.
+// readPath reads the file that the path leads to now. An error that it returns
+// was already reported.
 func (w *Watcher) readPath(t *tail) (bool, error) {
 	switch {
 	case t.Pattern != "":
@@ -180,8 +180,8 @@ func open(path string) (*os.File, identity, error) {
 
 func identify(st *unix.Stat_t) identity { return identity{uint64(st.Dev), uint64(st.Ino)} }
 
-// readAt is one pread. The method of os.File reads until the end is certain,
-// which would delay the lines that exist already.
+// readAt is one pread. os.File.ReadAt reads again until it gets an EOF, which
+// would delay the lines that exist already.
 func readAt(file *os.File, b []byte, off int64) (int, error) {
 	for {
 		n, err := unix.Pread(int(file.Fd()), b, off)
@@ -192,7 +192,8 @@ func readAt(file *os.File, b []byte, off int64) (int, error) {
 }
 
 // current reports whether the path still leads to the open file. If a folder above
-// was renamed, its watch still reports the file under its old name.
+// was renamed, its watch still reports events of the file under the old name, so
+// the path must be checked.
 func (t *tail) current() bool {
 	var st unix.Stat_t
 	return unix.Stat(t.Path, &st) == nil && identify(&st) == t.id
@@ -242,7 +243,8 @@ func (w *Watcher) unreadable(t *tail, err error) {
 	}
 }
 
-// place finds where to begin in the first file found under the path.
+// place sets the position at which to begin in the first file that the path
+// leads to.
 func (w *Watcher) place(t *tail) {
 	if t.placed {
 		return
@@ -250,7 +252,7 @@ func (w *Watcher) place(t *tail) {
 	t.placed = true
 	info, err := t.file.Stat()
 	if err != nil {
-		return // reading fails too, and reports it
+		return // reading fails too and reports the error
 	}
 	if t.From == nil {
 		defer w.placed(t)
@@ -273,14 +275,16 @@ func (w *Watcher) place(t *tail) {
 	}
 }
 
-// placed reports where the reading of a file begins.
+// placed calls Config.Placed with the position at which the reading of a file
+// begins.
 func (w *Watcher) placed(t *tail) {
 	if w.cfg.Placed != nil && t.Form != Whole && t.Form != Stamp {
 		w.cfg.Placed(t.Source, t.pos())
 	}
 }
 
-// ends notes the digest of the last bytes before the position, if it is configured.
+// ends stores the digest of the last bytes before the position, if Config.Ends is
+// set.
 func (w *Watcher) ends(t *tail, b []byte) {
 	if w.cfg.Ends {
 		t.end = digest(b[max(0, len(b)-headSize):])
@@ -318,7 +322,7 @@ func (p Position) changed(file *os.File, id identity, size int64, head []byte) T
 func (p Position) Changed() TroubleKind {
 	file, id, err := open(p.Path)
 	if missing(err) && p.Ino == 0 {
-		return "" // the file did not exist then either
+		return "" // the file did not exist when the position was stored either
 	}
 	if missing(err) {
 		return Deleted
@@ -404,11 +408,11 @@ func (w *Watcher) read(t *tail, all bool) bool {
 			w.unreadable(t, err)
 			return false
 		}
-		// At the end, nothing follows the partial line known already.
+		// This is the end of the file: only the known partial line is left.
 		if !first && int64(n) <= t.pending {
 			return false
 		}
-		// Only after the read is it certain that these bytes follow our position.
+		// The check comes after the read, since the file may change before the read.
 		if !w.same(t, int64(n)) {
 			continue
 		}
@@ -458,7 +462,7 @@ func (w *Watcher) search(t *tail, until int64) (found, more bool) {
 }
 
 // readPending reads the bytes after the pending ones. It returns 0 at the end and
-// after an error; changed means that the file became shorter or another one.
+// after an error; changed means that the file became shorter or was replaced.
 func (w *Watcher) readPending(t *tail) (n int, changed bool) {
 	n, err := readAt(t.file, w.buf, t.off+t.pending)
 	if err != nil {
@@ -491,8 +495,9 @@ func (w *Watcher) reportTooLong(t *tail) {
 }
 
 // same checks, after n bytes were read at the position, that the open file is
-// still the one whose lines were delivered. If not, it reports that and starts
-// over. The position stays valid if only a partial line was cut off.
+// still the one whose lines were delivered. If not, it reports that and reads
+// the file from its start. The position stays valid if only a partial line was
+// cut off.
 func (w *Watcher) same(t *tail, n int64) bool {
 	if n == 0 || n < t.pending {
 		info, err := t.file.Stat()
@@ -637,7 +642,8 @@ func (w *Watcher) gone(t *tail) {
 	w.cfg.Deliver(Line{Source: t.Source, Path: t.Path, Pos: Position{Path: t.Path}, Gone: true})
 }
 
-// readAll reads a file into the buffer, at most little more than MaxLine.
+// readAll reads a file into the buffer. It stops once it has read a little more
+// than MaxLine.
 func (w *Watcher) readAll(file *os.File) (int, error) {
 	for n := 0; ; {
 		m, err := file.ReadAt(w.buf[n:], int64(n))

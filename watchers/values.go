@@ -15,7 +15,7 @@ import (
 // detects that by what follows: a brace in place of a comma, a newline in a
 // string, or a container at the start of a line in an indented value.
 type valueScan struct {
-	open     []byte // the containers not closed yet, innermost last
+	open     []byte // the opening brackets of the containers that are not closed yet, innermost last
 	expect   expect
 	key      bool   // the current string is a key
 	escaped  bool   // the previous byte is an escaping backslash
@@ -28,14 +28,14 @@ type valueScan struct {
 // maxDepth is how deep a value may nest; a deeper one is broken.
 const maxDepth = 10_000
 
-// expect is what may come next in a value.
+// expect says what may follow at the current place of a value.
 type expect uint8
 
 const (
-	aValue      expect = iota // at the top, after a colon, after a comma of a list
-	aValueOrEnd               // after the bracket that opens a list
-	aKey                      // after a comma of an object
-	aKeyOrEnd                 // after the brace that opens an object
+	aValue      expect = iota // a value must follow: at the top, after a colon, or after a comma in a list
+	aValueOrEnd               // a value or the closing bracket may follow: after the opening bracket of a list
+	aKey                      // a key must follow: after a comma in an object
+	aKeyOrEnd                 // a key or the closing brace may follow: after the opening brace of an object
 	aColon
 	aCommaOrEnd
 	inString
@@ -146,8 +146,9 @@ func (s *valueScan) inString(b []byte) (n int, ended bool) {
 	return n, false
 }
 
-// step scans one byte outside of strings and words that is not white space. It
-// reports whether the byte is allowed there; first means that it begins a line.
+// step scans one byte that is not white space and not part of a string or a
+// word. It reports whether the byte is allowed at this place; first means that
+// it is the first byte of a line.
 func (s *valueScan) step(c byte, first bool) bool {
 	wants := s.expect == aValue || s.expect == aValueOrEnd
 	switch c {
@@ -208,12 +209,12 @@ func (s *valueScan) reset() { *s = valueScan{open: s.open[:0]} }
 
 // sum adds b to a checksum that the processor computes in hardware.
 func sum(was uint32, b []byte) uint32 {
-	return crc32.Update(was, crc32.MakeTable(crc32.Castagnoli), b) // the table is made once, at the first call
+	return crc32.Update(was, crc32.MakeTable(crc32.Castagnoli), b) // MakeTable computes the table only at the first call
 }
 
-// splitValues delivers the values of b, which begins at the position. Of a partial
-// value only the state of its scan is stored. Its bytes are read again together
-// with the rest, and compared by their checksum.
+// splitValues delivers the values of b, which begins at the position. For a
+// partial value it stores only the state of the scan. Its bytes are read again
+// together with the rest, and compared by their checksum.
 func (w *Watcher) splitValues(t *tail, b []byte) {
 	for len(b) > 0 {
 		if t.lost {
@@ -279,8 +280,9 @@ func (w *Watcher) advance(t *tail, done []byte) {
 	t.pending = 0
 }
 
-// lose skips only the first byte of the broken value that b begins with: a whole
-// value may begin anywhere after it. It returns the rest of b.
+// lose reports a broken value at the start of b and skips only its first byte,
+// because a whole value may begin anywhere after that byte. It returns the rest
+// of b.
 func (w *Watcher) lose(t *tail, b []byte) []byte {
 	at := t.scan.start
 	t.lost, t.tooLong = true, false
@@ -302,7 +304,7 @@ func (w *Watcher) regain(t *tail, b []byte) []byte {
 		}
 		if i += n + 1; i == len(b) {
 			w.advance(t, b[:i-1])
-			t.pending = 1 // the newline waits for the first byte of the next line
+			t.pending = 1 // keep the newline as pending until the first byte of the next line is known
 			return nil
 		}
 		if b[i] == '{' || b[i] == '[' {
@@ -326,7 +328,7 @@ func (w *Watcher) searchValue(t *tail, until int64) (found, more bool) {
 			t.scan.sum = sum(t.scan.sum, w.buf[:n])
 			t.pending += int64(n)
 			if t.pending == t.scan.start {
-				w.skip(t, t.pending) // white space only
+				w.skip(t, t.pending) // only white space is left
 				return true, false
 			}
 			w.tooLarge(t)
@@ -344,7 +346,8 @@ func (w *Watcher) searchValue(t *tail, until int64) (found, more bool) {
 			return true, false
 		}
 		if v == broken && size > int64(w.cfg.MaxLine) {
-			// Too long to search again for a line that begins a value.
+			// The value is too long to search it again for a line that begins another
+			// value.
 			t.lost = true
 			if t.off+size > t.quiet {
 				w.report(t, Broken, fmt.Errorf("the value that begins at byte %d never ends", t.off+t.scan.start))
@@ -353,9 +356,9 @@ func (w *Watcher) searchValue(t *tail, until int64) (found, more bool) {
 			return true, false
 		}
 		if size >= int64(len(w.buf)) {
-			w.buf = make([]byte, size+1) // a number ends at the byte after it
+			w.buf = make([]byte, size+1) // one byte more, because a number ends only at the byte after it
 		}
-		t.pending = 0 // scanned once more, now that it is in one piece
+		t.pending = 0 // scan the value once more, now that the buffer holds all of it
 		return true, false
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // watches is the state of the watched folders. Run owns it.
 type watches struct {
-	notify   *notifier           // nil until the first folder is watched, and where watching fails
+	notify   *notifier           // nil until the first folder is watched, and if watching fails
 	dirs     map[string]*folder  // watched folder → its tails
 	dirOf    map[identity]string // watched folder by identity: fsnotify reports each folder under one name
 	points   map[string][]*tail  // folder/entry → the tails whose path contains it
@@ -33,17 +33,18 @@ func newWatches() watches {
 	return watches{dirs: map[string]*folder{}, dirOf: map[identity]string{}, points: map[string][]*tail{}, real: realDirs{}}
 }
 
-// A point is an entry of a folder. When it changes, a path may lead to another file.
-// It is the file itself, a link to it, or the first missing part of the path.
+// A point is an entry of a folder whose change may make a path lead to another file.
+// It is the file itself, a link in the path, or the first missing part of the path.
 type point struct{ dir, name string }
 
 func (p point) path() string { return filepath.Join(p.dir, p.name) }
 
-// maxLinks ends a circle of symbolic links, as the kernel does.
+// maxLinks limits the symbolic links in a path, as the kernel does, so that a
+// circle of links ends.
 const maxLinks = 40
 
-// realDirs holds paths known to be folders, not links. It is valid for one round
-// of work: many files share most of their folders.
+// realDirs holds paths known to be folders, not links. It is a cache, valid for
+// one round of work: many files share most of their folders.
 type realDirs map[string]struct{}
 
 // resolve walks a path and returns the points to watch. Their folders contain
@@ -99,9 +100,9 @@ func parts(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
-// watch watches everything that the tail's path depends on, and returns why it
-// could not. After a new watch it resolves the path again, to find what appeared
-// before the watch existed. Each round goes at least one folder deeper.
+// watch watches everything that the tail's path depends on. If that fails, it
+// returns the error. After a new watch it resolves the path again, to find what
+// appeared before the watch existed. Each round goes at least one folder deeper.
 func (w *Watcher) watch(t *tail) error {
 	for range 2 * maxLinks {
 		points := w.real.resolve(t.watched())
@@ -110,7 +111,7 @@ func (w *Watcher) watch(t *tail) error {
 		}
 		switch err := w.follow(t, points); {
 		case err == nil:
-		case missing(err): // the folder existed a moment ago
+		case missing(err): // the folder existed when the path was resolved, so resolve it again
 			clear(w.real)
 		default:
 			w.follow(t, nil)
@@ -121,8 +122,8 @@ func (w *Watcher) watch(t *tail) error {
 	return errors.New("the folders of the path keep changing")
 }
 
-// follow makes points the ones that wake the tail. It watches new folders
-// before it releases old ones.
+// follow replaces the points whose changes give the tail a turn. It watches new
+// folders before it releases old ones.
 func (w *Watcher) follow(t *tail, points []point) error {
 	for _, p := range points {
 		if slices.Contains(t.points, p) {
@@ -147,16 +148,16 @@ func (w *Watcher) follow(t *tail, points []point) error {
 			continue
 		}
 		w.release(p.dir, t)
-		// If the folder above is watched from now on, no event reports the end
-		// of this one.
+		// If the parent folder is watched from now on, no event reports that this
+		// folder was already removed.
 		if unix.Access(p.dir, unix.F_OK) != nil {
 			w.dirGone(p.dir)
 		}
 	}
-	if slices.ContainsFunc(points, func(p point) bool { return !slices.Contains(t.points, p) }) { // watchDir found a folder gone
+	if slices.ContainsFunc(points, func(p point) bool { return !slices.Contains(t.points, p) }) { // watchDir found that one of the folders was removed
 		return &os.PathError{Op: "watch", Path: t.Path, Err: fs.ErrNotExist}
 	}
-	t.points = append(t.points[:0], points...) // in the order of resolve, to be compared
+	t.points = append(t.points[:0], points...) // kept in the order of resolve, so that they can be compared later
 	return nil
 }
 
@@ -229,14 +230,14 @@ func (w *Watcher) unwatchDir(dir string) {
 	w.notify.remove(dir)
 }
 
-// dirGone handles a folder that was removed or renamed: its watch ends, and its tails
-// resolve their paths again.
+// dirGone handles the removal or renaming of a folder: it ends the folder's watch and
+// lets the folder's tails resolve their paths again.
 func (w *Watcher) dirGone(dir string) {
 	f := w.dirs[dir]
 	if f == nil {
 		return
 	}
-	w.unwatchDir(dir) // a new folder of this name may be watched before the old one's last event comes
+	w.unwatchDir(dir) // a new folder with this name may already be watched when the old folder's last event arrives
 	for _, t := range f.tails {
 		t.points = slices.DeleteFunc(t.points, func(p point) bool {
 			if p.dir != dir {
@@ -249,8 +250,8 @@ func (w *Watcher) dirGone(dir string) {
 	}
 }
 
-// see turns one event into work. An event only means that something may have
-// changed; the file itself shows what.
+// see queues the tails that an event may concern. An event only means that
+// something may have changed; the file itself shows what.
 func (w *Watcher) see(ev fsnotify.Event) {
 	path := filepath.Clean(ev.Name) // entries of "/" come as "//name"
 	todo := toLook
@@ -264,17 +265,18 @@ func (w *Watcher) see(ev fsnotify.Event) {
 		w.seeCreated(path)
 	}
 	for _, t := range w.away {
-		w.mark(t, toLook) // its file now has an unknown name, and may be the one that changed
+		w.mark(t, toLook) // the open file of this tail has an unknown name now, so the event may be about it
 	}
-	// Create is included: fsnotify does not report the end of a folder if the folder
-	// above is watched by then, and the new folder has no watch.
+	// Create is included, because fsnotify does not report that a folder was removed
+	// if the parent folder was watched by then. A new folder with the same name has
+	// no watch yet.
 	if ev.Has(fsnotify.Create | fsnotify.Remove | fsnotify.Rename) {
 		w.dirGone(path)
 	}
 }
 
-// fault handles an error of the notifier. After an overflow, events are missing:
-// every file is looked at. After any other error a new notifier replaces it.
+// fault handles an error of the notifier. After an overflow, events are missing,
+// so it checks every file. After any other error a new notifier replaces it.
 func (w *Watcher) fault(err error) {
 	if !errors.Is(err, fsnotify.ErrEventOverflow) {
 		w.closeNotify()
@@ -319,7 +321,8 @@ func missing(err error) bool {
 }
 
 // exhausted reports whether a lack of descriptors or memory prevented an open. No event
-// reports the end of such a lack, so the file has to be tried again.
+// reports that descriptors or memory are available again, so the open must be tried
+// again later.
 func exhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }

@@ -2,12 +2,13 @@
 // whole line once, in order, with the position at which a later run resumes.
 //
 // One goroutine reads all files, and one fsnotify instance watches all folders.
-// There is no ticker: an idle watcher never wakes. Only where watching fails (a
-// limit of the kernel is reached, a folder is not readable) is a file polled.
-// That is reported as a Trouble, because it is a degradation.
+// There is no ticker: an idle watcher never wakes. A file is polled only if
+// watching fails, because a limit of the kernel is reached or a folder is not
+// readable. Polling is reported as a Trouble, because it is a degradation.
 //
-// It refuses to interpret what it reads (bytes pass unchanged, a partial line
-// waits for its end), to guess which file is meant, and to write anything.
+// The package does not interpret what it reads, does not guess which file is
+// meant, and writes nothing. Bytes are delivered unchanged, and a partial line
+// only once it is complete.
 //
 //	w, err := watchers.New(watchers.Config{Deliver: func(l watchers.Line) { … }})
 //	w.Add(watchers.Spec{Source: "transcript", Path: path, From: cursor})
@@ -46,11 +47,11 @@ const (
 	defaultPollEvery = time.Second
 	defaultMaxLine   = 64 << 20
 
-	// chunk is the size of the read buffer. It fits into a second-level cache;
-	// larger buffers did not read faster.
+	// chunk is the size of the read buffer. It fits into the processor's
+	// second-level cache; reading with larger buffers was not faster.
 	chunk = 128 << 10
-	// turn is how many bytes of one file are read at low priority before the
-	// other files have their turn.
+	// turn is how many bytes of one file are read at low priority before other
+	// files are read.
 	turn = 16 << 20
 )
 
@@ -59,14 +60,14 @@ type Position struct {
 	Path string
 	Dev  uint64
 	Ino  uint64
-	// Prefix is the digest of the file's first min(1024, Offset) bytes, after
-	// their number: "312:9f86…". For a Whole file it covers all of the content.
-	// For a Stamp file it is the time of the last change.
+	// Prefix is the number of the file's first bytes, min(1024, Offset), and their
+	// digest: "312:9f86…". For a Whole file it covers all of the content. For a
+	// Stamp file it is the time of the last change.
 	Prefix string
 	// Offset is the end of the last line or value that was delivered, in bytes.
 	Offset int64
-	// Last is the digest of the last bytes before Offset, at most 1024 of the last
-	// line or value, after their number. It is empty without Config.Ends.
+	// Last is the number of the last bytes before Offset, at most 1024 of the last
+	// line or value, and their digest. It is empty without Config.Ends.
 	Last string
 }
 
@@ -82,19 +83,19 @@ type Spec struct {
 	// watched. A file that another Spec added by path keeps that Spec's position.
 	Pattern string
 	Form    Form      // how the file grows; Lines by default
-	From    *Position // resume there if the file is still the same, else read from its start; not with a Pattern
-	AtEnd   bool      // without From: skip the lines that exist already; with a Pattern, in the files that exist already
+	From    *Position // resume at this position if the file is still the same, otherwise read from its start; not with a Pattern
+	AtEnd   bool      // if From is nil, skip the lines that exist already; with a Pattern, the lines in files that exist already
 }
 
-// A Form is how a file grows, and what is delivered of it.
+// A Form says how a file grows and what is delivered from it.
 type Form uint8
 
 const (
 	// Lines are appended, and each is delivered once.
 	Lines Form = iota
 	// Values are JSON values appended one after another, each over any number of
-	// lines. Each is delivered once, without the white space around it. A value
-	// that its writer did not finish is skipped when something else follows it.
+	// lines. Each is delivered once, without the white space around it. An
+	// unfinished value is skipped once something else follows it.
 	Values
 	// Whole files are rewritten at each change. The whole content is delivered
 	// when it changed.
@@ -118,8 +119,8 @@ type TroubleKind string
 
 const (
 	Polling     TroubleKind = "polling"       // the file cannot be watched: it is polled until Recovered
-	Truncated   TroubleKind = "truncated"     // shorter than before; read from the start if delivered lines were cut
-	Replaced    TroubleKind = "replaced"      // no longer the file of the position: read from the start
+	Truncated   TroubleKind = "truncated"     // the file became shorter; it is read from the start if delivered lines were cut off
+	Replaced    TroubleKind = "replaced"      // the file is not the one of the position; it is read from the start
 	Deleted     TroubleKind = "deleted"       // the path no longer leads to a file
 	Unreadable  TroubleKind = "unreadable"    // the file exists but cannot be read
 	LineTooLong TroubleKind = "line_too_long" // a line or value longer than Config.MaxLine was skipped
@@ -127,17 +128,17 @@ const (
 	Recovered   TroubleKind = "recovered"     // the end of Polling, Deleted or Unreadable
 )
 
-// Trouble is reported between the lines, in order.
+// A Trouble is reported in order with the lines.
 type Trouble struct {
 	Source string
-	Path   string // followed by the Spec's Pattern if it concerns all its files
+	Path   string // the path, followed by the Spec's Pattern if the trouble concerns all its files
 	What   TroubleKind
-	Err    error // the cause, where there is one
+	Err    error // the cause, if there is one
 }
 
-// Config holds the callbacks and limits of a Watcher. The callbacks run on the
-// goroutine of Run, or on one that it waits for, one at a time. While one runs,
-// nothing is read.
+// Config holds the callbacks and limits of a Watcher. Callbacks run one at a
+// time, on the goroutine of Run or on one that it waits for. While a callback
+// runs, nothing is read.
 type Config struct {
 	Deliver func(Line)    // required
 	Trouble func(Trouble) // may be nil
@@ -148,7 +149,7 @@ type Config struct {
 	// Ends adds Last to the positions, so that a file that was rewritten in place
 	// is not mistaken for one that grew.
 	Ends      bool
-	PollEvery time.Duration // for files that cannot be watched; default 1 s
+	PollEvery time.Duration // the interval of polling files that cannot be watched; default 1 s
 	MaxLine   int           // longest line, value or Whole content to deliver, in bytes; default 64 MiB
 }
 
@@ -160,15 +161,15 @@ type Watcher struct {
 	mu       sync.Mutex // guards requests and started
 	requests []request
 	started  bool
-	wake     chan struct{} // has room for one: requests is not empty
+	wake     chan struct{} // has a buffer of one; full if requests is not empty
 
 	// The fields below are owned by Run.
 
 	watches
 	tails   []*tail // in the order of Add
 	byName  map[name]*tail
-	away    []*tail // tails whose open file lost its path
-	queue   []*tail // tails with something to do
+	away    []*tail // tails whose open file no longer has its path
+	queue   []*tail // tails that have work to do
 	polled  int     // number of tails that are polled
 	buf     []byte  // shared by all tails; nil until the first read
 	headBuf [headSize]byte
@@ -219,7 +220,7 @@ func (w *Watcher) request(r request) {
 	w.mu.Unlock()
 	select {
 	case w.wake <- struct{}{}:
-	default: // a wake-up is pending
+	default: // a value is already pending
 	}
 }
 
@@ -236,7 +237,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 	defer w.close()
 
-	var poll time.Time // when to look at the polled files again
+	var poll time.Time // when to check the polled files again
 	for {
 		w.serveRequests()
 		w.work()
@@ -263,7 +264,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // sleep returns when there is work: at once if the queue is not empty, else after
 // an event, an Add or Remove, at the time until (unless zero), or when ctx ends.
-// It turns the events that have arrived into work.
+// Before it returns, it handles the events that have arrived.
 func (w *Watcher) sleep(ctx context.Context, until time.Time) {
 	var events chan fsnotify.Event
 	var faults chan error
@@ -298,7 +299,7 @@ func (w *Watcher) sleep(ctx context.Context, until time.Time) {
 	}
 }
 
-// serveRequests adds and removes what was requested.
+// serveRequests adds and removes the specs that Add and Remove have requested.
 func (w *Watcher) serveRequests() {
 	w.mu.Lock()
 	requests := w.requests
@@ -332,8 +333,8 @@ func (w *Watcher) mark(t *tail, todo todo) {
 	t.todo |= todo
 }
 
-// work gives each tail in the queue one turn. A tail with more to read queues
-// again.
+// work gives each tail in the queue one turn. A tail that has more to read is
+// queued again.
 func (w *Watcher) work() {
 	queue := w.queue
 	w.queue = nil
@@ -356,7 +357,7 @@ func (w *Watcher) work() {
 		w.queue = queue[:0]
 	}
 	if len(w.buf) > chunk && len(w.queue) == 0 {
-		w.buf = nil // the buffer had grown for a long line
+		w.buf = nil // free a buffer that had grown for a long line
 	}
 }
 
@@ -372,9 +373,9 @@ func (w *Watcher) turn(t *tail, todo todo) bool {
 	return more
 }
 
-// finish reads every file to its present end. A writer that never pauses cannot
-// delay it: later lines belong to a later run. A file that a callback adds during
-// these last lines is still read.
+// finish reads every file to its present end. It leaves lines that are written
+// later to the next run, so a writer that never pauses cannot delay it. A file
+// that a callback adds during these last lines is still read.
 func (w *Watcher) finish() {
 	for again := true; again; {
 		again = false

@@ -50,7 +50,7 @@ func TestPollingIsReported(t *testing.T) {
 	w.noNotify = errNoInotify
 	w.cfg.Deliver = func(l Line) {
 		if string(l.Text) == "two" {
-			w.noNotify = nil // on the loop's own goroutine
+			w.noNotify = nil // this callback runs on Run's goroutine, which owns the field
 		}
 		reports <- string(l.Text)
 	}
@@ -90,7 +90,7 @@ func TestNotifierFails(t *testing.T) {
 	deliver := r.w.cfg.Deliver
 	var once sync.Once
 	r.together(func() {
-		// The watcher is held in Deliver, so nothing else accesses it now.
+		// Run waits in Deliver, so nothing else accesses the watcher now.
 		r.w.cfg.Deliver = func(l Line) {
 			once.Do(func() { r.w.fault(errors.New("broken")) })
 			deliver(l)

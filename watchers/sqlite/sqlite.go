@@ -16,18 +16,19 @@
 //
 //	no write-ahead log            only the file is read. The result is valid only if neither the
 //	or an empty one               file nor the log changed meanwhile
-//	a log and its index           as a reader beside the writer, without writing to the index. If no
+//	a log and its index           read beside the writer, without writing to the index. If no
 //	                              writer is alive, the index is built in memory
 //	a log without its index       [ErrNoIndex]: only a program that may write can read it
-//	a rollback journal            as any reader
+//	a rollback journal            opened read-only, like any other reader
 //
-// It refuses to choose the file, to interpret a record and to wait: a locked
-// database is [ErrBusy], one that does not exist is [ErrNotYet].
+// The package does not choose the file, does not interpret a record and does
+// not wait. If the database is locked it returns [ErrBusy], if there is none
+// yet [ErrNotYet].
 //
 // Two limits. If the newest rows are deleted, the database may reuse their numbers
-// for new rows. Those are delivered only if a call of Next came between the
-// deletion and the new rows. And one process must not tail a database twice at the
-// same time, because POSIX locks belong to the process.
+// for new rows. The new rows are delivered only if Next was called between the
+// deletion and their insertion. A process must not tail the same database twice at
+// the same time, because POSIX locks belong to the process.
 package sqlite
 
 import (
@@ -54,8 +55,9 @@ const (
 	// patience is how long to wait for one lock, in milliseconds. Other processes
 	// hold such a lock for microseconds, or for very long.
 	patience = 50
-	// settled is the age at which a file's modification time will show any later
-	// change: the clock of a file system may advance only every 10 ms.
+	// settled is the age from which a file's modification time is reliable: any
+	// later change gives the file another time. The clock of a file system may
+	// advance only every 10 ms.
 	settled = 20 * time.Millisecond
 )
 
@@ -73,7 +75,7 @@ var (
 // A Cursor is a durable position: every row up to Row of this file was delivered.
 // The zero Cursor is before the first row.
 type Cursor struct {
-	Dev, Ino uint64 // of the database file
+	Dev, Ino uint64 // device and inode of the database file
 	Row      int64  // the row's number, the query's first column
 }
 
@@ -139,7 +141,7 @@ func (t *Tail) Last() (Cursor, error) {
 
 // A batch is the rows of one transaction.
 type batch struct {
-	from Cursor // where the rows begin; it differs from the request if the file was replaced or rows were deleted
+	from Cursor // the cursor before the first row; it differs from the requested one if the file was replaced or rows were deleted
 	rows []row
 	more bool // more rows follow
 }
@@ -180,7 +182,7 @@ func (t *Tail) with(read func(c *conn, id Cursor) error) error {
 			return err
 		}
 		if before.main.Size == 0 {
-			return read(nil, before.id()) // created a moment ago: no rows
+			return read(nil, before.id()) // the file was just created and has no rows
 		}
 		mode, err := before.mode(t.path)
 		if err != nil {
@@ -200,7 +202,8 @@ func (t *Tail) with(read func(c *conn, id Cursor) error) error {
 		if mode != immutable {
 			return err
 		}
-		// An error, too, may come from reading a file that was being written.
+		// Check for a change before the error, because a concurrent write may have
+		// caused the error.
 		after, lost := t.look()
 		if lost == nil && after == before {
 			return err
@@ -238,7 +241,7 @@ func (t *Tail) look() (state, error) {
 	case s.main.Mode&unix.S_IFMT != unix.S_IFREG:
 		return s, errors.New("not a regular file")
 	}
-	s.main.Atim = unix.Timespec{} // reading the file changes it
+	s.main.Atim = unix.Timespec{} // ignore the access time, because reading the file changes it
 	if s.main.Size > 0 {
 		if s.wal2, err = logged(t.path); err != nil {
 			return s, err
@@ -292,7 +295,8 @@ type conn struct {
 func open(path, mode, query string) (*conn, error) {
 	name := url.URL{Scheme: "file", Path: path,
 		RawQuery: fmt.Sprintf("%s&_busy_timeout=%d&_query_only=1&_defensive=1", mode, patience)}
-	// The driver without database/sql, whose pool of connections has a goroutine.
+	// The driver is used without database/sql, because its connection pool has a
+	// goroutine.
 	db, err := new(sqlite.Driver).Open(name.String())
 	if err != nil {
 		return nil, known(err)
@@ -336,10 +340,10 @@ func (c *conn) any(number int64) (there bool, err error) {
 	return there, err
 }
 
-// last finds the last row's number by bisection, so that it does not read all
-// rows.
+// last finds the last row's number by binary search, so that it does not read
+// all rows.
 func (c *conn) last() (int64, error) {
-	some, none := int64(0), int64(1) // there is a row after some, and none after none
+	some, none := int64(0), int64(1) // a row exists after the number some; no row exists after the number none
 	for {
 		there, err := c.any(none)
 		if err != nil {
@@ -366,8 +370,8 @@ func (c *conn) last() (int64, error) {
 			none = mid
 		}
 	}
-	// After none there is no row, after some there is: none is the last number,
-	// unless the table is empty.
+	// The two numbers are neighbours now, so the value of none is the last row's
+	// number, unless the table is empty.
 	if none == 1 {
 		there, err := c.any(0)
 		if err != nil || !there {
@@ -386,7 +390,7 @@ func (c *conn) each(number int64, f func(row) bool) error {
 	if err != nil {
 		return known(err)
 	}
-	defer rows.Close() // ends the transaction
+	defer rows.Close() // closing the rows ends the transaction
 	if n := len(rows.Columns()); n != 2 {
 		return fmt.Errorf("the query has %d columns, want two, a number and a record", n)
 	}
@@ -425,7 +429,8 @@ func rowOf(cols [2]driver.Value) (row, error) {
 	return row{}, fmt.Errorf("the query's second column is %T, want text", cols[1])
 }
 
-// known turns the errors that mean a lock into ErrBusy.
+// known returns ErrBusy for errors that mean a lock or a concurrent change, and
+// other errors as they are.
 func known(err error) error {
 	const busy, locked, readOnly, cantOpen, protocol = 5, 6, 8, 14, 15
 	var e *sqlite.Error

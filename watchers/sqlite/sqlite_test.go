@@ -72,8 +72,8 @@ func startWriter(t *testing.T, path string) *writer {
 	return w
 }
 
-// do runs statements and fails when one does: a reader must never make a statement
-// fail, even without a busy timeout.
+// do runs statements, and fails the test if a statement fails: a reader must never
+// cause that, even though the writer has no busy timeout.
 func (w *writer) do(statements ...string) {
 	w.t.Helper()
 	for _, s := range statements {
@@ -99,7 +99,8 @@ func (w *writer) kill() {
 	}
 }
 
-// insert adds the rows numbered from to to, each with size bytes of text.
+// insert returns the statement that adds the rows from the first to the last
+// number, each with size bytes of text.
 func insert(from, to, size int) string {
 	return fmt.Sprintf(`WITH RECURSIVE n(i) AS (VALUES(%d) UNION ALL SELECT i+1 FROM n WHERE i < %d)
 		INSERT INTO event(id, data) SELECT 'e'||i, '{"n":'||i||',"text":"'||printf('%%.*c', %d, 'x')||'"}' FROM n`, from, to, size)
@@ -193,7 +194,8 @@ func TestRowsOfARunningWriter(t *testing.T) {
 	w.do(`COMMIT`)
 	require.Equal(t, ids(6, 6), r.next())
 
-	// The writer starts the log over, and its rows are still delivered.
+	// The writer restarts the log from its beginning, and its rows are still
+	// delivered.
 	w.do(`PRAGMA wal_checkpoint(RESTART)`, oneLine(insert(7, 7, 10)))
 	require.Equal(t, ids(7, 7), r.next())
 	w.do(`PRAGMA wal_checkpoint(TRUNCATE)`)
@@ -207,7 +209,8 @@ func TestRowsOfARunningWriter(t *testing.T) {
 
 	w.do(oneLine(insert(9, 9, 10)))
 	w.end()
-	// A writer that no reader hinders leaves one file at its end.
+	// When the writer closes the database and no reader hinders it, only the
+	// database file is left.
 	require.Len(t, contents(t, filepath.Dir(path)), 1)
 	require.Equal(t, ids(9, 9), r.next())
 	require.Len(t, contents(t, filepath.Dir(path)), 1)
@@ -239,7 +242,7 @@ func TestALargeLog(t *testing.T) {
 	at, err := tail.Next(Cursor{}, func(at Cursor, record []byte) {
 		delivered++
 		require.Equal(t, delivered, at.Row)
-		if delivered%5000 == 0 && delivered < rows { // the writer can checkpoint the log meanwhile, and start it over
+		if delivered%5000 == 0 && delivered < rows { // while a batch is delivered, the writer can checkpoint the log and restart it
 			between++
 			w.do(`PRAGMA wal_checkpoint(TRUNCATE)`, oneLine(insert(rows+between, rows+between, 10)))
 		}

@@ -10,19 +10,19 @@ import (
 // ends with \n, \r or both; an event ends with an empty line.
 type parser struct {
 	max     int
-	line    []byte // the partial line
+	line    []byte // the part of the current line that was read
 	cut     bool   // the line is too long, and its rest is dropped
 	afterCR bool   // a leading \n belongs to the previous line
-	begun   bool   // the first line is over
+	begun   bool   // the first line was read
 	next    event
 	id      string        // the last event id
-	retry   time.Duration // the pause that the server asks for
+	retry   time.Duration // the pause before a new connection that the server asks for
 }
 
 // An event is the data between two empty lines.
 type event struct {
 	data []byte
-	some bool // the event has data, possibly an empty line
+	some bool // the event has data, even if that is one empty line
 	long bool // its data exceeds the limit
 }
 
@@ -98,5 +98,5 @@ func (p *parser) whole(line []byte, emit func(event)) {
 		if n, err := strconv.ParseUint(string(val), 10, 31); err == nil {
 			p.retry = time.Duration(n) * time.Millisecond
 		}
-	} // other fields are event names, comments, or unknown
+	} // ignore other fields: event names, comments and unknown fields
 }

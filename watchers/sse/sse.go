@@ -1,7 +1,7 @@
 // Package sse reads a stream of server-sent events. The data of each event is one
 // record.
 //
-// While no server answers, it connects again and again, with growing pauses. It
+// While no server answers, it tries to connect again, with growing pauses. It
 // resumes after the last event that had an id. Events without an id that were sent
 // while it was not connected are lost, and the gap is reported. An incomplete event
 // is dropped.
@@ -9,9 +9,9 @@
 //	s, err := sse.New(sse.Config{URL: "http://127.0.0.1:4096/event"})
 //	err = s.Run(ctx, func(data []byte) { … }, func(t sse.Trouble) { … })
 //
-// It refuses to connect to other machines unless configured to, to use a proxy, to
-// follow a redirection, to retry where a password is missing, and to interpret
-// what it reads. Its errors never contain a password.
+// It connects to other machines only if configured to, uses no proxy, follows no
+// redirection, does not retry if a password is missing, and does not interpret the
+// data. Its errors never contain a password.
 package sse
 
 import (
@@ -53,8 +53,9 @@ type Config struct {
 	// are 250 ms and 5 s. The pause doubles each time, and each event resets it.
 	MinWait, MaxWait time.Duration
 	// Patience is how long a server may take to answer after it accepted the
-	// connection; the default is 5 s. One starting server never answered a request
-	// that came too early, but answered the next one at once.
+	// connection; the default is 5 s. It is short because one harness's server
+	// never answered a request sent during its start, but answered the next
+	// request at once.
 	Patience time.Duration
 	// MaxEvent is the longest data of one event in bytes; the default is 16 MiB. A
 	// longer event is skipped.
@@ -70,16 +71,16 @@ const (
 	EventTooLong TroubleKind = "event_too_long" // an event longer than Config.MaxEvent was skipped
 )
 
-// Trouble is reported between the events, in order.
+// A Trouble is reported in order with the events.
 type Trouble struct {
 	What TroubleKind
-	Err  error // the cause, where there is one
+	Err  error // the cause, if there is one
 }
 
 // A Stream is one server's stream of events.
 type Stream struct {
 	cfg    Config
-	url    *url.URL // without user and password
+	url    *url.URL // the address without user and password
 	client *http.Client
 
 	// The fields below are owned by Run.
@@ -91,7 +92,7 @@ type Stream struct {
 func New(cfg Config) (*Stream, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil {
-		return nil, errors.New("read events: the address is not a URL") // the error would contain its password
+		return nil, errors.New("read events: the address is not a URL") // drop url's error, which would contain the password
 	}
 	if u.User != nil {
 		cfg.User = u.User.Username()
@@ -114,7 +115,7 @@ func New(cfg Config) (*Stream, error) {
 	}
 	dial := net.Dialer{Timeout: 10 * time.Second}
 	if !cfg.Anywhere {
-		// A name is checked after the resolver turned it into an address.
+		// Check the address itself, after a name was resolved.
 		dial.Control = func(_, address string, _ syscall.RawConn) error {
 			if to, err := netip.ParseAddrPort(address); err != nil || !to.Addr().Unmap().IsLoopback() {
 				return fmt.Errorf("%s is not this machine", address)
@@ -181,15 +182,15 @@ func (s *Stream) Run(ctx context.Context, deliver func(data []byte), trouble fun
 	}
 }
 
-// A refusal is an answer after which a retry would not help.
+// A refusal is an answer of the server after which a retry would not help.
 type refusal struct{ err error }
 
 func (r *refusal) Error() string { return r.err.Error() }
 
 var errNoMore = errors.New("the server has no more events")
 
-// connect sends one request and passes the body of a good answer to read. It
-// returns why the stream ended; never nil.
+// connect sends one request and passes the body of a successful answer to read.
+// It always returns an error, which says why the stream ended.
 func (s *Stream) connect(ctx context.Context, read func(io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.String(), nil)
 	if err != nil {
@@ -205,7 +206,7 @@ func (s *Stream) connect(ctx context.Context, read func(io.Reader) error) error 
 	}
 	res, err := s.client.Do(req)
 	if err != nil {
-		var u *url.Error // its text would repeat method and address
+		var u *url.Error // unwrap the error, whose text would repeat method and address
 		if errors.As(err, &u) {
 			err = u.Err
 		}

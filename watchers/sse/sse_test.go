@@ -92,7 +92,8 @@ func FuzzParser(f *testing.F) {
 	})
 }
 
-// A run is what one call of Run delivered and returned.
+// A run holds the events that one call of Run delivered, and the error that it
+// returned.
 type run struct {
 	got     []string
 	trouble []Trouble
@@ -187,7 +188,7 @@ func TestNoAnswer(t *testing.T) {
 }
 
 func TestNoServer(t *testing.T) {
-	// No server answers at a port that was free a moment ago.
+	// Use a port that was just released, so that no server answers there.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := l.Addr().String()
@@ -312,7 +313,7 @@ func TestOnlyThisMachine(t *testing.T) {
 	_, err := New(Config{URL: "http://192.0.2.1/event", Anywhere: true})
 	require.NoError(t, err)
 
-	// A name may lead to another machine.
+	// A name may resolve to another machine.
 	s, err := New(Config{URL: "http://localhost:1/"})
 	require.NoError(t, err)
 	_, err = s.client.Transport.(*http.Transport).DialContext(t.Context(), "tcp", "192.0.2.1:80")
