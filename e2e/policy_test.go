@@ -3,12 +3,15 @@
 package e2e
 
 import (
+	"crypto/sha1"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,9 +25,15 @@ import (
 func TestPolicy(t *testing.T) {
 	const kept, ran = "keepsake/file", "allowed.txt"
 	for name, s := range map[string]story{
-		"claude": {harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "go")},
-		"codex":  {harness: codex, argv: codexExec("go")},
-		"gemini": {harness: gemini, argv: geminiArgs("-p", "go")},
+		"claude":       {harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "go")},
+		"codex":        {harness: codex, argv: codexExec("go")},
+		"gemini":       {harness: gemini, argv: geminiArgs("-p", "go")},
+		"opencode run": {harness: opencode, argv: []string{"opencode", "run", "go"}},
+		"opencode": {harness: opencode, tty: true, argv: opencodeArgs(), script: func(r *run) {
+			opencodeReady(r)
+			opencodeTurn(r, "go (p1)")
+			opencodeQuits(r)
+		}},
 	} {
 		s.replies = []mock.Reply{mock.Runs("bash -c 'rm -rf ~/keepsake'"), mock.Runs("echo yes > " + ran), mock.Says("done")}
 		s.files = map[string]string{kept: "kept", "policy.yaml": `default_verdict: allow
@@ -70,8 +79,9 @@ rules:
 func TestPolicyWithoutAnswer(t *testing.T) {
 	waits := "until test -e go; do sleep 0.05; done"
 	for name, s := range map[string]story{
-		"claude": {harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "go")},
-		"codex":  {harness: codex, argv: codexExec("go")},
+		"claude":       {harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "go")},
+		"codex":        {harness: codex, argv: codexExec("go")},
+		"opencode run": {harness: opencode, argv: []string{"opencode", "run", "go"}},
 	} {
 		s.replies = []mock.Reply{mock.Runs(waits), mock.Runs("echo yes > ran.txt"), mock.Says("done")}
 		s.files = map[string]string{"policy.yaml": "default_verdict: allow\n"}
@@ -101,6 +111,48 @@ func TestPolicyWithoutAnswer(t *testing.T) {
 			require.True(r.t, poll(patience, func() bool { return len(others()) == 0 }), "the harness ends with its wrapper")
 		}))
 	}
+}
+
+// opencodeLock is the lock of the package installation in ~/.config/opencode.
+var opencodeLock = fmt.Sprintf(".local/state/opencode/locks/%x.lock", sha1.Sum([]byte("npm-install:"+home+"/.config/opencode")))
+
+// TestPolicyOpencode: the plugin that guards OpenCode's tools leaves nothing in the home,
+// and a tool has the environment of a bare run. The start does not wait for a package
+// installation, also if an earlier start was killed during its own.
+func TestPolicyOpencode(t *testing.T) {
+	hostname, err := os.Hostname()
+	require.NoError(t, err)
+	stories{
+		"environment and home": {
+			argv:    []string{"opencode", "run", "hello-(p1)"},
+			replies: []mock.Reply{mock.Runs("env | grep -E '^(npm_|NPM_|OPENCODE_)' | grep -v OPENCODE_PID | sort > env.txt"), mock.Says("done")},
+			emits:   slowly(sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("unknown", "S1 F1"), ends("S1", "exit 0"))),
+			files:   map[string]string{"policy.yaml": "default_verdict: allow\n"},
+			flags:   []string{"--policy", filepath.Join(home, "policy.yaml")},
+			and: func(t *testing.T, _ *run, _ record) {
+				env, err := os.ReadFile(filepath.Join(project, "env.txt"))
+				require.NoError(t, err)
+				require.Contains(t, string(env), "OPENCODE_CONFIG_CONTENT=")
+				require.NotContains(t, string(env), "lifeloop")
+			},
+		},
+		"after a start that was killed": {
+			argv:  []string{"opencode", "run", "hello-(p1)"},
+			emits: slowly(sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("unknown", "S1 F1"), ends("S1", "exit 0"))),
+			files: map[string]string{"policy.yaml": "default_verdict: allow\n", opencodeLock + "/heartbeat": "",
+				opencodeLock + "/meta.json": `{"token":"t","pid":999999999,"hostname":"` + hostname + `","createdAt":"2026-01-01T00:00:00.000Z"}`},
+			flags: []string{"--policy", filepath.Join(home, "policy.yaml")},
+			and: func(t *testing.T, _ *run, rec record) {
+				at := map[string]time.Time{}
+				for _, e := range rec.events {
+					var err error
+					at[e.Event], err = time.Parse(time.RFC3339Nano, e.At)
+					require.NoError(t, err)
+				}
+				require.Less(t, at["frame.opening"].Sub(at["session.starting"]), 40*time.Second, "OpenCode waits 60 s for the lock of a process that has ended")
+			},
+		},
+	}.play(t, story{harness: opencode})
 }
 
 // TestPolicyAsks: an approval that the policy requires is Claude Code's own question.

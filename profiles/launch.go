@@ -63,8 +63,11 @@ func (h Host) file(name, extension string) string {
 	return filepath.Join(h.RunDir, name+extension)
 }
 
-func (h Host) getenv(name string) string {
-	for _, kv := range h.Env {
+func (h Host) getenv(name string) string { return variable(h.Env, name) }
+
+// variable is the value of a variable; empty if it is not set.
+func variable(env []string, name string) string {
+	for _, kv := range env {
 		if k, v, ok := strings.Cut(kv, "="); ok && k == name {
 			return v
 		}

@@ -51,7 +51,7 @@ func newWorld(adapter string) *world {
 //
 //	file /a/path       the input is the content of that file
 //	env                the input is more environment
-//	prepare [terminal] [hooks=always|never] [needs=WHAT] [root] [otlp] [full] [number=N] [resume=ID]
+//	prepare [terminal] [hooks=always|never] [needs=WHAT] [root] [guards] [otlp] [full] [number=N] [resume=ID]
 //	                   the input is a command line, a word a line or in '…';
 //	                   prints the whole launch, but without `full` not the
 //	                   words and groups that every injection has
@@ -71,6 +71,7 @@ func TestLaunches(t *testing.T) {
 				w.host.Env = append(w.host.Env, strings.Fields(d.Input)...)
 				return ""
 			case "prepare":
+				w.host.Guards = d.HasArg("guards")
 				h := w.host
 				h.Terminal = d.HasArg("terminal")
 				d.MaybeScanArgs(t, "hooks", (*string)(&h.Hooks))
@@ -187,22 +188,36 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 			fmt.Fprintln(&b, f.name)
 		}
 	}
+	switch {
+	case l.Guards:
+		fmt.Fprintln(&b, "guards")
+	case h.Guards:
+		fmt.Fprintf(&b, "guards nothing: %s\n", l.Unguarded)
+	}
+	for _, lock := range l.Locks {
+		fmt.Fprintf(&b, "lock: %s\n", lock)
+	}
 	if l.Evidence != ByExit {
 		fmt.Fprintf(&b, "evidence: %s\n", l.Evidence)
 	}
-	// One reason usually applies to many capabilities: print one line per reason.
+	weaknesses(&b, l.Weak)
+	return b.String()
+}
+
+// weaknesses prints one line per reason, because one usually applies to many
+// capabilities.
+func weaknesses(b *strings.Builder, weak []Weakness) {
 	var reasons []string
 	lost := map[string][]string{}
-	for _, w := range l.Weak {
+	for _, w := range weak {
 		if lost[w.Reason] == nil {
 			reasons = append(reasons, w.Reason)
 		}
 		lost[w.Reason] = append(lost[w.Reason], w.Capability)
 	}
 	for _, r := range reasons {
-		fmt.Fprintf(&b, "weak: %s: %s\n", strings.Join(lost[r], " "), r)
+		fmt.Fprintf(b, "weak: %s: %s\n", strings.Join(lost[r], " "), r)
 	}
-	return b.String()
 }
 
 // shown is the content of a file. Unless full is set, the part that every launch has is
@@ -273,12 +288,17 @@ func withoutClaudeHooks(t *testing.T, data []byte, hook []string) string {
 	return fmt.Sprintf("<%d hooks> + ", n) + string(encode(members))
 }
 
-// withoutPlugin checks that a plugin names the socket and the key, and prints whether
-// it is for a running server.
+// withoutPlugin checks that a plugin names the socket and the key, and prints what else
+// was written into it.
 func withoutPlugin(t *testing.T, text string, h Host) string {
 	t.Helper()
 	require.Contains(t, text, "const socket = "+string(encode(h.Socket))+"\n")
 	require.Contains(t, text, "const keyFile = "+string(encode(h.Key))+"\n")
+	if _, rest, guards := strings.Cut(text, "const theirs = "); guards {
+		require.Contains(t, text, "const limit = "+guardLimit+" ")
+		theirs, _, _ := strings.Cut(rest, " //")
+		return "<guard, theirs " + theirs + ">"
+	}
 	_, rest, _ := strings.Cut(text, "const attached = ")
 	attached, _, _ := strings.Cut(rest, " ===")
 	return "<plugin, attached " + attached + ">"

@@ -22,6 +22,8 @@ import (
 //     which becomes a part of the system prompt of that request.
 //   - A settings file of the terminal interface has a plugin of ours, which sends the
 //     events of the sessions to the session's socket. `opencode run` loads none.
+//
+// Under a policy the server loads a plugin too (opencode_guard.go).
 
 //go:embed opencode_terminal.js
 var opencodeTerminal []byte
@@ -86,6 +88,10 @@ func prepareOpencode(argv []string, h Host) (Launch, error) {
 	case opencodeOther:
 		none = "this command has the sessions of several clients, or an interface without plugins; wrap `opencode`, `opencode run` or `opencode attach`"
 	}
+	if h.Guards {
+		l.Unguarded = l.guardOpencode(line, mode, h)
+		l.Guards = l.Unguarded == ""
+	}
 	l.HookAtPrompt = l.Hooks
 	read := l.opencodeReads()
 	lost := slices.DeleteFunc(opencodeSources(), func(name string) bool { return slices.Contains(read, name) })
@@ -133,7 +139,7 @@ func (l *Launch) injectOpencodeTerminal(line commandLine, mode opencodeMode, h H
 	if reason := opencodeInjectable(line, h); reason != "" {
 		return reason
 	}
-	if line.has("--pure") || h.getenv("OPENCODE_PURE") != "" && h.getenv("OPENCODE_PURE") != "0" {
+	if opencodePure(line, h) {
 		return "--pure turns plugins off, so nothing shows the sessions of this launch"
 	}
 	if !h.Terminal {
@@ -216,6 +222,12 @@ func opencodeInjectable(line commandLine, h Host) (reason string) {
 		return "a path of this session is not UTF-8 and cannot be written into a configuration"
 	}
 	return ""
+}
+
+// opencodePure reports whether OpenCode loads no plugin.
+func opencodePure(line commandLine, h Host) bool {
+	pure := h.getenv("OPENCODE_PURE")
+	return line.has("--pure") || pure != "" && pure != "0"
 }
 
 // opencodeInstructions adds our URL to the instructions. The file is our

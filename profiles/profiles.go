@@ -101,6 +101,11 @@ type Launch struct {
 	Export Export
 	// Overlay replaces the user's home for this launch, if it has a Root.
 	Overlay Overlay
+	// Locks are folders that lock something for which this launch waits. A file
+	// meta.json in them has the pid and the hostname of their owner, and the time of a
+	// file heartbeat shows that it still works. If it has ended, its lock may be set
+	// to a time long ago, by which the harness takes it for abandoned.
+	Locks []string
 	// Weak lists capabilities that this launch cannot have, with the reason.
 	Weak []Weakness
 	// Plain is true if the command line starts no session (`--version`, a login).

@@ -48,7 +48,7 @@ type Refuser interface {
 
 // readers are the tools that only read the paths in their arguments.
 func readers() []string {
-	return []string{"read", "glob", "grep", "ls", "notebookread", "lsp", "view_image", "read_file", "read_many_files", "list_directory", "list_dir",
+	return []string{"read", "glob", "grep", "ls", "notebookread", "lsp", "view_image", "read_file", "read_many_files", "list_directory", "list_dir", "list",
 		"search_file_content", "grep_search", "grep_files"}
 }
 
@@ -94,7 +94,7 @@ func (u *ToolUse) argument(key string, v any, op string) {
 			v = quoted(words)
 		}
 		u.Commands = u.text(u.Commands, v)
-	case "file_path", "path", "notebook_path", "absolute_path", "paths", "include", "file", "filename":
+	case "file_path", "path", "filepath", "notebook_path", "absolute_path", "paths", "include", "file", "filename":
 		for _, p := range u.text(nil, v) {
 			u.Paths = append(u.Paths, PathUse{p, op})
 		}
@@ -151,10 +151,10 @@ func quoted(words []any) any {
 	return strings.Join(line, " ")
 }
 
-// patch notes the files of a patch in Codex's format.
+// patch notes the files of a patch in the format of Codex and OpenCode.
 func (u *ToolUse) patch(args map[string]any) {
 	var texts []string
-	for _, key := range []string{"command", "input", "patch"} {
+	for _, key := range []string{"command", "input", "patch", "patchText"} {
 		texts = u.text(texts, args[key])
 	}
 	for _, text := range texts {

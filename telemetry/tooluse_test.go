@@ -11,6 +11,7 @@ import (
 	"lifeloop/telemetry/claude"
 	"lifeloop/telemetry/codex"
 	"lifeloop/telemetry/gemini"
+	"lifeloop/telemetry/opencode"
 )
 
 // TestToolUses: what a call touches, as the hooks that can refuse it report it.
@@ -38,6 +39,11 @@ func TestToolUses(t *testing.T) {
 		{gemini.Hooks{}, "BeforeTool", "run_shell_command", `{"command":"ls","dir_path":"/w"}`, `[ls] [] [] in /w`},
 		{gemini.Hooks{}, "BeforeTool", "write_file", `{"file_path":"a","content":"c"}`, `[] [{a write}] []`},
 		{gemini.Hooks{}, "BeforeTool", "read_many_files", `{"include":["a","b"]}`, `[] [{a read} {b read}] []`},
+		{opencode.Hooks{}, "tool.execute.before", "bash", `{"command":"ls","description":"d","workdir":"/w"}`, `[ls] [] [] in /w`},
+		{opencode.Hooks{}, "tool.execute.before", "write", `{"filePath":"/a","content":"c"}`, `[] [{/a write}] []`},
+		{opencode.Hooks{}, "tool.execute.before", "read", `{"filePath":"/a","offset":1}`, `[] [{/a read}] []`},
+		{opencode.Hooks{}, "tool.execute.before", "apply_patch", `{"patchText":"*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"}`, `[] [{a write}] []`},
+		{opencode.Hooks{}, "tool.execute.before", "webfetch", `{"url":"https://x.example","format":"text"}`, `[] [] [https://x.example]`},
 	} {
 		stdin, err := json.Marshal(map[string]any{"session_id": "s", "hook_event_name": c.event, "tool_name": c.tool, "tool_input": json.RawMessage(c.input),
 			"permission_mode": "default", "tool_use_id": "t"})
@@ -72,6 +78,7 @@ func TestRefusals(t *testing.T) {
 		{claude.Hooks{}, "PreToolUse", telemetry.Deny, `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"a <b>"}}`},
 		{claude.Hooks{}, "PreToolUse", telemetry.Ask, `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"a <b>"}}`},
 		{codex.Hooks{}, "PreToolUse", telemetry.Ask, `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"a <b>"}}`},
+		{opencode.Hooks{}, "tool.execute.before", telemetry.Ask, `{"decision":"deny","reason":"a <b>"}`},
 		{gemini.Hooks{}, "BeforeTool", telemetry.Deny, `{"decision":"deny","reason":"a <b>"}`},
 	} {
 		require.Equal(t, c.want, string(c.dialect.Refuse(c.event, c.d, "a <b>")))

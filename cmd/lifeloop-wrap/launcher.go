@@ -112,7 +112,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		return supervisor.Plan{}, err
 	}
 	key := ""
-	if launch.Hooks || launch.Plugin {
+	if launch.Hooks || launch.Plugin || launch.Guards {
 		// Each launch has a key of its own, so a process left from an earlier launch has
 		// no valid key.
 		key = rand.Text()
@@ -129,6 +129,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 			return supervisor.Plan{}, refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
 		}
 	}
+	abandon(launch.Locks)
 	if l.exports != nil {
 		if err := prepareExports(l.exports, &launch, w.manifest.AdapterID); err != nil {
 			return supervisor.Plan{}, err

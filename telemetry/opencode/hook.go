@@ -4,8 +4,13 @@ import "lifeloop/telemetry"
 
 // Hooks is the dialect of our own plugin for OpenCode. The plugin uses the
 // members of other harnesses' hooks and OpenCode's names of events. A turn has
-// the id of the message that began it.
+// the id of the message that began it. A launch under a policy has another plugin,
+// which asks about each call of a tool.
 type Hooks struct{}
+
+// toolHook is the hook that can refuse a tool. Its call reports nothing else: the
+// terminal's plugin and the store report tools.
+const toolHook = "tool.execute.before"
 
 // Decode implements telemetry.Dialect.
 func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
@@ -18,6 +23,9 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	s := in.Signal(telemetry.Alive, "")
 
 	switch event {
+	case toolHook:
+		call.Use = in.Use() // no answer makes OpenCode ask
+		return call, nil
 	case "session.created":
 		// The first prompt creates a session: the program's first, or one after
 		// `/new` or a fork.
@@ -51,6 +59,11 @@ func (Hooks) Answer(event, context string) []byte {
 		return []byte(context) // OpenCode takes the whole answer as text
 	}
 	return nil
+}
+
+// Refuse implements telemetry.Refuser.
+func (Hooks) Refuse(_ string, _ telemetry.Decision, reason string) []byte {
+	return telemetry.RefusePlain(reason)
 }
 
 // errorKind reads the name of an error. An APIError may be any answer of a
