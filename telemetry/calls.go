@@ -1,19 +1,20 @@
 package telemetry
 
-// Calls remembers the reported model calls, or other records with an id. A source
-// repeats a call's usage on each line of one answer, and in a part of a file that it
-// writes again.
+// Calls remembers the reported model calls, or other records with an id. It is used
+// to count each call once, because a source may repeat a call's usage: on each line
+// of one answer, or when it rewrites a part of a file.
 //
 // It remembers at least the newest callsKept calls and at most twice as many, in
-// two generations: a full newer one becomes the older one, and the older one is
-// forgotten. A call that is repeated later than that is reported again. An entry
-// takes about 20 bytes, so this is at most some 1.5 MiB.
+// two generations. When the newer generation is full, it replaces the older one,
+// which is forgotten. A call that is repeated later than that is reported again.
+// An entry takes about 20 bytes, so this is at most some 1.5 MiB.
 type Calls struct{ newer, older map[uint64]int64 }
 
 const callsKept = 1 << 15
 
-// News reports whether this is the first usage of the call, or one with a larger
-// output than before. A call with neither an id nor a request always counts as new.
+// News reports whether this usage is new: the first of the call, or one with a
+// larger output than before. A call with neither an id nor a request always counts
+// as new.
 func (c *Calls) News(session, id, request string, output int64) bool {
 	if id == "" && request == "" {
 		return true
@@ -34,8 +35,8 @@ func (c *Calls) News(session, id, request string, output int64) bool {
 }
 
 // callKey is the FNV-1a hash of the three names. None of them contains a zero
-// byte. In a million calls, two share a key once in some tens of millions of
-// sessions.
+// byte. A collision is very unlikely: among sessions of a million calls, two
+// calls share a key in one of some tens of millions.
 func callKey(names ...string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)

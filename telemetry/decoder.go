@@ -11,19 +11,21 @@ import (
 // This file holds what the decoders of all harnesses share.
 
 // A Tally counts, by type, the records that a decoder skipped because it does
-// not know them. Types come from outside, so their number is bounded.
+// not know them. The types come from the harness's files, so their number must
+// be limited.
 type Tally struct {
 	seen map[string]int
 	all  int
 }
 
 const (
-	// Malformed is counted for a record that is not of the format.
+	// Malformed is the type under which a record is counted that does not have the
+	// source's format.
 	Malformed = "malformed"
 	// MaxTypes bounds the types that a Tally counts separately.
 	MaxTypes = 64
 
-	otherTypes = "other" // all types after the first MaxTypes
+	otherTypes = "other" // counts all types after the first MaxTypes
 )
 
 // Miss counts a record of this type. A type that is not a word counts as Malformed.
@@ -55,15 +57,15 @@ func Join(first, then []Signal) []Signal {
 	return append(first, then...)
 }
 
-// Waits is embedded by the decoders and dialects whose format shows that the
+// Waits is embedded by the decoders and dialects whose format reports when the
 // harness waits for the user.
 type Waits struct{}
 
 // ReportsWaiting marks the type for the function ReportsWaiting.
 func (Waits) ReportsWaiting() {}
 
-// ReportsWaiting reports whether a Decoder or a Dialect knows from its format
-// that the harness waits for the user.
+// ReportsWaiting reports whether the format of a Decoder or a Dialect shows
+// when the harness waits for the user.
 func ReportsWaiting(source any) bool {
 	_, ok := source.(interface{ ReportsWaiting() })
 	return ok
@@ -71,8 +73,8 @@ func ReportsWaiting(source any) bool {
 
 // Digesting makes a decoder report the digest and the size of a tool's arguments
 // and results, as Args and Result, from the bytes that the source holds. It is
-// optional, because a decoder otherwise steps over these bytes. A decoder whose
-// source lacks them stays as it is.
+// optional, because a decoder otherwise steps over these bytes. It has no effect
+// on a decoder whose source does not have them.
 func Digesting(d Decoder) Decoder {
 	if s, ok := d.(interface{ digestTools() }); ok {
 		s.digestTools()
@@ -93,8 +95,8 @@ func (d *Digests) Sized(text []byte) *Sized {
 	return SizedOf(text)
 }
 
-// SizedOf returns the digest and the size of a JSON value as its source spells it.
-// It returns nil for an absent value and for null.
+// SizedOf returns the digest and the size of a JSON value, computed from the bytes
+// in the source. It returns nil for an absent value and for null.
 func SizedOf(val []byte) *Sized {
 	if len(val) == 0 || scan.IsNull(val) {
 		return nil
@@ -106,11 +108,12 @@ func SizedOf(val []byte) *Sized {
 // stores them.
 const (
 	ToolNotFound = "NOT_FOUND"
-	ToolFailed   = "EXECUTION_ERROR"  // also where the source does not give the kind of failure
+	ToolFailed   = "EXECUTION_ERROR"  // also used if the source does not report the kind of failure
 	ToolRefused  = "VALIDATION_ERROR" // the tool does not accept these arguments
 )
 
-// ToolErrorOf is the error of a call whose source only reports that it failed.
+// ToolErrorOf returns the error of a call whose source reports only whether it
+// failed.
 func ToolErrorOf(failed bool) string {
 	if failed {
 		return ToolFailed

@@ -19,12 +19,13 @@ func digestPart(state string) string {
 	return `{"type":"message.part.updated","properties":{"sessionID":"s","part":{"messageID":"m2","type":"tool","callID":"c","tool":"read","state":` + state + `}}}`
 }
 
-// digestCases are one tool call in each format that has its arguments or result.
+// digestCases has one tool call for each format that includes the call's
+// arguments or result.
 var digestCases = []struct {
 	decoder      string
 	records      []string
 	tool         string
-	args, result string // empty: the source does not have it
+	args, result string // empty if the source does not have it
 	wrong        string
 }{
 	{"claude-transcript", []string{

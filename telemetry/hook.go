@@ -12,16 +12,17 @@ import (
 // A Dialect is the format of one harness's hooks, in both directions.
 type Dialect interface {
 	// Decode reads the standard input of a hook. The event is the hook's name as it
-	// was injected; input of another hook is an error. An unknown hook gives a sign
-	// of life.
+	// was injected; input of another hook is an error. An unknown hook decodes to
+	// the signal Alive.
 	Decode(event string, stdin []byte) (HookCall, error)
-	// Answer renders the answer that passes context to the model; nil where there
-	// is no context, or where the hook passes none.
+	// Answer returns the JSON answer that passes context to the model. It returns
+	// nil if the context is empty or the hook cannot pass any.
 	Answer(event, context string) []byte
 }
 
-// A HookInput is what the hooks of several harnesses have in common. Their members
-// have nearly the same names. A member that a harness lacks is empty here.
+// A HookInput holds the members that the hooks of several harnesses have in
+// common, under nearly the same names. A member that the harness does not send is
+// empty.
 type HookInput struct {
 	event, Session, Path, Cause, model string
 	Prompt, Turn                       string // Claude Code's prompt_id, Codex's turn_id
@@ -56,8 +57,8 @@ func ReadHook(event string, stdin []byte) (HookInput, error) {
 	return in, nil
 }
 
-// Signal starts a signal that the hook reports. The variant narrows the hook's
-// name in Detail.
+// Signal returns a signal of this kind, with the fields that all signals of a
+// hook share. Detail is the hook's name and the variant, if there is one.
 func (in HookInput) Signal(kind Kind, variant string) Signal {
 	return Signal{Kind: kind, Source: "hook", Detail: DetailOf(in.event, variant), Session: in.Session, Turn: in.Turn, Agent: in.Agent}
 }
@@ -120,9 +121,9 @@ func (in HookInput) ToolEnd() Signal {
 	return s
 }
 
-// HookOutput is the answer that passes context to the model in the form that
-// Claude Code, Codex and Gemini CLI share. Codex rejects an answer with a member
-// that it does not know, so there are no others.
+// HookOutput returns the answer that passes context to the model, in the form
+// that Claude Code, Codex and Gemini CLI share. It has no further members,
+// because Codex rejects an answer with a member that it does not know.
 func HookOutput(event, context string) []byte {
 	type output struct {
 		Event   string `json:"hookEventName"`
@@ -133,14 +134,15 @@ func HookOutput(event, context string) []byte {
 	}{output{event, context}})
 }
 
-// PlainOutput is the answer {"context":…}.
+// PlainOutput returns the answer {"context":…}.
 func PlainOutput(context string) []byte {
 	return render(context, struct {
 		Context string `json:"context"`
 	}{context})
 }
 
-// render encodes an answer without HTML escaping; nil without a context.
+// render encodes an answer without HTML escaping. It returns nil if context is
+// empty.
 func render(context string, answer any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -152,17 +154,18 @@ func render(context string, answer any) []byte {
 }
 
 // hookCapacity stays below 10,000 characters: above that, Claude Code and Codex cut
-// a hook's context or replace it by a reference to a file. It leaves room for the
-// text that they put around it. The limits of the other harnesses are not known.
+// a hook's context or replace it by a reference to a file. The capacity leaves room
+// for the text that they add around the context. The limits of the other harnesses
+// are not known.
 const hookCapacity = 9500
 
-// Fill sets the slot that an answer to this hook fills.
+// Fill records which slot an answer to this hook fills.
 func (c *HookCall) Fill(slot string) { c.Slot, c.Capacity = slot, hookCapacity }
 
 // Add adds a signal.
 func (c *HookCall) Add(s Signal) { c.Signals = append(c.Signals, s) }
 
-// BelongsTo sets the session of a call, and of its signals, where they have none.
+// BelongsTo sets the session of a call and of its signals, unless they have one.
 func (c *HookCall) BelongsTo(session string) {
 	c.Session = cmp.Or(c.Session, session)
 	for i, s := range c.Signals {
@@ -176,7 +179,7 @@ func (c *HookCall) AddMain(in HookInput) {
 	switch c.Event {
 	case "SessionStart":
 		c.Fill(SlotSession)
-		if in.Cause != "compact" { // the same session continues with a rewritten context
+		if in.Cause != "compact" { // a start after a compaction is the same session with a rewritten context
 			c.Add(in.SessionLive())
 		}
 	case "SessionEnd":
@@ -203,7 +206,8 @@ const (
 	SlotTool    = "tool_result"
 )
 
-// CauseOf narrows a harness's word to the closed set of causes.
+// CauseOf returns the harness's word if it is one of the known causes,
+// otherwise "unknown".
 func CauseOf(word string) string {
 	switch word {
 	case "startup", "resume", "clear", "compact", "fork":
@@ -212,7 +216,8 @@ func CauseOf(word string) string {
 	return "unknown"
 }
 
-// TriggerOf narrows a harness's word to the closed set of triggers.
+// TriggerOf returns the harness's word if it is one of the known triggers,
+// otherwise "unknown".
 func TriggerOf(word string) string {
 	switch word {
 	case "auto", "manual", "reactive":
@@ -221,7 +226,8 @@ func TriggerOf(word string) string {
 	return "unknown"
 }
 
-// DetailOf joins a hook's name and its variant as the harnesses do.
+// DetailOf joins a hook's name and its variant in the notation that the
+// harnesses use.
 func DetailOf(event, variant string) string {
 	if variant == "" {
 		return event

@@ -57,7 +57,8 @@ func TestUnrecordedHooks(t *testing.T) {
 	}
 }
 
-// A hook's input is always digested.
+// A hook's decoder reports the digests of a tool's arguments and result even
+// without Digesting.
 func TestHooksDigest(t *testing.T) {
 	for decoder, stdin := range map[string]map[string]string{
 		"claude-hook": {"PreToolUse": `"tool_use_id":"c","tool_name":"Bash","tool_input":{"a": 1}`, "PostToolUse": `"tool_use_id":"c","tool_name":"Bash","tool_response":{"b": 2}`,
@@ -101,7 +102,7 @@ func FuzzHooks(f *testing.F) {
 	f.Add("session.idle", []byte(`{"session_id":"s","turn_id":"m","error":"APIError"}`), "x")
 	f.Fuzz(func(t *testing.T, event string, stdin []byte, text string) {
 		if len(event) > 100 || !scan.IsWord(event) {
-			return // the name of an event comes from us and is a word
+			return // event names are set by this program and are always words
 		}
 		quoted, err := json.Marshal("⟦" + text + "⟧")
 		require.NoError(t, err)

@@ -87,7 +87,7 @@ func TestOTLPEncodingsAgree(t *testing.T) {
 	require.Positive(t, signals, "no signal at all")
 }
 
-// A torn body gives no signal and is counted.
+// An incomplete body gives no signal and is counted.
 func TestTornOTLP(t *testing.T) {
 	logs := []telemetrytest.Log{{At: 1795247131309000000, Body: "claude_code.user_prompt", Attrs: telemetrytest.Pairs("session.id", "s", "prompt.id", "p")}}
 	for name, body := range map[string][]byte{"json": encodeJSON(t, nil, logs, false), "protobuf": telemetrytest.EncodeProto(nil, logs)} {
@@ -166,8 +166,8 @@ func FuzzOTLP(f *testing.F) {
 	})
 }
 
-// encodeJSON writes the body of telemetrytest.EncodeProto as OTLP/JSON; loose writes numbers as some
-// exporters do, and in an order of their own.
+// encodeJSON writes the body of telemetrytest.EncodeProto as OTLP/JSON; loose writes numbers and
+// the order of members as some exporters do.
 func encodeJSON(t require.TestingT, resource []telemetrytest.Pair, logs []telemetrytest.Log, loose bool) []byte {
 	number := func(n int64) any {
 		if loose {

@@ -23,7 +23,7 @@ import (
 func TestRecordedFiles(t *testing.T) {
 	for _, c := range sources {
 		if strings.HasSuffix(c.name, "-otlp") {
-			continue // a session is in many files: TestRecordedOTLP
+			continue // an OTLP session consists of many files; TestRecordedOTLP reads them
 		}
 		for _, file := range c.files(t) {
 			base := filepath.Base(file)
@@ -44,7 +44,7 @@ func TestRecordedFiles(t *testing.T) {
 }
 
 // TestRecordedOTLP decodes the bodies of whole sessions, in the order in which
-// they came. Print mode was recorded in both formats.
+// they were received. Print mode was recorded in both formats.
 func TestRecordedOTLP(t *testing.T) {
 	for _, c := range []struct{ decoder, name, pattern string }{
 		{"claude-otlp", "session", "claude/testdata/otlp/*.json"},
@@ -68,7 +68,7 @@ func TestRecordedOTLP(t *testing.T) {
 }
 
 // TestRecordedHookSequences decodes the hook calls of whole sessions in the
-// order in which they came.
+// order in which they were made.
 func TestRecordedHookSequences(t *testing.T) {
 	for _, c := range []struct{ decoder, pattern string }{
 		{"claude-hook", "claude/testdata/transcripts/*.hooks.jsonl"},
@@ -179,8 +179,7 @@ func TestEachRecordTwice(t *testing.T) {
 				for _, record := range telemetrytest.Records(t, file) {
 					for range times {
 						for _, s := range d.Decode(record) {
-							// Signs of life may be repeated: they are not
-							// counted.
+							// Signs of life may be repeated, so the test ignores them.
 							if s.Kind != telemetry.Alive && s.Kind != telemetry.Working && s.Kind != telemetry.Idle && s.Kind != telemetry.ToolEnd && s.Kind != telemetry.Cleared {
 								out = append(out, telemetrytest.Line(s))
 							}
@@ -197,7 +196,7 @@ func TestEachRecordTwice(t *testing.T) {
 // TestReportsWaiting compares ReportsWaiting with the golden lists: a decoder
 // with needs_input in its list must have the mark.
 func TestReportsWaiting(t *testing.T) {
-	reports := map[string]bool{"codex-osc": true, "codex-app-server": true} // no recording has a needs_input of these
+	reports := map[string]bool{"codex-osc": true, "codex-app-server": true} // these formats report waiting, but no recording contains an example
 	for _, path := range files(t, "*/testdata/golden/*/*") {
 		parts := strings.Split(filepath.ToSlash(path), "/")
 		name := parts[0] + "-" + parts[3]

@@ -8,7 +8,7 @@ import (
 	"lifeloop/canon"
 )
 
-// The digest is that of the bytes as their source spells them.
+// The digest is computed from the bytes in the source, unchanged.
 func TestSized(t *testing.T) {
 	require.Nil(t, SizedOf(nil))
 	require.Nil(t, SizedOf([]byte("null")))

@@ -20,12 +20,12 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// A source is one format with its recordings. Its name is that of the harness's
-// folder and, after a hyphen, that of the golden lists in it.
+// A source is one format with its recordings. Its name is the name of the
+// harness's folder, a hyphen, and the name of the golden lists in that folder.
 type source struct {
 	name    string
 	new     func() telemetry.Decoder
-	pattern string // of the recordings in the harness's testdata; empty: there are none
+	pattern string // file name pattern of the recordings in the harness's testdata; empty if there are none
 	split   func(t testing.TB, file string) [][]byte
 	text    textLaw
 }

@@ -2,10 +2,10 @@
 // what a harness writes or calls: a transcript line, a hook's input, a status
 // line, a terminal title. The decoders of each harness have a folder below it.
 //
-// A decoder is a pure function of its records, in order: it opens nothing, waits
-// for nothing and guesses nothing. It counts by type the records that it does not
-// know, and skips them. A signal never carries text of the session, only ids,
-// names, numbers and times.
+// A decoder's signals depend only on its records and their order: it opens
+// nothing, waits for nothing and guesses nothing. It counts by type the records
+// that it does not know, and skips them. A signal never carries text of the
+// session, only ids, names, numbers and times.
 //
 //	d := claude.Transcript()
 //	for line := range lines {
@@ -26,30 +26,32 @@ const (
 	SessionGone Kind = "session_gone"
 	// Prompt: the user, or the caller of a print mode, submitted a prompt. Turn.
 	Prompt Kind = "prompt"
-	// Working: the harness reports that it works. Turn when known.
+	// Working: the harness reports that it works. Turn, if known.
 	Working Kind = "working"
 	// Idle: the harness reports that it waits for the next prompt. Outcome is set
-	// where the harness reports every other end of a turn elsewhere. If no other
-	// source reports the end, the turn ended with this Outcome. Without an Outcome,
-	// a turn that never stopped was interrupted.
+	// if another source of the harness reports all other ends of turns: if that
+	// source reports no end, the turn ended with this Outcome. Without an Outcome,
+	// a turn for which no stop was reported was interrupted.
 	Idle Kind = "idle"
-	// NeedsInput: the harness waits for the user within a turn. Detail says for what.
+	// NeedsInput: the harness waits for the user within a turn. Detail names the
+	// reason.
 	NeedsInput Kind = "needs_input"
 	// TurnStop: the model finished; a hook may still make it continue. Turn, and
-	// Outcome where the source has it.
+	// Outcome if the source has it.
 	TurnStop Kind = "turn_stop"
-	// TurnEnd: the turn is over for certain. Turn when known, Outcome, Error. The
-	// Outcome is empty where the source lacks it: the turn then completed, unless a
-	// TurnStop reported something else.
+	// TurnEnd: the turn has definitely ended. Turn if known, Outcome, Error. The
+	// Outcome is empty if the source does not have it; the turn then completed,
+	// unless a TurnStop reported something else.
 	TurnEnd Kind = "turn_end"
 	// UsageSeen: tokens in use after a model call. Usage. Outcome is completed if
-	// the call is known to be an answer. It is the turn's outcome if the turn stops
-	// now.
+	// the call is known to be a final answer; it becomes the turn's outcome if the
+	// turn stops after it.
 	UsageSeen Kind = "usage"
-	// WindowSeen: the context window became known without a usage. Window, WindowSource.
+	// WindowSeen: the source reported the size of the context window separately from a
+	// usage. Window, WindowSource.
 	WindowSeen Kind = "window"
-	// Compacting: a compaction began; it may still fail. Compaction has the Trigger
-	// alone, where the source has it.
+	// Compacting: a compaction began; it may still fail. Compaction, with only the
+	// Trigger, if the source has it.
 	Compacting Kind = "compacting"
 	// Compacted: the context was rewritten. Compaction.
 	Compacted Kind = "compacted"
@@ -64,10 +66,12 @@ const (
 	LimitWait Kind = "limit_wait"
 	// Fault: the harness reported an error that did not end the turn. Error.
 	Fault Kind = "fault"
-	// Gap: the harness's own sequence skipped the numbers in Missing.
+	// Gap: the harness numbers its records, and the numbers in Missing were
+	// skipped.
 	Gap Kind = "gap"
-	// Alive: a sign of life only. If Turn is the turn that stopped, the turn
-	// continues, unless a prompt of the user follows.
+	// Alive: the harness did something that no other kind describes. If Turn is
+	// the turn that stopped, the turn continues, unless a prompt of the user
+	// follows.
 	Alive Kind = "alive"
 )
 
@@ -99,18 +103,18 @@ const (
 type Signal struct {
 	Kind   Kind      `json:"kind"`
 	Source string    `json:"source"`           // "hook", "transcript", "rollout", "statusline", "registry", "terminal", "file", "stream", "notify", "history", "store", "otlp", "telemetry", "log", "plugin"
-	Detail string    `json:"detail,omitempty"` // where in the source: hook name, record id, ordinal
-	At     time.Time `json:"at,omitzero"`      // the record's own time; zero when it has none
+	Detail string    `json:"detail,omitempty"` // the place in the source: hook name, record id or ordinal
+	At     time.Time `json:"at,omitzero"`      // the time in the record; zero if it has none
 
 	Session string `json:"session,omitempty"` // the harness's session id
 	Turn    string `json:"turn,omitempty"`    // the harness's id of the turn
 	Agent   string `json:"agent,omitempty"`   // set for a sub-agent's signals; empty for the main chain's
 	Side    string `json:"side,omitempty"`    // set for a call beside the main chain: its purpose ("title", "compaction")
-	Cause   string `json:"cause,omitempty"`   // session_live: startup|resume|clear|compact|fork|unknown
-	// Origin is what began the turn of a prompt, if it was not the user (DECISIONS
-	// L22): ByHarness, ByPeer or BySchedule.
+	Cause   string `json:"cause,omitempty"`   // of session_live: startup|resume|clear|compact|fork|unknown
+	// Origin says what submitted a prompt that the user did not (DECISIONS L22):
+	// ByHarness, ByPeer or BySchedule.
 	Origin string `json:"origin,omitempty"`
-	Reason string `json:"reason,omitempty"` // session_gone: the harness's own word
+	Reason string `json:"reason,omitempty"` // of session_gone: the harness's own word
 
 	Outcome Outcome   `json:"outcome,omitempty"`
 	Error   ErrorKind `json:"error,omitempty"`
@@ -119,20 +123,21 @@ type Signal struct {
 	Compaction *Compaction `json:"compaction,omitempty"`
 
 	Tool string `json:"tool,omitempty"` // the tool call's id
-	// A tool call has its name, and its arguments and result without their text.
+	// The name of a tool call, and the digests and sizes of its arguments and
+	// result.
 	ToolName  string `json:"tool_name,omitempty"`
 	Args      *Sized `json:"args,omitempty"`
 	Result    *Sized `json:"result,omitempty"`
 	ToolError string `json:"tool_error,omitempty"` // ToolNotFound, ToolFailed or ToolRefused; empty when it succeeded
-	Model     string `json:"model,omitempty"`      // model name as the source spells it
+	Model     string `json:"model,omitempty"`      // the model's name, unchanged from the source
 	Window    int64  `json:"window,omitempty"`
 	// WindowSource is where Window comes from: statusline, reported, suffix, table.
 	WindowSource string `json:"window_source,omitempty"`
 	// Path is a file that the harness says belongs to this session (its transcript).
 	Path string `json:"path,omitempty"`
-	// Until is when a limit ends, where the harness reports it.
+	// Until is when a limit ends, if the harness reports it.
 	Until time.Time `json:"until,omitzero"`
-	// Version is the harness's own, where the source has it.
+	// Version is the harness's version, if the source has it.
 	Version string `json:"version,omitempty"`
 	// From is the session that a live one continues.
 	From string `json:"from,omitempty"`
@@ -154,9 +159,9 @@ func (s *Signal) ReportWindow(tokens int64) {
 
 // The values of Signal.Origin.
 const (
-	ByHarness  = "harness"  // a notification, as of a background agent that ended
-	ByPeer     = "peer"     // a message of another session
-	BySchedule = "schedule" // a time that had come
+	ByHarness  = "harness"  // a notification of the harness, for example that a background agent ended
+	ByPeer     = "peer"     // a message from another session
+	BySchedule = "schedule" // a schedule
 )
 
 // Sized describes a text that is not stored: its digest ("sha256:" and 64 hex digits)
@@ -166,49 +171,49 @@ type Sized struct {
 	Size   int64  `json:"byte_size"`
 }
 
-// Usage is one model call: what it cost, and the context in use after it.
+// Usage describes one model call: its tokens, and the context in use after it.
 //
-// The parts are exclusive, whatever the harness itself does (OpenAI counts cached
-// tokens within its input, Anthropic beside it): Input+CacheRead+CacheWrite went
-// to the model. Output came back and includes Reasoning.
+// No token is counted in two of the input parts, although harnesses differ
+// (OpenAI counts cached tokens within the input, Anthropic beside it): the model
+// received Input+CacheRead+CacheWrite. Output is what it returned, including
+// Reasoning.
 type Usage struct {
-	// ID and Request name the call: repeated records of one (session, ID,
-	// Request) are one call. Both may be empty; then each record is a call.
+	// ID and Request identify the call: records with the same session, ID and
+	// Request are one call. If both are empty, each record is a call.
 	ID      string `json:"id,omitempty"`
 	Request string `json:"request,omitempty"`
 	// Used is the number of tokens in the context after the call, as this harness
-	// counts them; 0 where the source lacks it.
+	// counts them; 0 if the source does not have it.
 	Used int64 `json:"used,omitempty"`
 
 	Input      int64 `json:"input,omitempty"`
 	CacheRead  int64 `json:"cache_read,omitempty"`
 	CacheWrite int64 `json:"cache_write,omitempty"`
-	// Output is the call's own output. If a call has several figures, the largest
-	// counts.
+	// Output is the output of this call. If several records of a call report it,
+	// the largest number counts.
 	Output    int64 `json:"output,omitempty"`
 	Reasoning int64 `json:"reasoning,omitempty"`
-	// Estimate marks a figure that the harness computed after a compaction: no
-	// call was made, and nothing but Used is set.
+	// Estimate marks a number that the harness computed after a compaction: no
+	// call was made, and only Used is set.
 	Estimate bool `json:"estimate,omitempty"`
 }
 
 // Process identifies one process of this machine permanently.
 type Process struct {
 	PID int `json:"pid"`
-	// Start is when it began, in the kernel's ticks since boot (field 22 of
-	// /proc/PID/stat); 0 where the source lacks it.
+	// Start is the process's start time, in the kernel's ticks since boot (field
+	// 22 of /proc/PID/stat); 0 if the source does not have it.
 	Start uint64 `json:"start,omitempty"`
 }
 
-// Compaction is what a source knows of a finished compaction.
+// Compaction is what a source reports about a finished compaction.
 type Compaction struct {
 	// Half is the kind of source: "hook", "start" (the hook of the session that
-	// continues), "record", or "telemetry" where the harness writes or exports
-	// telemetry too. Reports from different kinds can be about the same compaction.
+	// continues), "record", or "telemetry" if the harness also writes or exports
+	// telemetry. Reports from different kinds can be about the same compaction.
 	Half    string `json:"half"`
 	Trigger string `json:"trigger"` // auto|manual|reactive|unknown
-	// InTurn is the trigger if the signal's Turn is the running turn. Otherwise
-	// Trigger is.
+	// InTurn, if set, replaces Trigger if the signal's Turn is the running turn.
 	InTurn string `json:"in_turn,omitempty"`
 	Before *int64 `json:"before,omitempty"`
 	After  *int64 `json:"after,omitempty"`
@@ -217,7 +222,7 @@ type Compaction struct {
 // A Decoder turns records of one source, in order, into signals. It may
 // remember earlier records of the same source; it has no other state.
 type Decoder interface {
-	// Decode reads one whole record. A record that it does not know gives no signal
+	// Decode reads one whole record. A record of an unknown type gives no signal
 	// and is counted.
 	Decode(record []byte) []Signal
 	// Unknown counts, by type, the records that Decode does not know.
@@ -228,7 +233,7 @@ type Decoder interface {
 
 // A HookCall is one call of a harness's hook, decoded.
 type HookCall struct {
-	Event   string // the harness's own name of the hook
+	Event   string // the harness's name of the hook
 	Session string
 	Turn    string
 	Signals []Signal
@@ -236,15 +241,15 @@ type HookCall struct {
 	// empty when the hook carries no context to the model.
 	Slot string
 	// Capacity is the largest additional context, in bytes, that the harness
-	// passes to the model whole.
+	// passes to the model without cutting it.
 	Capacity int
-	// Use is the tool call that the hook asks about; nil for a hook that cannot
-	// refuse one.
+	// Use is the tool call that the hook asks about; nil if the hook cannot refuse
+	// a tool call.
 	Use *ToolUse
 }
 
-// HTTPError is the cause that the status of a failed request shows. A status of 0
-// means that no answer came.
+// HTTPError returns the cause that the HTTP status of a failed request indicates.
+// A status of 0 means that no answer came.
 func HTTPError(status int64) ErrorKind {
 	switch {
 	case status == 0:

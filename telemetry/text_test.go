@@ -17,7 +17,7 @@ import (
 const canary = "CANARY⟦text of the session⟧"
 
 // A textLaw checks that no text of a source's sessions is in its signals. It
-// returns how many texts it looked at.
+// returns how many texts it checked.
 type textLaw func(t *testing.T, s source) int
 
 // TestTextIsNeverReported checks the law of each source.
@@ -29,13 +29,13 @@ func TestTextIsNeverReported(t *testing.T) {
 	require.Greater(t, all, 3000, "the recordings have text to replace")
 }
 
-// replacing replaces the text of every recording by a canary. The signals must stay
-// the same, so no text is in them.
+// replacing returns a law that replaces the text of every recording by a canary.
+// The signals must stay the same, which shows that they contain no text.
 func replacing(muffle func(v any, key string) any) textLaw {
 	return func(t *testing.T, s source) (replaced int) {
 		var d, quiet telemetry.Decoder
 		for i, file := range s.files(t) {
-			if i == 0 || !strings.HasSuffix(s.name, "-otlp") { // an OTLP session is in many files
+			if i == 0 || !strings.HasSuffix(s.name, "-otlp") { // an OTLP session consists of many files
 				d, quiet = s.new(), s.new()
 			}
 			for i, record := range s.split(t, file) {
@@ -61,8 +61,9 @@ func muffled(t *testing.T, record []byte, muffle func(v any, key string) any) []
 	return out
 }
 
-// sameFor checks a source without recordings. It makes up records and writes each
-// with two different texts. Both must give the same signals.
+// sameFor returns a law for a source without recordings. It generates records
+// from the templates and writes each with two different texts. Both must give the
+// same signals.
 func sameFor(templates ...string) textLaw {
 	return func(t *testing.T, s source) (replaced int) {
 		for _, template := range templates {
@@ -114,14 +115,14 @@ func textsIn(v any, key string, found func(string)) {
 		case len(v) < 4:
 		case strings.Contains(v, " "):
 			found(v)
-		case key == "content", key == "text", key == "message", key == "output", key == "file_path", key == "command" && v != "clear": // clear is a command of Gemini CLI itself
+		case key == "content", key == "text", key == "message", key == "output", key == "file_path", key == "command" && v != "clear": // clear is a command of Gemini CLI, not text of the user
 			found(v)
 		}
 	}
 }
 
-// names are the members whose strings are ids, times and words of the
-// harness's own vocabulary. Every other string of a record is taken to be text.
+// names are the members whose strings are ids, times and words of the harness's
+// own vocabulary. The tests treat every other string of a record as text.
 var names = map[string]bool{
 	"type": true, "subtype": true, "uuid": true, "parentUuid": true, "sessionId": true, "timestamp": true,
 	"promptId": true, "promptSource": true, "kind": true, "model": true, "id": true, "role": true,
@@ -139,7 +140,7 @@ var names = map[string]bool{
 	"mode": true, "agent": true, "finish": true, "directory": true, "k": true, "aggregate_id": true, "permission": true,
 	"dir": true, "method": true, "threadId": true, "turnId": true, "parentThreadId": true, "forkedFromId": true,
 	"cliVersion": true, "path": true, "thread-id": true, "turn-id": true, "codexErrorInfo": true,
-	// Not read by a decoder, but ids all the same.
+	// No decoder reads these members, but they are ids too.
 	"root_turn_id": true, "window_id": true,
 }
 
@@ -161,12 +162,13 @@ func muffleText(v any, text bool) any {
 		}
 	case []any:
 		for i := range v {
-			// A string in a list is text; so is everything below a text.
+			// A string in a list is text, and so is everything below a member that holds
+			// text.
 			_, isString := v[i].(string)
 			v[i] = muffleText(v[i], text || isString)
 		}
 	case string:
-		if text && !strings.HasPrefix(v, "[Request interrupted by user") { // Claude Code's own mark
+		if text && !strings.HasPrefix(v, "[Request interrupted by user") { // this text is Claude Code's own, not the user's
 			return canary
 		}
 	}
@@ -204,8 +206,8 @@ func muffleOpenclaw(v any, _ string) any {
 	return v
 }
 
-// otlpNames are the attributes whose strings are ids and words. Every other
-// string of a body is taken to be text.
+// otlpNames are the attributes whose strings are ids and words. The tests treat
+// every other string of a body as text.
 var otlpNames = map[string]bool{
 	"event.name": true, "session.id": true, "prompt.id": true, "conversation.id": true, "request_id": true, "model": true,
 	"query_source": true, "trigger": true, "success": true, "decision": true, "tool_use_id": true, "call_id": true,
@@ -240,7 +242,8 @@ func muffleOTLP(v any, key string) any {
 	return v
 }
 
-// TestHooksReportNoText checks the same for every recorded hook call.
+// TestHooksReportNoText checks that no text of a session is in the signals of a
+// recorded hook call.
 func TestHooksReportNoText(t *testing.T) {
 	replaced := 0
 	for decoder, pattern := range map[string]string{
@@ -255,9 +258,9 @@ func TestHooksReportNoText(t *testing.T) {
 			}
 			replaced += bytes.Count(m, []byte("CANARY"))
 			got, want := decodeRecordedHook(t, decoder, m), decodeRecordedHook(t, decoder, stdin)
-			got.Use, want.Use = nil, nil // for the gate alone, and not printed or recorded
+			got.Use, want.Use = nil, nil // removed, because the gate reads it and nothing prints or records it
 			for _, call := range []telemetry.HookCall{got, want} {
-				for i := range call.Signals { // another text has another digest
+				for i := range call.Signals { // removed, because the canary has another digest than the text
 					call.Signals[i].Args, call.Signals[i].Result = nil, nil
 				}
 			}

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// A ToolUse is a tool call before it runs, as a hook that can refuse it reports it.
-// It holds text of the session, for the gate alone: no signal, fact or log may hold
-// one.
+// A ToolUse is a tool call that is about to run, reported by a hook that can refuse
+// it. It holds text of the session for the gate; no signal, fact or log may contain
+// it.
 type ToolUse struct {
 	Tool string // the call's id; empty if the harness names none
-	Name string // the tool, as the harness names it
+	Name string // the harness's name of the tool
 	Args *Sized
 	Dir  string // the working directory of the call; empty if it is not reported
 
-	// What the call touches, as far as its arguments name it.
+	// The commands, paths and so on that the call's arguments name.
 	Commands []string // for a shell
 	Paths    []PathUse
 	URLs     []string
-	// Opaque says that the arguments are not understood.
+	// Opaque is set if the arguments have a form that this package does not know.
 	Opaque bool
 	// CanAsk says that the hook can make the harness ask its user.
 	CanAsk bool
@@ -35,14 +35,15 @@ type PathUse struct {
 type Decision string
 
 const (
-	Allow Decision = "allow" // the harness decides as it does without the hook
+	Allow Decision = "allow" // the harness decides as it would without the hook
 	Deny  Decision = "deny"
 	Ask   Decision = "ask" // the harness asks its user
 )
 
-// A Refuser is a dialect with a hook that can refuse a tool call.
+// A Refuser is a Dialect that has a hook which can refuse a tool call.
 type Refuser interface {
-	// Refuse renders a denial, or a question to the user, with its reason.
+	// Refuse returns the hook's answer for a denial, or for a question to the
+	// user, with its reason.
 	Refuse(event string, d Decision, reason string) []byte
 }
 
@@ -57,7 +58,7 @@ func shells() []string {
 	return []string{"bash", "powershell", "monitor", "shell", "local_shell", "exec_command", "run_shell_command"}
 }
 
-// Use is the tool call that a hook asks about.
+// Use returns the tool call that a hook asks about.
 func (in HookInput) Use() *ToolUse {
 	u := &ToolUse{Tool: in.tool, Name: in.ToolName, Args: SizedOf(in.toolInput), Dir: in.cwd}
 	var args map[string]any
@@ -86,7 +87,7 @@ func (in HookInput) Use() *ToolUse {
 	return u
 }
 
-// argument notes what one argument names.
+// argument adds the command, path or address that one argument names.
 func (u *ToolUse) argument(key string, v any, op string) {
 	switch key {
 	case "command", "cmd":
@@ -118,7 +119,8 @@ func (u *ToolUse) argument(key string, v any, op string) {
 	}
 }
 
-// text appends a string, or the strings of a list. Any other value is not understood.
+// text appends a string, or the strings of a list. For any other value it sets
+// Opaque.
 func (u *ToolUse) text(to []string, v any) []string {
 	switch v := v.(type) {
 	case nil:
@@ -138,20 +140,20 @@ func (u *ToolUse) text(to []string, v any) []string {
 	return to
 }
 
-// quoted joins the words of a command for a shell.
+// quoted joins the words of a command commands for a shell.
 func quoted(words []any) any {
 	var line []string
 	for _, w := range words {
 		text, ok := w.(string)
 		if !ok {
-			return false // which is not understood
+			return false // a value of another type, for which the caller sets Opaque
 		}
 		line = append(line, "'"+strings.ReplaceAll(text, "'", `'\''`)+"'")
 	}
 	return strings.Join(line, " ")
 }
 
-// patch notes the files of a patch in the format of Codex and OpenCode.
+// patch adds the files of a patch in the format of Codex and OpenCode.
 func (u *ToolUse) patch(args map[string]any) {
 	var texts []string
 	for _, key := range []string{"command", "input", "patch", "patchText"} {
@@ -170,7 +172,7 @@ func (u *ToolUse) patch(args map[string]any) {
 	u.Opaque = u.Opaque || len(u.Paths) == 0
 }
 
-// RefuseTool is the refusal in the form that Claude Code and Codex share.
+// RefuseTool returns a refusal in the form that Claude Code and Codex share.
 func RefuseTool(event string, d Decision, reason string) []byte {
 	type output struct {
 		Event    string   `json:"hookEventName"`
@@ -182,7 +184,7 @@ func RefuseTool(event string, d Decision, reason string) []byte {
 	}{output{event, d, reason}})
 }
 
-// RefusePlain is the refusal {"decision":"deny","reason":…}.
+// RefusePlain returns the refusal {"decision":"deny","reason":…}.
 func RefusePlain(reason string) []byte {
 	return render(reason, struct {
 		Decision Decision `json:"decision"`
@@ -190,7 +192,8 @@ func RefusePlain(reason string) []byte {
 	}{Deny, reason})
 }
 
-// IsSettings reports whether a harness reads a path for its hooks and permissions.
+// IsSettings reports whether a harness reads its hooks or permissions from this
+// path.
 func IsSettings(path string) bool {
 	path = "/" + path
 	for _, part := range []string{"/.claude/settings", "/.gemini/extensions/"} {
@@ -206,7 +209,7 @@ func IsSettings(path string) bool {
 	return false
 }
 
-// HoldsLogin reports whether a harness keeps the user's login at a path.
+// HoldsLogin reports whether a harness stores the user's login at this path.
 func HoldsLogin(path string) bool {
 	path = "/" + path
 	for _, end := range []string{"/.claude/.credentials.json", "/.codex/auth.json", "/.gemini/oauth_creds.json", "/.local/share/opencode/auth.json"} {

@@ -14,7 +14,7 @@ import (
 	"lifeloop/telemetry/opencode"
 )
 
-// TestToolUses: what a call touches, as the hooks that can refuse it report it.
+// TestToolUses checks the ToolUse that each hook reports for a tool call.
 func TestToolUses(t *testing.T) {
 	for _, c := range []struct {
 		dialect     telemetry.Dialect

@@ -15,10 +15,10 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file compares sums with a known truth. It writes a random session as
-// each harness does. It then repeats, reorders, tears and rereads the files as
-// the format allows. The sum of the reported calls must be that of the written
-// ones.
+// This file checks that reported usage adds up to the usage that was written.
+// It writes a random session in each harness's format. It then repeats,
+// reorders, splits and rereads the files as far as the format allows. The sum
+// of the reported calls must equal the sum of the written calls.
 
 // A world is a session that is being written: its calls so far, and its files.
 type world struct {
@@ -38,10 +38,10 @@ func (t tokens) plus(o tokens) tokens {
 	return tokens{t.input + o.input, t.read + o.read, t.write + o.write, t.output + o.output, t.reasoning + o.reasoning}
 }
 
-// A made says which of the optional parts of a call one harness writes.
+// made says which of the optional parts of a call a harness writes.
 type made struct{ write, reasoning bool }
 
-// call invents a call and adds it to its chain.
+// call generates a random call and adds it to its chain.
 func (w *world) call(chain *synth.Calls, of made) tokens {
 	part := func(name string, most int64) int64 { return rapid.Int64Range(0, most).Draw(w.T, name) }
 	t := tokens{input: 1 + part("input", 9000), read: part("read", 90000), output: 1 + part("output", 900)}
@@ -65,7 +65,7 @@ func (w *world) id(prefix string) string {
 	return fmt.Sprintf("%s%d", prefix, w.n)
 }
 
-// at is the time of the next record.
+// at returns the time of the next record.
 func (w *world) at() string { return w.tick().Format("2006-01-02T15:04:05.000Z") }
 
 func (w *world) tick() time.Time {
@@ -95,8 +95,8 @@ func (w *world) line(file int, record obj) {
 type format struct {
 	decoder string
 	write   func(*world)
-	again   bool // a line may be repeated anywhere after it; otherwise only directly after it
-	order   int  // so many lines that are written together may be in any order
+	again   bool // a line may be repeated at any later place; otherwise only directly after itself
+	order   int  // this many lines that are written together may be in any order
 	replace bool // a file may be replaced by another one of the same name
 }
 
@@ -171,7 +171,7 @@ func (f format) read(w *world, meter *synth.Meter) {
 	}
 }
 
-// befallen repeats lines and reorders them.
+// befallen returns the lines with random repetitions and changes of order.
 func (f format) befallen(w *world, lines []string) []string {
 	out := slices.Clone(lines)
 	for i := 0; f.order > 1 && i+1 < len(out); i += f.order {
@@ -192,8 +192,8 @@ func (f format) befallen(w *world, lines []string) []string {
 	return out
 }
 
-// writeClaude writes a transcript, and one for each sub-agent. A call has a
-// line for each block of its answer, each with the usage so far.
+// writeClaude writes a transcript, and one for each sub-agent. Each block of a
+// call's answer is one line, which has the usage of the call so far.
 func writeClaude(w *world) {
 	answer := func(file int, agent string, chain *synth.Calls) {
 		t := w.call(chain, made{write: true})
@@ -255,7 +255,7 @@ type codexThread struct {
 	id      string
 	session string
 	ordinal int
-	records bool // each call has a record of its own
+	records bool // each call is written as a separate record
 	total   tokens
 	last    tokens
 }
@@ -287,7 +287,7 @@ func (c *codexThread) answered(turn string, chain *synth.Calls) {
 	}
 }
 
-// turn writes one turn. Chain is the thread's own.
+// turn writes one turn; chain holds the calls of the thread.
 func (c *codexThread) turn(chain *synth.Calls) {
 	turn := c.id + "-" + c.world.id("t")
 	c.put("event_msg", obj{"type": "task_started", "turn_id": turn, "root_turn_id": turn, "model_context_window": 95000})
@@ -317,13 +317,13 @@ func (c *codexThread) turn(chain *synth.Calls) {
 		c.put("event_msg", obj{"type": "turn_aborted", "turn_id": turn, "reason": "interrupted"})
 		return
 	case 2:
-		return // killed
+		return // the harness was killed during the turn
 	}
 	c.put("event_msg", end)
 }
 
 // writeCodex writes a thread, those of its sub-agents and, where it refers to
-// its history, a fork of it with continued totals.
+// its history, a fork of the thread whose totals continue.
 func writeCodex(records bool) func(*world) {
 	return func(w *world) {
 		begin := func(id, session string, meta obj) *codexThread {
@@ -420,8 +420,8 @@ func writeCodexExec(w *world) {
 	}
 }
 
-// writeGemini writes a chat file. A message of the model is repeated when its
-// tools are over, and all messages when the history is set.
+// writeGemini writes a chat file. A message of the model is repeated after its
+// tool calls, and all messages when the history is set.
 func writeGemini(w *world) {
 	file := w.file()
 	w.line(file, obj{"sessionId": "S", "projectHash": "h", "startTime": w.at(), "kind": "main"})
@@ -505,9 +505,9 @@ func writeOpencode(w *world) {
 	}
 }
 
-// writeOpenclaw writes the rows of a transcript. Prompts of the harness itself
-// or of another session are beside the main chain. What the harness wrote in
-// the model's place is not a call.
+// writeOpenclaw writes the rows of a transcript. Prompts of the harness or of
+// another session are not in the main chain. An answer that the harness wrote
+// itself, without the model, is not a call.
 func writeOpenclaw(w *world) {
 	file := w.file()
 	row := func(kind string, event obj) {
@@ -526,7 +526,7 @@ func writeOpenclaw(w *world) {
 			t := w.call(chain, made{write: true, reasoning: true})
 			usage := obj{"input": t.input, "output": t.output, "cacheRead": t.read, "cacheWrite": t.write, "reasoning": t.reasoning}
 			row("message", obj{"message": obj{"role": "assistant", "content": []any{}, "provider": "p", "model": "m", "usage": usage, "stopReason": "toolUse",
-				"responseId": fmt.Sprint("r", n), "__openclaw": obj{"runId": run}}}) // the same id in another run is another call
+				"responseId": fmt.Sprint("r", n), "__openclaw": obj{"runId": run}}}) // in another run, the same id is another call
 			if w.perhaps("mirrored") {
 				row("message", obj{"message": obj{"role": "assistant", "content": []any{}, "provider": "openclaw", "usage": usage, "stopReason": "stop"}})
 			}

@@ -6,9 +6,9 @@ import "strings"
 // million tokens.
 const OneMillion = "[1m]"
 
-// modelWindows are the windows of models that have only one, unless their name
-// has a suffix. A model that is sold with several windows under one name is not
-// here: only the harness knows its window.
+// modelWindows are the context windows of models that have only one window
+// size, unless their name has a suffix. Models that are sold with several sizes
+// under one name are not listed: only the harness knows their window.
 var modelWindows = []struct {
 	prefix string
 	tokens int64
@@ -25,8 +25,8 @@ var modelWindows = []struct {
 	{"gemma-4", 256_000},
 }
 
-// largerWindows are the windows of models that are sold with two. A model has the
-// smaller one unless its name or a call shows the larger.
+// largerWindows are the windows of models that are sold with two sizes. Such a
+// model has the smaller window unless its name or a call shows the larger one.
 var largerWindows = []struct {
 	prefix         string
 	small, largest int64
@@ -35,8 +35,8 @@ var largerWindows = []struct {
 }
 
 // SeenWindow returns the context window that a model must have if so many tokens
-// were in use. It returns 0 when the number proves nothing, or exceeds every known
-// window of the model.
+// were in use. It returns 0 if several windows are possible, or if the number
+// exceeds every known window of the model.
 func SeenWindow(model string, used int64) int64 {
 	for _, w := range largerWindows {
 		if strings.HasPrefix(model, w.prefix) && used > w.small && used <= w.largest {
@@ -46,9 +46,9 @@ func SeenWindow(model string, used int64) int64 {
 	return 0
 }
 
-// ModelWindow returns the context window that a model's name implies, and by
-// what: "suffix" or "table". It returns 0 where the name implies none. The name
-// must be the configured one: inside a Claude transcript it has no suffix.
+// ModelWindow returns the context window that a model's name implies, and how
+// it was found: "suffix" or "table". It returns 0 if the name implies none. The
+// name must be the configured one: in a Claude transcript it has no suffix.
 func ModelWindow(model string) (tokens int64, source string) {
 	if strings.HasSuffix(model, OneMillion) {
 		return 1_000_000, "suffix"
@@ -61,16 +61,16 @@ func ModelWindow(model string) (tokens int64, source string) {
 	return 0, ""
 }
 
-// isModel reports whether a model has this name, or is a release or a variant of
-// that model. claude-sonnet-4-5-20250929 is a release of claude-sonnet-4-5;
+// isModel reports whether model is the named model, or a release or variant of
+// it. claude-sonnet-4-5-20250929 is a release of claude-sonnet-4-5;
 // claude-sonnet-4-50 would be another model.
 func isModel(model, name string) bool {
 	rest, ok := strings.CutPrefix(model, name)
 	return ok && (rest == "" || strings.ContainsRune("-@[", rune(rest[0])))
 }
 
-// WindowOf returns the window of a model in a table by the models' names. The
-// longest name that fits wins. It returns 0 where none fits.
+// WindowOf looks up a model's window in a table of names. If several names
+// match, the longest one is used. It returns 0 if none matches.
 func WindowOf(windows map[string]int64, model string) (tokens int64) {
 	longest := ""
 	for name, n := range windows {

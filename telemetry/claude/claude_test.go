@@ -9,7 +9,8 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// A title is reported when the meaning of its mark changes; its text never is.
+// A title is reported when the meaning of its mark changes. Its text is never
+// reported.
 func TestTitles(t *testing.T) {
 	resting, turning := `alive from=terminal detail="osc 0 resting"`, `working from=terminal detail="osc 0 turning"`
 	require.Equal(t, []string{resting, turning, resting, turning},
@@ -21,7 +22,8 @@ func TestTitles(t *testing.T) {
 	require.Equal(t, map[string]int{"title": 7}, d.Unknown())
 }
 
-// A registry file names the process that wrote it, where it has the number.
+// The signals of a registry file name the process that wrote it, if the file
+// has its pid.
 func TestRegistryNamesItsProcess(t *testing.T) {
 	for record, want := range map[string]string{
 		`{"sessionId":"s","status":"idle","pid":7,"procStart":"89791"}`:                 `idle from=registry detail=idle session=s process=7/89791`,
@@ -55,7 +57,7 @@ func TestRegistry(t *testing.T) {
 
 func TestInvalidTimes(t *testing.T) {
 	for record, want := range map[string]string{
-		`{"sessionId":"s","status":"idle","updatedAt":1100000000000000}`: `idle from=registry detail=idle session=s`, // the year 36827
+		`{"sessionId":"s","status":"idle","updatedAt":1100000000000000}`: `idle from=registry detail=idle session=s`, // this number is a time in the year 36827
 		`{"sessionId":"s","status":"idle","updatedAt":-1}`:               `idle from=registry detail=idle session=s`,
 		`{"sessionId":"s","status":"idle","updatedAt":"yesterday"}`:      `idle from=registry detail=idle session=s`,
 	} {

@@ -1,6 +1,6 @@
-// Package claude decodes what Claude Code writes, exports and calls: transcripts,
-// print mode's stream, its registry file, status line, window title, OTLP logs
-// and hooks. It renders the answers to its hooks.
+// Package claude decodes the output of Claude Code: transcripts, print mode's
+// stream, the registry file, status line, window title, OTLP logs and the input
+// of hooks. It also writes the answers to hooks.
 //
 //	d := claude.Transcript()
 //	signals := d.Decode(line)
@@ -27,7 +27,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	if err != nil {
 		return telemetry.HookCall{}, err
 	}
-	in.Turn = in.Prompt // MessageDisplay has a turn_id of its own
+	in.Turn = in.Prompt // the turn_id of MessageDisplay is not that of the turn
 	call := telemetry.HookCall{Event: event, Session: in.Session, Turn: in.Turn}
 	switch event {
 	case "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "Notification":
@@ -47,7 +47,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		s.Outcome, s.Error = telemetry.Failed, errorKind(in.Failure)
 		call.Add(s)
 	case event == "SessionEnd":
-		in.Turn = "" // its prompt_id is that of `/exit` or `/clear`, which is not a turn
+		in.Turn = "" // the prompt_id is that of the command `/exit` or `/clear`, which is not a turn
 		call.AddMain(in)
 	default:
 		call.AddMain(in)
@@ -68,9 +68,9 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	return call, nil
 }
 
-// notification reports whether the prompt is Claude Code's own: a background agent
-// has ended. Only the beginning of the text shows that. A message of another session
-// has no such mark, and only the transcript shows it.
+// notification reports whether Claude Code itself wrote the prompt, because a
+// background agent has ended. Only the beginning of the text shows that. A message
+// from another session has no such mark; only the transcript shows its origin.
 func notification(stdin []byte) (own bool) {
 	scan.Object(stdin, scan.Func("prompt", func(val []byte) {
 		own = bytes.HasPrefix(scan.Inner(val), []byte("<task-notification>"))
@@ -84,21 +84,21 @@ func decodeTool(call *telemetry.HookCall, in telemetry.HookInput) {
 	case "PreToolUse":
 		call.Add(in.ToolStart())
 		call.Use = in.Use()
-		// In the other modes Claude Code may answer its own question.
+		// In the other modes Claude Code may answer the question without the user.
 		call.Use.CanAsk = slices.Contains([]string{"default", "acceptEdits", "plan"}, in.Permissions)
 	case "PostToolUse", "PostToolUseFailure":
 		s := in.ToolEnd()
 		s.ToolError = telemetry.ToolErrorOf(call.Event == "PostToolUseFailure")
 		call.Add(s)
-		// The main chain's model does not read a sub-agent's tool result. Context
-		// injected after a failed tool was never seen to arrive.
+		// The main chain's model does not read a sub-agent's tool result. In our
+		// tests, context injected after a failed tool never reached the model.
 		if call.Event == "PostToolUse" && in.Agent == "" {
 			call.Fill(telemetry.SlotTool)
 		}
 	case "PermissionRequest":
 		call.Add(in.Signal(telemetry.NeedsInput, in.ToolName))
 	case "Notification":
-		kind := telemetry.Alive // idle_prompt comes a minute after the turn
+		kind := telemetry.Alive // idle_prompt is sent a minute after the turn and reports nothing new
 		if in.Notice == "permission_prompt" {
 			kind = telemetry.NeedsInput
 		}
@@ -106,9 +106,9 @@ func decodeTool(call *telemetry.HookCall, in telemetry.HookInput) {
 	}
 }
 
-// contextEvents are the hooks whose additional context was seen to reach the
-// model without changing the turn. Stop takes context as well, but then the
-// model continues for another round, so it is not among them.
+// contextEvents are the hooks whose additional context reached the model in our
+// tests without changing the turn. Stop accepts context too, but it then makes
+// the model continue, so it is not in the list.
 var contextEvents = []string{
 	"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch", "SubagentStart",
 }
@@ -145,8 +145,8 @@ func errorKind(word string) telemetry.ErrorKind {
 	return telemetry.ErrUnknown
 }
 
-// failureKind is errorKind, or the cause that the status of the failed request
-// shows where the word is unknown.
+// failureKind is like errorKind, but for an unknown word it returns the cause
+// that the HTTP status of the failed request indicates.
 func failureKind(word string, status int64) telemetry.ErrorKind {
 	if e := errorKind(word); e != telemetry.ErrUnknown || status == 0 {
 		return e

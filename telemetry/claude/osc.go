@@ -9,12 +9,11 @@ import (
 // osc decodes the window title that Claude Code sets (OSC 0): a mark and the
 // session's title. It reads the mark only, because the title is text.
 //
-// The title is weak evidence. A turning mark means that a turn runs. A resting
-// mark means only that no turn runs at this moment: Claude Code shows it while
-// it waits for a prompt, and also while it waits for a permission within a turn
-// (seen on 2.1.197). It is therefore a sign of life and not idleness. A title
-// gives a signal when the meaning of its mark changes; the turning itself only
-// shows that a timer runs.
+// The title is weak evidence. A spinning mark means that a turn runs. A static
+// mark may mean that no turn runs, but Claude Code also shows it while it waits
+// for a permission within a turn (observed on 2.1.197). It is therefore
+// reported as a sign of life and not as Idle. A title gives a signal when its
+// mark starts or stops spinning; the steps of the animation give none.
 type osc struct {
 	telemetry.Tally
 	mark string
@@ -27,7 +26,7 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 	title := string(record[:min(len(record), 8)])
 	s := telemetry.Signal{Source: "terminal"}
 	switch {
-	case title == "": // Claude Code removes the title at its end
+	case title == "": // Claude Code removes the title when it exits
 		return nil
 	case strings.HasPrefix(title, "✳ "):
 		s.Kind, s.Detail = telemetry.Alive, "osc 0 resting"

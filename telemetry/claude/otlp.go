@@ -11,24 +11,25 @@ import (
 // otlp decodes the log events that Claude Code exports by OTLP. A record is the
 // body of one request, with the events of some hundred milliseconds.
 //
-// It is the only source that names the calls beside the main chain. It has no
-// end of a turn, no window and no interrupt.
+// It is the only source that names the model calls outside the main chain, such
+// as those for titles. It does not report the end of a turn, the context window
+// or an interrupt.
 type otlp struct {
 	telemetry.Tally
 	session string
 	next    int64 // the sequence number of the session's next event
-	// others are sessions of other processes that export to the same place, the
+	// others are sessions of other processes that export to the same address, the
 	// newest last.
 	others  []string
-	pending *pendingPrompt // the newest prompt, until the model is called for it
+	pending *pendingPrompt // the newest prompt, until a model call for it is reported
 	calls   telemetry.Calls
 }
 
 const maxOthers = 64
 
 // pendingPrompt is a prompt that was submitted. It is reported when the main chain's
-// model is called for it: the hooks of the prompt have answered by then, so no
-// missing hook is suspected. Claude Code answers some slash commands without a
+// model is called for it. By then the hooks of the prompt have been called, so that
+// they do not count as missing. Claude Code answers some slash commands without a
 // model, such as /clear, and does not say which.
 type pendingPrompt struct {
 	prompt  telemetry.Signal
@@ -73,7 +74,7 @@ func (d *otlp) live(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 		d.others = append(d.others, s.Session)
 		return nil
 	case from != "":
-		d.others = append(d.others, from) // its last events may still come
+		d.others = append(d.others, from) // the last events of the previous session may still arrive
 	}
 	d.next = n + 1
 	d.session = s.Session
@@ -91,7 +92,7 @@ func (d *otlp) live(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 func (d *otlp) report(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 	switch r.Event {
 	case "user_prompt":
-		out := d.release(nil) // after Esc before the first byte, no model call was reported
+		out := d.release(nil) // if the user pressed Esc before the first byte of an answer, no model call was reported
 		s.Kind = telemetry.Prompt
 		d.pending = &pendingPrompt{s, r.Attrs.Get("command_name").IsSet()}
 		return out
@@ -100,7 +101,7 @@ func (d *otlp) report(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal 
 	case "api_error":
 		out := d.release(r)
 		if role(r, &s); s.Side != "" {
-			return nil // the session does not depend on a title
+			return nil // an error of a call for a title does not concern the session
 		}
 		s.Kind, s.Error = telemetry.Fault, telemetry.HTTPError(r.Attrs.Get("status_code").Count())
 		return append(out, s)
@@ -116,7 +117,7 @@ func (d *otlp) report(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal 
 		s.ToolError = telemetry.ToolErrorOf(r.Attrs.Get("success").Is("false"))
 	case "assistant_response", "api_retries_exhausted", "subagent_completed", "hook_registered",
 		"hook_execution_start", "hook_execution_complete":
-		return nil // another event reports it better, or it does not concern the session
+		return nil // another event reports the same with more detail, or the event does not concern the session
 	default:
 		d.Miss(r.Event)
 		return nil
@@ -146,9 +147,9 @@ func (d *otlp) request(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal
 	return append(out, s)
 }
 
-// release reports the pending prompt if this call or tool belongs to it. A nil
-// record means that the next prompt came, which shows that the pending one was a
-// prompt.
+// release reports the pending prompt if the model call or tool in r belongs to
+// it. It is called with nil when the next prompt has arrived; then the pending
+// one is reported in any case.
 func (d *otlp) release(r *otlplog.Record) []telemetry.Signal {
 	p := d.pending
 	switch {
@@ -168,13 +169,13 @@ func (d *otlp) release(r *otlplog.Record) []telemetry.Signal {
 	return []telemetry.Signal{p.prompt}
 }
 
-// role sets the purpose of a call. A purpose that is not known as the main
-// chain's is reported as a side call.
+// role sets the purpose of a call. Every purpose that is not known to belong to
+// the main chain is reported as a side call.
 func role(r *otlplog.Record, s *telemetry.Signal) {
 	switch what := r.Attrs.Get("query_source").Word(); {
 	case what == "repl_main_thread", what == "sdk", what == "":
 	case strings.HasPrefix(what, "agent:"):
-		s.Agent = what // the source lacks the sub-agent's id
+		s.Agent = what // the event does not have the sub-agent's id, so the kind of agent stands for it
 	case what == "generate_session_title":
 		s.Side = "title"
 	case what == "compact":
@@ -195,7 +196,7 @@ func (d *otlp) compaction(r *otlplog.Record, s telemetry.Signal) telemetry.Signa
 	return s
 }
 
-// known is the number v; nil if there is no value.
+// known returns the number v, or nil if there is no value.
 func known(v otlplog.Value) *int64 {
 	if !v.IsSet() {
 		return nil

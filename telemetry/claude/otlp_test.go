@@ -9,7 +9,7 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// Exports of Claude Code that are in no recording.
+// Exported events that Claude Code may send but that no recording contains.
 func TestOTLPOddities(t *testing.T) {
 	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC).UnixNano()
 	sequence := int64(0)
@@ -70,8 +70,9 @@ func TestOTLPOddities(t *testing.T) {
 		})
 	}
 
-	// Another session of the same process continues its sequence. Another
-	// process has a sequence of its own, and is not part of this session.
+	// Another session of the same process continues the sequence numbers. Another
+	// process starts its own sequence, and its events are not part of this
+	// session.
 	d := OTLP()
 	sequence = 0
 	require.Len(t, d.Decode(event("s", "user_prompt")), 1)

@@ -11,18 +11,19 @@ import (
 
 // registry decodes the file that a running Claude Code writes about itself,
 // sessions/<pid>.json. A record is the whole file. Claude Code rewrites it at
-// each change, so a read may be torn; the next one is whole.
+// each change, so a read may find an incomplete file; the next read then finds
+// the complete one.
 //
-// After SIGKILL the file remains as it was last written. Each signal carries
-// the process that wrote the file: a reader that did not see the write must
-// compare it with the process of that number.
+// After SIGKILL the file remains, with its last content. Each signal has the
+// pid and start time of the process that wrote the file, so that a reader can
+// check whether that process still runs.
 type registry struct {
 	telemetry.Tally
 	telemetry.Waits
 }
 
-// permissionPrompt is the reason to wait that is reported although it has two
-// words. Any other reason must be a single word.
+// permissionPrompt is the only reason to wait that is reported although it
+// consists of two words.
 const permissionPrompt = `"permission prompt"`
 
 // Registry returns a decoder of sessions/<pid>.json.
@@ -56,7 +57,7 @@ func (d *registry) Decode(record []byte) []telemetry.Signal {
 	}
 	s.Detail = status
 	switch {
-	case status == "idle", status == "shell": // shell: the turn is over, a background command still runs
+	case status == "idle", status == "shell": // shell means that the turn has ended but a background command still runs
 		s.Kind = telemetry.Idle
 	case status == "busy":
 		s.Kind = telemetry.Working
@@ -65,7 +66,7 @@ func (d *registry) Decode(record []byte) []telemetry.Signal {
 		if waiting != "" {
 			s.Detail = waiting
 		}
-	case !hasStatus: // print mode writes no status
+	case !hasStatus: // in print mode the file has no status
 		s.Kind = telemetry.Alive
 	default:
 		d.Miss("status/" + status)

@@ -41,11 +41,11 @@ func decodeStatusline(stdin []byte) (telemetry.HookCall, error) {
 		s.Window, s.WindowSource = window, "statusline"
 	}
 	switch {
-	// Before the first answer the usage is null, and right after a compaction
-	// it is all zeros: neither says how full the context is.
+	// Before the first answer the usage is null, and right after a compaction it
+	// is all zeros: neither shows how full the context is.
 	case total > 0 && current.Used > 0:
-		// Each status line repeats the last call without its name. Its tokens show
-		// the size of the context and are not counted as a call.
+		// Each status line repeats the tokens of the last call without its id. They
+		// show the size of the context and are not counted as a call.
 		s.Kind = telemetry.UsageSeen
 		s.Usage = &telemetry.Usage{Used: total}
 	case window > 0:
@@ -57,9 +57,9 @@ func decodeStatusline(stdin []byte) (telemetry.HookCall, error) {
 	return call, nil
 }
 
-// readUsage reads the usage of one model call. What the model read, cached or
-// not, is in the context. Claude Code counts the answer only when the next call
-// reads it.
+// readUsage reads the usage of one model call. All input of the call, cached or
+// not, is in the context. Claude Code counts the answer as context only when
+// the next call reads it.
 func readUsage(val []byte) telemetry.Usage {
 	var u telemetry.Usage
 	scan.Object(val,

@@ -13,33 +13,34 @@ import (
 // `--output-format stream-json`, or the one result object of `--output-format
 // json`.
 //
-// The stream has no ids of turns and hardly any times. It has one result per
-// input message. A message is a prompt if the model is called for it: `/clear`
-// and `/compact` get a result too, and no model answers them.
+// The stream has no ids of turns and hardly any times. It has one result for
+// each input message. A message is a prompt only if the model is called for it:
+// `/clear` and `/compact` have a result too, but call no model.
 //
-// Its token figures are of two kinds. An assistant's message has the figures of
-// its start, which show how full the context is and nothing of the output. A
-// result has the cost of all calls of the turn as one sum.
+// It has two kinds of token counts. A message of the assistant has the counts
+// at its start, which show how full the context is but not the output. A result
+// has the sum over all calls of the turn.
 type stream struct {
 	telemetry.Tally
 	telemetry.Digests
-	session, version, dir, model string // of the newest init
-	cause                        string // of the session that the next init names
+	session, version, dir, model string // values of the newest init
+	cause                        string // the cause of the session that the next init names
 	prompted                     bool   // the prompt that is being answered was reported
 	compacting                   bool   // between a compaction's beginning and its end
-	compacted                    bool   // since the last result
-	interrupted                  bool   // the mark of an interrupt came since the last result
+	compacted                    bool   // a compaction ended since the last result
+	interrupted                  bool   // the mark of an interrupt was read since the last result
 	failure                      telemetry.ErrorKind
 	until                        time.Time // when the usage limit that was reached will be lifted
-	message                      string    // id of the newest message whose figures were reported
+	message                      string    // id of the newest message whose token counts were reported
 	answeredBy                   string    // the model of the newest message
 	used                         int64     // tokens in the context, by the newest message
-	// spent is what the process cost up to the last result, by all models. It
-	// only grows.
+	// spent is the usage of the process up to the last result, of all models. It
+	// never decreases.
 	spent telemetry.Usage
 }
 
-// streamLine is what is read of one line. Its slices point into it.
+// streamLine holds the members that are read from one line. Its slices point
+// into the line.
 type streamLine struct {
 	kind, subtype, message, compact, status, session []byte
 	hook, failure, parent, event                     []byte
@@ -76,28 +77,29 @@ func (d *stream) Decode(record []byte) []telemetry.Signal {
 	case `"result"`:
 		return d.end(r)
 	case `"stream_event"`:
-		// The line is a part of a message, which follows as a whole. A model that
-		// begins to answer was called.
+		// The line is a part of a message; the complete message follows. It shows
+		// that the model was called.
 		return d.prompt(r)
 	case `"rate_limit_event"`:
 		return d.limited(r)
-	case `"control_request"`, `"control_response"`, `"conversation_reset"`: // after the last, init names the new session
+	case `"control_request"`, `"control_response"`, `"conversation_reset"`: // conversation_reset is followed by an init that names the new session
 	default:
 		d.Miss(scan.WordOf(r.kind))
 	}
 	return nil
 }
 
-// signal starts a signal of the line.
+// signal returns a signal of this kind, with the fields that the line
+// determines.
 func (r streamLine) signal(kind telemetry.Kind, detail string) telemetry.Signal {
 	return telemetry.Signal{Kind: kind, Source: "stream", Detail: cmp.Or(detail, scan.NameOf(r.uuid)), At: scan.TimeOf(r.at),
-		Session: scan.NameOf(r.session), Agent: scan.NameOf(r.parent)} // the agent is the call of the Agent tool that runs it
+		Session: scan.NameOf(r.session), Agent: scan.NameOf(r.parent)} // a sub-agent has the id of the Agent tool's call that runs it
 }
 
 // prompt reports the prompt that is being answered, once. A compaction calls
 // the model without a prompt. `/compact` begins with the same lines as a
-// compaction before the first call of a turn; its boundary shows which of the
-// two it was.
+// compaction before the first call of a turn; only the boundary after the
+// compaction distinguishes the two.
 func (d *stream) prompt(r streamLine) []telemetry.Signal {
 	if d.prompted || d.compacting || len(scan.NameOf(r.parent)) > 0 {
 		return nil
@@ -116,7 +118,7 @@ func (d *stream) system(r streamLine) []telemetry.Signal {
 		s := r.signal(telemetry.LimitWait, "api_retry")
 		s.Error = failureKind(scan.WordOf(r.failure), scan.CountOf(r.code))
 		if s.Error == telemetry.ErrUnknown && scan.IsNull(r.code) {
-			s.Error = telemetry.ErrNetwork // there was no answer with a status
+			s.Error = telemetry.ErrNetwork // the request got no answer, so there is no HTTP status
 		}
 		return append(d.prompt(r), s)
 	case `"status"`:
@@ -125,7 +127,7 @@ func (d *stream) system(r streamLine) []telemetry.Signal {
 		d.compacting, d.compacted = false, true
 		s := r.signal(telemetry.Compacted, "")
 		s.Compaction = readCompaction(r.compact)
-		if s.Compaction.Trigger == "auto" { // an automatic compaction checks the context for a prompt
+		if s.Compaction.Trigger == "auto" { // an automatic compaction is made for a prompt
 			return append(d.prompt(r), s)
 		}
 		return []telemetry.Signal{s}
@@ -140,8 +142,8 @@ func (d *stream) system(r streamLine) []telemetry.Signal {
 	return nil
 }
 
-// init begins the answer to each message. It is reported when it names another
-// session, or when it first describes this one.
+// init reads the line that begins the answer to each message. It reports a
+// session when the line names another session, or for the first line.
 func (d *stream) init(r streamLine) []telemetry.Signal {
 	s := r.signal(telemetry.SessionLive, "init")
 	s.Model, s.Version, s.Dir, s.Cause = scan.NameOf(r.model), scan.WordOf(r.version), scan.PathOf(r.dir), d.cause
@@ -159,7 +161,8 @@ func (d *stream) init(r streamLine) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// hook reads the start of one of the user's hooks, which shows how far the turn is.
+// hook reads the start of one of the user's hooks, which shows what the turn is
+// doing.
 func (d *stream) hook(r streamLine) []telemetry.Signal {
 	switch string(r.event) {
 	case `"SessionStart"`:
@@ -181,15 +184,16 @@ func (d *stream) hook(r streamLine) []telemetry.Signal {
 	return []telemetry.Signal{r.signal(telemetry.Alive, scan.WordOf(r.hook))}
 }
 
-// limited reads the state of a subscription's limits, which comes when it
-// changes. Claude Code does not wait for the end of a limit: the turn fails.
+// limited reads the state of a subscription's limits, which Claude Code writes
+// when it changes. Claude Code does not wait for the end of a limit: the turn
+// fails.
 func (d *stream) limited(r streamLine) []telemetry.Signal {
 	var kind string
 	var until time.Time
 	rejected, beyond := false, false
 	scan.Object(r.limit,
 		scan.Func("status", func(val []byte) { rejected = string(val) == `"rejected"` }), scan.Seconds("resetsAt", &until),
-		scan.Word("rateLimitType", &kind), scan.True("isUsingOverage", &beyond)) // beyond the limit it continues, and is billed
+		scan.Word("rateLimitType", &kind), scan.True("isUsingOverage", &beyond)) // the subscription continues beyond the limit, at a price
 	d.until = time.Time{}
 	if !rejected || beyond {
 		return nil
@@ -197,12 +201,12 @@ func (d *stream) limited(r streamLine) []telemetry.Signal {
 	d.until = until
 	s := r.signal(telemetry.Fault, telemetry.DetailOf("rate_limit_event", kind))
 	s.Error, s.Until = telemetry.ErrRateLimit, until
-	return append(d.prompt(r), s) // only a prompt calls a model
+	return append(d.prompt(r), s) // the state is read from a model's answer, so a prompt is being answered
 }
 
 func (d *stream) status(r streamLine) []telemetry.Signal {
 	switch string(r.result) {
-	case `"success"`: // the compact_boundary follows
+	case `"success"`: // a compact_boundary line follows and is reported
 		d.compacting = false
 		return nil
 	case `"failed"`:
@@ -231,7 +235,7 @@ func (d *stream) assistant(r streamLine) []telemetry.Signal {
 	id, model, usage := scan.NameOf(m.id), scan.NameOf(m.model), readUsage(m.usage)
 	if model == "<synthetic>" {
 		if len(r.failure) == 0 {
-			return nil // Claude Code's own answer: to a command, or without content
+			return nil // Claude Code wrote this answer itself: to a command, or without content
 		}
 		d.failure = errorKind(scan.WordOf(r.failure))
 		return d.prompt(r)
@@ -253,8 +257,8 @@ func (d *stream) assistant(r streamLine) []telemetry.Signal {
 	return out
 }
 
-// configured returns the model's name with its suffix. A message lacks the suffix,
-// and init may have it.
+// configured returns the model's name with its suffix, which init may have and a
+// message does not.
 func (d *stream) configured(model string) string {
 	if strings.TrimSuffix(d.model, telemetry.OneMillion) == model {
 		return d.model
@@ -274,10 +278,10 @@ func (d *stream) user(r streamLine) []telemetry.Signal {
 	return out
 }
 
-// end reads a result: what the turn cost, and how it ended.
+// end reads a result, which has the usage of the turn and its outcome.
 func (d *stream) end(r streamLine) []telemetry.Signal {
 	var out []telemetry.Signal
-	// The single object of `--output-format json` is the only trace of its
+	// With `--output-format json`, this single object is the only evidence of the
 	// prompt.
 	if r.isError || scan.CountOf(r.turns) > 0 {
 		d.compacting = false
@@ -308,8 +312,8 @@ func (d *stream) end(r streamLine) []telemetry.Signal {
 	return append(out, end)
 }
 
-// cost reports the cost of the turn, the cost of calls beside the turn, and the
-// window that the result has.
+// cost reports the usage of the turn, the usage of calls outside the turn, and
+// the context window in the result.
 func (d *stream) cost(r streamLine, turn telemetry.Usage, models []model) (out []telemetry.Signal) {
 	model := cmp.Or(d.model, d.answeredBy)
 	var spent telemetry.Usage
@@ -338,7 +342,7 @@ func (d *stream) cost(r streamLine, turn telemetry.Usage, models []model) (out [
 		s := r.signal(telemetry.UsageSeen, "")
 		turn.Used = d.used
 		if turn.Used == 0 && scan.CountOf(r.turns) == 1 {
-			turn.Used = turn.Input + turn.CacheRead + turn.CacheWrite // the turn was this one call
+			turn.Used = turn.Input + turn.CacheRead + turn.CacheWrite // the turn was a single call, so its input is the size of the context
 		}
 		turn.ID = scan.NameOf(r.uuid)
 		s.Usage, s.Model = &turn, model
@@ -352,19 +356,19 @@ func (d *stream) cost(r streamLine, turn telemetry.Usage, models []model) (out [
 	if len(models) > 0 && min(beside.Input, beside.CacheRead, beside.CacheWrite, beside.Output) >= 0 &&
 		beside.Input+beside.CacheRead+beside.CacheWrite+beside.Output > 0 {
 		s := r.signal(telemetry.UsageSeen, "")
-		s.Side = "unknown" // titles, sub-agents and other calls that the result does not tell apart
+		s.Side = "unknown" // the result does not distinguish titles, sub-agents and other calls
 		if d.compacted {
 			s.Side = "compaction"
 		}
-		beside.ID, beside.Request = scan.NameOf(r.uuid), "beside" // a name that differs from that of the turn's own call
+		beside.ID, beside.Request = scan.NameOf(r.uuid), "beside" // an id that differs from that of the turn's own call
 		s.Usage = &beside
 		out = append(out, s)
 	}
 	return out
 }
 
-// modelUsage is what a result has of one model: its cost since the process
-// began, and its window.
+// model holds the usage of one model since the process began, and its context
+// window, from modelUsage in a result.
 type model struct {
 	name   string
 	usage  telemetry.Usage
@@ -384,7 +388,7 @@ func readModels(val []byte) (models []model) {
 	return models
 }
 
-// quoted puts the quotes back around a key.
+// quoted returns the key in quotes, as it is written in the record.
 func quoted(key []byte) []byte {
 	return append(append([]byte{'"'}, key...), '"')
 }

@@ -101,7 +101,7 @@ var streamStories = []telemetrytest.Story{
 		`idle from=stream detail=result:success session=s`}},
 }
 
-// Output of print mode that is in no recording.
+// Output that print mode may write but that no recording contains.
 func TestStreamOddities(t *testing.T) {
 	telemetrytest.RunStories(t, Stream, streamStories)
 	d := Stream()

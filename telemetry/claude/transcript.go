@@ -12,31 +12,32 @@ import (
 
 // transcript decodes one line of a Claude Code transcript.
 //
-// The order of lines is not the order of events: lines that are flushed
-// together may be in any order, and a turn's end has been seen above its
-// prompt. A stop or an end without an open turn is therefore held until the
-// next prompt. The prompt's time shows whether it belongs to that prompt or to
-// an earlier one. An end is also held until the record that it follows was
-// read, which may be the error that ended the turn.
+// The order of lines is not the order of events: lines that are written
+// together may be in any order; in one recording the end of a turn is before
+// its prompt. A stop or an end without an open turn is therefore held until the
+// next prompt. The times show whether it belongs to that prompt or to an
+// earlier turn. An end is also held until its parent record was read, which may
+// be the error that ended the turn.
 type transcript struct {
 	telemetry.Tally
 	telemetry.Digests
 	turn  string    // promptId of the newest user record
-	since time.Time // of the first record of that turn
-	last  string    // the turn before it, while its end was not read
-	open  bool      // a user record was read, and no end of its turn yet
+	since time.Time // time of the first record of that turn
+	last  string    // the previous turn, until its end was read
+	open  bool      // a user record of the turn was read, but not the turn's end
 	held  []held
-	// recent holds the uuids of the records that were read last.
+	// recent holds the uuids of the newest records.
 	recent   [maxHeld][36]byte
 	recentAt int
-	// compactions are the compactions that were reported: a file that is read again
-	// repeats them.
+	// compactions are the ids of the reported compactions, because a file that is
+	// read again repeats them.
 	compactions []string
-	// calls are those whose usage was reported. Every line of a call's answer
-	// repeats the usage.
+	// calls are the model calls whose usage was reported, because every line of a
+	// call's answer repeats the usage.
 	calls  telemetry.Calls
 	newest [4][]byte // session, request, message and usage of the newest answer
-	// agent is the newest sub-agent, and agentTurn the turn that it works for.
+	// agent is the sub-agent of the newest such record, and agentTurn the turn
+	// that it works for.
 	agent, agentTurn string
 }
 
@@ -45,14 +46,15 @@ const (
 	maxCompactions = 64
 )
 
-// held is a stop or an end that waits for its turn's prompt, and for the record
-// that it follows.
+// held is a stop or an end that waits for its turn's prompt, and for its parent
+// record.
 type held struct {
 	telemetry.Signal
-	after string // the uuid of that record until it is read, then empty
+	after string // the uuid of the parent record until it is read, then empty
 }
 
-// transcriptRecord is what is read of a line. Its slices point into the line.
+// transcriptRecord holds the members that are read from a line. Its slices
+// point into the line.
 type transcriptRecord struct {
 	kind, subtype, compact, origin      []byte
 	turnOrigin                          []byte
@@ -67,17 +69,18 @@ type transcriptRecord struct {
 // Transcript returns a decoder of transcript lines.
 func Transcript() telemetry.Decoder { return new(transcript) }
 
-// Decode and the message's readers switch on the keys by hand: they walk into the
-// message instead of stepping over it first, and a catch-up reads every line.
+// Decode and the methods of message compare the keys themselves instead of using
+// scan.Object. So they read the message in the same pass, which matters because a
+// catch-up reads every line of a file.
 func (d *transcript) Decode(record []byte) []telemetry.Signal {
 	var r transcriptRecord
-	passed := false // the record gives no signal, and its end is not checked
+	passed := false // the record's type gives no signal, so the rest of the record is not read
 	end := scan.Walk(record, scan.Space(record, 0), func(key []byte, i int) int {
 		if string(key) == "message" {
 			return r.message.read(record, i)
 		}
 		if string(key) == "toolUseResult" {
-			return scan.StepOver // the largest member, in the tool's own format
+			return scan.StepOver // skip the largest member, whose format depends on the tool
 		}
 		val, end := scan.Take(record, i)
 		switch string(key) {
@@ -133,7 +136,7 @@ func (d *transcript) Decode(record []byte) []telemetry.Signal {
 	return telemetry.Join(d.main(r), d.note(r))
 }
 
-// main reads a whole record by its kind.
+// main reads a record of the main chain.
 func (d *transcript) main(r transcriptRecord) []telemetry.Signal {
 	switch string(r.kind) {
 	case `"user"`, `"assistant"`, `"system"`:
@@ -156,7 +159,8 @@ func (d *transcript) main(r transcriptRecord) []telemetry.Signal {
 	}
 }
 
-// awaits reports whether an end waits for a record that may be of any kind.
+// awaits reports whether a held end waits for a record, which may be of any
+// type.
 func (d *transcript) awaits() bool {
 	for _, h := range d.held {
 		if h.after != "" {
@@ -166,8 +170,8 @@ func (d *transcript) awaits() bool {
 	return false
 }
 
-// note remembers that a record was read, and reports the end of the open turn that
-// waited for it.
+// note records that r was read, and reports the open turn's end if it waited for
+// r.
 func (d *transcript) note(r transcriptRecord) []telemetry.Signal {
 	id := scan.Inner(r.uuid)
 	if len(id) == 0 {
@@ -187,7 +191,7 @@ func (d *transcript) note(r transcriptRecord) []telemetry.Signal {
 	return d.release()
 }
 
-// unseen is the uuid of the record that r follows, or "" if that record was read
+// unseen returns the uuid of r's parent record, or "" if the parent was read
 // recently.
 func (d *transcript) unseen(r transcriptRecord) string {
 	parent := scan.NameOf(r.parent)
@@ -199,11 +203,11 @@ func (d *transcript) unseen(r transcriptRecord) string {
 	return parent
 }
 
-// subAgent reads a record of a sub-agent, which has a file of its own. Its
-// context, prompts and errors are not the session's. The cost of its model
-// calls and its running tools are reported as the sub-agent's.
+// subAgent reads a record of a sub-agent, which has a separate file. Its
+// context, prompts and errors are not those of the session. The usage of its
+// model calls and its tool calls are reported with the sub-agent's id.
 func (d *transcript) subAgent(r transcriptRecord) []telemetry.Signal {
-	agent := cmp.Or(r.agent, "sidechain") // a version whose sub-agents have no id
+	agent := cmp.Or(r.agent, "sidechain") // some versions write no id for sub-agents
 	if agent != d.agent {
 		d.agent, d.agentTurn = agent, ""
 	}
@@ -227,8 +231,7 @@ func (d *transcript) subAgent(r transcriptRecord) []telemetry.Signal {
 	return out
 }
 
-// housekeeping reports whether records of this type do not concern a session's
-// life.
+// housekeeping reports whether records of this type give no signal.
 func housekeeping(kind []byte) bool {
 	switch string(kind) {
 	case `"attachment"`, `"file-history-snapshot"`, `"queue-operation"`, `"last-prompt"`, `"mode"`,
@@ -239,7 +242,8 @@ func housekeeping(kind []byte) bool {
 	return false
 }
 
-// signal starts a signal of the record.
+// signal returns a signal of this kind, with the fields that the record
+// determines.
 func (r transcriptRecord) signal(kind telemetry.Kind) telemetry.Signal {
 	return telemetry.Signal{Kind: kind, Source: "transcript", Detail: scan.NameOf(r.uuid), At: scan.TimeOf(r.at), Session: scan.NameOf(r.session)}
 }
@@ -269,7 +273,7 @@ func (d *transcript) user(r transcriptRecord) []telemetry.Signal {
 		out = append(out, d.end(s, "")...)
 	}
 	if bytes.HasPrefix(content.text, []byte(`<local-command-stdout>`)) && promptID == d.turn {
-		d.open = false // a local command is over as soon as it has printed
+		d.open = false // a local command calls no model and has ended when its output is written
 	}
 	if len(before) > 0 {
 		out = append(before, out...)
@@ -277,9 +281,9 @@ func (d *transcript) user(r transcriptRecord) []telemetry.Signal {
 	return append(out, after...)
 }
 
-// notHuman is the origin of the turn that the record begins, empty if it begins
-// none or the user's. A notification that steers a running turn has an origin too,
-// but names no turn of its own.
+// notHuman returns the origin of the turn that the record begins. It returns "" if
+// the record begins no turn, or a turn of the user. A notification that is
+// inserted into a running turn has an origin too, but no turn id.
 func (r transcriptRecord) notHuman() string {
 	if len(r.promptID) == 0 {
 		return ""
@@ -295,8 +299,8 @@ func (r transcriptRecord) notHuman() string {
 	return ""
 }
 
-// human reports whether the record is a prompt that the user submitted. A record
-// that Claude Code writes in the user's name has no source, or another source.
+// human reports whether the record is a prompt that the user submitted. A user
+// record that Claude Code wrote itself has no promptSource, or another one.
 func (r transcriptRecord) human(c message) bool {
 	if r.meta || r.summary || len(c.ended) > 0 || len(r.promptID) == 0 || c.local() {
 		return false
@@ -314,8 +318,8 @@ func (r transcriptRecord) human(c message) bool {
 	return human
 }
 
-// begin notes a record of this turn. It returns the held signals that come
-// before the record and those that come after it.
+// begin handles a record of this turn. It returns the held signals to be
+// reported before the record, and those to be reported after it.
 func (d *transcript) begin(turn string, at time.Time) (before, after []telemetry.Signal) {
 	switch {
 	case turn == d.turn:
@@ -323,7 +327,7 @@ func (d *transcript) begin(turn string, at time.Time) (before, after []telemetry
 			d.since = at
 		}
 	case d.open && at.Before(d.since) && !at.IsZero():
-		return nil, nil // of an earlier turn, written late
+		return nil, nil // the record is of an earlier turn and was written late
 	default:
 		if d.last = ""; d.open {
 			d.last = d.turn
@@ -356,9 +360,9 @@ func (d *transcript) release() (out []telemetry.Signal) {
 }
 
 // end reports that the open turn stopped or ended. If no turn is open, it holds the
-// signal until the next turn begins and, unless after is empty, the record with
-// this uuid was read. A signal older than the open turn belongs to the previous
-// turn, and was written late.
+// signal until the next turn begins and, unless after is empty, until the record
+// with this uuid was read. A signal older than the open turn was written late and
+// belongs to the previous turn.
 func (d *transcript) end(s telemetry.Signal, after string) []telemetry.Signal {
 	if d.open && s.At.Before(d.since) && !s.At.IsZero() {
 		s.Turn = d.last
@@ -395,13 +399,13 @@ func (d *transcript) assistant(r transcriptRecord) []telemetry.Signal {
 	for i := range out {
 		out[i].Turn = d.current()
 		if out[i].Kind == telemetry.UsageSeen && r.message.answers() {
-			out[i].Outcome = telemetry.Completed // print mode writes no end of the turn
+			out[i].Outcome = telemetry.Completed // the stop is the end, because print mode writes no end of a turn
 		}
 	}
 	return out
 }
 
-// answer reads one of the lines of a call's answer. Each repeats the call's
+// answer reads one line of a model call's answer. Each line repeats the call's
 // usage.
 func (d *transcript) answer(r transcriptRecord) []telemetry.Signal {
 	if !r.message.whole {
@@ -410,7 +414,7 @@ func (d *transcript) answer(r transcriptRecord) []telemetry.Signal {
 	}
 	model := scan.NameOf(r.message.model)
 	if model == "<synthetic>" {
-		return nil // written by Claude Code itself; its usage is all zeros
+		return nil // Claude Code wrote this answer itself; its usage is all zeros
 	}
 	var out []telemetry.Signal
 	if !d.repeated(r) {
@@ -428,8 +432,8 @@ func (d *transcript) answer(r transcriptRecord) []telemetry.Signal {
 	return out
 }
 
-// repeated reports whether the line has the same call and the same bytes of usage
-// as the previous line. The usage then need not be read.
+// repeated reports whether the line has the same call and the same usage, byte
+// for byte, as the previous line. The usage then need not be read again.
 func (d *transcript) repeated(r transcriptRecord) bool {
 	now := [...][]byte{r.session, r.request, r.message.id, r.message.usage}
 	same := scan.Inner(r.message.id) != nil && len(r.message.id) > len(`""`)
@@ -457,7 +461,7 @@ func (d *transcript) system(r transcriptRecord) []telemetry.Signal {
 		if at := scan.TimeOf(r.at); at.IsZero() || !at.Before(d.since) {
 			d.open = false
 		}
-	case `"stop_hook_summary"`, `"informational"`, `"api_error"`: // the last is of a request that is tried again
+	case `"stop_hook_summary"`, `"informational"`, `"api_error"`: // an api_error is about a request that is retried
 	default:
 		d.Miss("system/" + scan.WordOf(r.subtype))
 	}
@@ -489,11 +493,11 @@ func readCompaction(metadata []byte) *telemetry.Compaction {
 	return c
 }
 
-// message is what is read of a message: the call of an answer and its cost, the
-// tools that it starts or ends, and the start of its text, still escaped. The
-// text is not reported.
+// message holds the members that are read from a message: the model call and
+// its usage, the tools that it starts or ends, and the start of its text, still
+// escaped. The text is not reported.
 type message struct {
-	whole            bool // it is an object
+	whole            bool // the message is a complete object
 	id, model, usage []byte
 	stop             []byte
 	text             []byte
@@ -503,7 +507,7 @@ type message struct {
 // toolUse is a call of a tool, or its result.
 type toolUse struct {
 	id         string
-	name, text []byte // text is its input or its content
+	name, text []byte // text is the input of a call, or the content of a result
 	failed     bool
 }
 
@@ -575,7 +579,7 @@ func (m *message) readBlock(b []byte, i int) int {
 		return end
 	})
 	if end < 0 {
-		return scan.StepOver // no object
+		return scan.StepOver // the block is not an object
 	}
 	switch string(kind) {
 	case `"tool_use"`:
@@ -613,8 +617,8 @@ func (c message) interrupted() bool {
 	return false
 }
 
-// local reports whether the text is the record of a command that runs in Claude
-// Code itself, or its output.
+// local reports whether the text records a command that Claude Code runs
+// itself, or the output of such a command.
 func (c message) local() bool {
 	for _, tag := range []string{"<command-", "<local-command-", "<bash-"} {
 		if bytes.HasPrefix(c.text, []byte(tag)) {

@@ -118,7 +118,7 @@ var transcriptOddities = []telemetrytest.Story{
 		[]string{promptA, usageA, toolA, turnEndA}},
 }
 
-// Transcripts that are in no recording, record by record.
+// Records that Claude Code may write but that no recording contains.
 func TestTranscriptOddities(t *testing.T) {
 	telemetrytest.RunStories(t, Transcript, transcriptOddities)
 }
@@ -158,8 +158,8 @@ func BenchmarkTranscript(b *testing.B) {
 	}
 }
 
-// The lines of a Claude transcript that the recordings lack, with the members
-// that matter.
+// Lines of a Claude transcript that are not in the recordings, with only the
+// members that the decoder reads.
 const (
 	typedA    = `{"type":"user","uuid":"u1","timestamp":"2026-11-21T08:00:00.000Z","sessionId":"s","promptId":"A","promptSource":"typed","origin":{"kind":"human"},"message":{"role":"user","content":"do it"}}`
 	answerA   = `{"message":{"id":"m1","model":"claude-x","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}],"usage":{"input_tokens":1,"cache_read_input_tokens":10,"cache_creation_input_tokens":100,"output_tokens":5}},"type":"assistant","uuid":"a1","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s"}`

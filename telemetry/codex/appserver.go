@@ -13,8 +13,8 @@ import (
 // the stream, or within {"dir":…,"msg":…}, which also names the sender. Only
 // the server's messages are decoded.
 //
-// A thread's usage is a running total, so its steps are the calls. A stream may
-// have several threads, and sub-agents have their own.
+// A thread's usage is a running total, so each increase is one model call. A
+// stream may have several threads; each sub-agent has its own.
 type appServer struct {
 	telemetry.Tally
 	telemetry.Waits
@@ -23,7 +23,7 @@ type appServer struct {
 	limits  limitState
 }
 
-// threadState is what is remembered of one thread.
+// threadState is the state that the decoder keeps for one thread.
 type threadState struct {
 	root       string // the root session of a sub-agent's thread
 	model      string
@@ -32,7 +32,7 @@ type threadState struct {
 	used       int64
 	prompted   string // the turn whose prompt was reported
 	compacting bool
-	estimate   *telemetry.Signal // of a compaction that is not over yet
+	estimate   *telemetry.Signal // the usage after a compaction that has not ended yet
 }
 
 // message is one message, with its params not yet read.
@@ -46,7 +46,8 @@ type message struct {
 	retries        bool
 }
 
-// maxThreads bounds what is remembered, because sub-agents come and go.
+// maxThreads limits the number of remembered threads, because a session may
+// start many sub-agents.
 const maxThreads = 1024
 
 // AppServer returns a decoder of app-server messages.
@@ -130,8 +131,8 @@ func (d *appServer) message(m message) []telemetry.Signal {
 	return nil
 }
 
-// silent lists messages that report nothing that is needed here, or repeat
-// another (`thread/compacted` is the older name of an item).
+// silent lists messages that give no signal: they are of no interest here, or
+// repeat another message (`thread/compacted` is the older name of an item).
 func silent(method string) bool {
 	area, _, _ := strings.Cut(method, "/")
 	switch area {
@@ -156,7 +157,8 @@ func (d *appServer) of(thread string) *threadState {
 	return t
 }
 
-// signal starts a signal of the message.
+// signal returns a signal of this kind, with the fields that the message
+// determines.
 func (d *appServer) signal(m message, kind telemetry.Kind) telemetry.Signal {
 	s := telemetry.Signal{Kind: kind, Source: "stream", Detail: m.method, At: m.at, Session: m.thread, Turn: m.turn}
 	if t := d.threads[m.thread]; t != nil && t.root != "" {
@@ -197,7 +199,7 @@ func (d *appServer) started(m message, thread []byte) []telemetry.Signal {
 		s.Cause = "fork"
 	case m.at.IsZero() || created.IsZero():
 		s.Cause = "unknown"
-	case m.at.Sub(created) > time.Minute: // created is the time of the thread's first start
+	case m.at.Sub(created) > time.Minute: // a thread that was created long before this message was resumed
 		s.Cause = "resume"
 	default:
 		s.Cause, t.ours = "startup", true
@@ -205,7 +207,7 @@ func (d *appServer) started(m message, thread []byte) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// state reports the state that the thread gives for itself.
+// state reads a message about a thread's status and reports the state.
 func (d *appServer) state(m message) []telemetry.Signal {
 	var kind, waits []byte
 	scan.Object(m.status,
@@ -260,7 +262,8 @@ func (d *appServer) turned(m message, turn []byte) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// itemized reports the prompt, the tools and the compactions of a turn.
+// itemized reads an item of a turn and reports a prompt, a tool call or a
+// compaction.
 func (d *appServer) itemized(m message, started bool) []telemetry.Signal {
 	call := readCall(m.item)
 	t := d.of(m.thread)
@@ -268,7 +271,7 @@ func (d *appServer) itemized(m message, started bool) []telemetry.Signal {
 	case `"userMessage"`:
 		s := d.signal(m, telemetry.Prompt)
 		if s.Agent != "" || m.turn != "" && m.turn == t.prompted {
-			return nil // a sub-agent's task, or more text for the same turn
+			return nil // the text is a sub-agent's task, or more input for the same turn
 		}
 		t.prompted = m.turn
 		return []telemetry.Signal{s}
@@ -297,7 +300,8 @@ func (d *appServer) itemized(m message, started bool) []telemetry.Signal {
 	return nil
 }
 
-// tokens reports a call, or the context if it changed without one.
+// tokens reports a model call, or the size of the context if it changed without
+// a call.
 func (d *appServer) tokens(m message) []telemetry.Signal {
 	var total, last tokens
 	var window int64

@@ -10,9 +10,10 @@ import (
 // exec decodes one line of `codex exec --json`. The lines have no time and name no
 // turn; a process runs one turn.
 //
-// The usage of a turn is the sum of its thread so far, including earlier processes
-// and a fork's origin. The part of this process cannot be computed from it, so the
-// thread's whole usage is reported as one call that grows.
+// The usage of a turn is the sum over its thread so far, including earlier
+// processes and the thread that it was forked from. The part of this process
+// cannot be computed, so the whole usage of the thread is reported as one growing
+// call.
 type exec struct {
 	telemetry.Tally
 	telemetry.Digests
@@ -34,7 +35,7 @@ func (d *exec) Decode(record []byte) []telemetry.Signal {
 		return telemetry.Signal{Kind: k, Source: "stream", Detail: scan.WordOf(kind), Session: d.session}
 	}
 	switch string(kind) {
-	case `"thread.started"`: // a resumed thread begins with the same line
+	case `"thread.started"`: // the line does not show whether the thread is new or resumed
 		s := signal(telemetry.SessionLive)
 		s.Cause = "unknown"
 		return []telemetry.Signal{s}
@@ -45,7 +46,8 @@ func (d *exec) Decode(record []byte) []telemetry.Signal {
 	case `"item.updated"`:
 		return nil
 	case `"error"`:
-		// Only the message says that Codex retries, and why.
+		// Only the text of the message would show why Codex retries, and text is not
+		// read.
 		s := signal(telemetry.Fault)
 		s.Error = telemetry.ErrUnknown
 		return []telemetry.Signal{s}
@@ -58,7 +60,7 @@ func (d *exec) Decode(record []byte) []telemetry.Signal {
 		}
 		s := signal(telemetry.UsageSeen)
 		s.Usage = t.usage()
-		s.Usage.ID, s.Usage.Used = "thread", 0 // a sum does not show the context
+		s.Usage.ID, s.Usage.Used = "thread", 0 // a sum does not show the size of the context
 		return []telemetry.Signal{s, end}
 	case `"turn.failed"`:
 		s := signal(telemetry.TurnEnd)
@@ -82,8 +84,8 @@ func (d *exec) item(signal func(telemetry.Kind) telemetry.Signal, item []byte, s
 	return nil
 }
 
-// call is an item of the streams of exec and the app-server: a tool call with its
-// arguments and its result, where the item has them.
+// call is an item that describes a tool call, in the streams of exec and of the
+// app-server. It may have the arguments and the result.
 type call struct {
 	kind, tool, args, result, status []byte
 	id                               string
@@ -98,8 +100,8 @@ func readCall(item []byte) call {
 	return c
 }
 
-// report returns the start or the end of the call. A tool without its own name has
-// the name of its kind.
+// report returns the start or the end of the call. A tool without a name is
+// reported with the name of its kind.
 func (c call) report(signal func(telemetry.Kind) telemetry.Signal, started bool, d *telemetry.Digests) telemetry.Signal {
 	kind := telemetry.ToolEnd
 	if started {
@@ -150,8 +152,8 @@ func (d *notify) Decode(record []byte) []telemetry.Signal {
 }
 
 // history decodes one line of history.jsonl, where the terminal stores the
-// typed lines of all sessions. It has no end and no name of a turn, and its
-// times are whole seconds.
+// typed lines of all sessions. A line has no turn id, the file does not show
+// when a turn ends, and its times are whole seconds.
 type history struct{ telemetry.Tally }
 
 // History returns a decoder of history.jsonl lines.

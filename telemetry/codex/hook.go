@@ -1,6 +1,6 @@
-// Package codex decodes what Codex writes, exports and calls: rollouts, the
-// streams of exec and of the app-server, notifications, history, its terminal
-// state, OTLP logs and hooks. It renders the answers to its hooks.
+// Package codex decodes the output of Codex: rollouts, the streams of exec and
+// of the app-server, notifications, history, terminal state, OTLP logs and the
+// input of hooks. It also writes the answers to hooks.
 //
 //	d := codex.Rollout()
 //	signals := d.Decode(line)
@@ -26,7 +26,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	switch {
 	case event == "PreToolUse":
 		call.Add(in.ToolStart())
-		call.Use = in.Use() // Codex rejects the answer `ask`
+		call.Use = in.Use() // CanAsk is not set, because Codex rejects the answer `ask`
 	case event == "PostToolUse":
 		call.Add(in.ToolEnd())
 		if in.Agent == "" {
@@ -36,14 +36,14 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		call.Add(in.Signal(telemetry.NeedsInput, in.ToolName))
 	case in.Agent != "":
 		s := in.Signal(telemetry.Alive, in.AgentType)
-		if event == "SubagentStart" { // at the sub-agent's stop the path is the parent's
+		if event == "SubagentStart" { // in SubagentStop the path is that of the parent's rollout
 			s.Path = in.Path
 		}
 		call.Add(s)
 	case event == "Interrupt":
 		call.Add(in.Ended(telemetry.TurnEnd, telemetry.Interrupted))
 	default:
-		call.AddMain(in) // text typed into a running turn is a prompt too, with the turn's own id
+		call.AddMain(in) // for text typed into a running turn, Codex calls the prompt's hook too, with the id of that turn
 	}
 	return call, nil
 }

@@ -10,8 +10,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// Codex drops an answer that does not match its schema. The schemas are from its
-// binary. An event whose schema has no member for context is not answered.
+// Codex drops an answer that does not match its schema; the schemas were taken
+// from its binary. An event whose schema has no member for context gets no
+// answer.
 func TestAnswersMatchCodexSchemas(t *testing.T) {
 	for event, file := range map[string]string{
 		"SessionStart":      "session-start",

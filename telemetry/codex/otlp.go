@@ -8,15 +8,16 @@ import (
 // otlp decodes the log events that Codex exports by OTLP. A record is the body
 // of one request.
 //
-// It is the only source that reports a thread before its first prompt. It names
-// no turn, and has no end of a turn, no compaction and no window. A prompt is
-// therefore reported as work only: a frame for it could not be matched with the
-// frame of hooks and rollout.
+// It is the only source that reports a thread before its first prompt. It has
+// no turn ids, and reports no end of a turn, no compaction and no context
+// window. A prompt is therefore reported only as Working: without a turn id, a
+// frame for it could not be matched with the frame that hooks and rollout
+// report.
 type otlp struct {
 	telemetry.Tally
 	// thread is the first thread, the only one that is reported as live. Codex
-	// makes another thread for each title, which looks the same here. The prompts
-	// of that thread carry its own id.
+	// creates another thread for each title, which cannot be distinguished here.
+	// The prompts of such a thread have its own id.
 	thread string
 }
 
@@ -83,8 +84,8 @@ func (d *otlp) event(r *otlplog.Record) []telemetry.Signal {
 	return append(out, s)
 }
 
-// otlpUsage reads the figures of a completed response. OpenAI counts cached tokens
-// within the input. Codex reports the total as tool_token_count.
+// otlpUsage reads the token counts of a completed response. OpenAI counts cached
+// tokens within the input. Codex reports the total as tool_token_count.
 func otlpUsage(attrs otlplog.Attrs) telemetry.Usage {
 	u := telemetry.Usage{
 		Used:       attrs.Get("tool_token_count").Count(),

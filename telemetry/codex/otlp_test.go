@@ -19,7 +19,7 @@ func TestOTLPOddities(t *testing.T) {
 	var got []string
 	d := OTLP()
 	for _, b := range [][]byte{
-		event("conversation_starts", "model", "m"), event("conversation_starts"), // the second one is a title's, or a new thread: nothing says which
+		event("conversation_starts", "model", "m"), event("conversation_starts"), // the second thread may be that of a title or a new session; the events do not show which
 		event("api_request", "http.response.status_code", "429"), event("api_request", "http.response.status_code", int64(200)), event("api_request"),
 		event("sse_event", "event.kind", "response.completed"),
 		event("sse_event", "event.kind", "response.completed", "model", "m", "input_token_count", int64(100), "cached_token_count", "60", "cache_write_token_count", "10", "output_token_count", "9", "reasoning_token_count", "4", "tool_token_count", "109"),

@@ -12,55 +12,57 @@ import (
 
 // rollout decodes one line of a Codex rollout: the file of one thread.
 //
-// A compaction is a model call like any other until the `compacted` record
-// follows its usage, and its usage does not measure the session's context. A
-// usage is reported at once if the model is known to have answered or called a
-// tool. Otherwise it is held until the next record shows its purpose.
+// The model call of a compaction looks like any other call until the
+// `compacted` record follows its usage, and its usage is not the size of the
+// session's context. A usage is therefore reported at once only if the model is
+// known to have answered or called a tool. Otherwise it is held until the next
+// record shows the call's purpose.
 //
-// A sub-agent's thread has a rollout of its own. Its signals carry the id of its
-// root session, and its own id as the agent's. A review is such a thread too, but
-// it runs the user's turn: its signals about the turn are the main chain's.
+// A sub-agent's thread has a separate rollout. Its signals have the id of the
+// root session, and the thread's id as the agent. A review is such a thread too,
+// but it runs the user's turn, so its signals about the turn are reported for the
+// main chain.
 type rollout struct {
 	telemetry.Tally
 	telemetry.Digests
 	session  string
-	agent    string    // this thread's id if it is a sub-agent's
+	agent    string    // this thread's id, if it is a sub-agent
 	review   bool      // the sub-agent runs the main chain's turn
 	named    bool      // session_meta was read
-	ours     bool      // its thread began in this file
-	copied   time.Time // when another thread's history was copied into it
-	turn     string    // of the newest task_started
+	ours     bool      // the thread began in this file
+	copied   time.Time // when another thread's history was copied into this file
+	turn     string    // the turn of the newest task_started
 	root     string    // the main chain's turn that a review serves
 	prompted string    // the turn whose prompt was reported
 	model    string
 	window   int64
 	answered bool   // the model answered or called a tool since the last usage
-	failed   string // the newest call of a tool that failed; its output follows
+	failed   string // the id of the newest tool call that failed; its output follows
 	held     *telemetry.Signal
-	used     int64 // the newest usage reported or held, 0 if there is none
-	rewrote  bool  // compacted; the next token_count is Codex's own estimate
+	used     int64 // the context size of the newest usage reported or held, 0 if there is none
+	rewrote  bool  // a compaction was read; the next token_count is Codex's own estimate
 
 	records bool         // each call has a record of its own
-	total   runningTotal // without records: the calls are the steps of the total
+	total   runningTotal // used if there are no such records: each increase of the total is a call
 	limits  limitState
 
-	next     uint64 // the ordinal that must follow; Codex numbers without gaps
+	next     uint64 // the ordinal of the next record; Codex numbers without gaps
 	begun    bool   // next is known
 	position position
 
-	room []scan.Member // for the newest record's payload
+	room []scan.Member // memory for the members of the newest record's payload
 }
 
-// position is where a thread's records ended so far.
+// position is the end of the records of a thread that were read so far.
 type position struct {
 	thread string
 	next   uint64 // the ordinal after its last record
 	stamp  []byte
 }
 
-// isRepeat reports whether a record was read before: a file that is read again
-// from its start repeats its history. A history that was rewritten under the
-// same numbers has later times.
+// isRepeat reports whether a record was read before, as happens when a file is
+// read again from its start. The time is compared too, because a rewritten
+// history has the same numbers but later times.
 func (h *position) isRepeat(r rolloutRecord) bool {
 	if !r.numbered {
 		return false
@@ -96,7 +98,7 @@ func Rollout() telemetry.Decoder { return new(rollout) }
 
 func (d *rollout) Decode(record []byte) []telemetry.Signal {
 	var r rolloutRecord
-	passed := false // the end of the record is not checked
+	passed := false // skip the rest of this record without checking it
 	end := scan.Walk(record, scan.Space(record, 0), func(key []byte, i int) (end int) {
 		if string(key) == "payload" {
 			r.payload, end = scan.Gather(d.room[:0], record, i)
@@ -112,7 +114,7 @@ func (d *rollout) Decode(record []byte) []telemetry.Signal {
 			r.numbered, r.n = err == nil, n
 		case "type":
 			r.kind = val
-			if passed = string(val) == `"world_state"`; passed { // large, and without use here
+			if passed = string(val) == `"world_state"`; passed { // these records are large and give no signal
 				return scan.Halt
 			}
 		}
@@ -133,8 +135,9 @@ func (d *rollout) Decode(record []byte) []telemetry.Signal {
 	return out
 }
 
-// sequence checks the ordinals from the first one that is read: a resumed file is
-// read from its middle, and a fork begins after its origin.
+// sequence checks the ordinals from the first one that is read: the first number
+// need not be 1, because a resumed file is read from its middle, and a fork
+// continues the numbers of its origin.
 func (d *rollout) sequence(r rolloutRecord) []telemetry.Signal {
 	if !r.numbered {
 		d.begun = false // the next ordinal is unknown
@@ -172,17 +175,19 @@ func (d *rollout) record(r rolloutRecord) []telemetry.Signal {
 	case `"world_state"`, `"inter_agent_communication"`:
 	default:
 		d.Miss(scan.WordOf(r.kind))
-		return nil // this record does not show the purpose of a held call
+		return nil // this record does not show the purpose of the held call
 	}
 	return d.release()
 }
 
-// signal starts a signal of the record.
+// signal returns a signal of this kind, with the fields that the record
+// determines.
 func (d *rollout) signal(r rolloutRecord, kind telemetry.Kind) telemetry.Signal {
 	return telemetry.Signal{Kind: kind, Source: "rollout", Detail: r.ordinal(), At: r.at(), Session: d.session, Turn: d.turn, Agent: d.agent}
 }
 
-// ofTurn starts a signal about the turn itself.
+// ofTurn returns a signal about the turn itself; in a review, that is the main
+// chain's turn.
 func (d *rollout) ofTurn(r rolloutRecord, kind telemetry.Kind) telemetry.Signal {
 	s := d.signal(r, kind)
 	if d.review {
@@ -191,7 +196,8 @@ func (d *rollout) ofTurn(r rolloutRecord, kind telemetry.Kind) telemetry.Signal 
 	return s
 }
 
-// release reports the held usage: it was not a compaction's.
+// release reports the held usage, because the call is now known not to be a
+// compaction.
 func (d *rollout) release() []telemetry.Signal {
 	if d.held == nil {
 		return nil
@@ -201,7 +207,7 @@ func (d *rollout) release() []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// readModel takes the model's name from the settings of a turn or a thread.
+// readModel reads the model's name in the settings of a turn or a thread.
 func (d *rollout) readModel(settings []scan.Member) {
 	scan.Read(settings, scan.Name("model", &d.model))
 }
@@ -242,7 +248,7 @@ func (d *rollout) meta(r rolloutRecord) []telemetry.Signal {
 	s := d.signal(r, telemetry.SessionLive)
 	s.Cause, s.Dir, s.Version = "startup", dir, version
 	if !created.IsZero() && created.Before(r.at()) {
-		s.At = created // Codex writes the file with the first turn, or at its end
+		s.At = created // use the time of creation, because Codex writes the file only with the first turn or when it exits
 	}
 	switch {
 	case forked:
@@ -295,7 +301,7 @@ func (d *rollout) item(r rolloutRecord) []telemetry.Signal {
 }
 
 // usage reads the record of one model call. A provider may give two calls of
-// one thread the same id, so the turn is part of the call's name.
+// one thread the same id, so the turn is part of the call's id.
 func (d *rollout) usage(r rolloutRecord) []telemetry.Signal {
 	var id, thread, session string
 	var t tokens
@@ -313,7 +319,7 @@ func (d *rollout) usage(r rolloutRecord) []telemetry.Signal {
 	return d.called(r, u)
 }
 
-// learn takes the thread's identity from a record of a file that is read from
+// learn sets the thread and session from a record, in a file that is read from
 // its middle.
 func (d *rollout) learn(thread, session string) {
 	if d.named || thread == "" {
@@ -325,7 +331,7 @@ func (d *rollout) learn(thread, session string) {
 	}
 }
 
-// called reports a call, or holds it until its purpose is known.
+// called reports a model call, or holds it until its purpose is known.
 func (d *rollout) called(r rolloutRecord, u *telemetry.Usage) []telemetry.Signal {
 	answered := d.answered
 	d.answered, d.rewrote, d.used = false, false, u.Used
@@ -339,9 +345,9 @@ func (d *rollout) called(r rolloutRecord, u *telemetry.Usage) []telemetry.Signal
 	return []telemetry.Signal{s}
 }
 
-// compacted reports a compaction and the call that made it. Within the turn of
-// a prompt, Codex itself started it. Before the prompt of a turn, nothing shows
-// the trigger.
+// compacted reports a compaction and its model call. A compaction after the
+// prompt of a turn was started by Codex. Before the prompt, nothing shows what
+// started it.
 func (d *rollout) compacted(r rolloutRecord) []telemetry.Signal {
 	var by string
 	scan.Read(r.payload, scan.Name("compaction_response_id", &by))
@@ -358,7 +364,7 @@ func (d *rollout) compacted(r rolloutRecord) []telemetry.Signal {
 	return append(out, s)
 }
 
-// event is what is read of an event_msg's payload.
+// event holds the members that are read from the payload of an event_msg.
 type event struct {
 	kind, info, item, failure, settings, limits []byte
 	turn, root, thread                          string
@@ -367,7 +373,8 @@ type event struct {
 
 func (d *rollout) event(r rolloutRecord) []telemetry.Signal {
 	var e event
-	// Most lines of a rollout are events, so there is no table of fields here.
+	// Most lines of a rollout are events, so this loop avoids the cost of a list
+	// of scan fields.
 	for _, m := range r.payload {
 		switch string(m.Key) {
 		case "type":
@@ -410,7 +417,7 @@ func (d *rollout) event(r rolloutRecord) []telemetry.Signal {
 		return append(out, s)
 	case `"item_completed"`:
 		return telemetry.Join(out, d.completed(r, e))
-	case `"user_message"`: // versions before items write it
+	case `"user_message"`: // versions without items write this event for a prompt
 		return telemetry.Join(out, d.prompt(r, d.turn))
 	case `"agent_message"`:
 		d.answered = true
@@ -444,8 +451,8 @@ func (d *rollout) event(r rolloutRecord) []telemetry.Signal {
 	return out
 }
 
-// quiet lists events that report nothing that is needed here, or repeat another
-// record.
+// quiet lists events that give no signal: they are of no interest here, or
+// repeat another record.
 func quiet(kind string) bool {
 	switch kind {
 	case `"agent_reasoning"`, `"agent_reasoning_raw_content"`, `"context_compacted"`, `"patch_apply_end"`,
@@ -457,8 +464,8 @@ func quiet(kind string) bool {
 	return false
 }
 
-// ended returns a signal for the end of a turn. A review begins under its own turn
-// id. In its main thread it ends under the id of the turn that it serves.
+// ended returns a signal for the end of a turn. A review begins with its own turn
+// id, but in the main thread it ends with the id of the turn that it serves.
 func (d *rollout) ended(r rolloutRecord, e event, o telemetry.Outcome) telemetry.Signal {
 	s := d.ofTurn(r, telemetry.TurnEnd)
 	s.Turn, s.Outcome = e.turn, o
@@ -504,7 +511,8 @@ func (d *rollout) completed(r rolloutRecord, e event) []telemetry.Signal {
 	return nil
 }
 
-// toolItem reports whether an item is a tool call, which has a status.
+// toolItem reports whether an item of this kind is a tool call, which has a
+// status.
 func toolItem(kind []byte) bool {
 	switch string(kind) {
 	case `"CommandExecution"`, `"FileChange"`, `"McpToolCall"`, `"DynamicToolCall"`:
@@ -513,14 +521,14 @@ func toolItem(kind []byte) bool {
 	return false
 }
 
-// failed reports whether a call's status is that of a call that failed or that
-// the user refused.
+// failed reports whether a tool call has this status because it failed or the
+// user refused it.
 func failed(status []byte) bool {
 	return string(status) == `"failed"` || string(status) == `"declined"`
 }
 
-// prompt reports the user's prompt once per turn: more text may be typed into
-// the running turn. A sub-agent's task is not a prompt.
+// prompt reports the user's prompt once per turn, because the user may add text
+// to a running turn. A sub-agent's task is not a prompt.
 func (d *rollout) prompt(r rolloutRecord, turn string) []telemetry.Signal {
 	s := d.ofTurn(r, telemetry.Prompt)
 	if s.Agent != "" || turn != "" && turn == d.prompted {
@@ -530,10 +538,10 @@ func (d *rollout) prompt(r rolloutRecord, turn string) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// tokenCount reads the state of the context. Where each call has a record of
-// its own, the state mostly repeats that record; it is reported if it differs,
-// or after a compaction. Without such records, the steps of its total are the
-// calls.
+// tokenCount reads the state of the context. If this version writes a separate
+// record for each call, the state mostly repeats that record; it is reported if
+// it differs, or after a compaction. Otherwise each increase of the total is a
+// call.
 func (d *rollout) tokenCount(r rolloutRecord, info []byte) []telemetry.Signal {
 	var last, total tokens
 	var window int64
@@ -541,7 +549,7 @@ func (d *rollout) tokenCount(r rolloutRecord, info []byte) []telemetry.Signal {
 		scan.Func("total_token_usage", func(val []byte) { total = readTokens(val) }),
 		scan.Func("last_token_usage", func(val []byte) { last = readTokens(val) }), scan.Count("model_context_window", &window))
 	if last.total == 0 && total.total == 0 {
-		return nil // null
+		return nil // info is null
 	}
 	sameWindow := window == 0 || window == d.window
 	if window > 0 {
@@ -572,13 +580,15 @@ func (d *rollout) tokenCount(r rolloutRecord, info []byte) []telemetry.Signal {
 	return append(out, s)
 }
 
-// copying reports whether a record was copied from another thread: a copy is
-// written at once, and a model call takes time.
+// copying reports whether a record was copied from another thread. All copies
+// have the time of the copying, because they are written at once; the thread's
+// own model calls are later.
 func (d *rollout) copying(r rolloutRecord) bool {
 	return !d.copied.IsZero() && r.at().Sub(d.copied) < time.Second
 }
 
-// stampKey is the part of a call's name that only its time provides.
+// stampKey returns a part of a call's id, made from the time of its record
+// because the call has no other id.
 func stampKey(at time.Time) string {
 	if at.IsZero() {
 		return ""

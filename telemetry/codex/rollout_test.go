@@ -11,7 +11,8 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// Codex numbers its records without gaps, so a gap is a loss.
+// Codex numbers its records without gaps, so a gap means that records are
+// missing.
 func TestOrdinals(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -86,7 +87,7 @@ func TestRewrittenHistory(t *testing.T) {
 		`compacted from=rollout detail="ordinal 1" at=03:05:06.000 session=a half=record trigger=unknown`}, got)
 }
 
-// An unknown record does not show the purpose of the call before it.
+// An unknown record does not show the purpose of the preceding call.
 func TestUnknownRecordBeforeACompaction(t *testing.T) {
 	call := `{"timestamp":"2026-01-02T03:04:05.000Z","type":"token_usage_record","payload":{"thread_id":"a","turn_id":"t","response_id":"r","usage":{"input_tokens":9,"output_tokens":1,"total_tokens":10}}}`
 	for _, unknown := range []string{`{"type":"of_a_later_version","payload":{}}`, `{"type":"event_msg","payload":{"type":"of_a_later_version"}}`, `{`} {
@@ -97,8 +98,8 @@ func TestUnknownRecordBeforeACompaction(t *testing.T) {
 	}
 }
 
-// Records of versions without a record for each call, and of newer versions
-// with one.
+// Records of versions that write no record for each call, and of newer versions
+// that do.
 const (
 	meta    = `{"timestamp":"2026-01-02T03:04:00.000Z","type":"session_meta","payload":{"id":"s","cwd":"/p","cli_version":"0.98.0","source":"cli"}}`
 	fork    = `{"timestamp":"2026-01-02T03:04:00.000Z","type":"session_meta","payload":{"id":"s","forked_from_id":"o","source":"cli"}}`
@@ -107,7 +108,8 @@ const (
 	rewrote = `{"timestamp":"2026-01-02T03:04:30.000Z","type":"compacted","payload":{"message":"sum"}}`
 )
 
-// count is a token_count at a second of a minute: totals, then last.
+// count returns a token_count record at a second of a minute, with the totals
+// and then the last call.
 func count(second, input, cached, output, lastInput, lastCached, lastOutput int) string {
 	tokens := func(i, c, o int) string {
 		return fmt.Sprintf(`{"input_tokens":%d,"cached_input_tokens":%d,"output_tokens":%d,"reasoning_output_tokens":0,"total_tokens":%d}`, i, c, o, i+o)
@@ -120,7 +122,7 @@ func TestUsages(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		records []string
-		want    []string // side, id, used, input, cache read, output
+		want    []string // separated by slashes: side, id, used, input, cache read, output
 	}{
 		{"each step of the total is a call", []string{meta, answer, count(5, 100, 40, 10, 100, 40, 10), tool, count(6, 300, 140, 30, 200, 100, 20)},
 			[]string{"/total 110/110/60/40/10", "/total 330/220/100/100/20"}},
@@ -140,7 +142,7 @@ func TestUsages(t *testing.T) {
 		{"a record counts, and not the total as well", []string{`{"ordinal":0,"type":"session_meta","payload":{"id":"s"}}`, answer,
 			`{"ordinal":1,"type":"token_usage_record","payload":{"thread_id":"s","session_id":"s","turn_id":"t","response_id":"r","usage":{"input_tokens":100,"cached_input_tokens":30,"cache_write_input_tokens":20,"output_tokens":10,"total_tokens":110}}}`,
 			count(5, 100, 30, 10, 100, 30, 10)},
-			[]string{"/r/110/50/30/10", "//110/0/0/0"}}, // only the window was new
+			[]string{"/r/110/50/30/10", "//110/0/0/0"}}, // only the context window has changed
 		{"a call without an id has its number", []string{answer,
 			`{"ordinal":7,"type":"token_usage_record","payload":{"thread_id":"s","turn_id":"t","response_id":"","usage":{"input_tokens":100,"output_tokens":10}}}`},
 			[]string{"/ordinal 7/110/100/0/10"}},
@@ -168,7 +170,7 @@ func TestUsages(t *testing.T) {
 }
 
 // A file's first line names its thread. In a file that is read from its middle,
-// the first record of a call does.
+// the first record of a model call names the thread.
 func TestThreads(t *testing.T) {
 	usage := `{"ordinal":9,"type":"token_usage_record","payload":{"thread_id":"child","session_id":"root","turn_id":"t","response_id":"r","usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}}`
 	tool := `{"type":"response_item","payload":{"type":"function_call","call_id":"c"}}`
@@ -229,7 +231,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The app-server writes in camel case what the rollout writes with underscores.
+// The app-server writes the same error words in camel case that the rollout
+// writes with underscores.
 func TestErrorsInCamelCase(t *testing.T) {
 	for info, want := range map[string]telemetry.ErrorKind{
 		`{"httpConnectionFailed":{"httpStatusCode":401}}`:           telemetry.ErrAuth,
@@ -249,7 +252,7 @@ func TestErrorsInCamelCase(t *testing.T) {
 	}
 }
 
-// codex writes a line of a rollout.
+// codex returns a line of a rollout.
 func codex(ordinal int, kind, payload string) string {
 	return fmt.Sprintf(`{"timestamp":"2026-11-21T08:00:00.000Z","ordinal":%d,"type":"%s","payload":%s}`, ordinal, kind, payload)
 }
@@ -279,7 +282,7 @@ var rolloutStories = []telemetrytest.Story{
 		codex(1, "event_msg", rolloutAnswered), codex(2, "token_usage_record", rolloutUsage), codex(3, "event_msg", rolloutCounted),
 	}, []string{
 		rolloutFrom(2, `usage session=S turn=T used=100 call=R request=T input=90 output=10`),
-		rolloutFrom(3, `usage session=S turn=T used=100 window=1000 by=reported`), // the window is new; there was no call
+		rolloutFrom(3, `usage session=S turn=T used=100 window=1000 by=reported`), // only the context window has changed; there was no call
 	}},
 	{"a usage without an answer waits until the next record shows that it was not a compaction", []string{
 		codex(1, "event_msg", rolloutStarted), codex(2, "token_usage_record", rolloutUsage), codex(3, "event_msg", rolloutCounted),

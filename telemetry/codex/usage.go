@@ -43,11 +43,11 @@ func readTokens(val []byte) tokens {
 }
 
 // call reports whether these are the tokens of a call. A count with only a total
-// describes the context: an estimate after a compaction, or a full window after the
-// model refused.
+// describes the size of the context: an estimate after a compaction, or a full
+// context window when the model refused a request.
 func (t tokens) call() bool { return t.input > 0 || t.output > 0 }
 
-// usage makes the parts exclusive.
+// usage converts the counts to parts that do not overlap.
 func (t tokens) usage() *telemetry.Usage {
 	return &telemetry.Usage{
 		Used:       cmp.Or(t.total, t.input+t.output),
@@ -63,18 +63,18 @@ func (t tokens) minus(o tokens) tokens {
 	return tokens{t.input - o.input, t.cached - o.cached, t.written - o.written, t.output - o.output, t.reasoning - o.reasoning, t.total - o.total}
 }
 
-// runningTotal follows a count that Codex keeps over the life of a thread and
-// repeats in each record. Its steps are the calls.
+// runningTotal computes model calls from a total that Codex counts for a thread
+// and repeats in each record. Each increase is one call.
 type runningTotal struct {
 	known  bool
 	newest tokens
 }
 
-// step returns what was added since the previous record; last is what Codex gives
-// as the newest call. The first total may include work of other threads (after a
-// resume or a fork, or in a file that is read from its middle). It counts only if
-// the thread began here and last is the whole total. A total that falls begins a
-// new count.
+// step returns the tokens added since the previous record; last is the newest
+// call as Codex reports it. The first total may include work of other threads
+// (after a resume or a fork, or in a file that is read from its middle). It
+// counts only if the thread began in this file and last equals the total. If the
+// total becomes smaller, a new count has begun.
 func (t *runningTotal) step(total, last tokens, ours bool) tokens {
 	before, first := t.newest, !t.known
 	t.known, t.newest = true, total
@@ -89,7 +89,7 @@ func (t *runningTotal) step(total, last tokens, ours bool) tokens {
 	return tokens{}
 }
 
-// key identifies a call that has no id, by the token total after it.
+// key identifies a call without an id by the total number of tokens after it.
 func (t tokens) key() string { return "total " + strconv.FormatInt(t.input+t.output, 10) }
 
 // errorKind reads the structured cause of a failed turn: a word, or a word with
@@ -148,8 +148,9 @@ type limitState struct {
 	until   time.Time
 }
 
-// see reads the state of the rate limits and reports whether a limit is newly
-// reached. Codex does not wait for its end: the turn fails.
+// see reads the state of the rate limits and reports whether a limit was
+// reached since the previous state. Codex does not wait until a limit is
+// lifted: the turn fails.
 func (l *limitState) see(limits []byte, at time.Time) bool {
 	if len(limits) == 0 || scan.IsNull(limits) {
 		return false
@@ -172,8 +173,8 @@ func (l *limitState) see(limits []byte, at time.Time) bool {
 	return l.reached && *l != was
 }
 
-// readWindow reads one window of a rate limit. Older versions give the seconds
-// until its end, counted from the record's own time.
+// readWindow reads one window of a rate limit. Older versions write the number
+// of seconds until the window's end, counted from the time of the record.
 func readWindow(val []byte, at time.Time) (full bool, until time.Time) {
 	percent := func(val []byte) {
 		n, err := strconv.ParseFloat(string(val), 64)

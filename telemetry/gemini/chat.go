@@ -12,27 +12,27 @@ import (
 //
 // A line is a header, a change of the whole file (`$set`, `$rewindTo`) or one
 // message. A message with the id of an earlier one replaces it. Gemini CLI also
-// writes the history again on many occasions, with its old ids
-// (`$set.messages`) or, as messages, with new ones; none of that is reported.
-// The file has no end of a turn. That a turn was answered shows at the next
-// prompt; only other endings are written down.
+// writes the history again on many occasions, with the old ids
+// (`$set.messages`) or as messages with new ids; these repetitions are not
+// reported. The file does not record when a turn was answered, so this is
+// reported at the next prompt; only other ends of a turn are written.
 type chat struct {
 	telemetry.Tally
 	telemetry.Digests
 	session string
 	agent   string    // in a sub-agent's file, the sub-agent's id; no record has its parent's id
 	began   time.Time // the start time in the newest header
-	header  bool      // a header was read, so all ids of this file were read
+	header  bool      // a header was read, so the file is read from its start and all its ids are known
 	cleared bool      // a further header with a later start was read; the history after it shows the new context
-	loading bool      // a history is written as messages, until `$set.messages` follows
+	loading bool      // messages repeat the history, until `$set.messages` follows
 	first   bool      // no message of the user was read since the header
 
-	seen     telemetry.Calls // messages except those of the model
-	counted  telemetry.Calls // messages of the model
-	tools    telemetry.Calls // the calls of tools that were reported
+	seen     telemetry.Calls // ids of messages other than the model's
+	counted  telemetry.Calls // ids of the model's messages
+	tools    telemetry.Calls // the tool calls that were reported
 	turn     string          // the open turn: the id of its prompt
-	answered bool            // the model's newest message in it was an answer
-	typed    uint64          // hash of what was typed for the newest prompt
+	answered bool            // the model's newest message in the turn was an answer
+	typed    uint64          // hash of the text that the user typed for the newest prompt
 	blocked  map[uint64]bool // hashes of the texts with which hooks prevented an end, since the newest prompt
 }
 
@@ -44,7 +44,7 @@ type chatRecord struct {
 	content, display, tokens, called []byte
 	model                            string
 
-	session, chat string // of a header: the id, and "subagent" for a sub-agent's
+	session, chat string // from a header: the session's id, and "subagent" for a sub-agent's file
 	project       bool
 	start         time.Time
 	set           []byte
@@ -81,7 +81,8 @@ func (r *chatRecord) read(record []byte) bool {
 		scan.Raw("$set", &r.set), scan.Has("$rewindTo", &r.rewind))
 }
 
-// signal starts a signal of a record.
+// signal returns a signal of this kind, with the fields that the record
+// determines.
 func (d *chat) signal(kind telemetry.Kind, id string, at time.Time) telemetry.Signal {
 	return telemetry.Signal{Kind: kind, Source: "transcript", Detail: id, At: at, Session: d.session, Agent: d.agent, Turn: d.turn}
 }
@@ -91,7 +92,7 @@ func (d *chat) signal(kind telemetry.Kind, id string, at time.Time) telemetry.Si
 func (d *chat) head(r chatRecord) []telemetry.Signal {
 	again := d.header && (r.session == d.session || r.session == d.agent)
 	if again && !r.start.After(d.began) {
-		return nil // the file is read again
+		return nil // the same header: the file is being read again
 	}
 	d.header, d.began, d.first, d.cleared = true, r.start, true, again
 	if again {
@@ -157,8 +158,8 @@ func (d *chat) replaced(history []byte, at time.Time) []telemetry.Signal {
 	case summary != "":
 		var out []telemetry.Signal
 		if d.answered && d.blocked == nil {
-			// The user started the compaction, or it precedes the next prompt. A
-			// compaction within a turn would follow a tool's result.
+			// The compaction was started by the user or precedes the next prompt, so the
+			// turn has ended. A compaction within a turn would follow a tool's result.
 			out = d.end(chatRecord{id: summary, at: at}, telemetry.Completed)
 		}
 		s := d.signal(telemetry.Compacted, summary, at)
@@ -178,7 +179,7 @@ func (d *chat) message(r chatRecord) []telemetry.Signal {
 		return d.model(r)
 	case "error", "info", "warning":
 		if !d.seen.News("", r.id, "", 0) {
-			return nil // the file is read again, and another turn is open now
+			return nil // the file is being read again, and another turn is open now
 		}
 		if r.kind == "error" {
 			return d.end(r, telemetry.Failed)
@@ -189,7 +190,7 @@ func (d *chat) message(r chatRecord) []telemetry.Signal {
 	return nil
 }
 
-// The texts that Gemini CLI writes about a turn, or their beginnings.
+// Texts, or beginnings of texts, that Gemini CLI writes about a turn.
 const (
 	cancelled = "Request cancelled."
 	givenUp   = "User cancelled the request."
@@ -198,19 +199,19 @@ const (
 	cleared   = "Conversation context has been cleared."
 )
 
-// notice reads what Gemini CLI displays to the user between messages.
+// notice reads a message of Gemini CLI to the user, such as an error.
 func (d *chat) notice(r chatRecord) []telemetry.Signal {
 	text := scan.Inner(r.content)
 	switch {
 	case string(text) == cancelled, string(text) == givenUp:
 		return d.end(r, telemetry.Interrupted)
 	case string(text) == cleared:
-		// The file may end here, and the session continue in another one.
+		// The file may end here while the session continues in another file.
 		return []telemetry.Signal{d.signal(telemetry.Cleared, r.id, r.at)}
 	case bytes.HasPrefix(text, []byte(blocked)):
-		// A hook gave the model another task instead of an end of the turn. A
-		// hook that rejects a prompt is recorded in the same words, without the
-		// prompt.
+		// A hook prevented the end of the turn and gave the model another task. The
+		// rejection of a prompt by a hook is recorded with the same words, but
+		// without the prompt.
 		if d.blocked == nil {
 			d.blocked = map[uint64]bool{}
 		}
@@ -227,15 +228,15 @@ func (d *chat) notice(r chatRecord) []telemetry.Signal {
 	return nil
 }
 
-// end ends the open turn. Without an open turn, nothing ended: the record belongs
-// to a command, for example.
+// end reports the end of the open turn. If no turn is open it reports nothing:
+// the record may belong to a command.
 func (d *chat) end(r chatRecord, outcome telemetry.Outcome) []telemetry.Signal {
 	if d.turn == "" || d.agent != "" {
 		return nil
 	}
 	s := d.signal(telemetry.TurnEnd, r.id, r.at)
 	if s.Outcome = outcome; outcome == telemetry.Failed {
-		s.Error = telemetry.ErrUnknown // only a sentence has the cause
+		s.Error = telemetry.ErrUnknown // the cause is only in the text, which is not read
 	}
 	d.turn, d.answered = "", false
 	return []telemetry.Signal{s}
@@ -248,8 +249,8 @@ func (d *chat) user(r chatRecord) []telemetry.Signal {
 	u := readUser(r.content)
 	switch {
 	case u.context:
-		// Gemini CLI never sends this part by itself. It shows that a history is
-		// written again, and all of that history is old.
+		// Gemini CLI sends this part only at the start of a history. It shows that an
+		// old history is being written again.
 		d.loading = true
 		return nil
 	case d.loading:
@@ -257,7 +258,7 @@ func (d *chat) user(r chatRecord) []telemetry.Signal {
 	case u.results && !u.typed:
 		d.answered = false
 		if d.turn == "" {
-			return nil // the result of a tool that was cancelled with its turn
+			return nil // the result of a tool that was cancelled together with its turn
 		}
 		return []telemetry.Signal{d.signal(telemetry.Working, r.id, r.at)}
 	case !u.typed:
@@ -287,9 +288,10 @@ func (d *chat) user(r chatRecord) []telemetry.Signal {
 	return append(out, d.signal(telemetry.Prompt, r.id, r.at))
 }
 
-// continues reports whether a message in the user's place is not the user's. Such a
-// message is what a hook gave the model instead of an end, or a nudge of Gemini
-// CLI's own. Both continue the previous prompt and repeat its typed text.
+// continues reports whether a message with the role user was not written by the
+// user. Such a message is a task that a hook gave the model at the end of a turn,
+// or a request by Gemini CLI to continue. Both belong to the previous prompt and
+// repeat its typed text.
 func (d *chat) continues(r chatRecord, u userParts, typed uint64, first bool) bool {
 	if d.blocked[u.text] {
 		return true
@@ -300,20 +302,21 @@ func (d *chat) continues(r chatRecord, u userParts, typed uint64, first bool) bo
 	if !first {
 		return typed == d.typed
 	}
-	// A session whose context was cleared may continue in a file of its own,
-	// without the previous prompt. No user types that soon. A message that a user
-	// typed contains the displayed text, unless that text is a command's name.
+	// A session whose context was cleared may continue in a new file, which does
+	// not have the previous prompt. A message soon after its start was not typed
+	// by the user. A typed message contains the displayed text, unless that text
+	// is a command's name.
 	shown := firstText(r.display)
 	return !d.began.IsZero() && r.at.Sub(d.began) < soonAfterStart && !bytes.HasPrefix(shown, []byte("/")) &&
 		!bytes.Contains(r.content, shown)
 }
 
-// soonAfterStart is longer than the hooks of a start usually take, and shorter than a
-// user needs to type.
+// soonAfterStart is longer than the hooks at a start usually take, and shorter than a
+// user needs to type a prompt.
 const soonAfterStart = 3 * time.Second
 
 // model reads a message of the model. Gemini CLI writes it first without its
-// tool calls, and with them once they are over.
+// tool calls, and again with them once they have ended.
 func (d *chat) model(r chatRecord) []telemetry.Signal {
 	var out []telemetry.Signal
 	var calls []call
@@ -332,7 +335,7 @@ func (d *chat) model(r chatRecord) []telemetry.Signal {
 			continue
 		}
 		if d.turn == "" && d.agent == "" {
-			continue // it was cancelled with its turn, whose end was reported first
+			continue // the tool was cancelled with its turn, whose end was already reported
 		}
 		s := d.signal(telemetry.ToolStart, r.id, r.at)
 		s.Tool, s.ToolName = c.id, c.tool
@@ -344,7 +347,7 @@ func (d *chat) model(r chatRecord) []telemetry.Signal {
 	return out
 }
 
-// call is a tool call that is over.
+// call is a tool call that has ended.
 type call struct {
 	id, tool, status string
 	args, result     []byte
@@ -371,9 +374,9 @@ func (d *chat) usage(r chatRecord) (telemetry.Signal, bool) {
 	return s, true
 }
 
-// tokens are the parts of a usage as Gemini's API counts them: cached tokens
-// are within the prompt; thoughts and the prompts of the server's own tools are
-// beside everything else.
+// tokens are the parts of a usage as Gemini's API counts them: the prompt
+// includes cached tokens; thoughts and the prompts of the server's own tools
+// are counted separately.
 type tokens struct{ input, output, cached, thoughts, tool int64 }
 
 func readTokens(val []byte) tokens {
@@ -385,7 +388,7 @@ func readTokens(val []byte) tokens {
 }
 
 // usage returns the tokens of a call in parts that do not overlap. Used is the
-// size of the prompt, because Gemini CLI itself uses that of the newest call as
+// size of the prompt, because Gemini CLI takes the prompt of the newest call as
 // the size of the context.
 func (t tokens) usage(id string) telemetry.Usage {
 	cached := min(t.cached, t.input)
@@ -393,17 +396,17 @@ func (t tokens) usage(id string) telemetry.Usage {
 		Output: t.output + t.thoughts, Reasoning: t.thoughts}
 }
 
-// userParts are the kinds of parts that a message in the user's place has.
+// userParts are the kinds of parts in a message with the role user.
 type userParts struct {
 	context bool   // the description of the environment that every history begins with
 	results bool   // results of tools
-	typed   bool   // anything that the user, or a program for the user, sent
+	typed   bool   // anything else, which the user or a program on the user's behalf sent
 	text    uint64 // hash of the first such text
 }
 
-// aside reports whether Gemini CLI itself wrote this text into the history in
-// the user's place, without sending it: it is sent with the next prompt. (It is
-// the inside of a JSON string: a new line is two characters.)
+// aside reports whether Gemini CLI added this text to the history with the role
+// user. Such a text is sent only with the next prompt. The text is the inside
+// of a JSON string, so a newline is two characters.
 func aside(text []byte) bool {
 	for _, mark := range []string{
 		"<state_snapshot>",
@@ -458,12 +461,12 @@ func readUser(content []byte) userParts {
 		return true
 	})
 	if u.results {
-		u.typed = false // a picture beside a tool's result is the tool's
+		u.typed = false // a picture beside a tool's result comes from the tool, not from the user
 	}
 	return u
 }
 
-// firstText is the first text of a content, still escaped.
+// firstText returns the first text of a content, still escaped.
 func firstText(content []byte) []byte {
 	if len(content) > 0 && content[0] == '"' {
 		return scan.Inner(content)

@@ -13,17 +13,17 @@ import (
 // telemetry to: log records, spans and metrics in turn. Only log records are
 // read, and of them only attributes that are names and numbers.
 //
-// None of its ids is known to a chat file or a hook: turns have other numbers
-// (`prompt_id`), and model calls have no id. A prompt therefore has no turn here.
-// Only its time links it to the frame that another source opened.
+// Its ids do not occur in chat files or hooks: turns have other numbers
+// (`prompt_id`), and model calls have no id. A prompt is therefore reported
+// without a turn. Only its time links it to the frame that another source opened.
 type telemetryLog struct {
 	telemetry.Tally
 	session  string
-	answered bool                // the newest call of the main chain was answered, and no tool was called since
-	failed   telemetry.ErrorKind // why it failed, where it was not retried
+	answered bool                // the newest model call of the main chain was answered, and no tool was called since
+	failed   telemetry.ErrorKind // why that call failed, if it was not retried
 }
 
-// event is what is read of a log record's attributes.
+// event holds the attributes that are read from a log record.
 type event struct {
 	name, stampText              string
 	at                           time.Time
@@ -58,7 +58,7 @@ func (d *telemetryLog) Decode(record []byte) []telemetry.Signal {
 	newSession := e.session != "" && e.session != d.session
 	cleared := newSession && e.name == "gemini_cli.slash_command" && e.command == "clear"
 	if cleared {
-		out = d.over(e) // the user typed /clear, after the end of a turn
+		out = d.over(e) // the user typed /clear, so the turn has ended
 	}
 	if newSession {
 		d.session, d.answered, d.failed = e.session, false, ""
@@ -136,13 +136,13 @@ func (d *telemetryLog) event(e event) []telemetry.Signal {
 		return []telemetry.Signal{s}
 	case "gemini_cli.tool_call":
 		d.answered = false
-		return []telemetry.Signal{d.signal(telemetry.Working, e)} // the tool call is over and has no id
+		return []telemetry.Signal{d.signal(telemetry.Working, e)} // the tool call has ended; it has no id
 	case "gemini_cli.agent.start", "gemini_cli.agent.finish", "gemini_cli.agent.recovery_attempt":
 		s := d.signal(telemetry.Alive, e)
 		s.Agent = e.agent
 		return []telemetry.Signal{s}
 	case "gemini_cli.slash_command":
-		if e.command == "compress" { // the user typed it after the turn
+		if e.command == "compress" { // the user typed the command, so the turn has ended
 			return append(d.over(e), d.signal(telemetry.Alive, e))
 		}
 		return []telemetry.Signal{d.signal(telemetry.Alive, e)}
@@ -155,8 +155,7 @@ func (d *telemetryLog) event(e event) []telemetry.Signal {
 	return nil
 }
 
-// silent reports whether an event is known and does not concern a session's
-// life.
+// silent reports whether an event is known but gives no signal.
 func silent(event string) bool {
 	switch event {
 	case "gen_ai.client.inference.operation.details", "gemini_cli.model_routing", "gemini_cli.startup_stats",
@@ -184,7 +183,7 @@ func (d *telemetryLog) over(e event) []telemetry.Signal {
 		if end.Outcome = telemetry.Completed; d.answered {
 			out = append(out, end)
 		}
-	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork: // the call was retried, and the user may have given up
+	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork: // these calls are retried, so the turn may have been interrupted instead
 	default:
 		end.Outcome, end.Error = telemetry.Failed, d.failed
 		out = append(out, end)
@@ -216,7 +215,7 @@ func (d *telemetryLog) response(e event) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// beside marks a signal that is not of the main chain.
+// beside marks a signal that does not belong to the main chain.
 func (d *telemetryLog) beside(s telemetry.Signal, e event) telemetry.Signal {
 	switch e.role {
 	case "main":

@@ -39,8 +39,8 @@ func chatPrompt(second int, id string) string {
 	return fmt.Sprintf(`prompt from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s`, id, second, id)
 }
 
-// chatAsked is the usage of a call without an answer, chatUsage that of a call with
-// one.
+// chatAsked returns a message whose usage has no output, chatUsage one whose usage
+// has output.
 func chatAsked(second int, id, turn string, input, output int) string {
 	return fmt.Sprintf(`usage from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s used=%d call=%s input=%d output=%d model=gemini-2.5-pro`, id, second, turn, input, id, input, output)
 }

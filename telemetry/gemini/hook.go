@@ -1,6 +1,6 @@
-// Package gemini decodes what Gemini CLI writes and calls: chat files, its
-// telemetry file, the list of typed lines, print mode's stream, the terminal's
-// title and hooks. It renders the answers to its hooks.
+// Package gemini decodes the output of Gemini CLI: chat files, the telemetry
+// file, the list of typed lines, print mode's stream, the terminal's title and
+// the input of hooks. It also writes the answers to hooks.
 //
 //	d := gemini.Chat()
 //	signals := d.Decode(line)
@@ -13,7 +13,7 @@ import (
 )
 
 // Hooks is the dialect of Gemini CLI's hooks. They name no turn and no tool
-// call. Each has a time, but that is the time of the call itself.
+// call. Each has a time, but only that of the hook's call.
 type Hooks struct{ telemetry.Waits }
 
 // Decode implements telemetry.Dialect.
@@ -26,11 +26,11 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	call := telemetry.HookCall{Event: event, Session: in.Session}
 	switch event {
 	case "SessionStart":
-		if in.Cause != "clear" { // an answer after `/clear` reaches no model
+		if in.Cause != "clear" { // after `/clear`, an answer does not reach the model
 			call.Fill(telemetry.SlotSession)
 		}
 		if in.Cause == "resume" {
-			in.Path = "" // this file is a stub that is not written again; the prompt's hook names the file
+			in.Path = "" // this file is empty and stays so; the hook of the next prompt names the session's file
 		}
 		call.Add(in.SessionLive())
 	case "SessionEnd":
@@ -39,12 +39,12 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		call.Fill(telemetry.SlotFrame)
 		call.Add(in.Submitted())
 	case "AfterAgent":
-		// AfterAgent runs after an answer, after Esc and after an API error alike,
-		// so it reports that the turn stopped and not how.
+		// AfterAgent runs after an answer, after Esc and after an API error. It shows
+		// that the turn stopped, but not why.
 		call.Add(in.Signal(telemetry.TurnStop, ""))
 	case "BeforeTool":
 		call.Add(in.ToolStart())
-		call.Use = in.Use() // no answer was seen to make Gemini CLI ask
+		call.Use = in.Use() // CanAsk is not set, because no known answer makes Gemini CLI ask the user
 	case "AfterTool":
 		call.Fill(telemetry.SlotTool)
 		call.Add(in.ToolEnd())
@@ -55,8 +55,8 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		}
 		call.Add(in.Signal(kind, in.Notice))
 	case "PreCompress":
-		// PreCompress runs before every request to the model, with a compaction or
-		// not.
+		// PreCompress runs before every request to the model, even if no compaction
+		// follows.
 		call.Add(in.Signal(telemetry.Alive, in.Trigger))
 	default:
 		call.Add(in.Signal(telemetry.Alive, ""))

@@ -6,10 +6,10 @@ import (
 	"lifeloop/telemetry"
 )
 
-// osc decodes the title that Gemini CLI gives its terminal (OSC 0): `◇  Ready
-// (project)`, `✦  Working… (project)`, `✋  Action Required (project)`, padded
-// with spaces. The text after the sign may be the model's thought and is not
-// read.
+// osc decodes the title that Gemini CLI gives its terminal (OSC 0): `◇ Ready
+// (project)`, `✦ Working… (project)`, `✋ Action Required (project)`, padded
+// with spaces. The text after the symbol may be a thought of the model and is
+// not read.
 type osc struct {
 	telemetry.Tally
 	telemetry.Waits
@@ -29,20 +29,20 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 			return nil
 		}
 		s.Kind, s.Detail = telemetry.Idle, "title ready"
-		// Unless a turn was answered, Gemini CLI writes down how it ended
-		// before it shows that it is ready.
+		// If a turn was not answered, Gemini CLI records how it ended before it shows
+		// this title. So without such a record the turn was answered.
 		s.Outcome = telemetry.Completed
-		if !d.drawn { // the first title is set before there is a screen
+		if !d.drawn { // the first title is set before Gemini CLI shows its screen
 			s.Kind, s.Outcome = telemetry.Alive, ""
 		}
 	case "✦", "⏲":
 		s.Kind, s.Detail = telemetry.Working, "title working"
 	case "✋":
 		s.Kind, s.Detail = telemetry.NeedsInput, "title action required"
-	case "": // Gemini CLI releases the terminal
+	case "": // an empty title: Gemini CLI releases the terminal
 		return nil
 	default:
-		// The fixed title of users who disabled the changing one.
+		// The fixed title, for users who disabled the dynamic one, gives no signal.
 		if !bytes.HasPrefix(record, []byte("Gemini CLI (")) {
 			d.Miss("title")
 		}

@@ -5,14 +5,15 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// stream decodes one line of `gemini -p … --output-format stream-json`: one
-// session, one prompt, one end. The figures at the end are sums of all calls,
-// including those beside the main chain, and do not show the context.
+// stream decodes one line of `gemini -p … --output-format stream-json`, which
+// reports one session with one prompt. The token counts at the end are sums
+// over all calls, including those outside the main chain, and do not show the
+// size of the context.
 type stream struct {
 	telemetry.Tally
 	telemetry.Digests
 	session string
-	working bool // reported since the newest prompt or tool result
+	working bool // Working was reported since the newest prompt or tool result
 }
 
 // Stream returns a decoder of stream-json lines.
@@ -42,7 +43,7 @@ func (d *stream) Decode(record []byte) []telemetry.Signal {
 			break
 		}
 		if d.working {
-			return nil // one of many pieces of an answer
+			return nil // a further piece of an answer gives no signal
 		}
 		s.Kind, s.Detail, d.working = telemetry.Working, "message:assistant", true
 	case "tool_use":
@@ -53,7 +54,7 @@ func (d *stream) Decode(record []byte) []telemetry.Signal {
 			s.ToolError = toolErrorOf(failure)
 		}
 	case "error":
-		s.Kind, s.Error = telemetry.Fault, telemetry.ErrUnknown // only a sentence has the cause
+		s.Kind, s.Error = telemetry.Fault, telemetry.ErrUnknown // the cause is only in the text, which is not read
 	case "result":
 		s.Kind, s.Outcome = telemetry.TurnEnd, telemetry.Completed
 		if status != "success" {
@@ -66,7 +67,7 @@ func (d *stream) Decode(record []byte) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// toolErrorOf reads the kind of an error that a tool had.
+// toolErrorOf returns the kind of a tool's error.
 func toolErrorOf(failure []byte) string {
 	switch scan.MemberOf(failure, "type", scan.WordOf) {
 	case "tool_not_registered":
@@ -77,7 +78,7 @@ func toolErrorOf(failure []byte) string {
 	return telemetry.ToolFailed
 }
 
-// failureOf reads the kind of an error that ended a run.
+// failureOf returns the outcome and the cause for an error that ended a run.
 func failureOf(failure []byte) (telemetry.Outcome, telemetry.ErrorKind) {
 	var kind string
 	scan.Object(failure, scan.Word("type", &kind))

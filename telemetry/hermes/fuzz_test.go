@@ -34,7 +34,7 @@ func FuzzHook(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, event string, stdin []byte, text string) {
 		if len(event) > 100 || !scan.IsWord(event) {
-			return // the name of an event comes from us and is a word
+			return // event names are set by this program and are always words
 		}
 		call, err := Hooks{}.Decode(event, stdin)
 		if err == nil && (call.Slot == "") != (call.Capacity == 0) {

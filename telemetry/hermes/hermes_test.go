@@ -12,7 +12,8 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// The recording was made by hand from Hermes's source: see the README beside it.
+// The recording was written by hand after reading Hermes's source: see the
+// README beside it.
 func TestHooks(t *testing.T) {
 	var b strings.Builder
 	for _, record := range telemetrytest.Records(t, filepath.Join("testdata", "hooks", "sequence-turns.jsonl")) {
@@ -38,8 +39,9 @@ func sessionRow(session string) string {
 	return `{"table":"sessions","session_id":"s","session":{` + session + `}}`
 }
 
-// Token columns are totals of a session. Their first values belong to no call,
-// and their growth is usage. The growth by one call is the context too.
+// Token columns are totals of a session. Their first values belong to no known
+// call; each increase is usage. An increase by a single call also shows the
+// size of the context.
 func TestTotals(t *testing.T) {
 	got := telemetrytest.Decoded(t, Store,
 		sessionRow(`"api_call_count":5,"input_tokens":1000,"output_tokens":50,"cache_read_tokens":10,"model":"m"`),

@@ -1,6 +1,6 @@
 // Package hermes decodes the rows of Hermes's store and the input of its hooks,
-// and renders the answers to them. It was written from Hermes's source: the
-// program was never run.
+// and writes the answers to them. It is based on Hermes's source only: it was
+// never tested with the program.
 //
 //	d := hermes.Store()
 //	signals := d.Decode(row)
@@ -15,9 +15,9 @@ import (
 )
 
 // Hooks is the dialect of Hermes's shell hooks: a few members that all hooks have,
-// and the members of the event below extra. Hermes names events as the model sees
-// them: a "session" starts with the first turn and "ends" with every turn;
-// on_session_finalize is the end of the session.
+// and the members of the event below the member extra. Some names of events are
+// misleading: on_session_start is called at the first turn and on_session_end
+// after every turn; on_session_finalize is the end of the session.
 type Hooks struct{ telemetry.Waits }
 
 // Decode implements telemetry.Dialect.
@@ -30,7 +30,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	sign := func(kind telemetry.Kind) telemetry.Signal {
 		s := telemetry.Signal{Kind: kind, Source: "hook", Detail: event, Session: in.session, Turn: in.turn, Agent: in.agent}
 		if in.agent != "" {
-			s.Session = "" // the input lacks the session that it works for
+			s.Session = "" // the input does not have the session that the sub-agent works for
 		}
 		return s
 	}
@@ -47,10 +47,10 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		s.Turn, s.Reason = "", in.reason
 		call.Add(s)
 	case "pre_llm_call":
-		// pre_llm_call runs once a turn, after any compaction. Its answer is put
-		// behind the prompt.
+		// pre_llm_call runs once a turn, after any compaction. Its answer is added
+		// after the prompt.
 		if in.agent != "" {
-			call.Add(sign(telemetry.Working)) // the session asked for it, not the user
+			call.Add(sign(telemetry.Working)) // Hermes itself started this turn, not the user
 			break
 		}
 		call.Fill(telemetry.SlotFrame)
@@ -64,7 +64,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		call.Add(in.refused(sign(telemetry.Fault)))
 	case "post_llm_call":
 		s := sign(telemetry.TurnStop)
-		s.Outcome = telemetry.Completed // it runs only after a completed answer
+		s.Outcome = telemetry.Completed // this hook runs only after a completed answer
 		call.Add(s)
 	case "on_session_end":
 		call.Add(in.ended(sign(telemetry.TurnEnd)))
@@ -72,15 +72,16 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		call.Add(in.toolCall(sign(telemetry.ToolStart), event == "post_tool_call"))
 	case "pre_approval_request":
 		if in.surface == "smart" {
-			call.Add(sign(telemetry.Alive)) // a model is asked, not the user
+			call.Add(sign(telemetry.Alive)) // here a model decides about the approval, not the user
 			break
 		}
 		call.Add(sign(telemetry.NeedsInput))
 	case "post_approval_response":
 		call.Add(sign(telemetry.Working))
 	case "post_auxiliary_call":
-		// Hermes may not use a summary that was written. A compression's calls are
-		// therefore reported as their cost, and no hook reports the compaction.
+		// Hermes may discard the summary that it asked for. The calls of a
+		// compression are therefore reported as usage only, and no hook reports the
+		// compaction.
 		in.usage.ID = in.request
 		s := sign(telemetry.UsageSeen)
 		s.Side = cmp.Or(in.task, "auxiliary")
@@ -99,7 +100,7 @@ func (Hooks) Answer(event, context string) []byte {
 	return telemetry.PlainOutput(context)
 }
 
-// input is what is read of a hook's input.
+// input holds the members that are read from a hook's input.
 type input struct {
 	event, session, agent, dir            string
 	turn, request, tool, toolName, model  string
@@ -108,7 +109,7 @@ type input struct {
 	usage                                 telemetry.Usage
 	window, status                        int64
 	completed, failed, interrupted, retry bool
-	hasOutcome                            bool // the event says how the turn ended
+	hasOutcome                            bool // the event has the outcome of the turn
 }
 
 func read(event string, stdin []byte) (input, error) {
@@ -123,7 +124,7 @@ func read(event string, stdin []byte) (input, error) {
 	if in.event != "" && in.event != event {
 		return in, fmt.Errorf("read input of hook %s: it says that it is of hook %s", event, in.event)
 	}
-	// An approval and a call beside the main chain may belong to no session.
+	// An approval, or a call outside the main chain, need not belong to a session.
 	switch event {
 	case "pre_approval_request", "post_approval_response", "pre_auxiliary_call", "post_auxiliary_call":
 	default:
@@ -150,7 +151,7 @@ func (in *input) readExtra(extra []byte) {
 }
 
 // readUsage reads the tokens of one call. Hermes counts cached tokens beside
-// the input, and prompt_tokens is everything that went to the model.
+// the input, and prompt_tokens is the whole input of the model.
 func readUsage(val []byte) telemetry.Usage {
 	var u telemetry.Usage
 	var prompt int64
@@ -162,7 +163,8 @@ func readUsage(val []byte) telemetry.Usage {
 	return u
 }
 
-// used makes s report the call's usage; without one it is a sign of life.
+// used returns s with the call's usage. If there is none, s becomes a sign of
+// life.
 func (in *input) used(s telemetry.Signal) telemetry.Signal {
 	if in.usage.Used == 0 {
 		s.Kind, s.Side = telemetry.Alive, ""
@@ -175,8 +177,8 @@ func (in *input) used(s telemetry.Signal) telemetry.Signal {
 	return s
 }
 
-// refused reads a request that failed. Hermes waits and retries where it calls
-// the failure retryable.
+// refused reads a failed request. Hermes waits and retries if it marks the
+// failure as retryable.
 func (in *input) refused(s telemetry.Signal) telemetry.Signal {
 	s.Error = telemetry.HTTPError(in.status)
 	if in.retry && (s.Error == telemetry.ErrRateLimit || s.Error == telemetry.ErrServer) {
@@ -197,9 +199,9 @@ func (in *input) ended(s telemetry.Signal) telemetry.Signal {
 	return s
 }
 
-// toolCall reports a tool's start or end. These hooks do not say whether the
-// session that they name is a sub-agent's, so the signal names none: a
-// sub-agent works within a tool call of the session.
+// toolCall reports a tool's start or end. The hook's session may be that of a
+// sub-agent, which the hook does not show, so the signal has no session. A
+// sub-agent works within a tool call of its parent.
 func (in *input) toolCall(s telemetry.Signal, over bool) telemetry.Signal {
 	s.Session, s.Turn, s.Tool = "", "", in.tool
 	switch {

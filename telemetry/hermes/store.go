@@ -12,30 +12,30 @@ import (
 // them: messages, each with data of its session's row, and sessions. The
 // queries leave all text in the database.
 //
-// A row names no turn, so the signals have none. The tokens are totals of the
-// session, and what was counted before the first row is not known. The usage is
-// therefore what the totals grew by since.
+// A row has no turn id, so the signals have no turn. The tokens are totals of
+// the session, and the part before the first row that is read is not known. The
+// usage is therefore the increase since that row.
 type store struct {
 	telemetry.Tally
 	sessions map[string]*session
 }
 
-// session is what is remembered of one session.
+// session is the state that the decoder keeps for one session.
 type session struct {
 	parent     string    // the session that a sub-agent works for
-	newest     time.Time // of the newest message
+	newest     time.Time // time of the newest message
 	summarized bool      // the context was rewritten: older messages may be repeated
-	expects    bool      // the summary that it begins with was reported at its start
-	aside      bool      // the newest row of a user was not a prompt
+	expects    bool      // the session begins with a summary, which was already reported as a compaction
+	aside      bool      // the newest row with the role user was not a prompt
 	live, gone bool
-	counted    bool // totals are known
+	counted    bool // the totals of an earlier row are known
 	totals     totals
 }
 
 // totals are the token columns of a session's row.
 type totals struct{ calls, input, output, read, write, reasoning int64 }
 
-// row is one row.
+// row is one row that a query returns.
 type row struct {
 	table, id, session, role, finish, tool, kind string
 	at                                           time.Time
@@ -44,7 +44,7 @@ type row struct {
 	of                                           owner
 }
 
-// owner is what the session's own row has.
+// owner holds the columns of the session's own row.
 type owner struct {
 	parent, source, model, dir, reason, parentReason string
 	started, ended, parentEnded                      time.Time
@@ -97,7 +97,7 @@ func (o *owner) read(val []byte) {
 		scan.Count("reasoning_tokens", &o.totals.reasoning))
 }
 
-// begun is how a session with a parent began.
+// begun returns how a session with a parent began.
 func (o owner) begun() string {
 	switch {
 	case o.parent == "":
@@ -113,7 +113,7 @@ func (o owner) begun() string {
 	case o.parentReason == "branched":
 		return "fork"
 	case o.parentEnded.IsZero(), o.started.Before(o.parentEnded):
-		return "agent" // it began beside its parent, which continued
+		return "agent" // the parent continued, so this session is a sub-agent's
 	}
 	return "unknown"
 }
@@ -133,7 +133,8 @@ func (d *store) session(r row) *session {
 	return s
 }
 
-// signal starts a signal of the row.
+// signal returns a signal of this kind, with the fields that the row
+// determines.
 func (r row) signal(kind telemetry.Kind, s *session) telemetry.Signal {
 	out := telemetry.Signal{Kind: kind, Source: "store", Detail: r.id, At: r.at, Session: r.session}
 	if s.parent != "" {
@@ -149,7 +150,7 @@ func (d *store) row(r row) []telemetry.Signal {
 	r.id, r.at = "session", r.of.ended
 	out := s.grown(r)
 	if r.of.ended.IsZero() {
-		s.gone = false // resumed
+		s.gone = false // a session that had ended was resumed
 		return out
 	}
 	// A session that a compaction ended continues under another id.
@@ -180,8 +181,8 @@ func (d *store) message(r row) []telemetry.Signal {
 		c.Compaction = &telemetry.Compaction{Half: "record", Trigger: "unknown"}
 		return append(out, c)
 	}
-	// What a compaction retains is stored a second time after the summary, with
-	// its old time.
+	// Messages that a compaction keeps are stored a second time after the summary,
+	// with their old times.
 	if s.summarized && !r.at.After(s.newest) {
 		return out
 	}
@@ -190,8 +191,8 @@ func (d *store) message(r row) []telemetry.Signal {
 	}
 	switch r.role {
 	case "user":
-		// Hermes marks its own turns by a kind, and messages beside the turn as
-		// observed.
+		// Hermes gives the turns that it starts itself a kind, and marks messages
+		// outside the turn as observed.
 		if s.aside = r.kind != "" || r.observed; s.aside {
 			return out
 		}
@@ -214,8 +215,8 @@ func (d *store) message(r row) []telemetry.Signal {
 	return out
 }
 
-// begin reports that a session is live. If it continues after a compaction,
-// begin also reports the compaction of the session before.
+// begin reports that a session is live. If the session continues another one
+// after a compaction, begin also reports that compaction.
 func (d *store) begin(r row, s *session) []telemetry.Signal {
 	if s.parent != "" {
 		return nil
@@ -236,8 +237,8 @@ func (d *store) begin(r row, s *session) []telemetry.Signal {
 	return []telemetry.Signal{c, live}
 }
 
-// grown reports what the session's tokens grew by. For a single call this is
-// the size of the context too.
+// grown reports the increase of the session's tokens. If it is the increase by
+// a single call, it also shows the size of the context.
 func (s *session) grown(r row) []telemetry.Signal {
 	if !r.of.known {
 		return nil

@@ -7,15 +7,15 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// agent decodes the output of `openclaw agent --local --json`: one object after
-// the one turn. It describes the whole turn, and its only time is that of the
-// turn's start.
+// agent decodes the output of `openclaw agent --local --json`: one object,
+// written after the only turn. It describes the whole turn, and its only time
+// is that of the turn's start.
 type agent struct {
 	telemetry.Tally
-	reported string // the run that was reported: a file may be read again
+	reported string // the run that was reported, because a file may be read again
 }
 
-// result is what is read of the object's meta.
+// result holds what is read from the object's member meta.
 type result struct {
 	failure                        []byte
 	stop, session, run, dir, model string

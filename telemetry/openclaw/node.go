@@ -9,13 +9,13 @@ import (
 )
 
 // node decodes the rows of OpenClaw's session_nodes: the state of each session,
-// which is overwritten at each change. A row is reported where it differs from
-// the previous row of its session.
+// which is overwritten at each change. The decoder reports in what a row
+// differs from the previous row of its session.
 //
-// A row does not show that the session is live: old rows remain.
+// A row does not show whether the session is live, because old rows remain.
 type node struct {
 	telemetry.Tally
-	rows map[string]state // by session key
+	rows map[string]state // the newest state by session key
 }
 
 // state is what one row reported.
@@ -42,10 +42,10 @@ func (d *node) Decode(record []byte) []telemetry.Signal {
 		return nil
 	}
 	if s.status == "running" && writer != "" {
-		s.run = writer // lastRunId is still the previous one
+		s.run = writer // while a run is active, lastRunId is still that of the previous run
 	}
 	if !fresh {
-		s.used = 0 // from before a compaction, a reset or a change of the model
+		s.used = 0 // the number is older than a compaction, a reset or a change of the model
 	}
 	before := d.rows[key]
 	remember(&d.rows, key, s)
@@ -77,7 +77,7 @@ func (d *node) changes(before, s state, at, ended time.Time) []telemetry.Signal 
 		return append(out, w)
 	}
 	if s.run == "" {
-		return out // it names no run, so no run is known to have ended
+		return out // the row names no run, so it does not show which run has ended
 	}
 	end := signal(telemetry.TurnEnd)
 	end.Turn, end.At = s.run, cmp.Or(ended, at)

@@ -13,11 +13,11 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// mostRuns bounds how many sessions and runs a decoder remembers. A store holds
-// those of years; only the newest still change.
+// mostRuns limits how many sessions and runs a decoder remembers. A store may
+// hold the sessions of years, but only the newest still change.
 const mostRuns = 4096
 
-// remember sets m[key], and forgets the others when there are too many.
+// remember sets m[key]. If the map is full, it first removes all other entries.
 func remember[V any](m *map[string]V, key string, val V) {
 	if *m == nil || len(*m) >= mostRuns {
 		*m = make(map[string]V)
@@ -27,14 +27,14 @@ func remember[V any](m *map[string]V, key string, val V) {
 
 // byUser reports whether a run with this trigger answers a prompt of the user:
 // `openclaw agent`, a terminal and a channel write user or manual. A heartbeat,
-// a schedule and maintenance have words of their own.
+// a schedule and maintenance have other triggers.
 func byUser(trigger string) bool {
 	return trigger == "" || trigger == "user" || trigger == "manual"
 }
 
 // readUsage reads the usage of one call. It returns nil for a record without a
-// call. OpenClaw counts cached tokens beside the input, and takes the size of the
-// last prompt, without its answer, for the context in use.
+// call. OpenClaw counts cached tokens beside the input. Its size of the context
+// in use is that of the last prompt, without the answer.
 func readUsage(val []byte) *telemetry.Usage {
 	var u telemetry.Usage
 	scan.Object(val,
@@ -46,8 +46,8 @@ func readUsage(val []byte) *telemetry.Usage {
 	return &u
 }
 
-// sumUsage reads the cost of all calls of a run, and from the last one how full
-// the context is; nil without any.
+// sumUsage reads the sum of all calls of a run, and the size of the context
+// from the last call. It returns nil if there are no calls.
 func sumUsage(all, last []byte) *telemetry.Usage {
 	u, of := readUsage(all), readUsage(last)
 	if u == nil {
@@ -59,8 +59,8 @@ func sumUsage(all, last []byte) *telemetry.Usage {
 	return u
 }
 
-// message is what is read of a transcript's message, in a row, in a run's
-// snapshot or in a plugin's event.
+// message holds the members that are read from a message, which may be in a row
+// of a transcript, in a run's snapshot or in a plugin's event.
 type message struct {
 	role, stop, content            []byte
 	usage                          *telemetry.Usage
@@ -68,7 +68,7 @@ type message struct {
 	provider, model                string
 	tool, toolName                 string
 	failed                         bool // the tool failed
-	mirrored                       bool // written by OpenClaw itself, without a call
+	mirrored                       bool // OpenClaw wrote the message itself, without a model call
 }
 
 func readMessage(val []byte) message {
@@ -85,9 +85,9 @@ func readMessage(val []byte) message {
 }
 
 // callsOf finds the calls of one run among the messages of a session: the
-// answers after the last one of another run. OpenClaw notes the run of an
-// answer when it stores it; the answers of the run itself may not be stored
-// yet.
+// answers after the last one of another run. OpenClaw adds the run to an answer
+// when it stores the answer, which may not have happened yet for the run's own
+// answers.
 func callsOf(messages []byte, run string) []message {
 	var calls []message
 	scan.Elements(messages, func(val []byte) bool {
@@ -104,8 +104,8 @@ func callsOf(messages []byte, run string) []message {
 	return calls
 }
 
-// call is the usage of a message's call, named by the model's response and the
-// run: the id of a response alone may be repeated.
+// call returns the usage of a message's model call. Its id consists of the
+// response's id and the run, because the id of a response may be repeated.
 func (m message) call(run, fallback string) *telemetry.Usage {
 	u := *m.usage
 	u.ID, u.Request = cmp.Or(m.response, fallback), run

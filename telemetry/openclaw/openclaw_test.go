@@ -13,14 +13,14 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// recordings are the files of one OpenClaw: two local turns, a local terminal,
-// a gateway with a compaction, a reset and a heartbeat, and a local terminal
-// that was ended within its turn.
+// recordings are the files of one installation of OpenClaw: two local turns, a
+// local terminal, a gateway with a compaction, a reset and a heartbeat, and a
+// local terminal that was ended during a turn.
 var recordings = []struct {
 	decoder    string
 	newDecoder func() telemetry.Decoder
 	file       string
-	whole      bool // one record is all of the file
+	whole      bool // the whole file is one record
 }{
 	{"transcript", Transcript, "transcript_events.jsonl", false},
 	{"run", Run, "trajectory_runtime_events.jsonl", false},
@@ -149,7 +149,7 @@ func TestRuns(t *testing.T) {
 		require.Equal(t, []string{sig("usage", "model.completed", " side="+trigger+" used=7 request=r input=11 output=3 model=m")},
 			telemetrytest.Decoded(t, Run, event("session.started", `{"trigger":"`+trigger+`"}`), event("trace.metadata", `{}`), event("prompt.submitted", `{}`), last, event("session.ended", `{"status":"success"}`)), trigger)
 	}
-	// A run that is read from its middle has no prompt.
+	// No prompt is reported for a run that is read from its middle.
 	require.Empty(t, telemetrytest.Decoded(t, Run, event("prompt.submitted", `{}`)))
 }
 
@@ -181,7 +181,7 @@ func TestNodes(t *testing.T) {
 	}
 	require.Equal(t, []string{sig("turn_end", "done", " turn=r outcome=interrupted")},
 		telemetrytest.Decoded(t, Node, row(`{"status":"done","lastRunId":"r","abortedLastRun":true}`)))
-	// A figure that OpenClaw calls stale is not used.
+	// A token count that OpenClaw marks as stale is ignored.
 	require.Equal(t, []string{"window from=store at=00:00:01.000 session=s window=200 by=reported", "usage from=store at=00:00:01.000 session=s used=50 window=200 by=reported"},
 		telemetrytest.Decoded(t, Node, row(`{"totalTokens":90,"totalTokensFresh":false,"contextTokens":200}`), row(`{"totalTokens":50,"totalTokensFresh":true,"contextTokens":200}`),
 			row(`{"totalTokens":50,"totalTokensFresh":true,"contextTokens":200,"label":"x"}`)))
@@ -258,8 +258,9 @@ func TestUnknown(t *testing.T) {
 	require.Equal(t, map[string]int{"compressed": 1, "dream": 1, "message/oracle": 1, "malformed": 2}, d.Unknown())
 }
 
-// TestSourcesAgree: several sources report a turn under one id, so it is one
-// frame, and a call under one id, so it is counted once.
+// TestSourcesAgree checks that several sources report a turn with the same id,
+// so that it is one frame, and a model call with the same id, so that it is
+// counted once.
 func TestSourcesAgree(t *testing.T) {
 	type call struct{ session, id, run string }
 	prompts, ends, calls := map[string]map[string]bool{}, map[string]map[string]telemetry.Outcome{}, map[string]map[call]telemetry.Usage{}
@@ -290,8 +291,8 @@ func TestSourcesAgree(t *testing.T) {
 		require.Equal(t, ends["run"][turn], ends["plugin"][turn])
 		require.Equal(t, ends["run"][turn], ends["transcript"][turn])
 	}
-	// The run that was ended by a signal has no end and no call in its events;
-	// the transcript has both.
+	// The events of the run that was ended by a signal contain no end and no model
+	// call; the transcript contains both.
 	const killed = "1bc17b23-a584-4cfa-b192-c5059d25c4e9"
 	require.NotContains(t, ends["run"], killed)
 	require.Equal(t, telemetry.Completed, ends["transcript"][killed])

@@ -10,21 +10,22 @@ import (
 
 // plugin decodes the log of a plugin that records each call of its hooks: the
 // hook's name k, the time t, the event e and its context c. A gateway calls all
-// hooks, `openclaw agent --local` those of a turn, and the local terminal none.
+// hooks, `openclaw agent --local` calls those of a turn, and the local terminal
+// calls none.
 //
-// The context of a gateway's start holds its whole configuration. It is never
-// read.
+// The context of the hook at a gateway's start contains the whole
+// configuration, which is never read.
 type plugin struct {
 	telemetry.Tally
 	telemetry.Digests
 	beside map[string]string // triggers of the runs that the user did not ask for
-	ended  map[string]string // why a session ended that another one follows
+	ended  map[string]string // why a session ended, for the session that follows it
 	window int64
 	call   string // the newest call that was reported
 	last   uint64 // hash of the newest record: a record that repeats it is the same call
 }
 
-// call is one call of a hook, with its event not yet read.
+// call is one call of a hook, with its event not yet decoded.
 type call struct {
 	hook                       string
 	at                         time.Time
@@ -51,7 +52,7 @@ func (d *plugin) Decode(record []byte) []telemetry.Signal {
 		return nil
 	}
 	if c.hook == "gateway_start" || c.hook == "gateway_stop" {
-		return nil // the harness itself, not a session
+		return nil // these hooks concern the harness, not a session
 	}
 	scan.Object(context,
 		scan.Name("sessionId", &c.session), scan.Name("runId", &c.run), scan.Word("trigger", &c.trigger),
@@ -59,7 +60,8 @@ func (d *plugin) Decode(record []byte) []telemetry.Signal {
 	return d.hook(c)
 }
 
-// signal starts a signal of the call.
+// signal returns a signal of this kind, with the fields that the call
+// determines.
 func (c call) signal(kind telemetry.Kind) telemetry.Signal {
 	return telemetry.Signal{Kind: kind, Source: "hook", Detail: c.hook, At: c.at, Session: c.session, Turn: c.run}
 }
@@ -78,7 +80,7 @@ func (d *plugin) hook(c call) []telemetry.Signal {
 	case "session_end":
 		return d.sessionEnd(c)
 	case "before_compaction":
-		return []telemetry.Signal{c.signal(telemetry.Compacting)} // it may still fail
+		return []telemetry.Signal{c.signal(telemetry.Compacting)} // a compaction that begins may still fail
 	case "after_compaction":
 		s := c.signal(telemetry.Compacted)
 		s.Compaction = &telemetry.Compaction{Half: "hook", Trigger: "unknown"}
@@ -138,8 +140,8 @@ func (d *plugin) sessionStart(c call) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// sessionEnd reports that a session is over. If the next one has the same id,
-// its start reports that.
+// sessionEnd reports that a session has ended, unless the next session has the
+// same id; then sessionStart reports the change.
 func (d *plugin) sessionEnd(c call) []telemetry.Signal {
 	reason, next := scan.MemberOf(c.event, "reason", scan.WordOf), scan.MemberOf(c.event, "nextSessionId", scan.NameOf)
 	if next != "" {
@@ -153,7 +155,7 @@ func (d *plugin) sessionEnd(c call) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// windowSeen reports the window of a call if it changed.
+// windowSeen reports the context window of a model call if it changed.
 func (d *plugin) windowSeen(c call) []telemetry.Signal {
 	w := c.window()
 	if w == 0 || w == d.window {
@@ -192,7 +194,8 @@ func (d *plugin) usage(c call, m message, side string) telemetry.Signal {
 	return s
 }
 
-// output reports the last call of a run, unless the run's end did.
+// output reports the last call of a run, unless it was reported at the run's
+// end.
 func (d *plugin) output(c call, side string) []telemetry.Signal {
 	var last []byte
 	scan.Object(c.event, scan.Raw("lastAssistant", &last))

@@ -7,18 +7,18 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// run decodes the events of OpenClaw's trajectory_runtime_events. What it calls
-// a session is one run, the answer to one prompt: `session.started` and
-// `session.ended` enclose a turn. OpenClaw writes the events in batches, mostly
-// when the run is over, and drops the oldest.
+// run decodes the events of OpenClaw's trajectory_runtime_events. In these
+// events, a session is one run, the answer to one prompt: a turn begins with
+// `session.started` and ends with `session.ended`. OpenClaw writes the events
+// in batches, mostly when the run is over, and drops the oldest.
 type run struct {
 	telemetry.Tally
-	triggers map[string]string // of runs, by id
+	triggers map[string]string // the trigger of each run, by the run's id
 	session  string            // the session that was last reported as live
 	version  string            // the harness's version in that report
 }
 
-// event is one event, with its data not yet read.
+// event is one event, with its data not yet decoded.
 type event struct {
 	kind, session, run, dir, model string
 	at                             time.Time
@@ -51,7 +51,7 @@ func (d *run) event(e event) []telemetry.Signal {
 		remember(&d.triggers, e.run, trigger)
 	}
 	// The first event of a run names its trigger. A run that is read from its
-	// middle is work, and no prompt.
+	// middle is reported as Working, without a prompt.
 	person := begun && byUser(trigger)
 	switch e.kind {
 	case "session.started":
@@ -102,9 +102,10 @@ func (d *run) live(e event, version string) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// completed reports the calls of a run under the transcript's names, if the
-// run's copy of the messages holds them; OpenClaw limits the copy to 64.
-// Otherwise it reports one call with the size of the last prompt.
+// completed reports the model calls of a run with the same ids as in the
+// transcript, if the run's copy of the messages contains them; OpenClaw limits
+// the copy to 64 messages. Otherwise it reports one call with the size of the
+// last prompt.
 func (d *run) completed(e event, trigger string, person bool) []telemetry.Signal {
 	var messages, all, last []byte
 	scan.Object(e.data,
@@ -143,7 +144,7 @@ func (d *run) ended(e event) []telemetry.Signal {
 	s := e.signal(telemetry.TurnEnd)
 	switch {
 	case late:
-		s.Outcome, s.Error = telemetry.Failed, telemetry.ErrUnknown // a time-out aborts, too
+		s.Outcome, s.Error = telemetry.Failed, telemetry.ErrUnknown // tested first, because a run that timed out is also marked as aborted
 	case aborted, status == "interrupted", status == "aborted":
 		s.Outcome = telemetry.Interrupted
 	case status == "success":

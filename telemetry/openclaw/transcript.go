@@ -14,17 +14,17 @@ import (
 // store holds many sessions, and their rows may be mixed.
 //
 // A prompt's row does not name its run. Its key is the run's id in a gateway
-// and another id in a local session, and the row does not say which. A prompt
-// is therefore held until the next row of the session that names a run; that
-// the harness works is reported at once. A prompt with the run of an earlier
-// one is text typed into the running turn.
+// but another id in a local session, and the row does not show which. A prompt
+// is therefore held until the next row of the session that names a run; only
+// Working is reported at once. If that run already has a prompt, the new one is
+// text added to the running turn.
 type transcript struct {
 	telemetry.Tally
 	telemetry.Digests
 	sessions map[string]*session
 }
 
-// session is what is remembered of one session.
+// session is the state that the decoder keeps for one session.
 type session struct {
 	held    *telemetry.Signal // a prompt whose run is not known yet
 	side    string            // the sender of the newest user row, if it is not the user
@@ -34,7 +34,7 @@ type session struct {
 	failed  string            // the run whose last answer was an error
 }
 
-// row is one row, with its event not yet read.
+// row is one row, with its event not yet decoded.
 type row struct {
 	session, id, kind string
 	at                time.Time
@@ -57,7 +57,7 @@ func (d *transcript) Decode(record []byte) []telemetry.Signal {
 		d.Miss(telemetry.Malformed)
 		return nil
 	case scan.IsNull(event):
-		d.Miss("compressed") // the row holds its event as zstd
+		d.Miss("compressed") // the event is compressed with zstd
 		return nil
 	}
 	if !r.read(event) || r.kind == "" {
@@ -132,7 +132,8 @@ func (d *transcript) session(id string) *session {
 	return s
 }
 
-// signal starts a signal of the row.
+// signal returns a signal of this kind, with the fields that the row
+// determines.
 func (r row) signal(kind telemetry.Kind) telemetry.Signal {
 	return telemetry.Signal{Kind: kind, Source: "transcript", Detail: r.id, At: r.at, Session: r.session}
 }
@@ -159,8 +160,8 @@ func (d *transcript) message(r row, s *session) []telemetry.Signal {
 	return nil
 }
 
-// over reports what only a later row proves: that a run has failed for good,
-// and that no run answered the previous prompt.
+// over reports facts that only a later row shows: that a run has finally
+// failed, or that no run answered the previous prompt.
 func (s *session) over(r row) []telemetry.Signal {
 	var out []telemetry.Signal
 	if s.failed != "" {
@@ -174,18 +175,18 @@ func (s *session) over(r row) []telemetry.Signal {
 	return out
 }
 
-// asked reads a row of the user's side. A row of another session, a tool or the
-// harness itself is not a prompt.
+// asked reads a row with the role user. A row that another session, a tool or
+// the harness wrote is not a prompt.
 func (s *session) asked(r row, m message) []telemetry.Signal {
 	if s.side = m.provenance; s.side == "external_user" {
-		s.side = "" // the user, on a channel
+		s.side = "" // the user wrote it on a channel
 	}
 	if s.side != "" {
 		return nil
 	}
 	out := s.over(r)
 	if s.beside == "" {
-		s.trigger = "" // a run without a name is over with the next prompt
+		s.trigger = "" // a run without an id ends at the next prompt
 	}
 	p := r.signal(telemetry.Prompt)
 	p.Turn = cmp.Or(strings.TrimSuffix(m.key, ":user"), r.id)
@@ -193,7 +194,7 @@ func (s *session) asked(r row, m message) []telemetry.Signal {
 	return append(out, r.signal(telemetry.Working))
 }
 
-// named takes the run that a row names as the run of the newest prompt.
+// named uses the run that a row names as the run of the newest prompt.
 func (s *session) named(run string) []telemetry.Signal {
 	if s.side != "" {
 		s.beside, s.trigger, s.side = run, s.side, ""
@@ -209,7 +210,7 @@ func (s *session) named(run string) []telemetry.Signal {
 	s.held = nil
 	if run != "" {
 		if run == s.run {
-			return nil // the prompt was typed into the running turn
+			return nil // the prompt is text added to the running turn
 		}
 		p.Turn = run
 	}
@@ -223,7 +224,7 @@ func (s *session) isBeside(run string) bool { return s.trigger != "" && run == s
 
 func (s *session) answered(r row, m message, d *telemetry.Digests) []telemetry.Signal {
 	if m.mirrored {
-		return nil // a note of what was sent to a channel
+		return nil // a record of a message that was sent to a channel
 	}
 	out := s.named(m.run)
 	beside := s.isBeside(m.run)
@@ -277,8 +278,8 @@ func toolCalls(r row, turn string, content []byte, d *telemetry.Digests) []telem
 	return out
 }
 
-// settled reads the note that OpenClaw appends when a run with the whole
-// context has ended well. Not every run leaves one.
+// settled reads the record that OpenClaw appends after some, but not all, runs
+// that ended successfully.
 func (s *session) settled(r row) []telemetry.Signal {
 	run := scan.MemberOf(r.data, "runId", scan.NameOf)
 	out := s.named(run)

@@ -1,7 +1,7 @@
 // Package otlplog reads the body of an OTLP/HTTP request for logs, JSON or
-// protobuf, into records. It skips the bodies of metrics and traces, which repeat
-// as sums and spans what the logs report event by event. In protobuf the three
-// look alike: the receiver knows them by the address, and passes on logs only.
+// protobuf, into records. It skips the bodies of metrics and traces, because the
+// logs report the same events one by one. In protobuf the three have the same
+// form; the receiver distinguishes them by the URL path and passes on logs only.
 //
 //	signals, ok := otlplog.Read(body, "codex.", func(r *otlplog.Record) []telemetry.Signal {
 //		id := r.Attrs.Get("conversation.id").Name()
@@ -33,8 +33,8 @@ type attr struct {
 	val Value
 }
 
-// A Value is a string, a number, a boolean, or none of these. The text of a
-// string stays in the request's body until Name or Word reads it.
+// A Value is a string, a number, a boolean, or none of these. A string is not
+// copied from the request's body until Name or Word reads it.
 type Value struct {
 	kind   byte   // 's', 'i', 'd', 'b', or 0
 	quoted []byte // a string of JSON, in its quotes
@@ -56,7 +56,7 @@ func (a Attrs) Get(key string) Value {
 // IsSet reports whether there is a value.
 func (v Value) IsSet() bool { return v.kind != 0 }
 
-// Name is the value if it can be an id or a name, else "".
+// Name returns the value if it can be an id or a name, else "".
 func (v Value) Name() string {
 	switch {
 	case v.kind != 's':
@@ -67,7 +67,7 @@ func (v Value) Name() string {
 	return protoText(v.plain, scan.MaxName)
 }
 
-// Word is the value if it is a word of the harness's vocabulary, else "".
+// Word returns the value if it is a word of the harness's vocabulary, else "".
 func (v Value) Word() string {
 	s := v.Name()
 	if !scan.IsWord(s) {
@@ -85,8 +85,8 @@ func (v Value) Is(word string) bool {
 	return v.Word() == word
 }
 
-// Count is the value if it can be a number of tokens, else 0. Some exporters
-// write numbers as strings.
+// Count returns the value if it can be a number of tokens, else 0. Some
+// exporters write numbers as strings.
 func (v Value) Count() int64 {
 	switch v.kind {
 	case 'i':
@@ -107,14 +107,15 @@ func (v Value) Count() int64 {
 
 // Read calls event with each log record of a request's body and returns the
 // signals. It removes the prefix from the event's name. It reports whether the body
-// is a complete request; nothing is read of a torn body.
+// is a complete request; of an incomplete body it reads nothing.
 func Read[S any](body []byte, prefix string, event func(*Record) []S) (signals []S, ok bool) {
 	var records []Record
 	start := scan.Space(body, 0)
 	switch {
 	case len(body) == 0:
 	// A protobuf message may begin with 0x0A, which is white space in JSON, and its
-	// next byte may be a length that reads as '{'. Such a message is whole.
+	// next byte may be a length that reads as '{'. Such a body is tested as a
+	// protobuf message first.
 	case start < len(body) && body[start] == '{' && (start == 0 || !isMessage(body)):
 		records, ok = readJSON(body)
 	default:
@@ -142,7 +143,7 @@ func nano(n int64) time.Time {
 	return scan.InRange(time.Unix(0, n).UTC())
 }
 
-// at gives a record without a time of its own the time when it was observed.
+// at sets the time of a record without one to the time when it was observed.
 func (r *Record) at(observed time.Time) {
 	if r.At.IsZero() {
 		r.At = observed

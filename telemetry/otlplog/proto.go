@@ -10,7 +10,8 @@ import (
 )
 
 // The fields that are read of each protobuf message, by their numbers in
-// opentelemetry/proto/logs/v1, resource/v1 and common/v1. A wire constant.
+// opentelemetry/proto/logs/v1, resource/v1 and common/v1. They are part of the
+// wire format and must not change.
 const (
 	requestGroup   = 1
 	groupResource  = 1
@@ -37,14 +38,14 @@ type field struct {
 	val    []byte
 }
 
-// is reports whether the field has this number and wire type.
+// is reports whether the field has this number and this wire type.
 func (f field) is(number protowire.Number, wire protowire.Type) bool {
 	return f.number == number && f.wire == wire
 }
 
-// fields calls accept with each field of the message b. It reports whether b is a
-// message to its end and each field was accepted. Groups are rejected: they fell
-// out of use before OTLP existed.
+// fields calls accept with each field of the message b. It reports whether all of
+// b is a message and each field was accepted. Groups, an obsolete encoding that
+// OTLP never used, are rejected.
 func fields(b []byte, accept func(field) bool) bool {
 	for len(b) > 0 {
 		var f field
@@ -78,7 +79,7 @@ func isMessage(body []byte) bool {
 	return fields(body, func(field) bool { return true })
 }
 
-// each calls accept with each message in the fields of this number.
+// each calls accept with each nested message in a field with this number.
 func each(b []byte, number protowire.Number, accept func(message []byte) bool) bool {
 	return fields(b, func(f field) bool { return !f.is(number, protowire.BytesType) || accept(f.val) })
 }
@@ -131,7 +132,8 @@ func protoRecord(record []byte) (r Record, ok bool) {
 	return r, ok
 }
 
-// protoAttrs reads the attributes of a message: its fields of this number.
+// protoAttrs reads the attributes of a message, which are its fields with this
+// number.
 func protoAttrs(message []byte, number protowire.Number) (attrs Attrs, ok bool) {
 	ok = each(message, number, func(pair []byte) bool {
 		var a attr
@@ -178,8 +180,8 @@ func boolean(val bool) Value {
 	return v
 }
 
-// protoText is a string that can be shown and is no longer than limit bytes,
-// else "".
+// protoText returns b as a string if it is printable and no longer than limit
+// bytes, else "".
 func protoText(b []byte, limit int) string {
 	if len(b) > limit || !scan.IsShown(string(b), limit) {
 		return ""

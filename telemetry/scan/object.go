@@ -5,9 +5,9 @@ import "time"
 // A Field is one member to read: its key, and where its value goes. A value of
 // the wrong type sets the destination to its zero value.
 //
-// Fields live on the caller's stack: Object calls no method of an interface, so
-// neither the list nor a destination escapes, and reading allocates no more than
-// the strings that it returns.
+// Fields stay on the caller's stack: Object calls no method of an interface, so
+// neither the list nor a destination escapes to the heap, and only the returned
+// strings are allocated.
 type Field struct {
 	key  string
 	form form
@@ -31,7 +31,7 @@ const (
 	formIn
 )
 
-// Raw reads a value as its source spells it. It points into the record.
+// Raw stores the unparsed bytes of a value, as a part of the record's memory.
 func Raw(key string, to *[]byte) Field { return Field{key: key, form: formRaw, to: to} }
 
 // Name reads an id or a name, as NameOf does.
@@ -46,7 +46,7 @@ func Path(key string, to *string) Field { return Field{key: key, form: formPath,
 // Count reads a number of tokens, as CountOf does.
 func Count(key string, to *int64) Field { return Field{key: key, form: formCount, to: to} }
 
-// True reads whether a value is true.
+// True sets the destination to true if the value is true.
 func True(key string, to *bool) Field { return Field{key: key, form: formTrue, to: to} }
 
 // Has sets the destination to true if there is such a member.
@@ -64,12 +64,13 @@ func Seconds(key string, to *time.Time) Field { return Field{key: key, form: for
 // Func calls f with the value.
 func Func(key string, f func(val []byte)) Field { return Field{key: key, form: formFunc, to: f} }
 
-// In reads members of an object within the object.
+// In reads members of a nested object.
 func In(key string, fields ...Field) Field { return Field{key: key, form: formIn, to: fields} }
 
 // Object reads the fields of the object b and steps over its other members. It
-// reports whether b is one complete object. If not, the members before the fault
-// have been read. If several members have the same key, the last one counts.
+// reports whether b is one complete object. If it is not, the members before the
+// error have been read. If several members have the same key, the last one
+// counts.
 func Object(b []byte, fields ...Field) bool {
 	next := 0
 	return Members(b, func(key, val []byte) bool {
@@ -78,7 +79,7 @@ func Object(b []byte, fields ...Field) bool {
 	})
 }
 
-// Read is Object for members that Gather returned.
+// Read does the same as Object for members that Gather returned.
 func Read(members []Member, fields ...Field) {
 	next := 0
 	for _, m := range members {

@@ -1,8 +1,9 @@
-// Package scan reads members of JSON records without building them. A record may
-// be megabytes of text with six short members of interest: the walk finds those
-// and steps over the rest from quote to quote, so a session's text is neither
-// parsed nor copied. It checks the structure that it walks through, so that a
-// torn record is refused. It does not check what it steps over.
+// Package scan reads single members of JSON records without decoding the rest. A
+// record may be megabytes of text with six short members of interest: the scan
+// finds those and skips the other values by searching for quotes, so a session's
+// text is neither parsed nor copied. It checks the brackets, so that an
+// incomplete record is rejected, but not the content of the values that it
+// skips.
 //
 //	var kind []byte
 //	var s telemetry.Signal
@@ -20,7 +21,7 @@ import (
 
 // Members calls f with the key, without its quotes, and the value of each member of
 // the object b, until f returns false. It reports whether b is an object, as far as
-// it was walked.
+// it was read.
 //
 // Members does not call Walk but has its own loop. A second callback per member
 // would cost 1.4 % more instructions when a Codex rollout is read from its start.
@@ -218,7 +219,7 @@ func skipString(b []byte, i int) int {
 		}
 		start := i
 		i += n
-		// The quote is escaped when an odd number of backslashes precedes it.
+		// The quote is escaped if an odd number of backslashes precedes it.
 		j := i
 		for j > start && b[j-1] == '\\' {
 			j--
@@ -230,7 +231,8 @@ func skipString(b []byte, i int) int {
 }
 
 // skipValue returns the index after the value that starts at b[i], or -1. It
-// counts depth instead of recursing: no nesting can exhaust the stack.
+// counts the depth instead of recursing, so that deep nesting cannot exhaust
+// the stack.
 func skipValue(b []byte, i int) int {
 	if i >= len(b) {
 		return -1
@@ -286,7 +288,7 @@ func textOf(val []byte) string {
 }
 
 // NameOf returns the JSON string val if it can be an id or a name, else "". Names
-// are stored and displayed. What is long or unprintable is text and no name.
+// are stored and displayed. A long or unprintable string is not a name.
 func NameOf(val []byte) string { return Printable(val, MaxName) }
 
 // MaxName is the longest name, in bytes.
@@ -351,7 +353,7 @@ func IsShown(s string, limit int) bool {
 	return true
 }
 
-// plain reports whether b is printable ASCII and holds no escape.
+// plain reports whether b is printable ASCII without escapes.
 func plain(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' || c > '~' || c == '\\' {
@@ -367,7 +369,8 @@ func IsTrue(val []byte) bool { return string(val) == "true" }
 // IsNull reports whether val is null.
 func IsNull(val []byte) bool { return string(val) == "null" }
 
-// MostCounted bounds a number of tokens, so that sums do not overflow.
+// MostCounted is the largest number of tokens that is accepted, so that sums do
+// not overflow.
 const MostCounted = 1 << 50
 
 // CountOf returns the JSON number val if it can be a number of tokens, else 0.
@@ -420,7 +423,7 @@ func SecondsOf(val []byte) time.Time {
 	return InRange(time.UnixMilli(int64(t * 1000)).UTC())
 }
 
-// MemberOf reads one member of the object val; "" if it has none.
+// MemberOf reads one member of the object val; "" if val has no such member.
 func MemberOf(val []byte, key string, read func([]byte) string) string {
 	var out string
 	Members(val, func(k, v []byte) bool {
@@ -442,7 +445,8 @@ func Inner(val []byte) []byte {
 	return val[1 : len(val)-1]
 }
 
-// Hash is the FNV-1a hash of a text that only has to be recognised again.
+// Hash returns the FNV-1a hash of a text, which suffices to recognise the text
+// when it is repeated.
 func Hash(text []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range text {

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A Log is one log record, for every encoding.
+// A Log is one log record, from which each encoding is written.
 type Log struct {
 	At, Observed int64
 	Body         string
@@ -19,7 +19,7 @@ type Pair struct {
 	Val any
 }
 
-// Pairs makes a list of keys and values in turn.
+// Pairs returns the pairs of a list in which keys and values alternate.
 func Pairs(keysAndValues ...any) []Pair {
 	var out []Pair
 	for i := 0; i < len(keysAndValues); i += 2 {

@@ -30,7 +30,7 @@ func Lines(signals []telemetry.Signal) []string {
 	return out
 }
 
-// CheckSignal checks what holds for every signal of every decoder.
+// CheckSignal checks the rules that every signal of every decoder must follow.
 func CheckSignal(t *testing.T, s telemetry.Signal) {
 	t.Helper()
 	switch s.Kind {
@@ -71,7 +71,7 @@ func CheckSignal(t *testing.T, s telemetry.Signal) {
 	}
 }
 
-// Fuzz gives the decoder arbitrary records, and records of its format with
+// Fuzz passes the decoder arbitrary records, and records of its format with
 // arbitrary text. The decoder must not panic, and the text must not be in its
 // signals.
 func Fuzz(f *testing.F, newDecoder func() telemetry.Decoder, pattern string, templates ...string) {
@@ -90,7 +90,7 @@ func Fuzz(f *testing.F, newDecoder func() telemetry.Decoder, pattern string, tem
 		}
 		quoted, err := json.Marshal("⟦" + text + "⟧")
 		require.NoError(t, err)
-		for range 2 { // the second round finds what the first left behind
+		for range 2 { // the second round decodes with the state that the first one left
 			for _, s := range d.Decode(record) {
 				CheckSignal(t, s)
 			}
@@ -143,8 +143,8 @@ func Values(t testing.TB, file string) [][]byte {
 
 var update = flag.Bool("update", false, "write the golden signal lists; compare the diff with what the harness did")
 
-// Line writes a signal on one line: its kind, then what is set, in the order
-// of the struct.
+// Line writes a signal on one line: its kind, then the fields that are set, in
+// the order of the struct.
 func Line(s telemetry.Signal) string {
 	var b strings.Builder
 	b.WriteString(string(s.Kind))
@@ -271,7 +271,7 @@ type Story = struct {
 	Records, Want []string
 }
 
-// RunStories decodes each story with a decoder of its own.
+// RunStories decodes each story with a new decoder.
 func RunStories(t *testing.T, newDecoder func() telemetry.Decoder, stories []Story) {
 	for _, s := range stories {
 		t.Run(s.Name, func(t *testing.T) {
