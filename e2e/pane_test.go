@@ -192,17 +192,19 @@ func (p *pane) picture(text string) string {
 }
 
 // musing is the random word with which a harness shows the duration of a turn.
-var musing = regexp.MustCompile(`(✻(?:\{[^}]*\}| )*)\p{L}+ for \d+s|Worked for \S+ • \d\d:\d\d|▣[^\n]*`)
+var musing = regexp.MustCompile(`(✻(?:\{[^}]*\}| )*)\p{L}+ for \d+s( · done \d+:\d\d [AP]M)?|Worked for \S+ • \d\d:\d\d|▣[^\n]*`)
 
 // titleColour differs between threads of Codex.
 var titleColour = regexp.MustCompile(`\{[^}]*\}Mock title`)
 
 // cells renders a captured screen with a mark where the attributes of a cell differ
 // from those of the cell before. The text colour of a blank is invisible and left
-// out: a repainted screen may differ in it.
+// out: a repainted screen may differ in it, and in whether the invisible end of a
+// line was ever painted.
 func cells(captured string) string {
 	var out strings.Builder
 	var now, marked looks
+	unseen := 0 // blanks that count only if the line continues
 	for rest := captured; rest != ""; {
 		if m := sgr.FindStringSubmatch(rest); m != nil {
 			now.apply(strings.Split(m[1], ";"))
@@ -213,8 +215,15 @@ func cells(captured string) string {
 		rest = rest[size:]
 		cell := now
 		if unicode.IsSpace(r) {
-			cell = cell.ofBlank()
+			if cell = cell.ofBlank(); r == ' ' && cell == (looks{}) && marked.ofBlank() == (looks{}) {
+				unseen++
+				continue
+			}
 		}
+		if r != '\n' {
+			out.WriteString(strings.Repeat(" ", unseen))
+		}
+		unseen = 0
 		if seen := cell != (looks{}) || marked.ofBlank() != (looks{}); cell != marked && (seen || !unicode.IsSpace(r)) {
 			fmt.Fprintf(&out, "{%s}", cell)
 			marked = cell

@@ -61,6 +61,7 @@ var claudeScrub = []string{
 	"CLAUDE_CODE_CHILD_NOTES_DIR",
 	"CLAUDE_CODE_SESSION_ATTENDED",
 	"CLAUDE_PID",
+	claudeHintVariable,
 }
 
 // claudeHooks are the hooks to inject, with timeouts in seconds. SessionEnd delays
@@ -83,7 +84,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	if err != nil {
 		return Launch{}, err
 	}
-	line, _ := parseClaude(argv[1:])
+	line, sure := parseClaude(argv[1:])
 	if claudePlain(argv[1:], line, h) {
 		l.Plain = true
 		return l, nil
@@ -140,6 +141,9 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	if line.has("--print") || !h.Terminal {
 		l.Evidence = ByLastTurn // the Stop hook reports every turn that was not interrupted
 	}
+	if h.Terminal && !line.has("--print") {
+		l.setenv(claudeHintVariable, claudeHint(line, sure))
+	}
 	l.Statusline = settings.statusline
 	l.Weak = append(l.Weak, settings.weak...)
 	l.Files = []File{{Path: path, Data: settings.data}}
@@ -159,7 +163,7 @@ func (l *Launch) claudeSession(line claudeLine, args []string, h Host) (ours, us
 		l.SessionID = line.last("--session-id")
 	case h.Resume != "":
 		l.SessionID = h.Resume
-	case line.has("--resume", "--continue", "--from-pr", "--teleport", "--cloud", "--remote", "--sdk-url"):
+	case line.has("--resume", "--continue", "--from-pr", "--teleport", "--cloud", "--environment", "--remote", "--sdk-url"):
 		// The session has an id already, or gets one that we cannot choose.
 	case h.NewID != "":
 		l.SessionID = h.NewID
@@ -194,7 +198,7 @@ func (l *Launch) claudeInjection(line claudeLine, dir string, h Host) (s injecte
 
 // claudePlain reports whether a command line starts no session in this process.
 func claudePlain(args []string, line claudeLine, h Host) bool {
-	if line.command != "" || line.has("--help", "--version") {
+	if line.command != "" || line.has("--help", "--version", "--desktop") {
 		return true
 	}
 	// Claude Code accepts these anywhere, even after "--". The session runs in a daemon.

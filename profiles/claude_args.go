@@ -1,27 +1,33 @@
 package profiles
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
-// claudeOptions is the option table of Claude Code 2.1.197: `claude --help` and
+// claudeOptions is the option table of the tested versions: `claude --help` and
 // hidden options. An option that is not listed is taken for a flag. At worst, its
 // value then counts as an operand.
 func claudeOptions() map[string]option {
 	return optionTable(map[arity]string{
 		flag: `--allow-dangerously-skip-permissions --ax-screen-reader --bg,--background --bare --brief
 		--chrome --no-chrome -c,--continue --cowork --dangerously-skip-permissions -d2e,--debug-to-stderr
-		--deep-link-origin --disable-slash-commands --enable-auth-status --enable-auto-mode
-		--exclude-dynamic-system-prompt-sections --fork-session -h,--help --ide --include-hook-events
+		--deep-link-origin --desktop --disable-slash-commands --enable-auth-status --enable-auto-mode
+		--exclude-dynamic-system-prompt-sections --fork-session --forward-subagent-text -h,--help --ide --include-hook-events
 		--include-partial-messages --init --init-only --maintenance --no-session-persistence
-		--plan-mode-required -p,--print --replay-user-messages --reply-on-resume --safe-mode
+		--plan-mode-required -p,--print --replay-user-messages --reply-on-resume --restricted --safe-mode
 		--session-mirror --strict-mcp-config --tmux --verbose -v,--version --xaa`,
 		value: `--advisor --agent --agent-color --agent-id --agent-name --agent-type --agents
-		--append-system-prompt --append-system-prompt-file --debug-file --deep-link-cwd-b64
-		--deep-link-last-fetch --deep-link-repo --effort --fallback-model --input-format --json-schema
-		--managed-settings --max-budget-usd --max-thinking-tokens --max-turns --model -n,--name
-		--output-format --parent-session-id --permission-mode --permission-prompt-tool
-		--plan-mode-instructions --plugin-dir --plugin-dir-no-mcp --plugin-url --prefill --prefill-b64
+		--append-subagent-system-prompt --append-subagent-system-prompt-file
+		--append-system-prompt --append-system-prompt-file --autocompact --correlation-id --debug-file
+		--deep-link-cwd-b64 --deep-link-last-fetch --deep-link-repo --effort --environment --fallback-model
+		--fast-mode --input-format --json-schema
+		--managed-settings --max-budget-usd --max-thinking-tokens --max-turns --metadata --model -n,--name
+		--on-branch --output-format --parent-session-id --permission-mode --permission-prompt-tool --permission-prompts
+		--plan-mode-instructions --plugin-dir --plugin-dir-no-mcp --plugin-url --pool --prefill --prefill-b64
+		--proactivity --ref
 		--remote-control-session-name-prefix --resume-session-at --rewind-files --sdk-url --session-id
-		--setting-sources --settings --system-prompt --system-prompt-file --task-budget --team-name
+		--setting-sources --settings --system-prompt --system-prompt-file --system-prompt-snapshot --task-budget --team-name
 		--teammate-mode --thinking --thinking-display --workload`,
 		optional: `-d,--debug --from-pr --prompt-suggestions --remote-control --rc -r,--resume
 		-w,--worktree --cloud --remote --teleport`,
@@ -34,8 +40,8 @@ func claudeOptions() map[string]option {
 // claudeCommands are the first operands that are not a prompt. With -p or --print
 // Claude Code has no commands.
 var claudeCommands = []string{
-	"agents", "auth", "auto-mode", "doctor", "gateway", "help", "install", "mcp", "plugin", "plugins",
-	"project", "rc", "remote-control", "setup-token", "ultrareview", "update", "upgrade",
+	"agents", "auth", "auto-mode", "doctor", "gateway", "help", "import", "install", "mcp", "plugin", "plugins",
+	"project", "purge", "rc", "remote-control", "setup-token", "ultrareview", "update", "upgrade",
 }
 
 // claudeFirst are first arguments that start no session but a background job or
@@ -102,6 +108,65 @@ func askClaude(args []string, session string) ([]string, bool) {
 // claudeElsewhere are options of sessions that belong to another folder, are not
 // stored, or are not continued from their end.
 var claudeElsewhere = []string{
-	"--cloud", "--from-pr", "--init-only", "--no-session-persistence", "--remote", "--remote-control", "--rc", "--resume-session-at",
+	"--cloud", "--environment", "--from-pr", "--init-only", "--no-session-persistence", "--remote", "--remote-control", "--rc", "--resume-session-at",
 	"--rewind-files", "--sdk-url", "--teleport", "--worktree",
+}
+
+// claudeHintVariable holds the options that Claude Code repeats in its last line
+// (`claude OPTIONS --resume ID`) since 2.1.330. It takes the variable out of its
+// environment, and trusts it only if it parses as such options.
+const claudeHintVariable = "CLAUDE_CODE_RELAUNCH_RESUME_HINT_FLAGS"
+
+// claudeHint is the value of that variable for the user's own options. Without it
+// Claude Code would repeat our settings file too, which is gone by then. The rules
+// are Claude Code's own. Where it would repeat nothing, the value is one that it
+// does not trust.
+func claudeHint(line claudeLine, sure bool) string {
+	const nothing = "none"
+	var words []string
+	for _, p := range line.commandLine {
+		if p.name == "" || slices.Contains(claudeUnrepeated, p.name) {
+			continue
+		}
+		if !sure || p.attached && !strings.HasPrefix(p.words[0], "--") {
+			return nothing
+		}
+		for i, w := range p.words {
+			if !claudeRepeats(w, i == 0) {
+				return nothing
+			}
+		}
+		words = append(words, p.words...)
+	}
+	if len(words) == 0 {
+		return nothing
+	}
+	return strings.Join(words, " ")
+}
+
+// claudeRepeats reports whether Claude Code repeats a word of its command line: the
+// name of an option (which may hold its value), or a value.
+func claudeRepeats(word string, name bool) bool {
+	_, value, _ := strings.Cut(word, "=")
+	for _, path := range []string{word, value} {
+		if strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/") {
+			return false
+		}
+	}
+	others := "_-/:@=+"
+	if !name {
+		if others += "."; word == "" || strings.ContainsRune("-@=", rune(word[0])) {
+			return false
+		}
+	}
+	return !strings.ContainsFunc(word, func(r rune) bool { return !alphanumeric(r) && !strings.ContainsRune(others, r) })
+}
+
+// claudeUnrepeated are options that Claude Code never repeats, because they choose
+// a session.
+var claudeUnrepeated = []string{
+	"--cloud", "--continue", "--correlation-id", "--deep-link-cwd-b64", "--deep-link-last-fetch", "--deep-link-origin", "--deep-link-repo",
+	"--desktop", "--environment", "--file", "--fork-session", "--from-pr", "--init", "--init-only", "--maintenance", "--metadata", "--name",
+	"--on-branch", "--pool", "--prefill", "--prefill-b64", "--ref", "--remote", "--reply-on-resume", "--resume", "--resume-session-at",
+	"--rewind-files", "--session-id", "--teleport", "--tmux", "--worktree",
 }

@@ -118,6 +118,9 @@ func fileSettings(line claudeLine, dir string, h Host) []settings {
 	if p, set := line.find("--setting-sources"); set {
 		sources = p.value
 	}
+	if line.has("--restricted") { // reads no settings file of these
+		sources = ""
+	}
 	var layers []settings
 	add := func(source, path string) {
 		data, _ := h.read(path)
