@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"lifeloop/e2e/mock"
+	"lifeloop/internal/mock"
 )
 
 // The sessions of these stories have several launches, or a delayed one. They have
@@ -357,12 +358,20 @@ func TestRateLimitExit(t *testing.T) {
 	}
 }
 
+// limited returns headers by which Codex learns when the limit is lifted.
+func limited(wait time.Duration) func() map[string]string {
+	return func() map[string]string {
+		return map[string]string{"X-Codex-Primary-Used-Percent": "100", "X-Codex-Primary-Window-Minutes": "300",
+			"X-Codex-Primary-Reset-At": strconv.FormatInt(time.Now().Add(wait).Unix(), 10)}
+	}
+}
+
 // TestRateLimitWait waits for the end of a usage limit, at the time that Codex
 // reports, and retries.
 func TestRateLimitWait(t *testing.T) {
 	s := story{
 		harness: codex, argv: codexExec("do it (p1)"), flags: []string{"--on-limit", "wait"},
-		replies: []mock.Reply{{Error: 429, Limit: 9 * time.Second}, mock.Says("done")},
+		replies: []mock.Reply{{Error: 429, Limit: true, Header: limited(9 * time.Second)}, mock.Says("done")},
 	}
 	s.plays(t, func(w *world) {
 		r := w.start(s, true)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"lifeloop/e2e/mock"
+	"lifeloop/internal/mock"
 )
 
 // A kind is one of the harnesses.
@@ -145,13 +145,14 @@ func duringTool(act func(r *run)) func(r *run) {
 func hanging() mock.Reply { return mock.Reply{Text: "ALPHA\n\nOMEGA", Hang: true} }
 
 // claudeSettled reports whether Claude Code has written its settings. Since 2.1.330
-// it does so a moment after its start, under a lock.
-func claudeSettled() bool {
+// it does so a moment after its start, under a lock, in a terminal also a record of
+// this session.
+func claudeSettled(terminal bool) bool {
 	if files, _ := filepath.Glob(home + "/.claude.json.*"); len(files) > 0 {
 		return false
 	}
 	text, err := os.ReadFile(home + "/.claude.json")
-	return err == nil && (!claude.since("2.1.330") || strings.Contains(string(text), `"lastGracefulShutdown"`))
+	return err == nil && (!terminal || !claude.since("2.1.330") || strings.Contains(string(text), `"lastGracefulShutdown"`))
 }
 
 // unknownWindow is what is observed of a context whose window is unknown.
@@ -172,7 +173,7 @@ func midTool(r *run) {
 	r.t.Helper()
 	r.await("the tool", func() bool {
 		return slices.ContainsFunc(others(), func(p string) bool { return strings.HasSuffix(p, " sleep 300") }) &&
-			(r.harness.name != claude.name || r.transcripts(`"type":"tool_use"`) > 0 && claudeSettled())
+			(r.harness.name != claude.name || r.transcripts(`"type":"tool_use"`) > 0 && claudeSettled(r.tty != nil))
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"lifeloop/e2e/mock"
+	"lifeloop/internal/mock"
 )
 
 // codex is Codex with the mock as its model provider. Its whole configuration is on

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -92,6 +93,12 @@ func blankContent(name string, data []byte) string {
 func measured(v any) {
 	switch v := v.(type) {
 	case map[string]any:
+		for _, key := range slices.Collect(maps.Keys(v)) {
+			if _, err := strconv.Atoi(key); err == nil { // the number of a process
+				v["NUMBER"] = v[key]
+				delete(v, key)
+			}
+		}
 		for key, value := range v {
 			switch key {
 			case "lastSessionMetrics": // durations of frames and hooks

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"lifeloop/e2e/mock"
+	"lifeloop/internal/mock"
 )
 
 // A screenStory is one turn, with what the screen shows after it.

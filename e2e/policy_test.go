@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"lifeloop/e2e/mock"
 	"lifeloop/gate/starter"
+	"lifeloop/internal/mock"
 )
 
 // TestPolicy: under a policy a harness that needs no permission of its user does not

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"lifeloop/e2e/mock"
+	"lifeloop/internal/mock"
 	"lifeloop/lifeloop/lifelooptest"
 )
 

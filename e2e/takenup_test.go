@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"lifeloop/e2e/mock"
+	"lifeloop/internal/mock"
 )
 
 // A recovery is a session whose wrapper is killed, and its continuation.

@@ -25,7 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"lifeloop/e2e/mock"
+	"lifeloop/internal/mock"
 	"lifeloop/watchers/sqlite"
 )
 

@@ -1,10 +1,10 @@
 #!/bin/sh
 # dead.sh PACKAGE…: print each function that no program reaches and fail if there
-# is one. A function that only tests call is dead too, except in e2e/mock,
+# is one. A function that only tests call is dead too, except in internal/mock,
 # testdata and packages named for a test, which exist for tests.
 set -eu
 
-dead=$(go tool deadcode "$@" | grep -v -E '^(e2e/mock|testdata|[^:]*test)/' || true)
+dead=$(go tool deadcode "$@" | grep -v -E '^(internal/mock|testdata|[^:]*test)/' || true)
 unused=$(go tool deadcode -test -tags e2e "$@")
 if [ -n "$dead$unused" ]; then
 	printf '%s\n' "$dead" "$unused" | grep . | sort -u

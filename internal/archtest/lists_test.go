@@ -17,7 +17,7 @@ var layers = [][]string{
 	{"profiles", "attempt/policy", "renewal/profile", "internal/inspect", "gate/acts"},
 	{"kernel"},
 	{"view", "evidence"},
-	{"evidence/page", "simulate", "dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "instructions", "internal/config", "internal/fakeharness", "internal/overlay"},
+	{"evidence/page", "simulate", "dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "instructions", "internal/config", "internal/fakeharness", "internal/mock", "internal/overlay"},
 	{"supervisor", "renewal/programs", "internal/store"},
 	{"internal/doctor", "internal/conformance"},
 	{"cmd/lifeloop-wrap", "cmd/lifeloop-hook"},
@@ -25,7 +25,7 @@ var layers = [][]string{
 
 // outside are packages and programs that only tests and developers use. They may
 // import any package; the product imports none of them.
-var outside = []string{"internal/archtest", "internal/contracttest", "e2e", "e2e/mock", "bench", "bench/empty", "bench/floor", "bench/walk", "bench/reader", "bench/soak",
+var outside = []string{"internal/archtest", "internal/contracttest", "e2e", "bench", "bench/empty", "bench/floor", "bench/walk", "bench/reader", "bench/soak",
 	"telemetry/telemetrytest", "internal/store/storetest", "testdata/fakeharness", "testdata/fakeclient", "testdata/fakeclient/fakeclienttest", "examples/thread-sync", "examples/embed"}
 
 // pure packages have no side effects: the same arguments give the same results.

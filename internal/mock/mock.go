@@ -1,7 +1,6 @@
 // Package mock is a model server that answers from a script and records its calls.
-// It implements the wire formats of the harnesses in the end-to-end tests:
-// Anthropic's messages, OpenAI's responses and chat completions, and Gemini's
-// content generation.
+// It implements the wire formats of the harnesses: Anthropic's messages, OpenAI's
+// responses and chat completions, and Gemini's content generation.
 //
 // Each request is recorded as a [Call]: its purpose, its prompt, and the usage that
 // the answer reported, in exclusive parts. Unless the script sets a usage, all calls
@@ -20,9 +19,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -71,9 +68,10 @@ type Reply struct {
 	Message string
 	// RetryAfter is the header of that name for an Error, in seconds.
 	RetryAfter string
-	// Limit makes an Error a usage limit that ends after this time. Only OpenAI's
-	// responses format can express it.
-	Limit time.Duration
+	// Header returns more headers of an Error. With Limit the error says that the
+	// limit of an account was reached; only OpenAI's responses format can express that.
+	Header func() map[string]string
+	Limit  bool
 	// Silent answers nothing until the client disconnects. Hang stops after the
 	// first piece of the answer, which must have several words. Cut closes the
 	// connection there.
@@ -120,13 +118,20 @@ type Call struct {
 	Body []byte // the request
 }
 
-// mark matches the mark of a prompt, such as "(p1)". It identifies the prompt,
-// whatever the harness adds to it.
-var mark = regexp.MustCompile(`\(p\d+\)`)
-
-// Mark returns the last mark in a text, or "" if it has none.
+// Mark returns the last mark in a text, such as "(p1)", or "" if it has none. A mark
+// identifies a prompt, whatever the harness adds to it.
 func Mark(text string) string {
-	return last(mark.FindAllString(text, -1))
+	for end := len(text); ; {
+		begin := strings.LastIndex(text[:end], "(p")
+		if begin < 0 {
+			return ""
+		}
+		digits := strings.TrimLeft(text[begin+2:], "0123456789")
+		if n := len(text) - len(digits); n > begin+2 && strings.HasPrefix(digits, ")") {
+			return text[begin : n+1]
+		}
+		end = begin
+	}
 }
 
 // AgentMark is the mark in the prompt of a sub-agent.
@@ -347,10 +352,10 @@ func (a *answer) respond() {
 		if a.reply.RetryAfter != "" {
 			a.w.Header().Set("Retry-After", a.reply.RetryAfter)
 		}
-		if a.reply.Limit > 0 {
-			a.w.Header().Set("X-Codex-Primary-Used-Percent", "100")
-			a.w.Header().Set("X-Codex-Primary-Window-Minutes", "300")
-			a.w.Header().Set("X-Codex-Primary-Reset-At", strconv.FormatInt(time.Now().Add(a.reply.Limit).Unix(), 10))
+		if a.reply.Header != nil {
+			for name, value := range a.reply.Header() {
+				a.w.Header().Set(name, value)
+			}
 		}
 		a.json(a.reply.Error, a.format.refuse(a.reply))
 		return

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -38,7 +38,12 @@ func texts(content json.RawMessage) string {
 	return strings.Join(out, "\n")
 }
 
-var summaryWanted = regexp.MustCompile(`create a detailed summary|tasked with summarizing|detailed summary of (the|this|our) conversation|summary of the RECENT portion`)
+// wantsSummary reports whether a prompt asks for a summary of the conversation.
+func wantsSummary(prompt string) bool {
+	return slices.ContainsFunc([]string{"create a detailed summary", "tasked with summarizing", "detailed summary of the conversation",
+		"detailed summary of this conversation", "detailed summary of our conversation", "summary of the RECENT portion",
+	}, func(words string) bool { return strings.Contains(prompt, words) })
+}
 
 func (messages) read(path string, body []byte) (request, bool) {
 	var in struct {
@@ -65,7 +70,7 @@ func (messages) read(path string, body []byte) (request, bool) {
 	switch {
 	case strings.HasSuffix(path, "/count_tokens"):
 		r.kind = Count
-	case summaryWanted.MatchString(r.lastUser() + texts(in.System)):
+	case wantsSummary(r.lastUser() + texts(in.System)):
 		r.kind = Compaction
 	case len(r.tools) == 0:
 		r.kind = Title

@@ -234,3 +234,11 @@ func TestRepeatedPrompt(t *testing.T) {
 	}
 	require.Equal(t, []Turn{{"(p1)", "completed"}, {"(p1)", "completed"}}, Turns(s.Calls()))
 }
+
+func TestMark(t *testing.T) {
+	for text, want := range map[string]string{"": "", "(p1)": "(p1)", "a (p1) b (p23) c": "(p23)", "(p)": "", "(p1": "", "(p1) (p": "(p1)", "(p1x)": ""} {
+		if got := Mark(text); got != want {
+			t.Errorf("Mark(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

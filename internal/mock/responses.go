@@ -55,7 +55,7 @@ func (responses) refuse(r Reply) any {
 	case 429:
 		kind, code, text = "rate_limit_error", "rate_limit_exceeded", "Rate limit reached. Please try again in 1s."
 	}
-	if r.Limit > 0 {
+	if r.Limit {
 		kind, code, text = "usage_limit_reached", "", "The usage limit has been reached"
 	}
 	return map[string]any{"error": map[string]any{"type": kind, "code": code, "message": cmp.Or(r.Message, text), "param": nil}}
