@@ -109,6 +109,7 @@ func TestScripts(t *testing.T) {
 				"HOME": home, "XDG_RUNTIME_DIR": runtime, "LIFELOOP_STATE_DIR": filepath.Join(env.WorkDir, "state"),
 				"STATE": filepath.Join(env.WorkDir, "state", "sessions"), scriptMark: mark, "TERM": "xterm-256color",
 				"CONTRACT": contract, "EVIDENCE": filepath.Join(contract, "../../../evidence/testdata"),
+				"OLDER":  filepath.Join(contract, "../../../cmd/lifeloop-wrap/testdata/older"), // a ledger of an early version
 				"S":      "11111111-1111-4111-8111-111111111111",
 				"PATH":   bin + ":" + env.Getenv("PATH"),
 				"GORACE": "atexit_sleep_ms=0", // a race-built program sleeps a second before it exits, unless this is set
