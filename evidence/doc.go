@@ -101,6 +101,8 @@ type Report struct {
 	Problems []Problem `json:"problems"`
 	// Notes say what the verification does not prove.
 	Notes []string `json:"not_proven"`
+
+	packs map[string]sealedPack // runpacks of checkpoints, by their paths
 }
 
 // A Problem is one reason why the verification failed.
@@ -119,7 +121,7 @@ func (p Problem) String() string {
 
 // Verify verifies one artifact.
 func Verify(kind Kind, data []byte, o Options) Report {
-	r := &Report{Kind: kind, Mode: "strict", SignatureStatus: SignatureMissing, Problems: []Problem{}, Notes: []string{}}
+	r := &Report{Kind: kind, Mode: "strict", SignatureStatus: SignatureMissing, Problems: []Problem{}, Notes: []string{}, packs: map[string]sealedPack{}}
 	if o.Compat {
 		r.Mode = "compat"
 	}
@@ -147,7 +149,13 @@ func Verify(kind Kind, data []byte, o Options) Report {
 	return *r
 }
 
+// maxProblems is the number of problems, and of notes, that a report lists.
+const maxProblems = 1000
+
 func (r *Report) problem(code, at, format string, args ...any) {
+	if len(r.Problems) >= maxProblems {
+		return
+	}
 	r.Problems = append(r.Problems, Problem{code, at, fmt.Sprintf(format, args...)})
 }
 
@@ -157,6 +165,9 @@ func (r *Report) unreadable(code, at, format string, args ...any) {
 }
 
 func (r *Report) note(format string, args ...any) {
+	if len(r.Notes) >= maxProblems {
+		return
+	}
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 

@@ -18,6 +18,9 @@ import (
 // in another case, a time or a number in a non-canonical form, an empty optional
 // member. It returns the names of unknown members.
 func decodeExact(doc []byte, into any) (unknown []string, err error) {
+	if err := checkSize(doc); err != nil {
+		return nil, err
+	}
 	text, err := canon.Transform(doc)
 	if err != nil {
 		return nil, err
@@ -75,6 +78,9 @@ func decode(doc []byte, into any, closed bool, o Options) error {
 		if err == nil && closed && len(unknown) > 0 {
 			err = fmt.Errorf("unknown member %s", unknown[0])
 		}
+		return err
+	}
+	if err := checkSize(doc); err != nil {
 		return err
 	}
 	dec := json.NewDecoder(bytes.NewReader(doc))

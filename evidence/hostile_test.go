@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -226,31 +225,4 @@ func TestDetect(t *testing.T) {
 	require.Empty(t, Detect([]byte("PK")))
 	require.Empty(t, Detect(nil))
 	require.Empty(t, Detect([]byte(`{"a":1}`)))
-}
-
-// No bytes make a verifier panic or hang, in either mode. What the strict mode
-// accepts, the reference's mode accepts too.
-func FuzzVerify(f *testing.F) {
-	for _, pattern := range []string{"runpack/*.zip", "pack/*.zip", "trace/*.json", "journal/*.jsonl", "session/*/journal_chain.json"} {
-		files, err := filepath.Glob("testdata/" + pattern)
-		require.NoError(f, err)
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			require.NoError(f, err)
-			f.Add(data)
-		}
-	}
-	key := publicKey(f, "keys/a_public.key")
-	f.Fuzz(func(t *testing.T, data []byte) {
-		Detect(data)
-		_, _ = ParseAnchors(data)
-		for _, kind := range Kinds() {
-			o := Options{PublicKey: key, Beside: beside("session/own_ok_signed")}
-			strict := Verify(kind, data, o)
-			o.Compat = true
-			if compat := Verify(kind, data, o); strict.OK && !compat.OK {
-				t.Fatalf("strict accepts a %s, compat says %v", kind, compat.Problems)
-			}
-		}
-	})
 }

@@ -25,45 +25,64 @@ type Document struct {
 // Inspect lists the files of an artifact, those of a nested archive too. It checks
 // nothing: what it lists may be forged.
 func Inspect(name string, data []byte) ([]Document, error) {
+	var in inspection
 	if !bytes.HasPrefix(data, []byte("PK")) {
-		return []Document{document(name, data)}, nil
+		in.add(name, data)
+		return in.list, in.err
 	}
 	a, _, err := openArchive(data, false)
 	if err != nil {
 		return nil, err
 	}
-	var list []Document
+	total := 0
 	for _, file := range slices.Sorted(maps.Keys(a.files)) {
-		list = append(list, document(file, a.files[file]))
+		in.add(file, a.files[file])
 		if path.Ext(file) != ".zip" {
 			continue
 		}
 		nested, _, err := openArchive(a.files[file], false)
+		for _, content := range nested.files {
+			total += len(content)
+		}
+		if total > maxTotal {
+			return nil, fmt.Errorf("the nested archives are larger than the limit of %d bytes", maxTotal)
+		}
 		if err != nil {
 			continue // it is listed as a plain file
 		}
 		for _, inner := range slices.Sorted(maps.Keys(nested.files)) {
-			list = append(list, document(path.Join(file, inner), nested.files[inner]))
+			in.add(path.Join(file, inner), nested.files[inner])
 		}
 	}
-	return list, nil
+	return in.list, in.err
 }
 
-func document(name string, data []byte) Document {
+// An inspection is the list of documents so far, with at most maxValues records.
+type inspection struct {
+	list    []Document
+	records int
+	err     error
+}
+
+func (in *inspection) add(name string, data []byte) {
 	d := Document{Name: name, Bytes: len(data), SHA256: sign.Sum(data)}
 	if json.Valid(data) {
 		d.Records = []json.RawMessage{data}
-		return d
+	} else {
+		lines(data, func(_ int, line []byte) bool {
+			if !json.Valid(line) {
+				d.Records = nil
+				return false
+			}
+			d.Records = append(d.Records, bytes.Clone(line))
+			return in.records+len(d.Records) <= maxValues
+		})
 	}
-	lines(data, func(_ int, line []byte) bool {
-		if !json.Valid(line) {
-			d.Records = nil
-			return false
-		}
-		d.Records = append(d.Records, bytes.Clone(line))
-		return true
-	})
-	return d
+	if in.records += len(d.Records); in.records > maxValues {
+		in.err = fmt.Errorf("the artifact has more than %d records", maxValues)
+		d.Records = nil
+	}
+	in.list = append(in.list, d)
 }
 
 // A Difference is a place where two artifacts differ. A side that lacks this place
@@ -102,34 +121,58 @@ func flatten(data []byte) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	leaves := map[string]string{}
+	leaves := leaves{values: map[string]string{}}
 	for _, d := range docs {
 		if len(d.Records) == 0 {
-			leaves[d.Name] = "sha256:" + d.SHA256
+			leaves.add(d.Name, "sha256:"+d.SHA256)
 		}
 		for i, record := range d.Records {
+			if err := checkSize(record); err != nil {
+				return nil, fmt.Errorf("%s: %w", d.Name, err)
+			}
 			var v any
 			if err := json.Unmarshal(record, &v); err != nil {
 				return nil, fmt.Errorf("%s: %w", d.Name, err)
 			}
-			addLeaves(leaves, fmt.Sprintf("%s#%04d", d.Name, i+1), v)
+			leaves.walk(fmt.Sprintf("%s#%04d", d.Name, i+1), v)
+			if leaves.bytes > maxTotal {
+				return nil, fmt.Errorf("%s: too many values to compare", d.Name)
+			}
 		}
 	}
-	return leaves, nil
+	return leaves.values, nil
 }
 
-func addLeaves(leaves map[string]string, at string, v any) {
+// leaves are the values of documents, by their paths. The paths of deeply nested
+// values are long, so their size is limited.
+type leaves struct {
+	values map[string]string
+	bytes  int
+}
+
+func (l *leaves) add(at, value string) {
+	l.values[at] = value
+	l.bytes += len(at) + len(value)
+}
+
+func (l *leaves) walk(at string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, below := range v {
-			addLeaves(leaves, at+"."+name, below)
+			if l.bytes > maxTotal {
+				return
+			}
+			l.walk(at+"."+name, below)
 		}
 	case []any:
 		for i, below := range v {
-			addLeaves(leaves, fmt.Sprintf("%s[%d]", at, i), below)
+			if l.bytes > maxTotal {
+				return
+			}
+			l.walk(fmt.Sprintf("%s[%d]", at, i), below)
 		}
 	default:
 		text, _ := json.Marshal(v) // it was decoded from JSON
-		leaves[at] = strings.TrimSpace(string(text))
+		l.add(at, strings.TrimSpace(string(text)))
 	}
 }

@@ -70,6 +70,10 @@ func (r *Report) proofs(doc []byte, a archive, m packManifest, o Options) {
 		at := fmt.Sprintf("%s:%d", proofsFile, line)
 		var record map[string]json.RawMessage
 		var p proof
+		if err := checkSize(text); err != nil {
+			r.problem("proof", at, "%v", err)
+			return false
+		}
 		if _, err := canon.Transform(text); err != nil {
 			r.problem("proof", at, "%v", err)
 			return false

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -166,7 +167,11 @@ func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optiona
 		r.problem("runpack_path", at, "the path must be a plain path below the folder of the chain")
 		return
 	}
-	data, err := o.Beside(c.RunpackPath)
+	if _, again := r.packs[c.RunpackPath]; again && !o.Compat {
+		r.problem("runpack_path", at, "an earlier checkpoint names the same file")
+		return
+	}
+	p, inside, err := r.packAt(c.RunpackPath, o)
 	if err != nil {
 		if optional {
 			r.note("contents: events %d to %d were not compared with their runpack, which cannot be read", c.SequenceStart, c.SequenceEnd)
@@ -175,8 +180,6 @@ func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optiona
 		r.problem("missing_file", at, "%v", err)
 		return
 	}
-	inside := &Report{Kind: RunpackKind, SignatureStatus: SignatureMissing}
-	p := inside.runpack(data, o)
 	r.SignaturesTotal += inside.SignaturesTotal
 	if inside.SignaturesValid > 0 {
 		r.SignaturesValid++
@@ -196,6 +199,28 @@ func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optiona
 	if !o.Compat && len(inside.Problems) == 0 {
 		r.sealedContents(at, c, head, p, events)
 	}
+}
+
+// A sealedPack is what the verification of a checkpoint's runpack found.
+type sealedPack struct {
+	manifest manifest
+	report   *Report
+}
+
+// packAt verifies the runpack of a name, once: many checkpoints of a hostile chain may
+// name one file that takes long.
+func (r *Report) packAt(name string, o Options) (p runpack, inside *Report, err error) {
+	if known, again := r.packs[name]; again {
+		return runpack{manifest: known.manifest}, known.report, nil
+	}
+	data, err := o.Beside(name)
+	if err != nil {
+		return p, nil, err
+	}
+	inside = &Report{Kind: RunpackKind, SignatureStatus: SignatureMissing}
+	p = inside.runpack(data, o)
+	r.packs[name] = sealedPack{p.manifest, inside}
+	return p, inside, nil
 }
 
 // sealedContents makes the checks of a checkpoint's runpack that the reference
@@ -335,8 +360,8 @@ func (r *Report) journal(doc []byte, o Options) {
 		head.CreatedAt = time.Time{} // an export of this program writes the same time twice, so this is not one
 	}
 	for _, c := range j.checkpoints {
-		first := slices.IndexFunc(j.events, func(e SessionEvent) bool { return e.Sequence == c.SequenceStart })
-		if last := first + int(c.SequenceEnd-c.SequenceStart); first >= 0 && last < len(j.events) {
+		first, found := slices.BinarySearchFunc(j.events, c.SequenceStart, func(e SessionEvent, n int64) int { return cmp.Compare(e.Sequence, n) })
+		if last := first + int(c.SequenceEnd-c.SequenceStart); found && last >= first && last < len(j.events) {
 			r.sealed(c, head, j.events[first:last+1], true, o)
 		} else {
 			r.sealed(c, head, nil, true, o)

@@ -87,6 +87,15 @@ func traceDigest(members map[string]json.RawMessage) (digest string, uncovered [
 	return sign.Sum(text), uncovered, err
 }
 
+// someOf lists the first names, and how many more there are.
+func someOf(names []string) string {
+	const most = 20
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
 func isEmptyJSON(v json.RawMessage) bool {
 	return slices.Contains([]string{`""`, "[]", "0", "false", "null"}, string(bytes.TrimSpace(v)))
 }
@@ -94,7 +103,11 @@ func isEmptyJSON(v json.RawMessage) bool {
 func (r *Report) trace(doc []byte, o Options) {
 	var members map[string]json.RawMessage
 	var t traceFacts
-	text, err := canon.Transform(doc)
+	err := checkSize(doc)
+	var text []byte
+	if err == nil {
+		text, err = canon.Transform(doc)
+	}
 	if err == nil {
 		err = json.Unmarshal(text, &members)
 	}
@@ -112,7 +125,7 @@ func (r *Report) trace(doc []byte, o Options) {
 		return
 	}
 	if len(uncovered) > 0 {
-		r.note("members: %s are not covered by the signature", strings.Join(uncovered, ", "))
+		r.note("members: %s are not covered by the signature", someOf(uncovered))
 	}
 	switch {
 	case o.PublicKey == nil:
