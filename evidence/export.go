@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"lifeloop/evidence/sign"
 	"lifeloop/kernel"
+	"lifeloop/renewal"
 	"lifeloop/session"
 )
 
@@ -43,6 +43,7 @@ type Export struct {
 	outcomes map[string]outcome // by intent id
 	waiting  map[string]string  // intent ids, by launch or by call and index
 	run      string             // of a launch whose decision follows
+	asked    map[string]kernel.GateAsked
 	seals    []seal
 	timeline []Timeline
 	receipts []Ref
@@ -79,7 +80,7 @@ type move struct {
 
 // NewExport returns an export that has seen no entry.
 func NewExport() *Export {
-	return &Export{outcomes: map[string]outcome{}, waiting: map[string]string{}}
+	return &Export{outcomes: map[string]outcome{}, waiting: map[string]string{}, asked: map[string]kernel.GateAsked{}}
 }
 
 // Apply folds one entry of the ledger; digest is the entry's own.
@@ -94,10 +95,12 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 	switch f := e.Fact.(type) {
 	case kernel.Began:
 		x.began = f
+	case kernel.GateAsked:
+		x.asked[f.Ask] = f
 	case kernel.GateAnswered:
 		x.judged(e, f)
 	case kernel.Launching:
-		if x.began.Policy != "" && x.began.Policy != "none" { // its decision is the event
+		if x.guarded() { // its decision is the event
 			x.launching(f.Run)
 			break
 		}
@@ -112,11 +115,17 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 		x.settle("launch:"+f.Run, outcome{f.Code == 0 && f.Signal == 0 && !f.Lost && !f.NotStarted, "exited", f.Code, f.Signal})
 	case kernel.Placing:
 		for i, item := range f.Items {
-			x.act(e, i, "harness.inject", payloadKey(item.Call, item.Index))
+			if !x.guarded() { // else its decision is the event
+				x.act(e, i, "harness.inject", payloadKey(item.Call, item.Index))
+			}
 		}
 		x.seal(e.At)
 	case kernel.PayloadSettled:
 		x.settle(payloadKey(f.Call, f.Index), outcome{OK: f.Status == "delivered", Status: string(f.Status)})
+	case kernel.RenewalMoved:
+		if f.To.Over() {
+			x.settle("renewal:"+f.Renewal, outcome{OK: f.To == renewal.Delivered, Status: string(f.To)})
+		}
 	case kernel.SessionMoved:
 		x.state, x.reason = f.To, f.Reason
 		x.ended = session.Check(f.To, session.Running) != nil && f.To != session.Running && f.To != session.Aborting && f.To != session.Paused && f.To != session.Pending
@@ -146,40 +155,6 @@ func (x *Export) act(e kernel.Entry, index int, tool, key string) {
 		SessionID: x.began.SessionID, RunID: x.runID(), Sequence: int64(len(x.events)) + 1,
 		IntentID: id, ToolName: tool,
 	})
-}
-
-// judged adds the event of a decision of the gate.
-func (x *Export) judged(e kernel.Entry, f kernel.GateAnswered) {
-	key := "decision:" + f.Ask
-	if f.Act == kernel.ActLaunch {
-		if key = launchNext; x.run != "" { // a launch within the session is recorded before its decision
-			key, x.run = "launch:"+x.run, ""
-		}
-	}
-	x.act(e, 0, cmp.Or(f.Tool, f.Act), key)
-	ev := &x.events[len(x.events)-1]
-	ev.IntentDigest, ev.PolicyDigest, ev.TraceID = f.IntentDigest, f.PolicyDigest, f.TraceID
-	ev.Verdict, ev.ReasonCodes, ev.Violations = f.Verdict, f.Reasons, f.Violations
-	if f.Rule != "" {
-		ev.MatchedRuleIDs = []string{f.Rule}
-	}
-	if f.Act == kernel.ActTool { // what the tool did is not known here
-		x.settle(key, outcome{OK: f.Allowed(), Status: f.Verdict})
-	}
-}
-
-// launchNext is the key of an allowed launch that is not recorded yet.
-const launchNext = "launch:next"
-
-// launching names the launch that was allowed, or notes the one that waits for its
-// decision.
-func (x *Export) launching(run string) {
-	if id, decided := x.waiting[launchNext]; decided {
-		delete(x.waiting, launchNext)
-		x.waiting["launch:"+run] = id
-		return
-	}
-	x.run = run
 }
 
 func (x *Export) settle(key string, o outcome) {
@@ -224,6 +199,8 @@ func (x *Export) happened(e kernel.Entry) {
 		ref = "event:" + string(f.Record.Event)
 	case kernel.Placing:
 		ref = "slot:" + f.Slot
+	case kernel.ApprovalAnswered:
+		ref = "intent:" + f.Intent
 	case kernel.AbortRequested:
 	default:
 		return

@@ -169,6 +169,13 @@ func (a *activity) alive(s *step) {
 	s.attempts.sign(s, s.now)
 }
 
+// waited notes that a hook of the harness has waited for the user until now. The tool
+// that it asks about can begin now.
+func (a *activity) waited(s *step) {
+	a.alive(s)
+	a.soft.freed = s.now
+}
+
 // lives notes a sign of life that came before this step.
 func (a *activity) lives(s *step, at time.Time) {
 	if !s.attempts.alive() {
@@ -196,10 +203,10 @@ func (a *activity) output(s *step, in OutputSeen) {
 }
 
 // next is when silence counts as wedged. It never does while only the wrapper
-// reports work, or while a reason for the silence is known: a tool runs, input is
-// needed, a limit is waited for, or the session is paused.
+// reports work, or while a reason for the silence is known: a tool runs or waits for
+// an approval, input is needed, a limit is waited for, or the session is paused.
 func (a *activity) next(k *Kernel) time.Time {
-	if k.session.is(session.Paused) || !a.is(working) || a.toolRuns() || len(a.soft.by) == 1 && a.soft.by[wrapperSource] {
+	if k.session.is(session.Paused) || !a.is(working) || a.toolRuns() || k.guards.asksUser() || len(a.soft.by) == 1 && a.soft.by[wrapperSource] {
 		return time.Time{}
 	}
 	return a.soft.sign.Add(k.cfg.WedgedAfter)

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -8,19 +9,24 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// This file lets a person approve a launch for which the policy requires an approval.
-// The session waits for the command `approve` or `deny`, for as long as its owner
-// chose; without that wait the act is refused at once. The wrapper's death refuses it.
+// This file lets a person approve a launch, a renewal or a tool call for which the
+// policy requires an approval. The act waits for the command `approve` or `deny`, for
+// as long as the session's owner chose, and a tool call no longer than its hook can
+// wait. Without that wait a launch and a renewal are refused at once, and a tool call
+// becomes the harness's own question or is refused. A delivery of a payload never
+// waits: a prompt would wait with it. The wrapper's death refuses the act.
 
 type (
-	// ApprovalAsked records that a launch waits for an approval.
+	// ApprovalAsked records that an act waits for an approval.
 	ApprovalAsked struct {
 		Ask    string    `json:"ask"`
+		Act    string    `json:"act,omitempty"`       // empty in old ledgers: a launch
+		Tool   string    `json:"tool_name,omitempty"` // of the intent
 		Intent string    `json:"intent_digest"`
 		Until  time.Time `json:"until"`
 	}
 	// ApprovalAnswered records the answer. If Failure is set, there was none, and the
-	// launch is refused.
+	// act is refused, or becomes the harness's own question.
 	ApprovalAnswered struct {
 		Ask      string                `json:"ask"`
 		Intent   string                `json:"intent_digest"`
@@ -49,16 +55,34 @@ func (f ApprovalAnswered) apply(k *Kernel) {
 	h.Approvals = slices.DeleteFunc(slices.Clone(h.Approvals), func(q ApprovalAsked) bool { return q.Ask == f.Ask })
 }
 
-// waits makes a launch wait for an approval, if its owner wants that.
+func (q ApprovalAsked) act() string { return cmp.Or(q.Act, ActLaunch) }
+
+// waits makes an act wait for an approval, if the session's owner wants that.
 func (g *guards) waits(s *step, p pending, f GateAnswered) bool {
-	if f.Act != ActLaunch || f.Verdict != verdictApproval || f.Failure != "" || s.cfg.ApprovalWait <= 0 || s.ending.requested() {
+	if f.Act == ActInject || f.Verdict != verdictApproval || f.Failure != "" || s.cfg.ApprovalWait <= 0 || s.ending.requested() || s.session.ledgerLost() {
 		return false
 	}
-	p.decision = f
-	p.until = s.now.Add(s.cfg.ApprovalWait)
+	until := s.now.Add(s.cfg.ApprovalWait)
+	if !p.limit.IsZero() {
+		until = sooner(until, p.limit)
+	}
+	if !s.now.Before(until) {
+		return false
+	}
+	if p.reply != "" {
+		s.do(Reply{Ask: p.reply, Renewal: p.renewal})
+		p.reply = ""
+	}
+	p.decision, p.until = f, until
 	g.soft.acts[f.Ask] = p
-	s.record(ApprovalAsked{Ask: f.Ask, Intent: f.IntentDigest, Until: p.until.UTC()})
+	s.record(ApprovalAsked{Ask: f.Ask, Act: f.Act, Tool: f.Tool, Intent: f.IntentDigest, Until: p.until.UTC()})
 	return true
+}
+
+// asksUser reports whether a tool call of the harness waits for an approval, so that
+// the silence of the harness has a known reason.
+func (g *guards) asksUser() bool {
+	return slices.ContainsFunc(g.hard.Approvals, func(q ApprovalAsked) bool { return q.act() == ActTool })
 }
 
 // minIntent is how much of a digest names an intent.
@@ -81,11 +105,11 @@ func (g *guards) given(s *step, in ApprovalGiven) {
 	g.approval(s, q, ApprovalAnswered{Approved: in.Approve, Reason: in.Reason})
 }
 
-// approval records the answer, and then performs or refuses the launch.
+// approval records the answer, and then performs or refuses the act.
 func (g *guards) approval(s *step, q ApprovalAsked, f ApprovalAnswered) {
 	p := g.soft.acts[q.Ask]
 	delete(g.soft.acts, q.Ask)
 	f.Ask, f.Intent = q.Ask, q.Intent
 	s.record(f)
-	g.conclude(s, p, f.Approved, p.decision.refusal())
+	g.conclude(s, p, p.decision, &f)
 }

@@ -119,6 +119,8 @@ type (
 		NotStarted bool `json:"not_started,omitempty"`
 		// Transient says that a later launch may succeed.
 		Transient bool `json:"passing,omitempty"`
+		// Refused says that the gate did not allow the launch.
+		Refused bool `json:"refused,omitempty"`
 	}
 	// RulesChecked records the results of guardrails in one phase. Phase pre is
 	// about single lines: it is recorded when a line breaks a rule, or at the end
@@ -266,7 +268,7 @@ func (a *attempts) launched(s *step, in Launched) {
 func (a *attempts) launchFailed(s *step, in LaunchFailed) {
 	a.soft.launchWhy = in.Why
 	s.activity.own(s, stopped, "not started")
-	s.record(Exited{Run: a.hard.Run, Code: in.Code, NotStarted: true, Transient: in.Transient})
+	s.record(Exited{Run: a.hard.Run, Code: in.Code, NotStarted: true, Transient: in.Transient, Refused: in.Refused})
 	s.do(Release{})
 	s.sourcesDrained()
 }

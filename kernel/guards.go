@@ -1,21 +1,20 @@
 package kernel
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"lifeloop/lifeloop"
-	"lifeloop/session"
+	"lifeloop/renewal"
 	"lifeloop/telemetry"
 )
 
 // guards ask the gate before each act that a policy guards: each launch of the
-// harness, and the harness's own tool calls where its hooks can refuse. The gate is
-// asked by an effect and answers by an input. Until then the act is pending. Only
-// the verdict allow permits it: every other one, a failure and a late answer refuse
-// it (DECISIONS G1, G6). Without a policy nothing is asked.
+// harness, each renewal, each delivery of a payload, and the harness's own tool calls
+// where its hooks can refuse. The gate is asked by an effect and answers by an input.
+// Until then the act is pending. Only the verdict allow permits it: every other one,
+// a failure and a late answer refuse it (DECISIONS G1, G6). permits.go performs or
+// refuses the act. Without a policy nothing is asked.
 //
 //	asked ──► answered: allow ──────────► the act
 //	     └──► answered: any other, late ─► no act
@@ -33,8 +32,14 @@ type guards struct {
 // A pending act waits for the answer of the gate.
 type pending struct {
 	asked, until time.Time
+	limit        time.Time    // when the hook of the act must be answered; zero without a hook
 	launch       *Launch      // a later launch of the session; nil for the first launch
-	hook         string       // the hook of a tool call
+	hook         string       // the hook of a tool call or of a delivery
+	canAsk       bool         // the hook of a tool call can make the harness ask its user
+	parcel       *parcel      // the payload of a delivery
+	renewal      string       // the renewal that is asked about
+	path         renewal.Path // of it
+	reply        string       // the command that asked for a renewal and has no reply yet
 	decision     GateAnswered // of an act that waits for an approval
 }
 
@@ -42,6 +47,8 @@ type pending struct {
 // the tool.
 const (
 	ActLaunch = "harness.launch"
+	ActRenew  = "harness.renew"
+	ActInject = "harness.inject"
 	ActTool   = "harness.tool"
 )
 
@@ -49,8 +56,8 @@ const (
 type Guarding struct {
 	// Gate is the digest of the policy; empty if nothing is guarded.
 	Gate string
-	// ApprovalWait is how long a launch waits for an approval that the policy
-	// requires; 0: it is refused at once.
+	// ApprovalWait is how long a launch, a renewal or a tool call waits for an
+	// approval that the policy requires; 0: it does not wait.
 	ApprovalWait time.Duration
 }
 
@@ -68,12 +75,17 @@ type (
 	// GateAsked records that the gate is asked about an act.
 	GateAsked struct {
 		Ask     string    `json:"ask"`
-		Act     string    `json:"act"` // harness.launch or harness.tool
+		Act     string    `json:"act"`
 		Profile int       `json:"profile,omitempty"`
-		Hook    string    `json:"hook,omitempty"`
+		Renewal string    `json:"renewal,omitempty"`
+		Hook    string    `json:"hook,omitempty"`      // of a tool call or a delivery
 		Tool    string    `json:"tool,omitempty"`      // name of the tool
 		Call    string    `json:"tool_call,omitempty"` // the harness's id of the call
 		Until   time.Time `json:"until"`
+		// Payload is delivered: number Index in the answer to the call Dispatch.
+		Payload  string `json:"payload_id,omitempty"`
+		Dispatch string `json:"call,omitempty"`
+		Index    int    `json:"index,omitempty"`
 	}
 	// GateAnswered records the decision about an act.
 	GateAnswered struct {
@@ -111,6 +123,25 @@ type (
 		Act     string
 		Profile int                // which way to launch
 		Use     *telemetry.ToolUse // of a tool call; it holds text of the session
+		Renewal *RenewalAct        // of a renewal
+		Payload *PayloadAct        // of a delivery
+	}
+	// A RenewalAct describes a renewal to the gate. Number counts the renewals of the
+	// session, so that no two have the same intent.
+	RenewalAct struct {
+		ID, Profile, Client string
+		By                  renewal.By
+		Path                renewal.Path
+		Number              int
+	}
+	// A PayloadAct describes the delivery of a payload to the gate. It has a digest in
+	// the place of the body.
+	PayloadAct struct {
+		ID, Client, Kind string
+		Digest           string
+		Placement        lifeloop.PayloadPlacement
+		Slot             string
+		Bytes            int
 	}
 	// A HookVerdict is the answer to a hook that asks whether a tool may run.
 	HookVerdict struct {
@@ -142,35 +173,16 @@ func newGuards() (g guards) {
 // guarded reports whether the acts of this session need the gate's permission.
 func (c *Config) guarded() bool { return c.Gate != "" }
 
-// admit asks about the first launch of the session, before the session runs.
-func (g *guards) admit(s *step) {
-	g.ask(s, GateAsked{Act: ActLaunch, Profile: s.recovery.spent().Profile}, pending{}, nil)
-}
-
-// launch performs a launch, or asks about it first.
-func (g *guards) launch(s *step, l Launch) {
-	if g.soft.admitted || !s.cfg.guarded() {
-		g.soft.admitted = false
-		s.do(l)
-		return
-	}
-	g.ask(s, GateAsked{Act: ActLaunch, Profile: l.Profile}, pending{launch: &l}, nil)
-}
-
-// tool asks about a tool call of the harness, whose hook waits.
-func (g *guards) tool(s *step, hook string, use *telemetry.ToolUse, until time.Time) {
-	g.ask(s, GateAsked{Act: ActTool, Hook: hook, Tool: use.Name, Call: use.Tool}, pending{hook: hook, until: until}, use)
-}
-
-func (g *guards) ask(s *step, f GateAsked, p pending, use *telemetry.ToolUse) {
-	p.asked = s.now
-	if end := s.now.Add(gateTime); p.until.IsZero() || p.until.After(end) {
-		p.until = end
+func (g *guards) ask(s *step, p pending, f GateAsked, e AskGate) {
+	p.asked, p.until = s.now, s.now.Add(gateTime)
+	if !p.limit.IsZero() {
+		p.until = sooner(p.until, p.limit)
 	}
 	f.Ask, f.Until = s.cfg.NewID("ask_"), p.until.UTC()
 	s.record(f)
 	g.soft.acts[f.Ask] = p
-	s.do(AskGate{Ask: f.Ask, Act: f.Act, Profile: f.Profile, Use: use})
+	e.Ask, e.Act, e.Profile = f.Ask, f.Act, f.Profile
+	s.do(e)
 }
 
 // question returns an open question by its id; nil if it is not open.
@@ -199,45 +211,40 @@ func (g *guards) answer(s *step, q GateAsked, f GateAnswered) {
 		f.GateDecision = GateDecision{Verdict: verdictBlock, Reasons: []string{"gate_failed"}, PolicyDigest: s.cfg.Gate}
 	}
 	s.record(f)
-	switch {
-	case q.Act == ActTool:
-		s.slots.judged(s, p.hook, f)
-	case !g.waits(s, p, f):
-		g.conclude(s, p, f.Allowed(), f.refusal())
-	}
-}
-
-// conclude performs or refuses a launch.
-func (g *guards) conclude(s *step, p pending, allowed bool, why string) {
-	switch {
-	case p.launch != nil && allowed && s.ending.signal() == 0:
-		s.do(*p.launch)
-	case p.launch != nil:
-		s.attempts.launchFailed(s, LaunchFailed{Code: 125, Why: why})
-	case s.ending.requested():
-		s.session.move(s, session.Rejected, "aborted_before_start")
-	case !allowed:
-		s.refuse(why, lifeloop.OperatorRequired)
-	default:
-		g.soft.admitted = true
-		s.approved()
+	if !g.waits(s, p, f) {
+		g.conclude(s, p, f, nil)
 	}
 }
 
 // launching reports whether a launch waits for the gate.
 func (g *guards) launching() bool {
-	return len(g.hard.Approvals) > 0 || slices.ContainsFunc(g.hard.Open, func(q GateAsked) bool { return q.Act == ActLaunch })
+	return slices.ContainsFunc(g.hard.Approvals, func(q ApprovalAsked) bool { return q.act() == ActLaunch }) ||
+		slices.ContainsFunc(g.hard.Open, func(q GateAsked) bool { return q.Act == ActLaunch })
 }
 
 // settle refuses the launch that waits, because the session is being ended.
 func (g *guards) settle(s *step, why string) {
+	g.withdraw(s, why, func(act string, _ pending) bool { return act == ActLaunch })
+}
+
+// closed refuses what waits for a hook that has ended.
+func (g *guards) closed(s *step, hook string) {
+	g.withdraw(s, "the hook ended before the answer", func(act string, p pending) bool {
+		return p.hook == hook && (act == ActTool || act == ActInject)
+	})
+}
+
+// withdraw refuses pending acts, because what they are part of has ended.
+func (g *guards) withdraw(s *step, why string, which func(act string, p pending) bool) {
 	for _, q := range slices.Clone(g.hard.Open) {
-		if q.Act == ActLaunch {
+		if g.question(q.Ask) != nil && which(q.Act, g.soft.acts[q.Ask]) {
 			g.answer(s, q, GateAnswered{Failure: lifeloop.StateConflict, Why: why})
 		}
 	}
 	for _, q := range slices.Clone(g.hard.Approvals) {
-		g.approval(s, q, ApprovalAnswered{Failure: lifeloop.StateConflict})
+		if p, waits := g.soft.acts[q.Ask]; waits && which(q.act(), p) {
+			g.approval(s, q, ApprovalAnswered{Failure: lifeloop.StateConflict})
+		}
 	}
 }
 
@@ -249,15 +256,6 @@ func (g *guards) settleLost(s *step) {
 	}
 	for _, q := range slices.Clone(g.hard.Approvals) {
 		s.record(ApprovalAnswered{Ask: q.Ask, Intent: q.Intent, Failure: lifeloop.TransportError})
-	}
-}
-
-// closed forgets the question of a hook that has ended.
-func (g *guards) closed(s *step, hook string) {
-	for _, q := range slices.Clone(g.hard.Open) {
-		if q.Hook == hook && q.Act == ActTool {
-			g.answer(s, q, GateAnswered{Failure: lifeloop.StateConflict, Why: "the hook ended before the answer"})
-		}
 	}
 }
 
@@ -279,38 +277,4 @@ func (g *guards) wake(s *step) {
 			g.approval(s, q, ApprovalAnswered{Failure: lifeloop.Timeout})
 		}
 	}
-}
-
-// refusal says why an act was refused, for the user or the model.
-func (f GateAnswered) refusal() string {
-	what := f.Act
-	if f.Act == ActTool {
-		what = "this call of a tool"
-	}
-	text := "the policy does not allow " + what
-	switch {
-	case f.Failure != "":
-		return text + ": " + f.Why
-	case f.Verdict == verdictApproval:
-		text = "the policy requires approval of " + what + ", which was not given"
-	}
-	if codes := strings.Join(f.Reasons, ", "); codes != "" {
-		text += ": " + codes
-	}
-	if f.Rule != "" {
-		text += " (rule " + f.Rule + ")"
-	}
-	return text
-}
-
-// verdict returns the answer to the hook of a tool call. An approval that the
-// policy requires becomes the harness's own question, if its hook can ask.
-func (f GateAnswered) verdict(canAsk bool) HookVerdict {
-	switch {
-	case f.Allowed():
-		return HookVerdict{Decision: telemetry.Allow}
-	case f.Verdict == verdictApproval && canAsk && f.Failure == "":
-		return HookVerdict{Decision: telemetry.Ask, Reason: "the policy requires approval: " + cmp.Or(strings.Join(f.Reasons, ", "), "no reason given")}
-	}
-	return HookVerdict{Decision: telemetry.Deny, Reason: f.refusal()}
 }

@@ -32,6 +32,7 @@ type (
 		Why  string // a sentence for the user
 		// Transient says that a later launch may succeed.
 		Transient bool
+		Refused   bool // by the gate
 	}
 	// OutputSeen says that this launch has written Total bytes so far. If the
 	// policy reads the output, Text is the next output of Stream, and follows

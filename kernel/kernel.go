@@ -21,8 +21,9 @@
 //
 // A [Kernel] is a set of machines, each in the file of its name: session, scopes
 // (with identity.go), turns (nested.go), pressure, books, activity (tools.go),
-// health (degrade.go, version.go), router (receipt.go), slots (payload.go),
-// attempts (timers.go, verdict.go), recovery, renewals, guards, ending. A machine owns its state:
+// health (degrade.go, version.go), router (receipt.go), slots (payload.go, place.go, deliver.go),
+// attempts (timers.go, verdict.go), recovery, renewals, guards
+// (permits.go, approvals.go), ending. A machine owns its state:
 // only its own methods access its fields. The hard part of the state is computed
 // from the facts and survives a crash; the soft part is lost in a crash, on
 // purpose. Each fact is declared in a file of the machine that it changes. start.go
@@ -198,6 +199,9 @@ func (k *Kernel) Done() (Result, bool) {
 	r.Failure, r.Why = k.session.refusal()
 	if e := k.attempts.exit(); e != nil && e.NotStarted {
 		r.Failure, r.Why = lifeloop.AdapterUnavailable, k.attempts.launchError()
+		if e.Refused {
+			r.Failure = lifeloop.OperatorRequired
+		}
 	} else if e != nil && e.Lost {
 		r.Failure, r.Why = lifeloop.InternalError, "the guard of the harness was killed, so the harness was ended"
 	} else if e != nil && e.OutputLost && r.Code == 125 {

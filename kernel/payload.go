@@ -33,6 +33,7 @@ type parcel struct {
 	required    bool
 	expires     *int64
 	hook        string // the hook whose answer holds it; empty while it waits
+	permit      permission
 	chosen      negotiate.Candidate
 	claimed     lifeloop.Support // support that the launch claims for the chosen slot
 }

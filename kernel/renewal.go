@@ -197,8 +197,10 @@ func (r *renewals) commanded(s *step, in RenewAsked) {
 		s.refuseCommand("renew", in.Ask, in.Reason, class, why)
 		return
 	}
-	class, why = r.begin(s, rules, renewal.Request{By: renewal.ByUser, Reason: in.Reason})
-	s.do(Reply{Ask: in.Ask, Failure: class, Why: why, Renewal: r.hard.ID})
+	class, why = r.begin(s, rules, renewal.Request{By: renewal.ByUser, Reason: in.Reason}, in.Ask)
+	if class != "" || !s.cfg.guarded() {
+		s.do(Reply{Ask: in.Ask, Failure: class, Why: why, Renewal: r.hard.ID})
+	}
 }
 
 // wanted handles the answer of a client that asks for a renewal. The request is
@@ -216,7 +218,7 @@ func (r *renewals) wanted(s *step, k *call, profile string) {
 		s.record(CommandReceived{What: "renew", Reason: "client " + k.Client + ": " + why, Failure: class})
 		return
 	}
-	r.begin(s, rules, renewal.Request{By: renewal.ByClient, ClientID: k.Client})
+	r.begin(s, rules, renewal.Request{By: renewal.ByClient, ClientID: k.Client}, "")
 }
 
 // pressed begins a renewal if an active profile names this level of pressure. If
@@ -227,7 +229,7 @@ func (r *renewals) pressed(s *step, level string) {
 		return
 	}
 	if rules, class, _ := r.admit(s, s.cfg.Renewals[i].Profile); class == "" {
-		r.begin(s, rules, renewal.Request{By: renewal.ByTrigger})
+		r.begin(s, rules, renewal.Request{By: renewal.ByTrigger}, "")
 	}
 }
 
@@ -256,8 +258,9 @@ func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class li
 }
 
 // begin records a renewal, and refuses it if the limits or the capabilities do not
-// allow it. Until it returns, nothing that a client owns has changed.
-func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request) (lifeloop.FailureClass, string) {
+// allow it. Under a policy the gate decides then, and answers the command reply, if
+// it is set. Until it allows the renewal, nothing that a client owns has changed.
+func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request, reply string) (lifeloop.FailureClass, string) {
 	q.Profile = rules.Profile
 	q.Before, q.Trigger = s.pressure.trigger(q.By == renewal.ByTrigger)
 	s.record(RenewalMoved{r.hard.Ask(s.cfg.NewID("rnw_"), q)})
@@ -270,9 +273,37 @@ func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request) (lifel
 		r.end(s, class, why, broke)
 		return class, why
 	}
+	if s.cfg.guarded() {
+		r.start(s, renewal.Permit)
+		s.guards.renew(s, &r.hard.Machine, path, reply)
+		return "", ""
+	}
+	r.agree(s, path)
+	return "", ""
+}
+
+// agree lets a renewal wait for the prompt.
+func (r *renewals) agree(s *step, path renewal.Path) {
 	s.record(RenewalMoved{r.hard.Agree(path)})
 	r.start(s, renewal.None)
-	return "", ""
+}
+
+// permitted continues the renewal that waits for the gate, or refuses it.
+func (r *renewals) permitted(s *step, p pending, allowed bool, why string) {
+	class := lifeloop.FailureClass("")
+	switch {
+	case p.renewal != r.hard.ID || r.hard.State != renewal.Asked:
+		class, why = lifeloop.StateConflict, "the renewal has ended"
+	case allowed:
+		r.agree(s, p.path)
+		why = ""
+	default:
+		class = lifeloop.OperatorRequired
+		r.end(s, class, why, false)
+	}
+	if p.reply != "" {
+		s.do(Reply{Ask: p.reply, Failure: class, Why: why, Renewal: p.renewal})
+	}
 }
 
 // start remembers that an act, or with None the wait for the prompt, begins now.
@@ -519,6 +550,7 @@ func (r *renewals) over(s *step, v renewal.Move) {
 	r.soft.act = renewal.None
 	s.record(RenewalMoved{v})
 	r.receipt(s, renewalStep{event: eventAfter(was), scope: s.scopes.number(), failure: v.Failure, why: v.Why})
+	s.guards.withdraw(s, v.Why, func(act string, p pending) bool { return act == ActRenew && p.renewal == r.hard.ID })
 	s.slots.giveUpCall(s, r.hard.ID, v.Why)
 	if !s.session.closing() && !s.session.ledgerLost() {
 		if act == renewal.Prepare || act == renewal.Continue {

@@ -465,6 +465,9 @@ func (r *router) close(s *step, k *call) {
 	o := outcome{status: cmp.Or(a.Status, lifeloop.Failed), failure: a.Failure, retry: a.Retry, warnings: slices.Clone(a.Warnings)}
 	delivered, missed := 0, 0
 	for i, p := range k.Settled {
+		if p != nil && p.Failure == lifeloop.OperatorRequired { // the gate refused it
+			o.warnings = append(o.warnings, fmt.Sprintf("payload %s: %s", a.Payloads[i].ID, p.Why))
+		}
 		switch {
 		case p == nil:
 			return // it waits for a slot

@@ -434,46 +434,6 @@ func checkLaws(t *testing.T, cfg kernel.Config, k *kernel.Kernel, entries []kern
 	checkTurn(t, turn)
 }
 
-// checkGuarded checks that no guarded act happens without a permission on the ledger:
-// a launch follows an allowed question that no earlier launch used, and a hook that
-// asks lets a tool run only after its own question was allowed.
-func checkGuarded(t require.TestingT, cfg kernel.Config, entries []kernel.Entry, turn kernel.Turn) {
-	if cfg.Gate == "" {
-		return
-	}
-	asked, allowed, launches := map[string]kernel.GateAsked{}, map[string]bool{}, 0
-	for _, e := range entries {
-		switch f := e.Fact.(type) {
-		case kernel.GateAsked:
-			asked[f.Ask] = f
-		case kernel.GateAnswered:
-			require.Contains(t, asked, f.Ask)
-			if q := asked[f.Ask]; q.Act == kernel.ActTool {
-				allowed[q.Hook] = f.Allowed()
-			} else if f.Allowed() {
-				launches++
-			}
-		case kernel.ApprovalAnswered:
-			if f.Approved {
-				launches++
-			}
-		case kernel.Running:
-			launches--
-		}
-	}
-	require.GreaterOrEqual(t, launches, 0, "a launch that the gate did not allow")
-	for _, e := range turn.Effects {
-		switch e := e.(type) {
-		case kernel.Launch:
-			require.Positive(t, launches, "a launch that the gate did not allow")
-		case kernel.HookAnswer:
-			if e.Verdict != nil && e.Verdict.Decision == telemetry.Allow {
-				require.True(t, allowed[e.Hook], "a tool that the gate did not allow")
-			}
-		}
-	}
-}
-
 // ledgered returns the entries as a ledger returns them, encoded and decoded.
 func ledgered(t require.TestingT, entries []kernel.Entry) iter.Seq[kernel.Entry] {
 	return func(yield func(kernel.Entry) bool) {
@@ -640,6 +600,12 @@ func effectLine(e kernel.Effect) string {
 		line := fmt.Sprintf("do ask the gate %s about %s", e.Ask, e.Act)
 		if e.Use != nil {
 			line += " " + e.Use.Name
+		}
+		if r := e.Renewal; r != nil {
+			line += fmt.Sprintf(" %+v", *r)
+		}
+		if p := e.Payload; p != nil {
+			line += fmt.Sprintf(" %+v", *p)
 		}
 		return line
 	}

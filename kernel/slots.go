@@ -34,16 +34,18 @@ type slots struct {
 type hook struct {
 	id       string
 	call     telemetry.HookCall
-	deadline time.Time
-	scope    int // the scope whose model reads the answer; 0 for a hook of another session
+	deadline time.Time // of its clients
+	limit    time.Time // of its answer; later than deadline if the gate is asked about payloads
+	scope    int       // the scope whose model reads the answer; 0 for a hook of another session
 	// waitsFor are the calls that the hook waits for. The time is until when a call
 	// may wait for earlier calls of its client; it is zero once the client is free
 	// for the call.
 	waitsFor  map[string]time.Time
 	patience  time.Time // the end of those waits
 	answered  bool
-	guarded   bool          // it asks whether a tool may run
-	verdict   *GateAnswered // the gate's answer to that
+	guarded   bool         // it asks whether a tool may run
+	verdict   *HookVerdict // the answer to that
+	asking    int          // payloads about which the gate is asked
 	envelopes []lifeloop.PayloadEnvelope
 	parcels   []*parcel
 	opens     string // the frame that is opened when the hook is over
@@ -108,8 +110,11 @@ func (l *slots) called(s *step, in HookCalled) {
 	if hooked {
 		s.health.spoke(s, "hook")
 	}
-	h := &hook{id: in.Hook, call: in.Call, deadline: in.Deadline, patience: s.now.Add(s.cfg.ClientPatience), waitsFor: map[string]time.Time{}}
+	h := &hook{id: in.Hook, call: in.Call, deadline: in.Deadline, limit: in.Deadline, patience: s.now.Add(s.cfg.ClientPatience), waitsFor: map[string]time.Time{}}
 	h.guarded = in.Call.Use != nil && s.cfg.guarded()
+	if h.call.Slot != "" && s.cfg.guarded() {
+		h.deadline = h.limit.Add(-askTime)
+	}
 	l.soft.hooks[h.id] = h
 	l.soft.order = append(l.soft.order, h.id)
 	if s.attempts.exit() != nil || s.session.ledgerLost() {
@@ -129,16 +134,16 @@ func (l *slots) called(s *step, in HookCalled) {
 	maps.DeleteFunc(h.waitsFor, func(call string, _ time.Time) bool { return s.router.call(call) == nil })
 	switch {
 	case h.guarded:
-		s.guards.tool(s, h.id, in.Call.Use, h.deadline)
+		s.guards.tool(s, h)
 	case h.call.Slot == "" || len(h.waitsFor) == 0:
 		l.answer(s, h)
 	}
 }
 
 // judged answers a hook that asked whether a tool may run.
-func (l *slots) judged(s *step, hook string, f GateAnswered) {
+func (l *slots) judged(s *step, hook string, v HookVerdict) {
 	if h := l.soft.hooks[hook]; h != nil && !h.answered {
-		h.verdict = &f
+		h.verdict = &v
 		l.answer(s, h)
 	}
 }
@@ -218,6 +223,10 @@ func (l *slots) next(*Kernel) (at time.Time) {
 		if h.answered {
 			continue
 		}
+		if h.asking > 0 {
+			at = sooner(at, h.limit)
+			continue
+		}
 		at = sooner(at, h.deadline)
 		for _, free := range h.waitsFor {
 			at = sooner(at, free)
@@ -236,7 +245,7 @@ func (l *slots) wake(s *step) {
 		l.leaveBusy(s, h)
 	}
 	for h := range l.unanswered {
-		if s.due(h.deadline) {
+		if h.asking == 0 && s.due(h.deadline) || s.due(h.limit) {
 			l.answer(s, h)
 		}
 	}
@@ -246,7 +255,7 @@ func (l *slots) wake(s *step) {
 // leaveBusy stops waiting for clients that are still busy with earlier events. The
 // calls stay in order in their queues, but miss this slot.
 func (l *slots) leaveBusy(s *step, h *hook) {
-	if h.guarded { // it waits for the gate
+	if h.guarded || h.asking > 0 { // it waits for the gate
 		return
 	}
 	maps.DeleteFunc(h.waitsFor, func(_ string, turn time.Time) bool { return s.due(turn) })
@@ -255,11 +264,17 @@ func (l *slots) leaveBusy(s *step, h *hook) {
 	}
 }
 
-// answer answers a hook with the waiting payloads that fit its slot.
+// answer answers a hook with the waiting payloads that fit its slot. Under a policy
+// the gate is asked about each of them first, and the last of its decisions brings
+// the hook here again.
 func (l *slots) answer(s *step, h *hook) {
 	if h.call.Slot != "" && s.attempts.exit() == nil && !s.session.ledgerLost() {
 		l.fill(s, h)
+		if l.submit(s, h) {
+			return
+		}
 	}
+	l.strike(s, h, "the session cannot ask the gate")
 	h.answered = true
 	if h.call.Slot == telemetry.SlotSession {
 		l.soft.begun = max(l.soft.begun, h.scope)
@@ -285,12 +300,11 @@ func (h *hook) answerOf(s *step) *HookVerdict {
 	if !h.guarded {
 		return nil
 	}
-	f := GateAnswered{Act: ActTool, Failure: lifeloop.StateConflict, Why: "the session cannot ask the gate"}
 	if h.verdict != nil {
-		f = *h.verdict
+		return h.verdict
 	}
-	v := f.verdict(h.call.Use.CanAsk)
-	return &v
+	f := GateAnswered{Act: ActTool, Failure: lifeloop.StateConflict, Why: "the session cannot ask the gate"}
+	return &HookVerdict{Decision: telemetry.Deny, Reason: f.refusal()}
 }
 
 // closed handles the end of a hook. A hook with an empty answer has ended already.
@@ -306,7 +320,7 @@ func (l *slots) closed(s *step, in HookClosed) {
 
 // over records the end of a hook, settles its payloads and opens its frame.
 func (l *slots) over(s *step, h *hook, delivered bool) {
-	if h.guarded && h.verdict == nil {
+	if h.guarded && h.verdict == nil || h.asking > 0 {
 		s.guards.closed(s, h.id)
 	}
 	f := HookAnswered{Hook: h.id, Event: h.call.Event, Session: h.call.Session, Turn: h.call.Turn,

@@ -42,7 +42,7 @@ func (a *attempts) timer(k *Kernel) (at time.Time, which Timer) {
 			at, which = t, timer
 		}
 	}
-	asked := k.activity.is(needsInput)
+	asked := k.activity.is(needsInput) || k.guards.asksUser()
 	if p.Tool > 0 && !asked && k.activity.toolRuns() {
 		soonest(k.activity.toolBegan().Add(p.Tool), TimerTool)
 	}

@@ -70,9 +70,14 @@ func (v *verdict) withLimit(f *FailureSeen, now time.Time) {
 	v.Limit, v.until = max(f.Until.Sub(now), 0), f.Until
 }
 
+// notAllowed is the detail of an attempt whose launch the gate refused.
+const notAllowed = "not_allowed"
+
 func notStarted(e *Exited) verdict {
 	v := verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_prepared", evidence: "not started"}
 	switch {
+	case e.Refused:
+		v.detail = notAllowed
 	case e.Code == 126:
 		v.detail = "not_executable"
 	case e.Code == 127:
@@ -151,7 +156,7 @@ func failureClass(c attempt.Cause, e *Exited) lifeloop.FailureClass {
 		return lifeloop.Timeout
 	case attempt.Network, attempt.RateLimit, attempt.ServerError, attempt.Fatal:
 		switch {
-		case e != nil && e.NotStarted:
+		case e != nil && e.NotStarted && !e.Refused:
 			return lifeloop.AdapterUnavailable
 		case c == attempt.Fatal && e != nil && (e.Lost || e.OutputLost): // the wrapper's side failed
 			return lifeloop.InternalError
@@ -202,6 +207,8 @@ func sentence(c attempt.Cause, detail string, e *Exited) string {
 			return "the guard of the harness was killed"
 		case e != nil && e.OutputLost:
 			return "some output of the harness could not be written"
+		case e != nil && e.Refused:
+			return "the gate did not allow another launch"
 		}
 		return strings.TrimSuffix("another attempt cannot succeed: "+detail, ": ")
 	}

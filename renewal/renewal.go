@@ -94,6 +94,7 @@ const (
 	Reset        // end the old harness session
 	Continue     // consume the token and run the continue command
 	Launch       // start the harness with a fresh session, and the payload queued for it
+	Permit       // wait for the gate, which has a time limit of its own
 )
 
 // Rules are what the machine needs to know about one profile.

@@ -82,7 +82,14 @@ func (g *gatekeeper) intent(e kernel.AskGate, scene acts.Scene) (gate.Intent, er
 	if e.Use != nil {
 		return acts.Tool{ToolUse: *e.Use}.Intent(scene)
 	}
+	if p := e.Payload; p != nil {
+		return acts.Delivery{Client: p.Client, ID: p.ID, Kind: p.Kind, Digest: p.Digest, Placement: string(p.Placement), Slot: p.Slot, Bytes: p.Bytes}.Intent(scene)
+	}
 	w := g.ways[e.Profile]
+	if r := e.Renewal; r != nil {
+		return acts.Renewal{Adapter: w.manifest.AdapterID, Program: filepath.Base(w.argv[0]), ID: r.ID, Profile: r.Profile, Client: r.Client,
+			By: string(r.By), Path: string(r.Path), Number: r.Number}.Intent(scene)
+	}
 	return acts.Launch{Adapter: w.manifest.AdapterID, Program: filepath.Base(w.argv[0]), Args: w.argv[1:]}.Intent(scene)
 }
 

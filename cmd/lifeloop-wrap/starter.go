@@ -33,7 +33,8 @@ FILE.cases.yaml has cases for policy test. Without FILE it prints the policy.`,
 		Long: `test evaluates each case of CASES (YAML) by the policy FILE, as run --policy does in
 this folder, and prints those that differ. A case has a verdict, optionally a reason
 that must be among the reason codes, and one of: command, write, delete, read, url
-(a call of a tool; tool is its name), launch (a program).`,
+(a call of a tool; tool is its name), launch or renew (a program), inject (the
+placement of a payload).`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.testPolicy(cmd, args[0], args[1]) },
 	})
 	return cmd
@@ -62,6 +63,8 @@ type policyCase struct {
 	Read    string `yaml:"read"`
 	URL     string `yaml:"url"`
 	Launch  string `yaml:"launch"`
+	Renew   string `yaml:"renew"`
+	Inject  string `yaml:"inject"`
 	Verdict string `yaml:"verdict"`
 	Reason  string `yaml:"reason"`
 }
@@ -133,10 +136,17 @@ func (c policyCase) result(g *gatekeeper) (r caseResult, err error) {
 	if !gate.Verdict(c.Verdict).Valid() {
 		return r, fmt.Errorf("verdict is %q; want allow, dry_run, require_approval or block", c.Verdict)
 	}
-	if c.Launch != "" {
+	switch {
+	case c.Launch != "":
 		r.Case = "launch " + c.Launch
 		intent, err = acts.Launch{Program: c.Launch}.Intent(scene)
-	} else {
+	case c.Renew != "":
+		r.Case = "renew " + c.Renew
+		intent, err = acts.Renewal{Program: c.Renew}.Intent(scene)
+	case c.Inject != "":
+		r.Case = "inject " + c.Inject
+		intent, err = acts.Delivery{Placement: c.Inject}.Intent(scene)
+	default:
 		var use telemetry.ToolUse
 		if use, r.Case, err = c.use(); err == nil {
 			intent, err = acts.Tool{ToolUse: use}.Intent(scene)
@@ -173,7 +183,7 @@ func (c policyCase) use() (u telemetry.ToolUse, name string, err error) {
 		given, name = 1, "tool "+c.Tool
 	}
 	if given != 1 {
-		return u, "", errors.New("a case has one of command, write, delete, read, url, launch, or a tool alone")
+		return u, "", errors.New("a case has one of command, write, delete, read, url, launch, renew, inject, or a tool alone")
 	}
 	if c.Tool != "" {
 		u.Name = c.Tool

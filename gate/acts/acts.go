@@ -1,5 +1,6 @@
 // Package acts describes the acts of a session as IntentRequests for package gate:
-// the launch of a harness, and the harness's own tool calls. An intent names what an
+// the launch and the renewal of a harness, the delivery of a payload to its model, and
+// the harness's own tool calls. An intent names what an
 // act touches. It holds no prompt, no payload and no value of a variable. Of
 // arguments it has only digests.
 //
@@ -8,6 +9,8 @@
 package acts
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	"lifeloop/canon"
@@ -37,6 +40,7 @@ type Launch struct {
 // The risk classes of intents.
 const (
 	riskLow      = "low"
+	riskMedium   = "medium"
 	riskHigh     = "high"
 	riskCritical = "critical"
 )
@@ -46,6 +50,41 @@ func (l Launch) Intent(s Scene) (gate.Intent, error) {
 	return s.intent("harness.launch", riskCritical,
 		map[string]any{"adapter": l.Adapter, "program": l.Program, "argument_count": len(l.Args), "arguments_digest": digest(l.Args)},
 		[]gate.Target{{Kind: "other", Value: l.Program, Operation: "spawn", EndpointClass: "proc.exec"}})
+}
+
+// A Renewal is a move of the session into a fresh harness session. Number counts the
+// renewals of the session, so that each has an intent of its own.
+type Renewal struct {
+	Adapter, Program string
+	ID, Profile      string
+	Client           string // the owner of the continuation
+	By, Path         string
+	Number           int
+}
+
+// Intent is the intent of a renewal. It executes the programs of a profile, and starts
+// the harness anew: both are targets.
+func (r Renewal) Intent(s Scene) (gate.Intent, error) {
+	return s.intent("harness.renew", riskCritical,
+		map[string]any{"adapter": r.Adapter, "renewal_id": r.ID, "profile": r.Profile, "client_id": r.Client, "requested_by": r.By, "path": r.Path, "number": r.Number},
+		[]gate.Target{{Kind: "other", Value: cmp.Or(r.Profile, "profile"), Operation: "exec", EndpointClass: "proc.exec"},
+			{Kind: "other", Value: r.Program, Operation: "spawn", EndpointClass: "proc.exec"}})
+}
+
+// A Delivery is one payload that a client wants the model to read.
+type Delivery struct {
+	Client, ID, Kind string
+	Digest           string // of the body, with sha256:
+	Placement, Slot  string
+	Bytes            int
+}
+
+// Intent is the intent of a delivery. It has no text of the payload.
+func (d Delivery) Intent(s Scene) (gate.Intent, error) {
+	return s.intent("harness.inject", riskMedium,
+		map[string]any{"client_id": d.Client, "payload_id": d.ID, "payload_kind": d.Kind, "payload_digest": strings.TrimPrefix(d.Digest, "sha256:"),
+			"placement": d.Placement, "slot": d.Slot, "byte_size": d.Bytes},
+		[]gate.Target{{Kind: "other", Value: d.Placement, Operation: "inject", EndpointClass: "other"}})
 }
 
 // digest returns the SHA-256 of a value's canonical form.

@@ -1,0 +1,53 @@
+package evidence
+
+import (
+	"cmp"
+
+	"lifeloop/kernel"
+)
+
+// This file makes events of the journal from the decisions of the gate. Under a policy
+// every act that this program decides on has one.
+
+func (x *Export) guarded() bool { return x.began.Policy != "" && x.began.Policy != "none" }
+
+// judged adds the event of a decision of the gate.
+func (x *Export) judged(e kernel.Entry, f kernel.GateAnswered) {
+	q := x.asked[f.Ask]
+	delete(x.asked, f.Ask)
+	key := "decision:" + f.Ask
+	switch f.Act {
+	case kernel.ActLaunch:
+		if key = launchNext; x.run != "" { // a launch within the session is recorded before its decision
+			key, x.run = "launch:"+x.run, ""
+		}
+	case kernel.ActRenew:
+		key = "renewal:" + q.Renewal
+	case kernel.ActInject:
+		key = payloadKey(q.Dispatch, q.Index)
+	}
+	x.act(e, 0, cmp.Or(f.Tool, f.Act), key)
+	ev := &x.events[len(x.events)-1]
+	ev.IntentDigest, ev.PolicyDigest, ev.TraceID = f.IntentDigest, f.PolicyDigest, f.TraceID
+	ev.Verdict, ev.ReasonCodes, ev.Violations = f.Verdict, f.Reasons, f.Violations
+	if f.Rule != "" {
+		ev.MatchedRuleIDs = []string{f.Rule}
+	}
+	if f.Act == kernel.ActTool || f.Act == kernel.ActInject { // what the tool did is not known here; a delivery is settled later
+		x.settle(key, outcome{OK: f.Allowed(), Status: f.Verdict})
+	}
+}
+
+// launchNext is the key of an allowed launch that is not recorded yet.
+const launchNext = "launch:next"
+
+// launching names the launch that was allowed, or notes the one that waits for its
+// decision.
+func (x *Export) launching(run string) {
+	if id, decided := x.waiting[launchNext]; decided {
+		delete(x.waiting, launchNext)
+		x.waiting["launch:"+run] = id
+		return
+	}
+	x.run = run
+}

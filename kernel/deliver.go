@@ -1,0 +1,97 @@
+package kernel
+
+import (
+	"slices"
+	"time"
+
+	"lifeloop/lifeloop"
+)
+
+// This file asks the gate about payloads before a hook carries them to the model
+// (DECISIONS G1). A payload without a permission is not delivered.
+
+// A permission is what is known about the delivery of a payload in the answer of one
+// hook.
+type permission int
+
+const (
+	unasked permission = iota
+	asking
+	granted
+)
+
+// askTime is how long before its limit a hook stops waiting for its clients, so that
+// the gate can be asked about their payloads.
+const askTime = 500 * time.Millisecond
+
+// submit asks the gate about the payloads of a hook, and reports whether the hook must
+// wait for it. At the limit of the hook it is too late to ask: a payload that was not
+// asked about waits for a later slot.
+func (l *slots) submit(s *step, h *hook) (waits bool) {
+	if !s.cfg.guarded() {
+		return false
+	}
+	for _, p := range slices.Clone(h.parcels) {
+		switch {
+		case p.permit != unasked:
+		case s.due(h.limit):
+			l.release(h, p)
+		default:
+			p.permit = asking
+			h.asking++
+			s.guards.deliver(s, h, p)
+		}
+	}
+	return h.asking > 0
+}
+
+// permitted follows the gate's decision about one payload of a hook.
+func (l *slots) permitted(s *step, p pending, f GateAnswered) {
+	h := l.soft.hooks[p.hook]
+	if h == nil || h.answered || p.parcel.permit != asking {
+		return
+	}
+	h.asking--
+	switch {
+	case !f.Allowed():
+		l.refuse(s, h, p.parcel, lifeloop.OperatorRequired, f.refusal())
+	case p.parcel.expires != nil && s.due(time.Unix(*p.parcel.expires, 0)):
+		l.refuse(s, h, p.parcel, lifeloop.PayloadRejected, expired)
+	default:
+		p.parcel.permit = granted
+	}
+	if h.asking == 0 {
+		l.answer(s, h)
+	}
+}
+
+// refuse takes a payload out of the answer of a hook and settles it as not delivered.
+func (l *slots) refuse(s *step, h *hook, p *parcel, class lifeloop.FailureClass, why string) {
+	l.release(h, p)
+	st := lifeloop.Skipped
+	if p.required {
+		st = lifeloop.Failed
+	}
+	l.settle(s, p, st, class, why)
+}
+
+// release takes a payload out of the answer of a hook.
+func (l *slots) release(h *hook, p *parcel) {
+	i := slices.Index(h.parcels, p)
+	h.parcels = slices.Delete(slices.Clone(h.parcels), i, i+1)
+	h.envelopes = slices.Delete(slices.Clone(h.envelopes), i, i+1)
+	p.hook, p.permit = "", unasked
+}
+
+// strike refuses the payloads of a hook that have no permission, when the gate can no
+// longer be asked.
+func (l *slots) strike(s *step, h *hook, why string) {
+	if !s.cfg.guarded() {
+		return
+	}
+	for _, p := range slices.Clone(h.parcels) {
+		if p.permit != granted {
+			l.refuse(s, h, p, lifeloop.PayloadRejected, why)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package kernel_test
+
+import (
+	"strconv"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/renewal"
+	"lifeloop/telemetry"
+)
+
+// This file has the laws of guarded acts, by the facts and effects alone.
+
+// A guardAccount knows what the gate permitted, and what was done with it.
+type guardAccount struct {
+	questions map[string]kernel.GateAsked
+	waiting   map[string]bool // questions whose act waits for an approval
+	granted   map[string]bool // what may happen
+	launches  int             // permitted, and not used yet
+}
+
+func newGuardAccount() guardAccount {
+	return guardAccount{questions: map[string]kernel.GateAsked{}, waiting: map[string]bool{}, granted: map[string]bool{}}
+}
+
+// subject names what a question is about.
+func subject(q kernel.GateAsked) string {
+	return q.Act + " " + q.Hook + q.Renewal + " " + q.Dispatch + strconv.Itoa(q.Index)
+}
+
+func (g *guardAccount) grant(ask string) {
+	if q := g.questions[ask]; q.Act == kernel.ActLaunch {
+		g.launches++
+	} else {
+		g.granted[subject(q)] = true
+	}
+}
+
+// fact checks that no guarded act is recorded without a decision before it, and that
+// each question is answered once.
+func (g *guardAccount) fact(t require.TestingT, f kernel.Fact) {
+	switch f := f.(type) {
+	case kernel.GateAsked:
+		require.NotContains(t, g.questions, f.Ask)
+		g.questions[f.Ask] = f
+	case kernel.GateAnswered:
+		require.Contains(t, g.questions, f.Ask)
+		require.NotContains(t, g.waiting, f.Ask, "a question is answered twice")
+		g.waiting[f.Ask] = false
+		require.False(t, f.Failure != "" && f.Allowed(), "a gate that failed permits nothing")
+		if f.Allowed() {
+			g.grant(f.Ask)
+		}
+	case kernel.ApprovalAsked:
+		require.Contains(t, g.waiting, f.Ask, "an approval without a decision")
+		require.NotEqual(t, kernel.ActInject, f.Act, "a delivery never waits for an approval")
+		g.waiting[f.Ask] = true
+	case kernel.ApprovalAnswered:
+		require.True(t, g.waiting[f.Ask], "an answer without a question")
+		g.waiting[f.Ask] = false
+		require.False(t, f.Failure != "" && f.Approved)
+		if f.Approved {
+			g.grant(f.Ask)
+		}
+	case kernel.Running:
+		g.launches--
+		require.GreaterOrEqual(t, g.launches, 0, "a launch that was not permitted")
+	case kernel.RenewalMoved:
+		if f.To == renewal.Negotiated {
+			require.True(t, g.granted[subject(kernel.GateAsked{Act: kernel.ActRenew, Renewal: f.Renewal})], "a renewal that was not permitted")
+		}
+	case kernel.Placing:
+		for _, item := range f.Items {
+			require.True(t, g.granted[subject(kernel.GateAsked{Act: kernel.ActInject, Hook: f.Hook, Dispatch: item.Call, Index: item.Index})], "payload %s was not permitted", item.PayloadID)
+		}
+	case kernel.HookAnswered:
+		if f.Decision == telemetry.Allow {
+			require.True(t, g.granted[subject(kernel.GateAsked{Act: kernel.ActTool, Hook: f.Hook})], "a tool call that was not permitted")
+		}
+	}
+}
+
+// effect checks that no guarded act happens without its decision.
+func (g *guardAccount) effect(t require.TestingT, e kernel.Effect) {
+	switch e := e.(type) {
+	case kernel.Launch:
+		require.Positive(t, g.launches, "a launch that was not permitted")
+	case kernel.HookAnswer:
+		if e.Verdict != nil && e.Verdict.Decision == telemetry.Allow {
+			require.True(t, g.granted[subject(kernel.GateAsked{Act: kernel.ActTool, Hook: e.Hook})], "a tool call that was not permitted")
+		}
+	}
+}
+
+// checkGuarded checks a session by these laws.
+func checkGuarded(t require.TestingT, cfg kernel.Config, entries []kernel.Entry, turn kernel.Turn) {
+	if cfg.Gate == "" {
+		return
+	}
+	g := newGuardAccount()
+	for _, e := range entries {
+		g.fact(t, e.Fact)
+	}
+	for _, e := range turn.Effects {
+		g.effect(t, e)
+	}
+}

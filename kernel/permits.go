@@ -1,0 +1,134 @@
+package kernel
+
+import (
+	"cmp"
+	"strings"
+
+	"lifeloop/canon"
+	"lifeloop/lifeloop"
+	"lifeloop/renewal"
+	"lifeloop/session"
+	"lifeloop/telemetry"
+)
+
+// This file asks about each guarded act, and performs or refuses it when it is
+// decided.
+
+// admit asks about the first launch of the session, before the session runs.
+func (g *guards) admit(s *step) {
+	g.ask(s, pending{}, GateAsked{Act: ActLaunch, Profile: s.recovery.spent().Profile}, AskGate{})
+}
+
+// launch performs a launch, or asks about it first.
+func (g *guards) launch(s *step, l Launch) {
+	if g.soft.admitted || !s.cfg.guarded() {
+		g.soft.admitted = false
+		s.do(l)
+		return
+	}
+	g.ask(s, pending{launch: &l}, GateAsked{Act: ActLaunch, Profile: l.Profile}, AskGate{})
+}
+
+// renew asks about a renewal whose capabilities are there. Until it is allowed,
+// nothing that a client owns has changed. reply is the command that asked for it.
+func (g *guards) renew(s *step, r *renewal.Machine, path renewal.Path, reply string) {
+	client := cmp.Or(s.renewals.rules(s).Client, SelfClient)
+	g.ask(s, pending{renewal: r.ID, path: path, reply: reply}, GateAsked{Act: ActRenew, Renewal: r.ID, Profile: s.recovery.spent().Profile},
+		AskGate{Renewal: &RenewalAct{ID: r.ID, Profile: r.Profile, Client: client, By: r.By, Path: path, Number: r.Count + 1}})
+}
+
+// tool asks about a tool call of the harness, whose hook waits.
+func (g *guards) tool(s *step, h *hook) {
+	use := h.call.Use
+	g.ask(s, pending{hook: h.id, limit: h.limit, canAsk: use.CanAsk}, GateAsked{Act: ActTool, Hook: h.id, Tool: use.Name, Call: use.Tool}, AskGate{Use: use})
+}
+
+// deliver asks about a payload that a hook is to carry.
+func (g *guards) deliver(s *step, h *hook, p *parcel) {
+	e := p.payload
+	act := &PayloadAct{ID: e.PayloadID, Client: p.client, Kind: e.PayloadKind, Placement: p.chosen.Payload, Slot: string(p.chosen.Class), Bytes: size(e)}
+	switch {
+	case e.Body != nil:
+		act.Digest = string(canon.Sum([]byte(e.Body.Reveal())))
+	case e.ContentDigest != nil:
+		act.Digest = *e.ContentDigest
+	}
+	g.ask(s, pending{hook: h.id, limit: h.limit, parcel: p}, GateAsked{Act: ActInject, Hook: h.id, Payload: e.PayloadID, Dispatch: p.call, Index: p.index}, AskGate{Payload: act})
+}
+
+// conclude performs or refuses an act. a is the answer to the approval that the
+// policy required; nil if none was waited for.
+func (g *guards) conclude(s *step, p pending, f GateAnswered, a *ApprovalAnswered) {
+	allowed, why := f.Allowed(), f.refusal()
+	if a != nil {
+		allowed = a.Approved
+		if a.Reason != "" {
+			why += "; the user's reason: " + a.Reason
+		}
+	}
+	switch f.Act {
+	case ActTool:
+		if a != nil && a.Failure != lifeloop.StateConflict {
+			s.activity.waited(s)
+		}
+		s.slots.judged(s, p.hook, f.verdict(p.canAsk, a, why))
+	case ActInject:
+		s.slots.permitted(s, p, f)
+	case ActRenew:
+		s.renewals.permitted(s, p, allowed, why)
+	default:
+		g.concludeLaunch(s, p, allowed, why)
+	}
+}
+
+func (g *guards) concludeLaunch(s *step, p pending, allowed bool, why string) {
+	switch {
+	case p.launch != nil && allowed && s.ending.signal() == 0:
+		s.do(*p.launch)
+	case p.launch != nil:
+		s.attempts.launchFailed(s, LaunchFailed{Code: 125, Why: why, Refused: !allowed && !s.ending.requested()})
+	case s.ending.requested():
+		s.session.move(s, session.Rejected, "aborted_before_start")
+	case !allowed:
+		s.refuse(why, lifeloop.OperatorRequired)
+	default:
+		g.soft.admitted = true
+		s.approved()
+	}
+}
+
+// refusal says why an act was refused, for the user or the model.
+func (f GateAnswered) refusal() string {
+	what := f.Act
+	if f.Act == ActTool {
+		what = "this call of a tool"
+	}
+	text := "the policy does not allow " + what
+	switch {
+	case f.Failure != "":
+		return text + ": " + f.Why
+	case f.Verdict == verdictApproval:
+		text = "the policy requires approval of " + what + ", which was not given"
+	}
+	if codes := strings.Join(f.Reasons, ", "); codes != "" {
+		text += ": " + codes
+	}
+	if f.Rule != "" {
+		text += " (rule " + f.Rule + ")"
+	}
+	return text
+}
+
+// verdict returns the answer to the hook of a tool call. An approval that the policy
+// requires and that was not answered becomes the harness's own question, if its hook
+// can ask.
+func (f GateAnswered) verdict(canAsk bool, a *ApprovalAnswered, why string) HookVerdict {
+	unanswered := a == nil || a.Failure == lifeloop.Timeout
+	switch {
+	case f.Allowed(), a != nil && a.Approved:
+		return HookVerdict{Decision: telemetry.Allow}
+	case f.Verdict == verdictApproval && canAsk && f.Failure == "" && unanswered:
+		return HookVerdict{Decision: telemetry.Ask, Reason: "the policy requires approval: " + cmp.Or(strings.Join(f.Reasons, ", "), "no reason given")}
+	}
+	return HookVerdict{Decision: telemetry.Deny, Reason: why}
+}
