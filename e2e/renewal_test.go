@@ -283,3 +283,87 @@ func TestRenewalCodex(t *testing.T) {
 		}
 	})
 }
+
+// TestRenewalGemini renews Gemini CLI by a relaunch.
+func TestRenewalGemini(t *testing.T) {
+	s := story{
+		harness: gemini, tty: true, argv: geminiArgs(), config: handsOver,
+		replies: []mock.Reply{mock.Says("ALPHA"), mock.Says("BETA"), mock.Says("OMEGA")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		geminiReady(r)
+		geminiTurn(r, "first prompt (p1)")
+		geminiTurn(r, "second prompt (p2)")
+		old, err := filepath.Glob(filepath.Join(home, gemini.records))
+		require.NoError(t, err)
+		require.Len(t, old, 1)
+		w.asks("renew", "last", "--wait")
+		renewed(r)
+		geminiReady(r)
+		fresh := deref(w.renewals().Last.NewSession)
+		require.Empty(t, w.ownFiles(handedOver), "after the delivery")
+		geminiTurn(r, "go on (p3)")
+		sendsPatiently(r, "/quit", r.over)
+		r.leavesWith(0)
+		r.checkTerminal()
+		require.NotContains(t, old[0], fresh[:8])
+		w.checkRenewed("-" + fresh[:8] + ".jsonl")
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
+
+// TestRenewalOpencode renews OpenCode by a relaunch. Its new session begins with the next
+// prompt.
+func TestRenewalOpencode(t *testing.T) {
+	s := story{
+		harness: opencode, tty: true, argv: opencodeArgs(), config: handsOver,
+		replies: []mock.Reply{mock.Says("ALPHA"), mock.Says("BETA"), mock.Says("OMEGA")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		opencodeReady(r)
+		opencodeTurn(r, "first prompt (p1)")
+		opencodeTurn(r, "second prompt (p2)")
+		w.asks("wait", "last", "--for", "idle")
+		old := harnessPID()
+		since := len(r.shown())
+		w.asks("renew", "last")
+		r.await("the new launch", func() bool { pid := harnessPID(); return pid != 0 && pid != old })
+		r.await("OpenCode to be ready again", func() bool { return strings.Contains(r.shown()[since:], "Ask anything") })
+		require.Empty(t, w.ownFiles(handedOver), "before the delivery it is in memory only")
+		opencodeTurn(r, "go on (p3)")
+		renewed(r)
+		last := w.renewals().Last
+		require.Regexp(t, records, deref(last.NewSession))
+		require.NotEqual(t, deref(last.OldSession), deref(last.NewSession))
+		opencodeQuits(r)
+		r.leavesWith(0)
+		r.checkTerminal()
+		w.checkRenewed("no file: OpenCode does not keep its system prompt")
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
+
+// checkRenewed checks a session of two turns that was renewed and had a third: its
+// requests, its receipts, and where the continuation was. keptIn is in the path of the
+// only file that holds it in the end.
+func (w *world) checkRenewed(keptIn string) {
+	t := w.t
+	t.Helper()
+	w.checkFirstRequest(2, handedOver, "first prompt", "second prompt", "ALPHA", "BETA")
+	w.checkChain("notes")
+	later, err := os.ReadFile(w.path("later"))
+	require.NoError(t, err)
+	require.Empty(t, string(later), "while the second program holds it")
+	require.Empty(t, w.ownFiles(handedOver), "after the session")
+	for _, path := range holding(t, handedOver, home) {
+		if !strings.Contains(path, keptIn) {
+			t.Errorf("%s holds the continuation", path)
+		}
+	}
+}

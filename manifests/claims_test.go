@@ -453,6 +453,13 @@ func cleared(t *testing.T, id string) bool {
 	return opened && is(r.last().HarnessSessionID, "s2")
 }
 
+// relaunched reports whether a new launch observes the new harness session, and
+// delivers the continuation into it.
+func relaunched(t *testing.T, id string) bool {
+	states := renewed(t, id, "handoff")
+	return slices.Contains(states, renewal.Resumed) && slices.Contains(states, renewal.Delivered)
+}
+
 func is(id *string, want string) bool { return id != nil && *id == want }
 
 // proofs are the proofs of all claims except events, placements and failure modes.
@@ -500,7 +507,8 @@ var proofs = map[string]proof{
 	"renewal.reset.wrapper_mediated": {"synthesized", func(t *testing.T, id string) bool {
 		p, _ := profiles.For(id)
 		fresh, ok := p.Fresh([]string{id, "the prompt"}, true)
-		_, again := p.Fresh(map[string][]string{"claude": {"claude", "-p", "the prompt"}, "codex": {"codex", "exec", "the prompt"}}[id], true)
+		_, again := p.Fresh(map[string][]string{"claude": {"claude", "-p", "the prompt"}, "codex": {"codex", "exec", "the prompt"},
+			"gemini": {"gemini", "-p", "the prompt"}}[id], true)
 		return ok && !slices.Contains(fresh, "the prompt") && !again && slices.Contains(renewed(t, id, "handoff"), renewal.Delivered) && slices.Contains(renewed(t, id, "another"), renewal.Refused)
 	}},
 
@@ -517,6 +525,9 @@ var proofs = map[string]proof{
 	"renewal.reset.manual":                  {"manual", cleared},
 	"renewal.continuation.observation":      {"native", cleared},
 	"renewal.continuation.payload_delivery": {"synthesized", func(t *testing.T, id string) bool { return seenAs("", "SessionStart").holds(t, id) && cleared(t, id) }},
+	// Gemini CLI drops an answer to the hook after /clear, so only a new launch renews it.
+	"gemini renewal.continuation.observation":      {"native", relaunched},
+	"gemini renewal.continuation.payload_delivery": {"synthesized", relaunched},
 	"renewal.profiles": {"listed", func(t *testing.T, id string) bool {
 		m, _ := Get(id)
 		return !slices.ContainsFunc(m.Renewal.Profiles, func(name string) bool {

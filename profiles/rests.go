@@ -81,17 +81,19 @@ func codexRests() Rests {
 
 func geminiRests() Rests {
 	return Rests{
-		"session.started":                     {"hooks", "transcript", "telemetry", "stream", "log", "terminal"},
-		"frame.opening":                       {"hooks"},
-		"frame.opened":                        {"hooks", "transcript", "telemetry", "stream"},
-		"context.pressure_observed":           {"transcript", "telemetry"},
-		"context.compacted":                   {"transcript", "telemetry"},
-		"frame.ending":                        {"hooks"},
-		"frame.ended":                         {"hooks", "transcript", "telemetry", "stream"},
-		"placement.pre_session":               {"hooks"},
-		"placement.pre_frame_trailing":        {"hooks"},
-		"context_pressure":                    {"transcript", "telemetry"},
-		"session_identity.harness_session_id": {"hooks", "transcript", "telemetry", "stream", "log"},
+		"session.started":                       {"hooks", "transcript", "telemetry", "stream", "log", "terminal"},
+		"frame.opening":                         {"hooks"},
+		"frame.opened":                          {"hooks", "transcript", "telemetry", "stream"},
+		"context.pressure_observed":             {"transcript", "telemetry"},
+		"context.compacted":                     {"transcript", "telemetry"},
+		"frame.ending":                          {"hooks"},
+		"frame.ended":                           {"hooks", "transcript", "telemetry", "stream"},
+		"placement.pre_session":                 {"hooks"},
+		"placement.pre_frame_trailing":          {"hooks"},
+		"context_pressure":                      {"transcript", "telemetry"},
+		"session_identity.harness_session_id":   {"hooks", "transcript", "telemetry", "stream", "log"},
+		"renewal.continuation.observation":      {"hooks"},
+		"renewal.continuation.payload_delivery": {"hooks"},
 	}
 }
 
@@ -119,19 +121,21 @@ func openclawRests() Rests {
 
 func opencodeRests() Rests {
 	return Rests{
-		"frame.opening":                       {"hooks"},
-		"frame.opened":                        {"hooks", "plugin", "store", "bus", "stream"},
-		"context.pressure_observed":           {"plugin", "store", "bus", "stream"},
-		"context.compacted":                   {"hooks", "plugin", "store", "bus"},
-		"frame.ending":                        {"hooks", "plugin", "store"},
-		"frame.ended":                         {"hooks", "plugin", "store", "bus"},
-		"receipt.gap_detected":                {"store"},
-		"placement.pre_session":               {"hooks"},
-		"placement.pre_frame_leading":         {"hooks"},
-		"placement.pre_frame_trailing":        {"hooks"},
-		"context_pressure":                    {"plugin", "store", "bus", "stream"},
-		"session_identity.harness_session_id": {"hooks", "plugin", "log", "store", "bus", "stream"},
-		"approval_surface":                    {"plugin"},
+		"frame.opening":                         {"hooks"},
+		"frame.opened":                          {"hooks", "plugin", "store", "bus", "stream"},
+		"context.pressure_observed":             {"plugin", "store", "bus", "stream"},
+		"context.compacted":                     {"hooks", "plugin", "store", "bus"},
+		"frame.ending":                          {"hooks", "plugin", "store"},
+		"frame.ended":                           {"hooks", "plugin", "store", "bus"},
+		"receipt.gap_detected":                  {"store"},
+		"placement.pre_session":                 {"hooks"},
+		"placement.pre_frame_leading":           {"hooks"},
+		"placement.pre_frame_trailing":          {"hooks"},
+		"context_pressure":                      {"plugin", "store", "bus", "stream"},
+		"session_identity.harness_session_id":   {"hooks", "plugin", "log", "store", "bus", "stream"},
+		"approval_surface":                      {"plugin"},
+		"renewal.continuation.observation":      {"hooks"},
+		"renewal.continuation.payload_delivery": {"hooks"},
 	}
 }
 

@@ -72,6 +72,9 @@ func (s *Status) renewal(f kernel.RenewalMoved, at time.Time) {
 		l.NewSession = named(f.ID)
 	case f.To.Over():
 		l.Outcome, l.Failure, l.Why = f.To, f.Failure, f.Why
+		if f.To == renewal.Delivered && l.NewSession == nil {
+			l.NewSession = s.HarnessSessionID // some harnesses name their session with its first prompt
+		}
 	}
 	if f.Broke {
 		r.Stopped = f.Why
