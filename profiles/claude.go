@@ -278,7 +278,7 @@ func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string
 	}
 
 	var out injectedSettings
-	hooks := claudeGroups(h.Hook, h.Guards)
+	hooks := claudeGroups(h.Hook, h.Guards, h.GuardWait)
 	if line.has("--print") && line.last("--output-format") == "stream-json" {
 		// The stream would begin with the result of a SessionStart hook. Programs
 		// that read the stream expect `init` first.

@@ -5,17 +5,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // claudeGroups returns the hooks to inject: one group per event, which matches
 // everything.
-func claudeGroups(hook []string, guards bool) map[string]hookGroup {
+func claudeGroups(hook []string, guards bool, wait time.Duration) map[string]hookGroup {
 	hooks := map[string]hookGroup{}
 	for _, c := range claudeHooks {
 		hooks[c.Event] = hookGroup{Hooks: []hookCall{{Type: "command", Command: hookCommand(hook, c.Event), Timeout: c.Timeout}}}
 	}
 	if guards {
-		hooks["PreToolUse"] = hookGroup{Hooks: []hookCall{{Type: "command", Command: guardCommand(hook, "PreToolUse"), Timeout: guardTimeout}}}
+		hooks["PreToolUse"] = hookGroup{Hooks: []hookCall{{Type: "command", Command: guardCommand(hook, "PreToolUse", wait), Timeout: guardTimeout(wait)}}}
 	}
 	return hooks
 }

@@ -121,7 +121,7 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	var state []string
 	hooks := codexHooks
 	if h.Guards {
-		hooks = append(slices.Clone(hooks), codexHook{"PreToolUse", guardTimeout, nil})
+		hooks = append(slices.Clone(hooks), codexHook{"PreToolUse", guardTimeout(h.GuardWait), nil})
 	}
 	l.Guards = h.Guards
 	for _, hook := range hooks {
@@ -134,7 +134,7 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 		}
 		command := hookCommand(h.Hook, hook.event)
 		if hook.event == "PreToolUse" {
-			command = guardCommand(h.Hook, hook.event)
+			command = guardCommand(h.Hook, hook.event, h.GuardWait)
 		}
 		ours = append(ours, "-c", fmt.Sprintf("hooks.%s=[{hooks=[{type=\"command\",command=%s,timeout=%d}]}]",
 			hook.event, tomlString(command), hook.seconds))

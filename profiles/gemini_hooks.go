@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -33,13 +34,13 @@ func geminiLaunchHooks() []InstalledHook {
 }
 
 // geminiGroups returns the hooks of a launch in the form of settings.
-func geminiGroups(hook []string, guards bool) map[string]hookGroup {
+func geminiGroups(hook []string, guards bool, wait time.Duration) map[string]hookGroup {
 	groups := map[string]hookGroup{}
 	for _, e := range geminiLaunchHooks() {
 		groups[e.Event] = hookGroup{"*", []hookCall{{"command", geminiHookName, hookCommand(hook, e.Event), e.Timeout}}}
 	}
 	if guards {
-		groups["BeforeTool"] = hookGroup{"*", []hookCall{{"command", geminiHookName, guardCommand(hook, "BeforeTool"), guardTimeout * 1000}}}
+		groups["BeforeTool"] = hookGroup{"*", []hookCall{{"command", geminiHookName, guardCommand(hook, "BeforeTool", wait), guardTimeout(wait) * 1000}}}
 	}
 	return groups
 }
@@ -105,7 +106,7 @@ func (l *Launch) geminiDefaults(path string, h Host) (reason string) {
 			return theirs + " is not a JSON object, so our hooks cannot be added to it"
 		}
 	}
-	merged, err := mergeHooks(base, geminiGroups(h.Hook, h.Guards))
+	merged, err := mergeHooks(base, geminiGroups(h.Hook, h.Guards, h.GuardWait))
 	if err != nil {
 		return theirs + " cannot be merged: " + err.Error()
 	}
@@ -139,7 +140,7 @@ func (l *Launch) geminiOverlay(line commandLine, home string, h Host) (reason st
 		{Path: ".gemini", Real: config, Files: geminiWritten, Dirs: []string{"tmp"}},
 		{Path: ".gemini/extensions", Real: filepath.Join(config, "extensions"), Ours: []string{geminiHookName}},
 	}}
-	hooks, _ := mergeHooks(nil, geminiGroups(h.Hook, h.Guards)) // there is nothing to merge with, so no error
+	hooks, _ := mergeHooks(nil, geminiGroups(h.Hook, h.Guards, h.GuardWait)) // there is nothing to merge with, so no error
 	l.Files = append(l.Files,
 		File{filepath.Join(ours, "gemini-extension.json"), encode(map[string]string{"name": geminiHookName, "version": "0.0.1"})},
 		File{filepath.Join(ours, "hooks", "hooks.json"), encode(hooks)})

@@ -3,7 +3,10 @@ package profiles
 import (
 	"errors"
 	"os/exec"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -12,7 +15,7 @@ import (
 // killed, refuses the tool, because a harness runs it after any code but 2.
 func TestGuardCommandFailsClosed(t *testing.T) {
 	for program, want := range map[string]int{"/no/such/program": 2, "/bin/true": 0, "/bin/false": 2} {
-		err := exec.Command("/bin/sh", "-c", guardCommand([]string{program, "--key=a b"}, "PreToolUse")).Run()
+		err := exec.Command("/bin/sh", "-c", guardCommand([]string{program, "--key=a b"}, "PreToolUse", 0)).Run()
 		exit, failed := errors.AsType[*exec.ExitError](err)
 		require.Equal(t, want != 0, failed, program)
 		if failed {
@@ -22,4 +25,32 @@ func TestGuardCommandFailsClosed(t *testing.T) {
 	killed := exec.Command("/bin/sh", "-c", "sh -c 'kill -KILL $$' || exit 2").Run()
 	exit, _ := errors.AsType[*exec.ExitError](killed)
 	require.Equal(t, 2, exit.ExitCode())
+}
+
+// TestGuardLimits: a guarding hook ends before the harness's own limit, whatever time
+// an approval may take, since a harness runs the tool after a hook that it had to end.
+func TestGuardLimits(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Millisecond, 50 * time.Minute, 1000 * time.Hour} {
+		limit, err := strconv.Atoi(guardLimit(wait))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, time.Duration(limit)*time.Millisecond, min(wait, MaxGuardWait)+guardTime)
+		require.GreaterOrEqual(t, time.Duration(guardTimeout(wait))*time.Second, time.Duration(limit)*time.Millisecond+guardSpare)
+	}
+	argv := map[string][]string{"claude": {"claude", "hi"}, "codex": {"codex", "hi"}, "gemini": {"gemini", "-p", "hi"}, "opencode": {"opencode", "run", "hi"}}
+	for adapter, want := range map[string][]string{"claude": {"--guard=68000", `"timeout":80`}, "codex": {"--guard=68000", "timeout=80"},
+		"gemini": {"--guard=68000", `"timeout":80000`}, "opencode": {"const limit = 68000 "}} {
+		h := newWorld(adapter).host
+		h.Guards, h.GuardWait = true, time.Minute
+		p, _ := For(adapter)
+		l, err := p.Prepare(argv[adapter], h)
+		require.NoError(t, err)
+		require.True(t, l.Guards, adapter)
+		text := strings.Join(l.Argv, " ")
+		for _, f := range l.Files {
+			text += string(f.Data)
+		}
+		for _, part := range want {
+			require.Contains(t, text, part, adapter)
+		}
+	}
 }

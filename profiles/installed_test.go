@@ -72,7 +72,7 @@ func TestInstalledHooksAreThoseOfALaunch(t *testing.T) {
 	p, _ := For("claude")
 	in, err := p.Install(false, h)
 	require.NoError(t, err)
-	launch := claudeGroups([]string{"/opt/lifeloop-wrap", "hook"}, false)
+	launch := claudeGroups([]string{"/opt/lifeloop-wrap", "hook"}, false, 0)
 	require.Len(t, in.Hooks, len(launch))
 	for _, hook := range in.Hooks {
 		if got := launch[hook.Event].Hooks; len(got) != 1 || got[0].Timeout != hook.Timeout {

@@ -268,7 +268,7 @@ func withoutClaudeHooks(t *testing.T, data []byte, hook []string) string {
 	require.NoError(t, json.Unmarshal(data, &file))
 	require.NoError(t, json.Unmarshal(data, &members))
 	n := 0
-	for event, want := range claudeGroups(hook, false) {
+	for event, want := range claudeGroups(hook, false, 0) {
 		groups := file.Hooks[event]
 		if event == "SessionStart" && len(groups) == 0 {
 			continue // the number of hooks below says so
@@ -295,7 +295,7 @@ func withoutPlugin(t *testing.T, text string, h Host) string {
 	require.Contains(t, text, "const socket = "+string(encode(h.Socket))+"\n")
 	require.Contains(t, text, "const keyFile = "+string(encode(h.Key))+"\n")
 	if _, rest, guards := strings.Cut(text, "const theirs = "); guards {
-		require.Contains(t, text, "const limit = "+guardLimit+" ")
+		require.Contains(t, text, "const limit = "+guardLimit(0)+" ")
 		theirs, _, _ := strings.Cut(rest, " //")
 		return "<guard, theirs " + theirs + ">"
 	}

@@ -17,7 +17,7 @@ import (
 
 // mergeHooks keeps all of the user's hooks in their order and changes nothing else.
 func TestMergeKeepsTheUsersHooks(t *testing.T) {
-	injected := claudeGroups([]string{"/opt/ll", "hook"}, false)
+	injected := claudeGroups([]string{"/opt/ll", "hook"}, false, 0)
 	events := append(slices.Collect(maps.Keys(injected)), "Setup", "PreToolUse", "some new event")
 	slices.Sort(events)
 	group := rapid.Custom(func(t *rapid.T) json.RawMessage {

@@ -55,7 +55,7 @@ func (l *Launch) guardOpencode(line commandLine, mode opencodeMode, h Host) (rea
 		}
 	}
 	plugin, text := h.file("opencode-guard", ".js"), opencodeGuard
-	for name, value := range map[string]any{`"SOCKET"`: h.Socket, `"KEY"`: h.Key, `"LIMIT"`: json.Number(guardLimit), `"THEIRS"`: theirs} {
+	for name, value := range map[string]any{`"SOCKET"`: h.Socket, `"KEY"`: h.Key, `"LIMIT"`: json.Number(guardLimit(h.GuardWait)), `"THEIRS"`: theirs} {
 		text = bytes.Replace(text, []byte(name), encode(value), 1)
 	}
 	l.Files = append(l.Files, File{plugin, text})

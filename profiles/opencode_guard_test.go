@@ -86,7 +86,7 @@ func TestGuardPlugin(t *testing.T) {
 			plugin, drive := filepath.Join(dir, "plugin.mjs"), filepath.Join(dir, "drive.mjs")
 			text := string(l.Files[len(l.Files)-1].Data)
 			if name == "stopped" { // the others do not wait for the limit
-				text = strings.Replace(text, "= "+guardLimit, "= 300", 1)
+				text = strings.Replace(text, "= "+guardLimit(0), "= 300", 1)
 			}
 			require.NoError(t, os.WriteFile(plugin, []byte(text), 0o600))
 			require.NoError(t, os.WriteFile(drive, []byte(driveGuard), 0o600))

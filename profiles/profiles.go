@@ -18,6 +18,7 @@ package profiles
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"lifeloop/attempt"
 	"lifeloop/telemetry"
@@ -41,6 +42,9 @@ type Host struct {
 	Hooks        Injection
 	// Guards asks for hooks that fail closed, for the tool calls of the harness.
 	Guards bool
+	// GuardWait is how long such a hook may wait for an approval, beyond its usual
+	// limit; at most MaxGuardWait.
+	GuardWait time.Duration
 	// Needs says what needs hooks: a client, a policy or a requirement. It is empty
 	// if the session has no use for what only hooks can give.
 	Needs string

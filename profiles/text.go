@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"lifeloop/canon"
 )
@@ -38,18 +40,32 @@ func hookCommand(hook []string, event string) string {
 	return line.String() + event
 }
 
-// The limits of a hook that asks whether a tool may run: the hook's own, in
-// milliseconds, and the harness's, in seconds. The hook must end first, because a
-// harness runs the tool after a hook that it had to end.
+// guardTime is the limit of a hook that asks whether a tool may run, and guardSpare how
+// much longer the harness waits for it. The hook must end first, because a harness
+// runs the tool after a hook that it had to end.
 const (
-	guardLimit   = "8000"
-	guardTimeout = 20
+	guardTime  = 8 * time.Second
+	guardSpare = 12 * time.Second
 )
+
+// MaxGuardWait is the longest time that a hook can wait for an approval.
+const MaxGuardWait = 12 * time.Hour
+
+// guardLimit is the limit of such a hook in milliseconds, if a person may take as long
+// as wait to approve the call.
+func guardLimit(wait time.Duration) string {
+	return strconv.FormatInt((guardTime + min(wait, MaxGuardWait)).Milliseconds(), 10)
+}
+
+// guardTimeout is the harness's limit for it in seconds.
+func guardTimeout(wait time.Duration) int {
+	return int((guardTime + min(wait, MaxGuardWait) + guardSpare + time.Second - 1) / time.Second)
+}
 
 // guardCommand is hookCommand for a hook that fails closed, also if it cannot be
 // started or is killed: by an exit code of 2 it refuses the tool.
-func guardCommand(hook []string, event string) string {
-	return hookCommand(append(slices.Clone(hook), "--guard="+guardLimit), event) + " || exit 2"
+func guardCommand(hook []string, event string, wait time.Duration) string {
+	return hookCommand(append(slices.Clone(hook), "--guard="+guardLimit(wait)), event) + " || exit 2"
 }
 
 // encode returns JSON without HTML escapes, since a harness may hash the text.

@@ -124,7 +124,11 @@ func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 	id := s.requests.newID("hook_" + strconv.Itoa(l.number) + "_")
 	answered, done := await(&s.requests, s.requests.hooks, id)
 	defer done()
-	s.postOf(l.number, kernel.HookCalled{Hook: id, Call: decoded, Deadline: time.Now().Add(s.o.HookTime - hookMargin)})
+	limit := s.o.HookTime
+	if decoded.Use != nil {
+		limit = max(limit, l.plan.ToolTime)
+	}
+	s.postOf(l.number, kernel.HookCalled{Hook: id, Call: decoded, Deadline: time.Now().Add(limit - hookMargin)})
 	select {
 	case a := <-answered:
 		delivered := call.Answer(a.render(l.plan))

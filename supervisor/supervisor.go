@@ -86,6 +86,9 @@ type Plan struct {
 	// Refuse encodes the refusal of a tool call; nil if no hook of the launch can
 	// refuse one.
 	Refuse func(event string, d telemetry.Decision, reason string) []byte
+	// ToolTime is how long the hook of a tool call can wait for its answer; 0 is
+	// Options.HookTime.
+	ToolTime time.Duration
 	// Requests decodes the events that a plugin of the launch streams, and what the
 	// harness asks; nil without either. Asking receives the questions, or is nil.
 	Requests telemetry.Requests

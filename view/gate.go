@@ -1,7 +1,9 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,24 +16,45 @@ type Gate struct {
 	Refused int `json:"refused"`
 	// Last is the newest refusal; null if there was none.
 	Last *GateRefusal `json:"last_refusal"`
-	// Waiting is the act that waits for an approval; absent if none does.
-	Waiting *GateWaiting `json:"waiting,omitempty"`
+	// Waiting are the acts that wait for an approval, the oldest first; absent if none
+	// does.
+	Waiting []GateWaiting `json:"waiting,omitempty"`
 }
 
 // A GateWaiting is an act that `approve` or `deny` decides, by its intent.
 type GateWaiting struct {
+	ask    string
+	Act    string    `json:"act"` // name of the act in its intent
 	Intent string    `json:"intent_digest"`
 	Until  time.Time `json:"until"`
 }
 
-// approving notes the act that waits for an approval.
-func (s *Status) approving(w *GateWaiting) {
-	g := Gate{}
-	if s.Gate != nil {
-		g = *s.Gate
-	}
-	g.Waiting = w
+// approving notes an act that waits for an approval.
+func (s *Status) approving(f kernel.ApprovalAsked) {
+	g := s.gate()
+	g.Waiting = append(slices.Clone(g.Waiting), GateWaiting{f.Ask, cmp.Or(f.Tool, f.Act, kernel.ActLaunch), f.Intent, f.Until})
 	s.Gate = &g
+}
+
+// approved notes the answer. An act that was approved was not refused.
+func (s *Status) approved(f kernel.ApprovalAnswered) {
+	g := s.gate()
+	g.Waiting = slices.DeleteFunc(slices.Clone(g.Waiting), func(w GateWaiting) bool { return w.ask == f.Ask })
+	if f.Approved {
+		g.Allowed, g.Refused = g.Allowed+1, g.Refused-1
+		if g.Last != nil && g.Last.IntentDigest == f.Intent {
+			g.Last = nil
+		}
+	}
+	s.Gate = &g
+}
+
+// gate returns a copy, because earlier states of the session may be in use.
+func (s *Status) gate() Gate {
+	if s.Gate == nil {
+		return Gate{}
+	}
+	return *s.Gate
 }
 
 // A GateRefusal is one act that the policy did not allow.
@@ -47,10 +70,7 @@ type GateRefusal struct {
 
 // decided counts a decision.
 func (s *Status) decided(f kernel.GateAnswered, at time.Time) {
-	g := Gate{}
-	if s.Gate != nil {
-		g = *s.Gate
-	}
+	g := s.gate()
 	if f.Allowed() {
 		g.Allowed++
 	} else {
@@ -70,8 +90,10 @@ func (g Gate) Text() string {
 	if r := g.Last; r != nil {
 		text += fmt.Sprintf("; the last, %s: %s (%s)", r.Act, r.Verdict, strings.Join(r.Reasons, ", "))
 	}
-	if w := g.Waiting; w != nil {
-		text += "; waiting until " + w.Until.Local().Format(time.TimeOnly) + " for approve or deny of intent " + w.Intent[:min(12, len(w.Intent))]
-	}
 	return text
+}
+
+// Text says what waits until when.
+func (w GateWaiting) Text() string {
+	return w.Act + " waits for an approval until " + w.Until.Local().Format(time.TimeOnly)
 }

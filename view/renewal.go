@@ -47,9 +47,9 @@ func (s *Status) renews(e kernel.Entry) {
 	case kernel.GateAnswered:
 		s.decided(f, e.At)
 	case kernel.ApprovalAsked:
-		s.approving(&GateWaiting{Intent: f.Intent, Until: f.Until})
+		s.approving(f)
 	case kernel.ApprovalAnswered:
-		s.approving(nil)
+		s.approved(f)
 	}
 }
 

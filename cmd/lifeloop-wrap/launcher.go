@@ -155,7 +155,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		containment = "cgroup"
 	}
 	plan := supervisor.Plan{Setup: l.setup(w, launch), Start: start, Containment: containment, Sources: sources, Key: key, Answer: w.profile.Answer,
-		DecodeHook: w.profile.DecodeHook, Refuse: w.profile.Refuse()}
+		DecodeHook: w.profile.DecodeHook, Refuse: w.profile.Refuse(), ToolTime: toolTime(l.approvalWait)}
 	if launch.Requests != nil {
 		plan.Requests = launch.Requests()
 	}
@@ -166,6 +166,15 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		plan.Ended = l.session.giveBack // before the last fact: a session that has ended has nothing to settle
 	}
 	return plan, nil
+}
+
+// toolTime is how long the hook of a tool call can wait if a person may approve the
+// call; 0 if no person may.
+func toolTime(wait time.Duration) time.Duration {
+	if wait == 0 {
+		return 0
+	}
+	return min(wait, profiles.MaxGuardWait) + 5*time.Second // less than the hook's own limit
 }
 
 // guarded refuses a launch whose tool calls the policy cannot reach, although hooks of
@@ -218,7 +227,7 @@ func (l *launcher) ask(w way, e kernel.Launch, otlp string) (profiles.Launch, er
 	if l.asking != nil {
 		host.Instructions = l.asking.URL()
 	}
-	host.Guards = l.gate != nil
+	host.Guards, host.GuardWait = l.gate != nil, l.approvalWait
 	host.Terminal, host.Hooks, host.Guarded = l.terminal.Pty(), l.hooks, guarded
 	host.Needs = needsHooks(s.cfg, w.profile.Adapter)
 	host.OTLP, host.Number, host.Resume, host.Fresh = otlp, e.Number, e.Resume, e.Fresh

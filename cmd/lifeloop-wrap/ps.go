@@ -106,6 +106,9 @@ func activityText(s view.Status) string {
 	if s.Until != nil {
 		text += " until " + s.Until.Local().Format(time.TimeOnly)
 	}
+	if s.Gate != nil && len(s.Gate.Waiting) > 0 {
+		text += ", needs approval"
+	}
 	return text
 }
 

@@ -49,9 +49,9 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.StringArray("fallback", nil, "`CMDLINE` to run when CMD is not retried any more (repeatable)")
 	fl.String("contain", "never", "keep the session in a control group: never, auto (where the system allows it) or always")
 	fl.Bool("archive", false, "copy the harness's transcripts into the session's folder, since harnesses delete theirs")
-	fl.String("policy", "", "`FILE` with the gate policy for launches and for tool calls of CMD")
+	fl.String("policy", "", "`FILE` with the gate policy for launches, renewals, payloads and tool calls of CMD")
 	fl.String("on-limit", "off", "`WHAT` to do at a rate limit: off, wait, fallback or exit")
-	durationFlag(fl, &f.approvalWait, "approval-wait", 0, "how long a launch waits for approve or deny, if the policy requires an approval (default refuse at once)")
+	durationFlag(fl, &f.approvalWait, "approval-wait", 0, "how long a launch, a renewal or a tool call waits for approve or deny, if the policy requires an approval (default none)")
 	// The configuration reads these flags by name.
 	for _, d := range []struct {
 		name  string

@@ -183,6 +183,9 @@ func printStatus(w io.Writer, k store.Session, failed int) error {
 	}
 	if g := k.Gate; g != nil {
 		line("gate", g.Text())
+		for _, w := range g.Waiting {
+			line("", fmt.Sprintf("%s: lifeloop-wrap approve %s %s", w.Text(), short(k.SessionID), w.Intent[:min(12, len(w.Intent))]))
+		}
 	}
 	line("model calls", callsText(k.Status))
 	if n := doctor.UnknownRecords(k.UnknownRecords); n != "" {
