@@ -33,6 +33,7 @@ type activity struct {
 		flying map[string]toolCall  // tools in flight, by the id of the call
 		past   map[string]bool      // calls that have ended
 		pastIn []string             // the ids in past, oldest first
+		begun  bool                 // the user has begun a line
 	}
 }
 
@@ -107,6 +108,8 @@ func (a *activity) uncertain() bool       { return len(a.soft.by) < 2 && !certai
 func (a *activity) limitEnds() time.Time  { return a.soft.lifted }
 func (a *activity) toolRuns() bool        { return len(a.soft.flying) > 0 }
 func (a *activity) restart(now time.Time) { a.soft.sign = now }
+func (a *activity) line(begun bool)       { a.soft.begun = begun }
+func (a *activity) lineBegun() bool       { return a.soft.begun }
 
 // launching forgets the previous launch.
 func (a *activity) launching() { *a = newActivity() }

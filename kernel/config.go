@@ -156,11 +156,20 @@ type Setup struct {
 	Ends Ends
 	// Resumes is set if the harness can continue a harness session by its id.
 	Resumes bool
-	// Renews says that the harness can be launched fresh, without its first prompt.
-	Renews bool
+	Fresh
 	// Interactive says that a user talks with the harness: when it is idle, it
 	// waits for the user.
 	Interactive bool
+}
+
+// Fresh says how this launch can be given a fresh harness session.
+type Fresh struct {
+	// Renews says that the harness can be launched fresh, without its first prompt.
+	Renews bool
+	// Clears says that the running harness begins a fresh session when keys are typed.
+	Clears bool
+	// KeepsLine says that a line that the user has begun is kept aside meanwhile.
+	KeepsLine bool
 }
 
 // Versions lists the known versions of the harness.

@@ -42,7 +42,7 @@ var registry = []Fact{
 	ToolCalled{}, ToolReturned{},
 	CheckpointSaved{}, CheckpointDropped{}, AttemptEnded{},
 	RetryAsked{}, RetryAnswered{},
-	RenewalMoved{}, RenewalCalled{}, RenewalMeasured{},
+	RenewalMoved{}, RenewalCalled{}, RenewalTyped{}, RenewalRerouted{}, RenewalMeasured{},
 	GateAsked{}, GateAnswered{}, ApprovalAsked{}, ApprovalAnswered{},
 }
 

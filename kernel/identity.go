@@ -108,7 +108,7 @@ func (s *step) discover(sig telemetry.Signal) bool {
 // replace ends the current harness session and begins the harness session of a
 // signal.
 func (s *step) replace(sig telemetry.Signal, reason, cause string, h *hook) {
-	s.endScope(reason, by(sig))
+	s.endScope(s.renewals.reason(reason), by(sig))
 	s.scopes.open(s, sig.Session, cause, by(sig), h)
 }
 

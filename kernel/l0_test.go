@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/renewal"
 	"lifeloop/session"
 	"lifeloop/view"
 )
@@ -123,7 +124,8 @@ func (j *l0Judge) fact(t require.TestingT, live, read kernel.Entry) {
 		j.listen()
 	}
 	l, _ := read.Fact.(kernel.Launching)
-	j.renewing = l.Cause == "renewal"
+	moved, _ := read.Fact.(kernel.RenewalMoved)
+	j.renewing = l.Cause == "renewal" || moved.To == renewal.Resumed
 	switch f := read.Fact.(type) {
 	case kernel.Launching:
 		if f.Cause != "renewal" { // within an attempt

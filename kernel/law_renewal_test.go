@@ -16,9 +16,9 @@ import (
 )
 
 // This file has the judge's laws of renewal, by the facts alone: each renewal ends
-// once, as delivered, rolled back, refused or failed; no reset and no command
+// once, as delivered, rolled back, refused or failed; no reset, no key and no command
 // without a fact before it; each token is used at most once, and what it gave is
-// placed at most once.
+// placed at most once; keys are typed only at the prompt of a harness that takes them.
 
 type renewalAccount struct {
 	renewal   string          // the newest one
@@ -32,6 +32,9 @@ type renewalAccount struct {
 	command   kernel.Effect   // that runs
 	crashedIn bool            // a crash during the reset
 	renewed   bool            // a fresh launch has not shown its session yet
+	path      renewal.Path
+	keys      string // that are about to be typed
+	typed     bool   // the keys of the reset were recorded
 }
 
 func newRenewalAccount() renewalAccount { return renewalAccount{consumed: map[string]bool{}} }
@@ -42,6 +45,26 @@ func (j *judge) renewalFact(f kernel.Fact) {
 		j.renewalMoved(f)
 	case kernel.RenewalCalled:
 		j.renewalCalled(f)
+	case kernel.HarnessSessionOpened:
+		j.inPlace(f)
+	case kernel.RenewalTyped:
+		require.Equal(j.t, j.renewal, f.Renewal)
+		require.Equal(j.t, renewal.Resetting, j.progress)
+		require.Equal(j.t, renewal.InPlace, j.path)
+		require.True(j.t, j.consumed[j.token], "keys before the continuation is in hand")
+		require.True(j.t, j.running, "keys without a harness")
+		require.True(j.t, f.Keys == "reset" || j.typed, "nothing to stop or to take back")
+		if f.Keys != "stop" {
+			j.keys, j.typed = f.Keys, true
+		}
+	case kernel.RenewalRerouted:
+		require.Equal(j.t, j.renewal, f.Renewal)
+		require.Equal(j.t, renewal.Resetting, j.progress)
+		require.Equal(j.t, renewal.InPlace, j.path)
+		require.True(j.t, j.typed || !j.running, "another path before the first was tried")
+		require.NotEmpty(j.t, f.Why)
+		j.path = f.Path
+		j.reach["rerouted to "+string(f.Path)]++
 	}
 }
 
@@ -58,14 +81,23 @@ func (j *judge) renewalMoved(f kernel.RenewalMoved) {
 		require.NotEmpty(j.t, f.Why)
 	}
 	switch f.To {
+	case renewal.Negotiated:
+		j.path = f.Path
 	case renewal.Prepared:
 		j.token = f.Digest
 	case renewal.Resetting:
 		require.True(j.t, j.running, "a reset without a harness")
 	case renewal.Resumed:
+		if j.path == renewal.InPlace {
+			require.True(j.t, j.typed && j.running, "a fresh session in place without keys")
+		}
 		j.renewed = false
 		if j.crashedIn {
 			j.reach["renewal finished after a crash"]++
+		}
+	case renewal.Delivered:
+		if j.path == renewal.InPlace {
+			j.reach["delivered in place"]++
 		}
 	case renewal.Refused, renewal.RolledBack, renewal.Failed:
 		j.renewed = false
@@ -83,8 +115,19 @@ func (j *judge) renewalCalled(f kernel.RenewalCalled) {
 	require.Equal(j.t, j.token, f.Digest)
 	require.False(j.t, j.consumed[f.Digest], "a token is consumed twice")
 	j.consumed[f.Digest] = true
-	require.False(j.t, j.running, "a token is consumed before the old session has ended")
-	require.Contains(j.t, j.sessions[j.scope], lifeloop.SessionEnded)
+	if j.running { // only keys need the continuation while the old session is open
+		require.Equal(j.t, renewal.InPlace, j.path)
+		return
+	}
+	require.Contains(j.t, j.sessions[j.scope], lifeloop.SessionEnded, "a token is consumed before the old session has ended")
+}
+
+// inPlace notes that a fresh session of the running harness takes the continuation.
+func (j *judge) inPlace(f kernel.HarnessSessionOpened) {
+	if f.Cause == "renewal" && j.progress == renewal.Resetting && j.path == renewal.InPlace && j.typed {
+		j.owners[j.renewal] = owner{event: lifeloop.SessionStarting, scope: f.Scope}
+		j.payloads[j.renewal+"#0"] = 0
+	}
 }
 
 // renewing checks a launch that continues an attempt.
@@ -114,6 +157,14 @@ func (j *judge) renewalEffect(e kernel.Effect) {
 	case kernel.ContinueRenewal:
 		require.True(j.t, j.consumed[e.Digest], "a token is used before that is recorded")
 		j.command = e
+	case kernel.TypeKeys:
+		require.Equal(j.t, j.renewal, e.Renewal)
+		require.NotEmpty(j.t, j.keys, "keys without a fact")
+		require.Equal(j.t, j.keys == "undo", e.Undo)
+		if e.Undo {
+			j.reach["keys taken back"]++
+		}
+		j.keys, j.command = "", e
 	case kernel.DiscardToken:
 		require.True(j.t, !j.consumed[e.Digest] || j.crashedIn, "a token that was used is removed")
 		require.True(j.t, j.progress.Over())
@@ -136,7 +187,7 @@ func (j *judge) linked(f kernel.ReceiptIssued) {
 
 // forget notes a crash: a command that ran, and a continuation that waited, are lost.
 func (j *judge) forget() {
-	j.command, j.crashedIn = nil, j.progress == renewal.Resetting
+	j.command, j.keys, j.crashedIn = nil, "", j.progress == renewal.Resetting
 	maps.DeleteFunc(j.payloads, func(key string, settled int) bool { return settled == 0 && strings.HasPrefix(key, "rnw_") })
 }
 
@@ -160,7 +211,13 @@ func drawRenewals(r *rapid.T, cfg *kernel.Config) {
 	}
 	cfg.Stores = !chance(r, "no vault", 10)
 	cfg.Resumes, cfg.Renews = chance(r, "resumes", 2), !chance(r, "prints", 10)
-	cfg.Renewals = []renewal.Rules{{Profile: "p1", Client: "client1", Paths: []renewal.Path{renewal.Relaunch}, Cut: !chance(r, "not cut", 4),
+	paths := []renewal.Path{renewal.Relaunch}
+	if chance(r, "in place", 2) {
+		paths = pick(r, "paths", []renewal.Path{renewal.InPlace, renewal.Relaunch}, []renewal.Path{renewal.InPlace})
+		cfg.Clears, cfg.KeepsLine = !chance(r, "no keys", 6), chance(r, "keeps a line", 2)
+		cfg.Manifest.Renewal.Reset.Native = lifeloop.Native
+	}
+	cfg.Renewals = []renewal.Rules{{Profile: "p1", Client: "client1", Paths: paths, Cut: !chance(r, "not cut", 4),
 		At: pick(r, "at", "", "high", "moderate"), Limits: renewal.Limits{Max: pick(r, "max", 0, 0, 1, 2), Session: pick(r, "session limit", 0, 0, 2), Idle: pick(r, "wait", 0, 0, 0, time.Second)}}}
 	if chance(r, "two profiles", 3) {
 		cfg.Renewals = append(cfg.Renewals, renewal.Rules{Profile: "p2", Paths: []renewal.Path{renewal.Relaunch}})
@@ -185,6 +242,10 @@ func (w *fate) advance() bool {
 	switch {
 	case w.judge.command != nil:
 		w.feed(w.drawRenewal())
+	case w.path == renewal.InPlace && w.alive && w.typed && w.progress == renewal.Resetting:
+		w.clears()
+	case w.path == renewal.InPlace && w.alive && !w.progress.Over() && w.progress != renewal.Resumed:
+		w.toPrompt()
 	case w.renewed && w.alive:
 		w.newSession()
 	case w.progress == renewal.Resetting && w.alive:
@@ -199,10 +260,13 @@ func (w *fate) advance() bool {
 
 // newSession lets the harness of a renewal begin its session, and read what its hook
 // answers.
-func (w *fate) newSession() {
+func (w *fate) newSession() { w.begins(w.id, "startup") }
+
+// begins calls the hook of a harness session that begins.
+func (w *fate) begins(id, cause string) {
 	w.hooks++
 	in := kernel.HookCalled{Hook: fmt.Sprint("h", w.hooks), Deadline: w.now.Add(4 * time.Second)}
-	sig := telemetry.Signal{Source: "hook", Kind: telemetry.SessionLive, Session: w.id, Cause: "startup", Detail: "SessionStart"}
+	sig := telemetry.Signal{Source: "hook", Kind: telemetry.SessionLive, Session: id, Cause: cause, Detail: "SessionStart"}
 	in.Call = telemetry.HookCall{Event: "SessionStart", Slot: telemetry.SlotSession, Capacity: 9500, Session: sig.Session, Signals: []telemetry.Signal{sig}}
 	w.feed(in)
 	if !chance(w.r, "not soon", 3) {
@@ -211,6 +275,40 @@ func (w *fate) newSession() {
 	}
 	w.feed(kernel.HookClosed{Hook: in.Hook, Delivered: w.asked[in.Hook].answers > 0})
 }
+
+// toPrompt lets the turn end and the harness wait for the user, whose line is empty.
+func (w *fate) toPrompt() {
+	for len(w.open) > 0 && !w.over {
+		open := w.open[len(w.open)-1]
+		w.feed(kernel.FrameRequested{Ask: "a1", Frame: open})
+		if len(w.open) > 0 && w.open[len(w.open)-1] == open {
+			w.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{{Source: "hook", Kind: telemetry.TurnEnd, Session: w.id, Turn: open, Detail: "r"}}})
+			break
+		}
+	}
+	w.feed(kernel.LineSeen{Begun: chance(w.r, "a line", 6)})
+	w.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{{Source: "registry", Kind: telemetry.Idle, Session: w.id, Detail: "r"}}})
+}
+
+// clears lets the harness follow the keys: it ends its session and begins a fresh one,
+// or does not.
+func (w *fate) clears() {
+	if chance(w.r, "the keys have no effect", 3) {
+		w.now = w.now.Add(15 * time.Second)
+		w.feed(kernel.Wake{})
+		return
+	}
+	if !chance(w.r, "no end", 3) {
+		w.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{{Source: "hook", Kind: telemetry.SessionGone, Session: w.id, Reason: "clear", Detail: "SessionEnd"}}})
+	}
+	if chance(w.r, "no start", 5) {
+		return
+	}
+	w.begins(w.otherID(), "clear")
+}
+
+// otherID is the id of a fresh session of the same harness.
+func (w *fate) otherID() string { return fmt.Sprint("S", w.hooks+100) }
 
 // drawRenewal draws the outcome of the command that runs.
 func (w *fate) drawRenewal() kernel.Input {
@@ -227,6 +325,9 @@ func (w *fate) drawRenewal() kernel.Input {
 			}
 		}
 		return in
+	case kernel.TypeKeys:
+		return kernel.KeysTyped{Renewal: e.Renewal, Undo: e.Undo, Busy: !e.Undo && chance(w.r, "busy", 6),
+			Failure: pick(w.r, "keys fail", "", "", "", "", "the typing was stopped")}
 	case kernel.ContinueRenewal:
 		if failure != "" {
 			return kernel.RenewalContinued{Renewal: e.Renewal, Failure: failure, Why: "said so"}

@@ -269,6 +269,7 @@ func (j *judge) deadline() {
 
 func (j *judge) fact(f kernel.Fact) {
 	j.reach["fact "+kernel.Kind(f)]++
+	j.renewalFact(f)
 	switch f := f.(type) {
 	case kernel.SessionMoved:
 		require.NoError(j.t, session.Check(f.From, f.To))
@@ -329,8 +330,6 @@ func (j *judge) fact(f kernel.Fact) {
 		j.paused = true
 	case kernel.ResumeRequested:
 		j.paused = false
-	case kernel.RenewalMoved, kernel.RenewalCalled:
-		j.renewalFact(f)
 	case kernel.RetryAsked:
 		require.Nil(j.t, j.question, "two questions at once")
 		j.question, j.questions = &f, append(j.questions, f.Ask)
@@ -717,7 +716,7 @@ func (j *judge) inOrder(f kernel.ReceiptIssued) {
 func (j *judge) effect(e kernel.Effect) {
 	j.reach[strings.Replace(fmt.Sprintf("%T", e), "kernel.", "effect ", 1)]++
 	switch e := e.(type) {
-	case kernel.PrepareRenewal, kernel.ContinueRenewal, kernel.DiscardToken:
+	case kernel.PrepareRenewal, kernel.ContinueRenewal, kernel.DiscardToken, kernel.TypeKeys:
 		j.renewalEffect(e)
 	case kernel.Launch:
 		j.launched++
@@ -1458,6 +1457,7 @@ var depth = []string{
 	"settled skipped the next prompt has passed", "settled failed its placements have passed", "settled skipped the answer is failed",
 	"renewal refused", "renewal delivered", "renewal rolled_back", "renewal failed", "launch for renewal", "returned to the old session",
 	"renewal capability_unsupported", "renewal operator_required", "renewal payload_rejected", "renewal timeout", "renewal state_conflict",
+	"fact renewal_typed",
 	"hcp session_created", "hcp state_changed", "hcp progress", "hcp log", "hcp warning", "hcp error", "hcp session_closed",
 }
 
@@ -1475,7 +1475,7 @@ var deep = []string{
 	"placed before the next prompt",
 	"attempt zero_output halt",
 	"document of another adapter",
-	"renewal capability_degraded", "renewal finished after a crash",
+	"renewal capability_degraded", "renewal finished after a crash", "delivered in place", "rerouted to relaunch", "keys taken back",
 	"answered true", "answered false", "answered true transport_error", "answered true timeout",
 }
 

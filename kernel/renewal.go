@@ -22,6 +22,8 @@ import (
 //	         ──► launch of the same attempt, the payload waits for a slot
 //	         ──► session.started: resumed ──► a hook accepted the payload: delivered
 //
+// renewal_inplace.go has the other way, in which the harness keeps running.
+//
 // The session is PAUSED from the end of the old harness session to the start of the
 // new one. A payload is in soft state only. If the wrapper dies before the token is
 // consumed, the recovery finishes the renewal. If it dies later, the payload is
@@ -30,10 +32,20 @@ type renewals struct {
 	hard struct {
 		renewal.Machine
 		Receipt string // the newest receipt of the renewal, the parent of the next one
+		Left    bool   // the receipt of the reset was issued: the old harness session has ended
 	}
 	soft struct {
 		act   renewal.Act // under way
 		since time.Time   // start of the act, or of the wait for the prompt
+		// Of a reset in place: the continuation until the fresh session begins; whether
+		// keys are being typed, and shall stop; when to try again; whether the keys
+		// were taken back; and why the reset failed.
+		held    *inHand
+		typing  bool
+		stopped bool
+		again   time.Time
+		undone  bool
+		why     string
 	}
 }
 
@@ -106,7 +118,7 @@ func (RenewalMoved) key() (string, bool) { return "renewal_moved", true }
 func (f RenewalMoved) apply(k *Kernel) {
 	h := &k.renewals.hard
 	if f.To == renewal.Asked {
-		h.Receipt = ""
+		h.Receipt, h.Left = "", false
 	}
 	h.Apply(f.Move)
 }
@@ -141,8 +153,12 @@ func (DiscardToken) isEffect()    {}
 const causeRenewal = "renewal"
 
 // pausing reports whether the session is PAUSED for a renewal.
-func (r *renewals) pausing(k *Kernel) bool {
-	return r.hard.State == renewal.Resetting && k.session.is(session.Paused)
+func (r *renewals) pausing(k *Kernel) bool { return r.resets() && k.session.is(session.Paused) }
+
+// resets reports whether the old harness session has ended, or the harness is being
+// ended, and no new one has begun.
+func (r *renewals) resets() bool {
+	return r.hard.State == renewal.Resetting && (!r.hard.Ahead || r.hard.Left)
 }
 
 // between reports whether the old harness session has ended for a renewal, and the
@@ -151,7 +167,7 @@ func (r *renewals) between() bool { return r.hard.Between() }
 
 // launching applies the fact that a launch belongs to the renewal.
 func (r *renewals) launching(f Launching) {
-	if f.Cause == causeRenewal && r.hard.Between() {
+	if f.Cause == causeRenewal && r.hard.Unused() {
 		r.hard.Called(renewal.Launch, 0, "")
 	}
 }
@@ -160,6 +176,7 @@ func (r *renewals) launching(f Launching) {
 func (r *renewals) issued(f ReceiptIssued) {
 	if f.Renewal != "" {
 		r.hard.Receipt = f.Receipt.ReceiptID
+		r.hard.Left = r.hard.Left || f.Receipt.Event == lifeloop.SessionEnded && f.Receipt.FailureClass == nil
 	}
 }
 
@@ -285,6 +302,7 @@ func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request, reply 
 // agree lets a renewal wait for the prompt.
 func (r *renewals) agree(s *step, path renewal.Path) {
 	s.record(RenewalMoved{r.hard.Agree(path)})
+	r.soft.undone, r.soft.why, r.soft.again = false, "", time.Time{}
 	r.start(s, renewal.None)
 }
 
@@ -313,6 +331,7 @@ func (r *renewals) start(s *step, act renewal.Act) { r.soft.act, r.soft.since = 
 const (
 	capObservation = "renewal.continuation.observation"
 	capDelivery    = "renewal.continuation.payload_delivery"
+	capInPlace     = "renewal.reset.native"
 	capRelaunch    = "renewal.reset.wrapper_mediated"
 	capManual      = "renewal.reset.manual"
 )
@@ -323,45 +342,87 @@ func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifelo
 	if !s.cfg.Stores {
 		m = negotiate.Weaken(m, negotiate.ContinuationStore, lifeloop.Unavailable)
 	}
-	want := func(capability string) negotiate.Result {
-		res := negotiate.Capabilities(m, []negotiate.Want{{Capability: capability, Level: lifeloop.Required, AcceptPartial: rules.Partial}}, cmp.Or(rules.Claims, rules.Profile))[0]
-		s.record(negotiatedOf(rules.Client, res))
-		return res
-	}
 	for _, capability := range []string{capObservation, negotiate.ContinuationStore, capDelivery} {
-		if res := want(capability); res.Failure != "" {
+		if res := wanted(s, m, rules, capability, lifeloop.Required); res.Failure != "" {
 			return "", res.Failure, fmt.Sprintf("required capability %s is %s", capability, res.Have)
 		}
 	}
 	if class := s.health.undeliverable(s); class != "" {
 		return "", class, "this launch has no slot for the continuation"
 	}
-	if !s.cfg.Renews {
-		return "", lifeloop.CapabilityUnsupported, "this command line cannot be started again without its prompt"
-	}
-	if slices.Contains(rules.Paths, renewal.Relaunch) {
-		res := want(capRelaunch)
-		if res.Failure == "" {
-			return renewal.Relaunch, "", ""
+	class, why := lifeloop.CapabilityUnsupported, "the profile names no way to reset"
+	for i, path := range rules.Paths {
+		level := lifeloop.Required
+		if i < len(rules.Paths)-1 {
+			level = lifeloop.Preferred // another path follows
 		}
-		if negotiate.Support(m, capManual) == lifeloop.Manual {
-			return "", lifeloop.OperatorRequired, "only a user can reset this harness"
+		if class, why = r.path(s, m, rules, path, level); class == "" {
+			return path, "", ""
 		}
-		return "", res.Failure, fmt.Sprintf("required capability %s is %s", capRelaunch, res.Have)
 	}
-	return "", lifeloop.CapabilityUnsupported, "the profile names no reset path that this version has"
+	if negotiate.Support(m, capManual) == lifeloop.Manual {
+		return "", lifeloop.OperatorRequired, "only a user can reset this harness"
+	}
+	return "", class, why
+}
+
+// path returns why a reset cannot go this way now; class is empty if it can. Keys are
+// typed only at the prompt, so a profile that cuts a turn is relaunched during one.
+func (r *renewals) path(s *step, m lifeloop.Manifest, rules renewal.Rules, path renewal.Path, level lifeloop.Requirement) (lifeloop.FailureClass, string) {
+	capability := capRelaunch
+	switch {
+	case path == renewal.Relaunch && !s.cfg.Renews:
+		return lifeloop.CapabilityUnsupported, "this command line cannot be started again without its prompt"
+	case path == renewal.InPlace:
+		if capability = capInPlace; !s.cfg.Clears || rules.Cut && level != lifeloop.Required && !s.activity.atPrompt() {
+			m = negotiate.Weaken(m, capInPlace, lifeloop.Unavailable)
+		}
+	}
+	if res := wanted(s, m, rules, capability, level); res.Outcome != negotiate.Satisfied {
+		return cmp.Or(res.Failure, lifeloop.CapabilityUnsupported), fmt.Sprintf("required capability %s is %s", capability, res.Have)
+	}
+	return "", ""
+}
+
+// relaunches reports whether a reset can go on by a relaunch.
+func (r *renewals) relaunches(s *step, m lifeloop.Manifest, rules renewal.Rules) bool {
+	if !slices.Contains(rules.Paths, renewal.Relaunch) {
+		return false
+	}
+	class, _ := r.path(s, m, rules, renewal.Relaunch, lifeloop.Required)
+	return class == ""
+}
+
+// wanted negotiates one capability of a renewal.
+func wanted(s *step, m lifeloop.Manifest, rules renewal.Rules, capability string, level lifeloop.Requirement) negotiate.Result {
+	res := negotiate.Capabilities(m, []negotiate.Want{{Capability: capability, Level: level, AcceptPartial: rules.Partial}}, cmp.Or(rules.Claims, rules.Profile))[0]
+	s.record(negotiatedOf(rules.Client, res))
+	return res
 }
 
 // review takes the next step of a renewal that waits for the prompt.
 func (r *renewals) review(s *step) {
-	if !r.hard.Open() || r.soft.act != renewal.None || !s.attempts.alive() {
+	if !r.hard.Open() || !s.attempts.alive() {
+		return
+	}
+	r.interrupt(s)
+	act := r.soft.act
+	if act != renewal.None && act != renewal.Type && act != renewal.FallBack {
 		return
 	}
 	if r.hard.Prepares && s.scopes.number() != r.hard.Old {
-		r.end(s, lifeloop.StateConflict, "the harness has changed its session since the renewal was prepared", false)
+		r.conclude(s, "the harness has changed its session since the renewal was prepared")
 		return
 	}
-	if !r.mayReset(s) {
+	gone := act == renewal.FallBack && s.scopes.current().Ended // there is no prompt to wait for
+	switch {
+	case !gone && !r.mayReset(s), !r.soft.again.IsZero():
+		return
+	case act == renewal.Type:
+		r.typeKeys(s, renewal.Clear)
+		return
+	case act == renewal.FallBack:
+		r.elsewhere(s)
 		return
 	}
 	switch act := r.hard.Ready(); act {
@@ -375,8 +436,9 @@ func (r *renewals) review(s *step) {
 	}
 }
 
-// mayReset reports whether the harness can be ended now. A question to the user is
-// never cut. A running turn is cut only if the profile says so.
+// mayReset reports whether the harness can be ended now, or keys typed. A question to
+// the user is never cut. A running turn is cut only if the profile says so, and never
+// by keys.
 func (r *renewals) mayReset(s *step) bool {
 	hs := s.scopes.current()
 	switch {
@@ -384,7 +446,9 @@ func (r *renewals) mayReset(s *step) bool {
 		return false
 	case !hs.Started || hs.Ending, s.activity.is(needsInput):
 		return false
-	case r.rules(s).Cut:
+	case r.hard.Path == renewal.InPlace && (r.hard.Ready() == renewal.Reset || r.soft.act == renewal.Type) && !r.lineFree(s):
+		return false
+	case r.rules(s).Cut && r.hard.Path == renewal.Relaunch:
 		return true
 	}
 	return s.activity.atPrompt() && s.turns.top() == nil
@@ -412,6 +476,15 @@ func (r *renewals) reset(s *step) {
 		return
 	}
 	s.record(RenewalMoved{r.hard.Begin(s.now)})
+	if r.hard.Path == renewal.InPlace {
+		r.consume(s)
+		return
+	}
+	r.leave(s)
+}
+
+// leave ends the harness for a relaunch.
+func (r *renewals) leave(s *step) {
 	r.start(s, renewal.Reset)
 	ev := own("renewal " + r.hard.ID)
 	s.turns.closeAll(s, ev)
@@ -430,9 +503,16 @@ func (r *renewals) drained(s *step) bool {
 		r.end(s, lifeloop.StateConflict, why, false)
 		return false
 	}
-	r.receipt(s, renewalStep{event: lifeloop.SessionEnded, scope: r.hard.Old})
+	if !r.hard.Left {
+		r.receipt(s, renewalStep{event: lifeloop.SessionEnded, scope: r.hard.Old})
+	}
 	if s.session.is(session.Running) {
 		s.session.move(s, session.Paused, causeRenewal)
+	}
+	if held := r.soft.held; held != nil { // of a reset that began in place
+		r.soft.held = nil
+		r.relaunch(s, *held)
+		return true
 	}
 	s.record(RenewalCalled{Renewal: r.hard.ID, Command: commandContinue, Digest: r.hard.Digest})
 	r.start(s, renewal.Continue)
@@ -475,15 +555,29 @@ func (r *renewals) continued(s *step, in RenewalContinued) {
 		r.lost(s, fmt.Sprintf("no slot can take a continuation of %d bytes", p.ByteSize))
 		return
 	}
+	held := inHand{payload: p, choices: choices}
+	if r.hard.Ahead {
+		r.soft.held = &held
+		r.start(s, renewal.Type)
+		return
+	}
+	r.relaunch(s, held)
+}
+
+// relaunch starts the harness with a fresh session, for which the continuation waits.
+func (r *renewals) relaunch(s *step, held inHand) {
 	r.start(s, renewal.Launch)
 	s.recovery.renew(s, "")
-	s.slots.stage(s, r.hard.ID, p, choices)
+	s.slots.stage(s, r.hard.ID, held.payload, held.choices)
 }
 
 // lost ends a renewal whose continuation is lost, and lets the old harness session
 // continue.
 func (r *renewals) lost(s *step, why string) {
 	r.end(s, lifeloop.PayloadRejected, why, false)
+	if r.hard.Ahead { // it has not ended
+		return
+	}
 	old := ""
 	if s.cfg.Resumes && s.scopes.of(r.hard.Old).Prompted {
 		old = r.hard.OldID
@@ -546,21 +640,21 @@ func (r *renewals) end(s *step, class lifeloop.FailureClass, why string, broke b
 // over records the end of a renewal and undoes what is still open: a running
 // command, an unused token, a waiting payload, and the pause.
 func (r *renewals) over(s *step, v renewal.Move) {
-	was, act := r.hard.State, r.soft.act
-	r.soft.act = renewal.None
+	was, act, resets, typing := r.hard.State, r.soft.act, r.resets(), r.soft.typing
+	r.soft.act, r.soft.held, r.soft.typing = renewal.None, nil, false
 	s.record(RenewalMoved{v})
-	r.receipt(s, renewalStep{event: eventAfter(was), scope: s.scopes.number(), failure: v.Failure, why: v.Why})
+	r.receipt(s, renewalStep{event: r.eventAfter(was), scope: s.scopes.number(), failure: v.Failure, why: v.Why})
 	s.guards.withdraw(s, v.Why, func(act string, p pending) bool { return act == ActRenew && p.renewal == r.hard.ID })
 	s.slots.giveUpCall(s, r.hard.ID, v.Why)
 	if !s.session.closing() && !s.session.ledgerLost() {
-		if act == renewal.Prepare || act == renewal.Continue {
+		if act == renewal.Prepare || act == renewal.Continue || typing {
 			s.do(Cancel{r.hard.ID})
 		}
 		if r.hard.Digest != "" && !r.hard.Consumed {
 			s.do(DiscardToken{RenewalRef: r.ref(s), Digest: r.hard.Digest})
 		}
 	}
-	if was == renewal.Resetting {
+	if resets {
 		r.unpause(s)
 	}
 }
@@ -575,11 +669,11 @@ func (r *renewals) unpause(s *step) {
 }
 
 // eventAfter returns the event of the next receipt for a renewal in this state.
-func eventAfter(was renewal.State) lifeloop.Event {
-	switch was {
-	case renewal.Prepared:
+func (r *renewals) eventAfter(was renewal.State) lifeloop.Event {
+	switch {
+	case was == renewal.Prepared, was == renewal.Resetting && !r.hard.Left:
 		return lifeloop.SessionEnded
-	case renewal.Resetting, renewal.Resumed:
+	case was == renewal.Resetting, was == renewal.Resumed:
 		return lifeloop.SessionStarted
 	}
 	return lifeloop.SessionEnding
@@ -611,13 +705,13 @@ func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 		return false, false
 	}
 	again = r.hard.State == renewal.Resetting
-	if continues && r.hard.Ended() {
+	if continues && r.hard.Ended() && !r.hard.Consumed && r.byRelaunch(s) {
 		s.attempts.recovered()
 		return r.drained(s), false
 	}
 	// A token may have been stored before that was recorded, or not been taken after
 	// that was.
-	unsure := r.hard.Prepares && r.hard.Digest == "" || r.hard.Between()
+	unsure := r.hard.Prepares && r.hard.Digest == "" || r.hard.Unused()
 	r.conclude(s, "the wrapper died")
 	if unsure {
 		s.do(DiscardToken{RenewalRef: r.ref(s), Digest: r.hard.Digest})
@@ -626,21 +720,34 @@ func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 }
 
 func (r *renewals) next(k *Kernel) time.Time {
+	waits := r.soft.act == renewal.None || r.soft.act == renewal.Type || r.soft.act == renewal.FallBack
 	switch {
-	case !r.hard.Open(), r.soft.since.IsZero(), r.soft.act == renewal.None && k.session.pausedByCommand(), r.soft.act == renewal.Launch && k.cfg.HookAtPrompt:
+	case !r.hard.Open(), r.soft.since.IsZero(), waits && k.session.pausedByCommand(), r.soft.act == renewal.Launch && k.cfg.HookAtPrompt:
 		return time.Time{}
 	}
 	if rules := k.cfg.rules(r.hard.Profile); rules != nil {
-		return rules.Deadline(r.soft.act, r.soft.since)
+		return sooner(r.soft.again, rules.Deadline(r.soft.act, r.soft.since))
 	}
 	return time.Time{}
 }
 
 // wake handles the timeout of an act, or of the wait for the prompt.
 func (r *renewals) wake(s *step) {
+	if s.due(r.soft.again) {
+		r.soft.again = time.Time{}
+		return
+	}
 	switch r.soft.act {
+	case renewal.Type, renewal.FallBack:
+		r.end(s, lifeloop.PayloadRejected, cmp.Or(r.soft.why, "the harness was not at its prompt in time"), false)
+	case renewal.Clear, renewal.Undo:
+		r.overdue(s)
 	case renewal.None:
-		r.end(s, lifeloop.Timeout, "the harness was not at its prompt in time", false)
+		why := "the harness was not at its prompt in time"
+		if r.hard.Path == renewal.InPlace && r.hard.State == renewal.Prepared && !r.lineFree(s) {
+			why = "the user had begun a line, which keys would have joined"
+		}
+		r.end(s, lifeloop.Timeout, why, false)
 	case renewal.Prepare:
 		r.end(s, lifeloop.Timeout, "the prepare command took too long", false)
 	case renewal.Continue:
@@ -652,7 +759,7 @@ func (r *renewals) wake(s *step) {
 
 // restart gives the harness the full time again to reach its prompt.
 func (r *renewals) restart(now time.Time) {
-	if r.soft.act == renewal.None {
+	if r.soft.act == renewal.None || r.soft.act == renewal.Type || r.soft.act == renewal.FallBack {
 		r.soft.since = now
 	}
 }

@@ -32,6 +32,19 @@ func (w *world) renewalOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		if cfg.Manifest.Renewal == nil {
 			cfg.Manifest.Renewal = renewable(lifeloop.Synthesized)
 		}
+	case "paths":
+		cfg.Renewals[0].Paths = nil
+		for _, path := range a.Vals {
+			cfg.Renewals[0].Paths = append(cfg.Renewals[0].Paths, renewal.Path(path))
+		}
+	case "in-place": // keys reset the harness
+		cfg.Clears = true
+		cfg.Manifest.Renewal.Reset.Native = lifeloop.Native
+		if len(a.Vals) > 0 {
+			cfg.Manifest.Renewal.Reset.Native = lifeloop.Support(a.Vals[0])
+		}
+	case "keeps-line":
+		cfg.KeepsLine = true
 	case "at":
 		cfg.Renewals[0].At = a.Vals[0]
 	case "cut":
@@ -83,6 +96,16 @@ func (w *world) continued(d *datadriven.TestData) kernel.Input {
 		"fail": func(v string) {
 			in = kernel.RenewalContinued{Renewal: in.Renewal, Failure: lifeloop.FailureClass(v), Why: "said so"}
 		},
+	})
+	return in
+}
+
+func (w *world) typed(d *datadriven.TestData) kernel.Input {
+	in := kernel.KeysTyped{Renewal: d.CmdArgs[0].Key}
+	w.words(d.CmdArgs[1:], map[string]func(string){
+		"undo": func(string) { in.Undo = true },
+		"busy": func(string) { in.Busy = true },
+		"fail": func(v string) { in.Failure = v },
 	})
 	return in
 }

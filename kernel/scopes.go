@@ -199,13 +199,18 @@ func (c *scopes) prompted() string {
 // open begins a scope. h is the hook that reports it, or nil.
 func (c *scopes) open(s *step, id, cause string, ev []lifeloop.Evidence, h *hook) {
 	cause = cmp.Or(cause, "unknown")
+	emptied := cause == "clear"
+	if s.renewals.cleared(s, cause) {
+		cause, emptied = causeRenewal, true
+	}
 	s.record(HarnessSessionOpened{Scope: c.hard.Scope + 1, ID: id, Cause: cause})
 	if s.cfg.Observing {
 		s.attempts.turnEnded("") // the last turn was of another harness session
 	}
 	if before := c.hard.Sessions[c.hard.Scope-1]; before != nil {
-		s.pressure.newScope(s, before.ID == id && id != "" && cause != "clear")
+		s.pressure.newScope(s, before.ID == id && id != "" && !emptied)
 	}
+	s.renewals.opened(s)
 	s.slots.inside(s, h, s.emit(emission{event: lifeloop.SessionStarting, evidence: ev, data: map[string]any{"cause": cause}}), "")
 }
 
@@ -233,6 +238,7 @@ func (s *step) endScope(reason string, ev []lifeloop.Evidence) {
 	s.scopes.end(s, reason, ev)
 	if hs := s.scopes.current(); !hs.Ended {
 		s.emit(emission{event: lifeloop.SessionEnded, evidence: ev, data: map[string]any{"reason": hs.Reason}})
+		s.renewals.left(s)
 	}
 	s.slots.giveUpScope(s, s.scopes.number(), "the harness session ended")
 }
@@ -261,7 +267,7 @@ func (c *scopes) gone(s *step, sig telemetry.Signal) {
 	c.start(s, "unknown", by(sig), nil) // a session that ends has started
 	// For an observer this is the only report of the end.
 	if sig.Reason == "clear" || sig.Reason == "resume" || s.cfg.Observing {
-		s.endScope(sig.Reason, by(sig))
+		s.endScope(s.renewals.reason(sig.Reason), by(sig))
 		return
 	}
 	// The hook may come before the record of how the last turn ended.

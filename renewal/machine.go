@@ -33,7 +33,12 @@ type Renewal struct {
 	// Prepares is set when the prepare command is called, Consumed when the
 	// continue command is called, Launched when the harness is started again.
 	Prepares, Consumed, Launched bool
-	After                        *int64 // tokens of the context after it
+	// Ahead is set if the token was consumed while the old harness session was still
+	// open: for a reset in place.
+	Ahead bool
+	// Typed is set when the command for a fresh session is about to be typed.
+	Typed bool
+	After *int64 // tokens of the context after it
 }
 
 // maxResets bounds the resets that a machine remembers. The largest Max is smaller.
@@ -69,17 +74,22 @@ func (m *Machine) Apply(v Move) {
 
 // Called remembers that an act begins: the prepare command, whose scope and id are
 // those of the harness session to leave; the continue command, which consumes the
-// token even if it fails; or the launch after that.
+// token even if it fails; the keys of a reset in place; or the launch after that.
 func (m *Machine) Called(act Act, scope int, id string) {
 	switch act {
 	case Prepare:
 		m.Prepares, m.Old, m.OldID = true, scope, id
 	case Continue:
-		m.Consumed = true
+		m.Consumed, m.Ahead = true, m.Path == InPlace
 	case Launch:
 		m.Launched = true
+	case Clear:
+		m.Typed = true
 	}
 }
+
+// Reroute remembers that the reset continues by another path.
+func (m *Machine) Reroute(path Path) { m.Path = path }
 
 // Measured remembers how many tokens the context has after the renewal. If broke is
 // set, the breaker stops further renewals.
@@ -149,12 +159,22 @@ func (m *Machine) PrepareDone(digest string, expires *time.Time, class lifeloop.
 func (m *Machine) Expired(now time.Time) bool { return m.Expires != nil && !now.Before(*m.Expires) }
 
 // Ended reports whether the end of the harness belongs to the reset. Then the
-// continue command follows.
-func (m *Machine) Ended() bool { return m.State == Resetting && !m.Consumed }
+// continue command follows, or the launch if the token was consumed ahead.
+func (m *Machine) Ended() bool {
+	return m.State == Resetting && (!m.Consumed || m.Ahead && m.Path == Relaunch && !m.Launched)
+}
 
-// Between reports whether the old harness session has ended and the harness is not
-// started again yet.
-func (m *Machine) Between() bool { return m.State == Resetting && m.Consumed && !m.Launched }
+// Between reports whether the harness has ended, and the continue command runs or its
+// outcome is used.
+func (m *Machine) Between() bool { return m.Unused() && !m.Ahead }
+
+// Unused reports whether the token is consumed, and the harness has neither begun a
+// fresh session nor been started again.
+func (m *Machine) Unused() bool { return m.State == Resetting && m.Consumed && !m.Launched }
+
+// InPlace reports whether a fresh session of the harness is the goal of the reset
+// that is under way.
+func (m *Machine) InPlace() bool { return m.State == Resetting && m.Path == InPlace }
 
 // Resume records that the new harness session has begun.
 func (m *Machine) Resume(scope int, id string) Move {
@@ -186,8 +206,10 @@ func (m *Machine) Treadmill(tokens int64) bool { return m.Trigger > 0 && tokens*
 func (r Rules) Deadline(act Act, since time.Time) (at time.Time) {
 	l := r.Limits.Filled()
 	switch act {
-	case None:
+	case None, Type, FallBack:
 		return since.Add(l.Idle)
+	case Clear, Undo:
+		return since.Add(l.Clear)
 	case Prepare:
 		return since.Add(l.Prepare)
 	case Continue:

@@ -17,6 +17,11 @@
 // renewal is rolled back. After the reset began, the renewal ends as delivered or
 // failed. At most one renewal is under way, and each ends once.
 //
+// A reset by relaunch ends the harness, consumes the token and starts the harness
+// again. A reset in place consumes the token first, because the hook of the fresh
+// session carries the continuation; then keys are typed. If no fresh session follows,
+// the reset continues by relaunch, with the same continuation.
+//
 //	record(m.Ask(id, request))              // m.Apply for each recorded move
 //	if class, why, broke := m.Refusal(now, rules); class != "" { … }
 //	record(m.Agree(renewal.Relaunch))
@@ -95,6 +100,10 @@ const (
 	Continue     // consume the token and run the continue command
 	Launch       // start the harness with a fresh session, and the payload queued for it
 	Permit       // wait for the gate, which has a time limit of its own
+	Type         // in place: wait, with the continuation, until keys can be typed
+	Clear        // in place: type the command that begins a fresh session
+	Undo         // in place: type the keys that take back what was typed
+	FallBack     // in place has failed: wait until the harness can be ended for a relaunch
 )
 
 // Rules are what the machine needs to know about one profile.
@@ -118,6 +127,7 @@ type Limits struct {
 	Prepare  time.Duration // run time of the prepare command; 0 is 30 s
 	Continue time.Duration // run time of the continue command; 0 is 30 s
 	Observe  time.Duration // from the new launch to its first sign of a session; 0 is 2 min
+	Clear    time.Duration // from the keys typed in place to a fresh session; 0 is 15 s
 	Session  int           // renewals of a session; 0 is 50
 	Max      int           // resets within Window; 0 is 3
 	Window   time.Duration // 0 is 30 min
@@ -129,6 +139,7 @@ func (l Limits) Filled() Limits {
 	fill(&l.Prepare, 30*time.Second)
 	fill(&l.Continue, 30*time.Second)
 	fill(&l.Observe, 2*time.Minute)
+	fill(&l.Clear, 15*time.Second)
 	fill(&l.Session, 50)
 	fill(&l.Max, 3)
 	fill(&l.Window, 30*time.Minute)

@@ -58,7 +58,7 @@ func (w World) Config() kernel.Config {
 // launch has a hook that reports its session.
 func (w World) setup(profile int) kernel.Setup {
 	renews := w.renews(profile)
-	return kernel.Setup{Manifest: w.adapter[profile], Injected: kernel.Injected{Hooks: renews}, NoTelemetry: !renews, Renews: renews, Resumes: renews, Interactive: renews,
+	return kernel.Setup{Manifest: w.adapter[profile], Injected: kernel.Injected{Hooks: renews}, NoTelemetry: !renews, Fresh: kernel.Fresh{Renews: renews}, Resumes: renews, Interactive: renews,
 		Ends: kernel.Ends{Success: w.success, Codes: w.codes}}
 }
 

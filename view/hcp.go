@@ -206,12 +206,8 @@ func (h *HCP) emitOther(f kernel.Fact) {
 		h.checkpoint(f.Checkpoint, fmt.Sprintf("after %d units", f.Units))
 	case kernel.GateAnswered:
 		h.decided(f)
-	case kernel.RenewalMoved:
-		h.renewal(f)
-	case kernel.RenewalCalled:
-		h.progress("renewal", "renewal "+f.Renewal+": the "+f.Command+" command of its profile runs")
-	case kernel.RenewalMeasured:
-		h.measured(f)
+	case kernel.RenewalMoved, kernel.RenewalCalled, kernel.RenewalTyped, kernel.RenewalRerouted, kernel.RenewalMeasured:
+		h.renews(f)
 	case kernel.CheckpointDropped:
 		h.warn("checkpoint_dropped", f.Reason, map[string]any{"checkpoint_id": f.Checkpoint})
 	case kernel.TimedOut: // the error follows when the harness is gone
@@ -315,6 +311,22 @@ func (h *HCP) renewal(f kernel.RenewalMoved) {
 	}
 	if f.To == renewal.Prepared {
 		h.checkpoint(f.Digest, "by renewal "+f.Renewal)
+	}
+}
+
+// renews emits what a renewal does.
+func (h *HCP) renews(f kernel.Fact) {
+	switch f := f.(type) {
+	case kernel.RenewalMoved:
+		h.renewal(f)
+	case kernel.RenewalCalled:
+		h.progress("renewal", "renewal "+f.Renewal+": the "+f.Command+" command of its profile runs")
+	case kernel.RenewalTyped:
+		h.progress("renewal", "renewal "+f.Renewal+": keys are typed: "+f.Keys)
+	case kernel.RenewalRerouted:
+		h.warn("renewal_rerouted", "renewal "+f.Renewal+" continues by "+string(f.Path)+": "+f.Why, map[string]any{"renewal": f.Renewal, "path": string(f.Path)})
+	case kernel.RenewalMeasured:
+		h.measured(f)
 	}
 }
 

@@ -128,8 +128,15 @@ type L0 struct {
 	why        string // how the previous attempt ended
 	rules      int    // checked so far
 	checkpoint string
-	token      string // the digest of the newest token of a renewal
+	renewal    l0Renewal
 	asked      kernel.RetryAsked
+}
+
+// An l0Renewal is the newest renewal: the digest of its token, and the path of its
+// reset.
+type l0Renewal struct {
+	token string
+	path  renewal.Path
 }
 
 // An l0Attempt is the newest attempt.
@@ -217,10 +224,9 @@ func (l *L0) emitOther(f kernel.Fact) {
 	case kernel.CheckpointDropped:
 		l.checkpoint = ""
 	case kernel.RenewalMoved:
-		if f.To == renewal.Prepared {
-			l.token = f.Digest
-			l.emit("CHECKPOINT_SAVED", "checkpoint", f.Digest, "tokenCount", int64(0))
-		}
+		l.renewed(f)
+	case kernel.RenewalRerouted:
+		l.renewal.path = f.Path
 	case kernel.ToolCalled:
 		args, _, known := l.shown(f.Tool)
 		if !known {
@@ -248,7 +254,7 @@ func (l *L0) emitOther(f kernel.Fact) {
 		kernel.Observed, kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookAnswered,
 		kernel.ReceiptIssued, kernel.CommandReceived, kernel.ActivitySeen, kernel.ActivityMoved, kernel.ActivityConfirmed, kernel.VersionSeen,
 		kernel.CapabilityProven, kernel.UsageCounted, kernel.ContextMeasured, kernel.UnknownCounted, kernel.SourceNamed, kernel.SourceRead, kernel.TranscriptCopied,
-		kernel.SourceTroubled, kernel.DrainBegan, kernel.RenewalCalled, kernel.RenewalMeasured, kernel.GateAsked, kernel.GateAnswered, kernel.ApprovalAsked, kernel.ApprovalAnswered:
+		kernel.SourceTroubled, kernel.DrainBegan, kernel.RenewalCalled, kernel.RenewalTyped, kernel.RenewalMeasured, kernel.GateAsked, kernel.GateAnswered, kernel.ApprovalAsked, kernel.ApprovalAnswered:
 	default:
 		panic(fmt.Sprintf("view: L0 does not know %T", f))
 	}
@@ -260,7 +266,7 @@ func (l *L0) emitOther(f kernel.Fact) {
 // renewal, emits no start; it resumes from the token that was prepared.
 func (l *L0) launching(f kernel.Launching) {
 	if f.Cause == "renewal" && f.Checkpoint == "" {
-		f.Checkpoint = l.token
+		f.Checkpoint = l.renewal.token
 	}
 	before := l.attempt
 	switch {
@@ -280,6 +286,21 @@ func (l *L0) launching(f kernel.Launching) {
 	}
 	l.emit("STREAM_INIT")
 	l.emit("ADAPTER_WRAP_START", "streamType", "process")
+}
+
+// renewed emits the token of a renewal as a checkpoint. A reset in place has no launch
+// that could resume from it, so the fresh session does.
+func (l *L0) renewed(f kernel.RenewalMoved) {
+	switch {
+	case f.To == renewal.Negotiated:
+		l.renewal.path = f.Path
+	case f.To == renewal.Prepared:
+		l.renewal.token = f.Digest
+		l.emit("CHECKPOINT_SAVED", "checkpoint", f.Digest, "tokenCount", int64(0))
+	case f.To == renewal.Resumed && l.renewal.path == renewal.InPlace:
+		l.emit("CONTINUATION_START", "checkpoint", l.renewal.token, "tokenCount", int64(0))
+		l.emit("RESUME_START", "checkpoint", l.renewal.token, "tokenCount", int64(0))
+	}
 }
 
 // timerSet emits the start of a timer. The initial timer starts at the launch. The

@@ -44,6 +44,8 @@ func (s *Status) renews(e kernel.Entry) {
 		s.Renewals.measured(f)
 	case kernel.RenewalCalled:
 		s.Renewals.called(f)
+	case kernel.RenewalRerouted:
+		s.Renewals.rerouted(f)
 	case kernel.GateAnswered:
 		s.decided(f, e.At)
 	case kernel.ApprovalAsked:
@@ -88,6 +90,15 @@ func (r *Renewals) called(f kernel.RenewalCalled) {
 	if r != nil && r.Last != nil && f.ID != "" {
 		l := *r.Last
 		l.OldSession = named(f.ID)
+		r.Last = &l
+	}
+}
+
+// rerouted folds another path of the reset.
+func (r *Renewals) rerouted(f kernel.RenewalRerouted) {
+	if r != nil && r.Last != nil {
+		l := *r.Last
+		l.Path = f.Path
 		r.Last = &l
 	}
 }

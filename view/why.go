@@ -109,7 +109,7 @@ func needs() map[string]need {
 	all := map[string]need{}
 	for n, facts := range map[need][]kernel.Fact{
 		before: {kernel.HarnessSessionOpened{}, kernel.Bound{}, kernel.BindRefused{}, kernel.SourceNamed{}, kernel.SourceTroubled{}, kernel.ActivityConfirmed{},
-			kernel.RenewalMoved{}, kernel.RenewalCalled{}},
+			kernel.RenewalMoved{}, kernel.RenewalCalled{}, kernel.RenewalTyped{}, kernel.RenewalRerouted{}},
 		newest: {kernel.ActivityMoved{}}, ofSource: {kernel.SourceRead{}}, ofFrame: {kernel.Observed{}},
 		ofCalls: {kernel.Dispatched{}, kernel.Answered{}, kernel.PayloadSettled{}, kernel.ReceiptIssued{}},
 	} {
@@ -202,6 +202,14 @@ func (w *Why) before(e kernel.Entry) {
 	case kernel.RenewalCalled:
 		if w.Event.Event.Session() {
 			w.Renewal = append(w.Renewal, link(e, "the "+f.Command+" command runs"))
+		}
+	case kernel.RenewalTyped:
+		if w.Event.Event.Session() {
+			w.Renewal = append(w.Renewal, link(e, "keys are typed: "+f.Keys))
+		}
+	case kernel.RenewalRerouted:
+		if w.Event.Event.Session() {
+			w.Renewal = append(w.Renewal, link(e, "it continues by "+string(f.Path)+": "+f.Why))
 		}
 	case kernel.ActivityConfirmed:
 		w.Activity = append(w.Activity, link(e, f.To+", confirmed by the "+f.Source+": "+f.Detail))

@@ -257,7 +257,7 @@ func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
 	_, renews := w.profile.Fresh(w.argv, l.terminal.Pty())
 	s := kernel.Setup{Manifest: w.manifest, Injected: kernel.Injected{Hooks: launch.Hooks, HookAtPrompt: launch.HookAtPrompt}, HarnessSession: launch.SessionID, Cause: launch.Cause,
 		NoTelemetry: launch.Plain || !launch.Hooks && !launch.Plugin && len(launch.Sources) == 0 && launch.OSCDecoder == nil, Synth: synthConfig(l.session.cfg, w.profile, launch),
-		Versions: kernel.Versions{Tested: w.profile.Tested, Proven: proven.Read(l.session.cfg.StateDir).Of(w.profile.Adapter)}, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Renews: renews, Interactive: l.terminal.Pty()}
+		Versions: kernel.Versions{Tested: w.profile.Tested, Proven: proven.Read(l.session.cfg.StateDir).Of(w.profile.Adapter)}, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Fresh: kernel.Fresh{Renews: renews}, Interactive: l.terminal.Pty()}
 	if launch.Hooks && launch.HooksShow {
 		s.HooksFor = cmp.Or(needsHooks(l.session.cfg, w.profile.Adapter), "the user asked for them")
 	}

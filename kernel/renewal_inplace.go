@@ -1,0 +1,231 @@
+package kernel
+
+import (
+	"fmt"
+	"time"
+
+	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
+	"lifeloop/renewal"
+	"lifeloop/session"
+)
+
+// This file resets a harness in place: keys make the running harness begin a fresh
+// session.
+//
+//	prepared ──► at the prompt, no line begun ──► the token is recorded as consumed
+//	         ──► continue command ──► at the prompt: keys are typed
+//	         ──► the old session ends, the fresh one begins: resumed
+//	              └─ neither, within the limit ──► at the prompt: relaunch, or the keys
+//	                 are taken back and the renewal has failed
+//
+// The token is consumed before the old session ends, because the first hook of the
+// fresh one carries the continuation. The launch knows the keys; the kernel knows only
+// that there are some (Setup.Clears).
+
+type (
+	// RenewalTyped records that keys are about to be typed: those of the reset, or
+	// those that take it back; or that the typing is about to be stopped.
+	RenewalTyped struct {
+		Renewal string `json:"renewal"`
+		Keys    string `json:"keys"`
+	}
+	// RenewalRerouted records that a reset continues by another path, and why.
+	RenewalRerouted struct {
+		Renewal string       `json:"renewal"`
+		Path    renewal.Path `json:"path"`
+		Why     string       `json:"why"`
+	}
+
+	// TypeKeys types the keys of this launch: those that begin a fresh session, or
+	// with Undo those that take them back. [Cancel] stops it between two keys.
+	TypeKeys struct {
+		Renewal string
+		Undo    bool
+	}
+	// KeysTyped carries the outcome of TypeKeys. Busy says that nothing was typed,
+	// because the user has begun a line or has just sent one. Failure says why only
+	// some keys were typed, or none.
+	KeysTyped struct {
+		Renewal string
+		Undo    bool
+		Busy    bool
+		Failure string
+	}
+	// LineSeen says whether the user has begun a line in the harness, as far as the
+	// keys show it.
+	LineSeen struct{ Begun bool }
+)
+
+// The keys that RenewalTyped names.
+const (
+	keysReset = "reset"
+	keysUndo  = "undo"
+	keysStop  = "stop"
+)
+
+func (RenewalTyped) key() (string, bool) { return "renewal_typed", true }
+func (f RenewalTyped) apply(k *Kernel) {
+	if f.Keys == keysReset {
+		k.renewals.hard.Called(renewal.Clear, 0, "")
+	}
+}
+
+func (RenewalRerouted) key() (string, bool) { return "renewal_rerouted", true }
+func (f RenewalRerouted) apply(k *Kernel)   { k.renewals.hard.Reroute(f.Path) }
+
+func (TypeKeys) isEffect() {}
+
+func (in KeysTyped) handle(s *step) { s.renewals.typed(s, in) }
+func (in LineSeen) handle(s *step)  { s.activity.line(in.Begun) }
+
+// A continuation in hand waits for the fresh session of a reset in place.
+type inHand struct {
+	payload lifeloop.PayloadEnvelope
+	choices []negotiate.Candidate
+}
+
+// typeAgain is when keys are tried again that met a line of the user.
+const typeAgain = 3 * time.Second
+
+// clearing reports whether keys for a fresh session were typed, and none has begun.
+func (r *renewals) clearing() bool {
+	return r.hard.InPlace() && r.hard.Typed && r.soft.held != nil
+}
+
+// lineFree reports whether typed keys would not meet a line of the user.
+func (r *renewals) lineFree(s *step) bool { return s.cfg.KeepsLine || !s.activity.lineBegun() }
+
+// consume begins a reset in place with the continue command.
+func (r *renewals) consume(s *step) {
+	s.record(RenewalCalled{Renewal: r.hard.ID, Command: commandContinue, Digest: r.hard.Digest})
+	r.start(s, renewal.Continue)
+	s.do(ContinueRenewal{RenewalRef: r.ref(s), Digest: r.hard.Digest, Timeout: r.rules(s).Filled().Continue})
+}
+
+// typeKeys types keys.
+func (r *renewals) typeKeys(s *step, act renewal.Act) {
+	keys := keysReset
+	if act == renewal.Undo {
+		keys, r.soft.undone = keysUndo, true
+	}
+	s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keys})
+	r.start(s, act)
+	r.soft.typing, r.soft.stopped = true, false
+	s.do(TypeKeys{Renewal: r.hard.ID, Undo: act == renewal.Undo})
+}
+
+// typed applies the outcome of typing. Keys that met a line of the user are tried again.
+// If the harness has no fresh session after its keys, the time limit decides.
+func (r *renewals) typed(s *step, in KeysTyped) {
+	act := renewal.Clear
+	if in.Undo {
+		act = renewal.Undo
+	}
+	if in.Renewal != r.hard.ID || r.soft.act != act || !r.soft.typing {
+		return
+	}
+	r.soft.typing = false
+	switch {
+	case in.Undo:
+		r.start(s, renewal.FallBack)
+	case in.Busy:
+		r.start(s, renewal.Type)
+		r.soft.again = s.now.Add(typeAgain)
+	case in.Failure != "":
+		r.fallBack(s, "the keys could not be typed: "+in.Failure)
+	}
+}
+
+// fallBack gives up the reset in place. What follows waits for the prompt.
+func (r *renewals) fallBack(s *step, why string) {
+	r.soft.why = why
+	r.start(s, renewal.FallBack)
+}
+
+// elsewhere ends a reset in place that has failed: by a relaunch with the same
+// continuation, if the profile and the harness allow one. Otherwise the keys are taken
+// back, and the continuation is lost.
+func (r *renewals) elsewhere(s *step) {
+	switch rules := r.rules(s); {
+	case r.soft.undone:
+		r.end(s, lifeloop.PayloadRejected, r.soft.why, false)
+	case r.soft.held != nil && r.relaunches(s, s.health.manifest(s), rules):
+		s.record(RenewalRerouted{Renewal: r.hard.ID, Path: renewal.Relaunch, Why: r.soft.why})
+		r.leave(s)
+	case s.scopes.current().Ended:
+		r.end(s, lifeloop.PayloadRejected, r.soft.why, false)
+	default:
+		r.typeKeys(s, renewal.Undo)
+	}
+}
+
+// byRelaunch lets a reset whose harness died with the wrapper continue by a relaunch. It
+// reports false if that is not possible.
+func (r *renewals) byRelaunch(s *step) bool {
+	if r.hard.Path == renewal.Relaunch {
+		return true
+	}
+	if !r.relaunches(s, s.health.manifest(s), r.rules(s)) {
+		return false
+	}
+	s.record(RenewalRerouted{Renewal: r.hard.ID, Path: renewal.Relaunch, Why: "the wrapper died"})
+	return true
+}
+
+// interrupt stops the typing when the harness is no longer at its prompt: a dialog may
+// take the next key as an answer.
+func (r *renewals) interrupt(s *step) {
+	if r.soft.typing && !r.soft.stopped && !s.activity.atPrompt() && !s.scopes.current().Ended && r.clearing() {
+		r.soft.stopped = true
+		s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keysStop})
+		s.do(Cancel{r.hard.ID})
+	}
+}
+
+// reason returns why a harness session ends: for the renewal, if its keys made the
+// harness clear it.
+func (r *renewals) reason(reported string) string {
+	if r.clearing() && (reported == "clear" || reported == endBy("")) {
+		return causeRenewal
+	}
+	return reported
+}
+
+// cleared reports whether a harness session that begins for this cause is that of the
+// keys.
+func (r *renewals) cleared(s *step, cause string) bool {
+	return r.clearing() && s.attempts.alive() && (cause == "clear" || cause == "unknown")
+}
+
+// left notes that the keys ended the old harness session.
+func (r *renewals) left(s *step) {
+	if !r.clearing() || !s.attempts.alive() {
+		return
+	}
+	r.receipt(s, renewalStep{event: lifeloop.SessionEnded, scope: r.hard.Old})
+	if s.session.is(session.Running) {
+		s.session.move(s, session.Paused, causeRenewal)
+	}
+}
+
+// opened lets the continuation wait for a slot of the harness session that begins.
+func (r *renewals) opened(s *step) {
+	if !r.clearing() {
+		return
+	}
+	if s.scopes.current().Cause != causeRenewal {
+		r.end(s, lifeloop.PayloadRejected, "the harness continued another session", false)
+		return
+	}
+	held := r.soft.held
+	r.soft.held = nil
+	r.start(s, renewal.Launch)
+	s.slots.stage(s, r.hard.ID, held.payload, held.choices)
+}
+
+// overdue handles that keys brought no fresh session within their limit.
+func (r *renewals) overdue(s *step) {
+	r.soft.typing = false
+	r.fallBack(s, fmt.Sprintf("the harness began no fresh session within %s", r.rules(s).Filled().Clear))
+}
