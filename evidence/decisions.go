@@ -2,7 +2,11 @@ package evidence
 
 import (
 	"cmp"
+	"crypto/ed25519"
+	"fmt"
 
+	"lifeloop/canon"
+	"lifeloop/gate"
 	"lifeloop/kernel"
 )
 
@@ -30,12 +34,42 @@ func (x *Export) judged(e kernel.Entry, f kernel.GateAnswered) {
 	ev := &x.events[len(x.events)-1]
 	ev.IntentDigest, ev.PolicyDigest, ev.TraceID = f.IntentDigest, f.PolicyDigest, f.TraceID
 	ev.Verdict, ev.ReasonCodes, ev.Violations = f.Verdict, f.Reasons, f.Violations
+	x.trace(e, f)
 	if f.Rule != "" {
 		ev.MatchedRuleIDs = []string{f.Rule}
 	}
 	if f.Act == kernel.ActTool || f.Act == kernel.ActInject { // what the tool did is not known here; a delivery is settled later
 		x.settle(key, outcome{OK: f.Allowed(), Status: f.Verdict})
 	}
+}
+
+// trace adds the TraceRecord of a decision. Its times are that of the ledger's entry.
+// What could not be evaluated has no trace.
+func (x *Export) trace(e kernel.Entry, f kernel.GateAnswered) {
+	if f.TraceID == "" {
+		return
+	}
+	h := x.header(traceSchema, e.At)
+	x.traces[fmt.Sprintf("trace_%06d.json", e.Seq)] = gate.Trace{
+		SchemaID: h.SchemaID, SchemaVersion: h.SchemaVersion, CreatedAt: h.CreatedAt, ObservedAt: h.CreatedAt, ProducerVersion: h.ProducerVersion,
+		TraceID: f.TraceID, EventID: gate.EventID(f.TraceID, h.CreatedAt), ToolName: f.Tool,
+		ArgsDigest: f.ArgsDigest, IntentDigest: f.IntentDigest, PolicyDigest: f.PolicyDigest, Verdict: gate.Verdict(f.Verdict), Violations: f.Violations,
+	}
+}
+
+// Traces returns a signed TraceRecord for each decision of the gate, by file name.
+func (x *Export) Traces(key ed25519.PrivateKey) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for name, t := range x.traces {
+		signed, err := t.Signed(key)
+		if err != nil {
+			return nil, err
+		}
+		if files[name], err = canon.Marshal(signed); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 }
 
 // launchNext is the key of an allowed launch that is not recorded yet.

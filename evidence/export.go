@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lifeloop/evidence/sign"
+	"lifeloop/gate"
 	"lifeloop/kernel"
 	"lifeloop/renewal"
 	"lifeloop/session"
@@ -47,6 +48,7 @@ type Export struct {
 	seals    []seal
 	timeline []Timeline
 	receipts []Ref
+	traces   map[string]gate.Trace // decisions, by the name of their file
 	moves    []move
 }
 
@@ -80,7 +82,7 @@ type move struct {
 
 // NewExport returns an export that has seen no entry.
 func NewExport() *Export {
-	return &Export{outcomes: map[string]outcome{}, waiting: map[string]string{}, asked: map[string]kernel.GateAsked{}}
+	return &Export{outcomes: map[string]outcome{}, waiting: map[string]string{}, traces: map[string]gate.Trace{}, asked: map[string]kernel.GateAsked{}}
 }
 
 // Apply folds one entry of the ledger; digest is the entry's own.

@@ -256,8 +256,13 @@ func (r *Report) sealedContents(at string, c Checkpoint, head chain, p runpack, 
 // members that no digest of the format covers.
 func (r *Report) sealedHead(at string, c Checkpoint, head chain, p runpack, events []SessionEvent) {
 	for _, ref := range p.refs.Receipts {
-		if (ref.SourceType == ledgerSource || ref.SourceType == chainSource) && ref.SourceLocator != ledgerLocator(c.SessionID) {
+		if slices.Contains([]string{ledgerSource, chainSource, eventsSource}, ref.SourceType) && ref.SourceLocator != ledgerLocator(c.SessionID) {
 			r.problem("session_id", at, "its receipt %s belongs to another session", ref.RefID)
+		}
+		if ref.SourceType == eventsSource && len(events) > 0 {
+			if want, err := eventsRef(events, c.CreatedAt); err != nil || want.ContentDigest != ref.ContentDigest {
+				r.problem("events", at, "the events of the journal are not the events that were sealed")
+			}
 		}
 		if ref.SourceType != chainSource {
 			continue
@@ -443,11 +448,12 @@ func (j *journal) event(doc json.RawMessage, o Options) error {
 	return nil
 }
 
-// Source types of the receipts that bind a checkpoint's runpack to the ledger and
-// to the head of its chain.
+// Source types of the receipts that bind a checkpoint's runpack to the ledger, to the
+// head of its chain, and to all members of its events.
 const (
 	ledgerSource = "lifeloop.ledger"
 	chainSource  = "lifeloop.chain"
+	eventsSource = "lifeloop.events"
 )
 
 func ledgerLocator(session string) string { return "session:" + session }

@@ -135,6 +135,16 @@ func chainRef(c chain, at time.Time) (Ref, error) {
 		QueryDigest: sign.Sum([]byte(c.SessionID)), ContentDigest: digest, RetrievedAt: at.UTC(), RedactionMode: Reference, Immutability: "immutable"}, err
 }
 
+// eventsRef covers the members of events that the intents and results of a checkpoint
+// leave out, such as the rule that decided.
+func eventsRef(events []SessionEvent, at time.Time) (Ref, error) {
+	text, err := jsonLines(events)
+	first, last := events[0], events[len(events)-1]
+	query := fmt.Sprintf("%d:%d", first.Sequence, last.Sequence)
+	return Ref{RefID: "events", SourceType: eventsSource, SourceLocator: ledgerLocator(first.SessionID),
+		QueryDigest: sign.Sum([]byte(query)), ContentDigest: sign.Sum(text), RetrievedAt: at.UTC(), RedactionMode: Reference, Immutability: "immutable"}, err
+}
+
 func (x *Export) env() Env {
 	// The ledger does not know the platform, and the same ledger must give the same
 	// bytes everywhere.
@@ -219,7 +229,11 @@ func (x *Export) checkpoint(head chain, index int, from int64, s seal, key ed255
 	if err != nil {
 		return cp, nil, err
 	}
-	c.refs = x.refs(run, s.at, []Ref{ledgerRef, sealed})
+	events, err := eventsRef(x.events[from:s.end], s.at)
+	if err != nil {
+		return cp, nil, err
+	}
+	c.refs = x.refs(run, s.at, []Ref{ledgerRef, sealed, events})
 	data, cp.ManifestDigest, err = writeRunpack(c, s.at, key)
 	cp.CheckpointDigest = cp.digest()
 	return cp, data, err

@@ -27,17 +27,18 @@ type exportation struct {
 func exportCmd(g *globals) *cobra.Command {
 	var e exportation
 	cmd := g.onSession(&cobra.Command{
-		Use: "export SESSION --kind KIND --out PATH", Short: "Write the evidence of a session: runpack, pack, chain or html",
+		Use: "export SESSION --kind KIND --out PATH", Short: "Write the evidence of a session: runpack, pack, chain, trace or html",
 		Long: `export makes evidence, which others can verify, from the ledger of a session. The
 same ledger gives the same bytes. A chain is a folder: the journal, the chain, and
-a runpack for each checkpoint. Without --key nothing is signed, and a reader
-cannot know where it came from. html is one page for people: turns, context,
-receipts, and what verifying the evidence shows.`,
+a runpack for each checkpoint. trace is a folder with a record for each decision of
+the gate; it needs a key. Without --key nothing else is signed, and a reader cannot
+know where it came from. html is one page for people: turns, context, receipts, and
+what verifying the evidence shows.`,
 	}, func(cmd *cobra.Command, st store.Store, id string) error { return g.export(cmd, st, id, e) })
 	f := cmd.Flags()
-	f.StringVar(&e.kind, "kind", "", "runpack, pack, chain or html")
+	f.StringVar(&e.kind, "kind", "", "runpack, pack, chain, trace or html")
 	f.StringVar(&e.packType, "pack-type", "run", "run or job")
-	f.StringVar(&e.out, "out", "", "`PATH` to write: a file, or for a chain a folder")
+	f.StringVar(&e.out, "out", "", "`PATH` to write: a file, or for chain and trace a folder")
 	f.StringVar(&e.key, "key", "", "`FILE` with the private key that signs")
 	f.BoolVar(&e.raw, "raw", false, "also write the arguments and results, not only their digests")
 	return cmd
@@ -45,12 +46,14 @@ receipts, and what verifying the evidence shows.`,
 
 func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e exportation) error {
 	switch {
-	case !slices.Contains([]string{"runpack", "pack", "chain", "html"}, e.kind):
-		return usage("--kind %s: want runpack, pack, chain or html", e.kind)
+	case !slices.Contains([]string{"runpack", "pack", "chain", "trace", "html"}, e.kind):
+		return usage("--kind %s: want runpack, pack, chain, trace or html", e.kind)
 	case e.packType != "run" && e.packType != "job":
 		return usage("--pack-type %s: want run or job", e.packType)
 	case e.out == "":
 		return usage("evidence export needs --out")
+	case e.kind == "trace" && e.key == "":
+		return usage("evidence export --kind trace needs --key: a trace is verified by its signature")
 	}
 	var key ed25519.PrivateKey
 	if e.key != "" {
@@ -91,8 +94,12 @@ func exported(x *evidence.Export, e exportation, key ed25519.PrivateKey) (map[st
 	var data []byte
 	var err error
 	switch {
-	case e.kind == "chain":
-		files, err := x.Chain(key)
+	case e.kind == "chain" || e.kind == "trace":
+		write := x.Chain
+		if e.kind == "trace" {
+			write = x.Traces
+		}
+		files, err := write(key)
 		if err == nil {
 			err = durable.Mkdir(e.out)
 		}
