@@ -64,7 +64,7 @@ func (b books) plus(c books) books {
 func (w *world) given(since int, kinds []mock.Kind) (b books) {
 	calls := w.model.Calls()[since:]
 	for _, c := range calls {
-		if !c.Whole && !(c.Gone && w.harness.name == claude.name && claude.since("2.1.330")) {
+		if !c.Whole && !(c.Gone && c.Given != (mock.Usage{}) && w.harness.name == claude.name && claude.since("2.1.330")) {
 			continue // rejected or cut short: the others do not count it
 		}
 		one := bill{1, c.Given}

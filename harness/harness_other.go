@@ -5,6 +5,7 @@ package harness
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"sync"
@@ -40,7 +41,7 @@ func Installed(program string, env []string) error {
 }
 
 // Version returns an error.
-func Version(path string, patience time.Duration) (string, error) {
+func Version(path string, patience time.Duration, env ...string) (string, error) {
 	return "", fmt.Errorf("ask %s for its version: %w", path, errSystem)
 }
 
@@ -103,3 +104,9 @@ func (*Child) Killed() Killed                           { panic(errSystem) }
 func (*Child) Hold() error                              { panic(errSystem) }
 func (*Child) Free() error                              { panic(errSystem) }
 func (*Child) Abandon()                                 { panic(errSystem) }
+
+// SeparateNetwork changes nothing: only Linux has networks for one process.
+func SeparateNetwork(*exec.Cmd) {}
+
+// Loopback returns an error.
+func Loopback() error { return errSystem }

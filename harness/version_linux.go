@@ -24,12 +24,12 @@ func dotted(output []byte) string {
 
 // Version runs PROGRAM --version, which starts no session of a harness, and
 // returns the dotted number in its output. The program has no terminal and no
-// input, and runs in the root folder. After its exit, or after patience, its
-// process group is killed.
-func Version(path string, patience time.Duration) (string, error) {
+// input, and runs in the root folder, with our environment or with env. After its
+// exit, or after patience, its process group is killed.
+func Version(path string, patience time.Duration, env ...string) (string, error) {
 	var out head
 	cmd := exec.Command(path, "--version")
-	cmd.Dir, cmd.Stdout = "/", &out
+	cmd.Dir, cmd.Stdout, cmd.Env = "/", &out, env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.WaitDelay = 100 * time.Millisecond // do not wait long for a process that left the group and holds the pipe open
 	if err := cmd.Start(); err != nil {

@@ -118,7 +118,7 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 // others are counted.
 func (h *health) prove(s *step, e emission) {
 	capability := string(e.event)
-	if !h.hard.Unproven[capability] || !proves(s, e) {
+	if !h.hard.Unproven[capability] || !Proves(e.event, e.evidence, e.data, s.cfg.Hooks) {
 		return
 	}
 	ev, before, now := e.evidence[0], h.support(s, capability), h.proven(s, s.claims(), capability)
@@ -129,20 +129,25 @@ func (h *health) prove(s *step, e emission) {
 	}
 }
 
-// proves reports whether an event proves its own capability.
-func proves(s *step, e emission) bool {
-	if !byHarness(e.evidence) {
+// Proves reports whether an event proves its own capability. With hooks the launch
+// had injected hooks.
+func Proves(event lifeloop.Event, evidence []lifeloop.Evidence, data map[string]any, hooks bool) bool {
+	if !byHarness(evidence) {
 		return false
 	}
-	switch e.event {
+	switch event {
 	case lifeloop.FrameOpening: // only its hook proves it, because payloads need the hook
-		return !s.cfg.Hooks || e.evidence[0].Source == "hook"
+		return !hooks || evidence[0].Source == "hook"
 	case lifeloop.FrameEnded: // a later event may have ended the frame
-		return e.data["outcome"] != "abandoned"
+		return data["outcome"] != "abandoned"
 	case lifeloop.ContextPressureObserved:
-		return e.data["window_tokens"] != nil
+		return data["window_tokens"] != nil
 	case lifeloop.ContextCompacted:
-		return e.data["inferred"] != true
+		return data["inferred"] != true
 	}
 	return true
 }
+
+// Provable are the capabilities that are partial with an untested version, until
+// they are proven.
+func Provable() []lifeloop.Event { return slices.Clone(dialect) }

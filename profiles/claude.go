@@ -37,6 +37,7 @@ func claudeProfile() Profile {
 		sessions:   stored{"CLAUDE_CONFIG_DIR", ".claude", Place{Dir: "projects", Pattern: "*/*.jsonl", Whose: byRecords(claudeOwner)}},
 
 		Prepare: prepareClaude,
+		Trial:   trialClaude,
 		Install: installClaude,
 	}
 }

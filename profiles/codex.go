@@ -41,6 +41,7 @@ func codexProfile() Profile {
 		sessions:   stored{"CODEX_HOME", ".codex", Place{Dir: "sessions", Pattern: "*/*/*/rollout-*.jsonl", Whose: byRecords(codexOwner)}},
 
 		Prepare: prepareCodex,
+		Trial:   trialCodex,
 		Install: installCodex,
 	}
 }

@@ -26,6 +26,7 @@ func geminiProfile() Profile {
 			{Name: "log", Decoder: gemini.Logs, Form: Whole},
 		},
 		Prepare:   prepareGemini,
+		Trial:     trialGemini,
 		Quit:      sigTERM, // it then exits with 0 in any state
 		ExitCodes: geminiExitCodes(),
 		resume:    resumeGemini,

@@ -34,6 +34,7 @@ func opencodeProfile() Profile {
 			{Name: "stream", Decoder: opencode.Run, Blind: true},
 		},
 		Prepare: prepareOpencode,
+		Trial:   trialOpencode,
 		Asks:    true,
 		Install: installOpencode,
 		// In a terminal, OpenCode exits with 0 on INT or TERM. Both kill `opencode

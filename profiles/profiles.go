@@ -304,6 +304,9 @@ type Profile struct {
 	// Prepare turns the user's command line into a launch. It accepts every
 	// command line that the harness accepts.
 	Prepare func(argv []string, h Host) (Launch, error)
+	// Trial returns a short session for a probe. Its model server is at the URL model,
+	// and dir is its working folder. It is nil if none is known.
+	Trial func(model, dir string) Trial
 	// Install returns what to add to the harness's own files, those of the user or
 	// of the project around Host.Dir; nil if no safe way is known.
 	Install func(project bool, h Host) (Installation, error)

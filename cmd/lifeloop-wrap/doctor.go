@@ -10,15 +10,26 @@ import (
 )
 
 func doctorCmd(g *globals) *cobra.Command {
-	return &cobra.Command{
+	var probes bool
+	var inside string
+	cmd := &cobra.Command{
 		Use:   "doctor [ADAPTER]",
 		Short: "Find problems with harnesses, sessions and this machine",
 		Long: `doctor examines each harness, its hooks, its sessions of this folder and the
 recorded sessions, then this machine. It names a command for each problem. It
 starts a harness only to ask for its version, and writes nothing but missing
-summaries of sessions.`,
+summaries of sessions.
+
+With --probe it plays one turn of the installed harness with a scripted model on
+loopback, without an account, and stores what it saw working with that version.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if probes {
+				if len(args) == 0 {
+					return usage("doctor --probe needs an ADAPTER")
+				}
+				return g.probeAdapter(cmd, args[0], inside)
+			}
 			r, err := g.examine(cmd, args)
 			if err != nil {
 				return err
@@ -34,6 +45,10 @@ summaries of sessions.`,
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&probes, "probe", false, "play one turn of ADAPTER's harness with a scripted model and store what works")
+	cmd.Flags().StringVar(&inside, "probe-in", "", "")
+	_ = cmd.Flags().MarkHidden("probe-in")
+	return cmd
 }
 
 func (g *globals) examine(cmd *cobra.Command, args []string) (*doctor.Report, error) {

@@ -51,6 +51,7 @@ func TestMain(m *testing.M) {
 		},
 		"lifeloop-hook": func() { os.Exit(hook.Main(os.Args[1:])) }, // this is all that its main does
 		"limited":       limitedMain,
+		"asks":          asksMain,
 		"fakeharness":   standIn,
 		"claude":        standIn,
 		"codex":         standIn,
