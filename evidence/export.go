@@ -46,6 +46,7 @@ type Export struct {
 	run      string             // of a launch whose decision follows
 	asked    map[string]kernel.GateAsked
 	seals    []seal
+	anchored Checkpoint // the last one that NextAnchor returned
 	timeline []Timeline
 	receipts []Ref
 	traces   map[string]gate.Trace // decisions, by the name of their file

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"lifeloop/canon"
 	"lifeloop/evidence/sign"
 	"lifeloop/gate"
 	"lifeloop/kernel"
@@ -166,16 +167,56 @@ func TestExportOfASession(t *testing.T) {
 	require.Contains(t, string(raw[manifestFile]), `"capture_mode":"raw"`)
 	_, job := entriesOf(t, all["job.zip"])
 	require.Contains(t, string(job[jobPayloadFile]), `"status":"completed"`)
-	anchor, ok, err := x.Anchor()
-	require.NoError(t, err)
-	require.True(t, ok)
-	require.Equal(t, 2, anchor.Index)
-	o := Options{Anchors: []Anchor{anchor}}
-	require.Equal(t, 1, verified(ChainFile, all, o).AnchorsConfirmed)
+}
 
-	_, ok, err = NewExport().Anchor()
-	require.NoError(t, err)
-	require.False(t, ok, "a ledger without an act has no checkpoint")
+// anchors are all anchors that an export has not returned yet.
+func anchors(t testing.TB, x *Export) (list []Anchor) {
+	t.Helper()
+	for {
+		a, ok, err := x.NextAnchor()
+		require.NoError(t, err)
+		if !ok {
+			return list
+		}
+		list = append(list, a)
+	}
+}
+
+// Each checkpoint has its anchor as soon as the ledger has its entry, and with these
+// anchors no checkpoint can be removed from the end.
+func TestAnchorsFollowTheLedger(t *testing.T) {
+	require.Empty(t, anchors(t, NewExport()), "a ledger without an act has no checkpoint")
+	whole := recorded(t, 0)
+	all := files(t, whole, nil)
+	var early []Anchor // after each entry
+	x := NewExport()
+	for e, err := range ledger.Read("../testdata/sessions/demo") {
+		require.NoError(t, err)
+		f, err := kernel.Decode(e.Kind, e.Body)
+		require.NoError(t, err)
+		x.Apply(kernel.Entry{Seq: e.Seq, At: e.At, Fact: f}, string(e.Digest))
+		early = append(early, anchors(t, x)...)
+	}
+	require.Equal(t, early, anchors(t, whole), "the same ones as at the end")
+	o := Options{Anchors: early}
+	require.Equal(t, len(early), verified(ChainFile, all, o).AnchorsConfirmed)
+
+	// The end is removed: the last checkpoint, or all that follows the first one.
+	var c chain
+	require.NoError(t, json.Unmarshal(all[ChainFile], &c))
+	require.Equal(t, len(early), len(c.Checkpoints))
+	require.GreaterOrEqual(t, len(early), 2)
+	for _, left := range []int{len(early) - 1, 1} {
+		cut := c
+		cut.Checkpoints = c.Checkpoints[:left]
+		doc, err := canon.Marshal(cut)
+		require.NoError(t, err)
+		all[ChainFile] = doc
+		require.True(t, verified(ChainFile, all, Options{}).OK, "without an anchor this is not noticed")
+		r := verified(ChainFile, all, o)
+		require.Equal(t, "truncated", r.Problems[0].Code)
+		require.Len(t, r.Problems, len(early)-left)
+	}
 }
 
 // Checkpoints are only ever added: those of a prefix of a ledger are the first of

@@ -154,7 +154,7 @@ func (x *Export) env() Env {
 // Chain returns the journal, the chain and a runpack for each checkpoint, by file
 // name.
 func (x *Export) Chain(key ed25519.PrivateKey) (map[string][]byte, error) {
-	head := chain{Header: x.header(chainSchema, x.at), SessionID: x.began.SessionID, RunID: x.runID(), Checkpoints: []Checkpoint{}}
+	head, previous := x.chainHead(), ""
 	files := map[string][]byte{}
 	records := []journalRecord{}
 	add := func(kind string, v any) error {
@@ -177,7 +177,7 @@ func (x *Export) Chain(key ed25519.PrivateKey) (map[string][]byte, error) {
 	}
 	from := int64(0)
 	for i, s := range x.seals {
-		cp, data, err := x.checkpoint(head, i+1, from, s, key)
+		cp, data, err := x.checkpoint(head, previous, i+1, from, s, key)
 		if err != nil {
 			return nil, err
 		}
@@ -189,7 +189,7 @@ func (x *Export) Chain(key ed25519.PrivateKey) (map[string][]byte, error) {
 		if err := add("checkpoint", cp); err != nil {
 			return nil, err
 		}
-		from = s.end
+		from, previous = s.end, cp.CheckpointDigest
 		files[cp.RunpackPath] = data
 		head.Checkpoints = append(head.Checkpoints, cp)
 	}
@@ -205,13 +205,16 @@ func (x *Export) Chain(key ed25519.PrivateKey) (map[string][]byte, error) {
 	return files, err
 }
 
-// checkpoint seals the events after from.
-func (x *Export) checkpoint(head chain, index int, from int64, s seal, key ed25519.PrivateKey) (cp Checkpoint, data []byte, err error) {
+// chainHead is the chain without its checkpoints.
+func (x *Export) chainHead() chain {
+	return chain{Header: x.header(chainSchema, x.at), SessionID: x.began.SessionID, RunID: x.runID(), Checkpoints: []Checkpoint{}}
+}
+
+// checkpoint seals the events after from. previous is the digest of the checkpoint before
+// it, or empty.
+func (x *Export) checkpoint(head chain, previous string, index int, from int64, s seal, key ed25519.PrivateKey) (cp Checkpoint, data []byte, err error) {
 	cp = Checkpoint{Header: x.header(checkpointSchema, s.at), SessionID: head.SessionID, RunID: head.RunID, Index: index,
-		SequenceStart: from + 1, SequenceEnd: s.end, RunpackPath: fmt.Sprintf("cp_%04d.zip", index)}
-	if index > 1 {
-		cp.PrevCheckpointDigest = head.Checkpoints[index-2].CheckpointDigest
-	}
+		SequenceStart: from + 1, SequenceEnd: s.end, RunpackPath: fmt.Sprintf("cp_%04d.zip", index), PrevCheckpointDigest: previous}
 	run := fmt.Sprintf("%s_cp_%04d", head.RunID, index)
 	c := content{run: Run{Header: x.header(runSchema, s.at), RunID: run, Env: x.env()}, mode: Reference}
 	for _, e := range x.events[from:s.end] {
@@ -382,18 +385,23 @@ func (x *Export) pack(kind, source string, files map[string][]byte, key ed25519.
 	return writeArchive(files)
 }
 
-// Anchor returns the newest checkpoint, to be published where the producer cannot
-// change or remove it. It needs no key: a checkpoint's digest does not cover
-// signatures.
-func (x *Export) Anchor() (a Anchor, ok bool, err error) {
-	files, err := x.Chain(nil)
-	if err != nil || len(x.seals) == 0 {
+// NextAnchor returns the oldest checkpoint that it has not returned before, to be
+// published where the producer cannot change or remove it. It needs no key: a
+// checkpoint's digest does not cover signatures. It makes only the new checkpoint, so a
+// caller may use it after each Apply.
+func (x *Export) NextAnchor() (a Anchor, ok bool, err error) {
+	n := x.anchored.Index
+	if n >= len(x.seals) {
+		return a, false, nil
+	}
+	from := int64(0)
+	if n > 0 {
+		from = x.seals[n-1].end
+	}
+	cp, _, err := x.checkpoint(x.chainHead(), x.anchored.CheckpointDigest, n+1, from, x.seals[n], nil)
+	if err != nil {
 		return a, false, err
 	}
-	var c chain
-	if err := json.Unmarshal(files[ChainFile], &c); err != nil {
-		return a, false, err
-	}
-	last := c.Checkpoints[len(c.Checkpoints)-1]
-	return Anchor{SessionID: c.SessionID, Index: last.Index, Digest: last.CheckpointDigest}, true, nil
+	x.anchored = cp
+	return Anchor{SessionID: cp.SessionID, Index: cp.Index, Digest: cp.CheckpointDigest}, true, nil
 }

@@ -159,26 +159,3 @@ func readExport(st store.Store, id string, apply func(kernel.Entry)) (*evidence.
 	}
 	return x, checked, nil
 }
-
-func anchorCmd(g *globals) *cobra.Command {
-	return g.onSession(&cobra.Command{
-		Use: "anchor SESSION", Short: "Print the digest of the newest checkpoint, to publish it elsewhere",
-		Long: `anchor prints one line of JSON: the newest checkpoint of a session's chain, and
-its digest. Keep it where the session's producer cannot change or remove it: a file on
-another machine, a git note (lifeloop-wrap evidence anchor last | git notes add -F -),
-a mail. evidence verify --anchor then notices that the end of a chain was removed.`,
-	}, func(cmd *cobra.Command, st store.Store, id string) error {
-		x, _, err := readExport(st, id, nil)
-		if err != nil {
-			return err
-		}
-		a, ok, err := x.Anchor()
-		if err != nil {
-			return no(lifeloop.InternalError, "%v", err)
-		}
-		if !ok {
-			return no(lifeloop.StateConflict, "session %s has no checkpoint yet", id).withHint("the first one is made when the harness runs")
-		}
-		return printJSON(cmd.OutOrStdout(), a)
-	})
-}

@@ -93,14 +93,30 @@ func (f Folder) Live() bool { return ledger.Locked(string(f)) }
 //
 // A ledger of another session is a *[FolderError].
 func (f Folder) Facts(from uint64) iter.Seq2[kernel.Entry, error] {
-	return f.decode(ledger.ReadFrom(string(f), from), from)
+	return facts(f.decode(ledger.ReadFrom(string(f), from), from))
 }
 
 // Follow yields the facts of a session, beginning with sequence number from, and
 // waits for more. It ends after the last fact of the session, when the wrapper is
 // gone and all that it wrote has been read, or when ctx ends.
 func (f Folder) Follow(ctx context.Context, from uint64) iter.Seq2[kernel.Entry, error] {
-	return func(yield func(kernel.Entry, error) bool) {
+	return facts(f.FollowRecords(ctx, from))
+}
+
+// A Record is an entry with its digest.
+type Record struct {
+	kernel.Entry
+	Digest string
+}
+
+// Records yields what Facts yields from the first entry on, with digests.
+func (f Folder) Records() iter.Seq2[Record, error] {
+	return f.decode(ledger.ReadFrom(string(f), 1), 1)
+}
+
+// FollowRecords yields what Follow yields, with digests.
+func (f Folder) FollowRecords(ctx context.Context, from uint64) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
 		// A lost session has no last fact: the end of its wrapper ends the wait.
 		alive, gone := context.WithCancel(ctx)
 		defer gone()
@@ -109,17 +125,17 @@ func (f Folder) Follow(ctx context.Context, from uint64) iter.Seq2[kernel.Entry,
 			gone()
 		}()
 		next := max(from, 1)
-		forward := func(entries iter.Seq2[kernel.Entry, error]) (more bool) {
+		forward := func(entries iter.Seq2[Record, error]) (more bool) {
 			for e, err := range entries {
 				next = e.Seq + 1
-				if !yield(e, err) || err != nil || Final(e) {
+				if !yield(e, err) || err != nil || Final(e.Entry) {
 					return false
 				}
 			}
 			return true
 		}
 		if forward(f.decode(ledger.Follow(alive, string(f), next), next)) && ctx.Err() == nil {
-			forward(f.Facts(next)) // the wrapper may have written more before it ended
+			forward(f.decode(ledger.ReadFrom(string(f), next), next)) // the wrapper may have written more before it ended
 		}
 	}
 }
@@ -130,11 +146,22 @@ func Final(e kernel.Entry) bool {
 	return ok && m.To.Terminal()
 }
 
-func (f Folder) decode(entries iter.Seq2[ledger.Entry, error], from uint64) iter.Seq2[kernel.Entry, error] {
+// facts yields records without their digests.
+func facts(records iter.Seq2[Record, error]) iter.Seq2[kernel.Entry, error] {
 	return func(yield func(kernel.Entry, error) bool) {
+		for r, err := range records {
+			if !yield(r.Entry, err) {
+				return
+			}
+		}
+	}
+}
+
+func (f Folder) decode(entries iter.Seq2[ledger.Entry, error], from uint64) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
 		if from > 1 {
 			if err := f.Check(); err != nil {
-				yield(kernel.Entry{}, err)
+				yield(Record{}, err)
 				return
 			}
 		}
@@ -143,7 +170,7 @@ func (f Folder) decode(entries iter.Seq2[ledger.Entry, error], from uint64) iter
 			case errors.Is(err, ledger.ErrTornTail):
 				return
 			case err != nil:
-				yield(kernel.Entry{}, err)
+				yield(Record{}, err)
 				return
 			case e.Seq < from:
 				continue
@@ -152,7 +179,7 @@ func (f Folder) decode(entries iter.Seq2[ledger.Entry, error], from uint64) iter
 			if err == nil && e.Seq == 1 {
 				err = f.owns(fact)
 			}
-			if !yield(kernel.Entry{Seq: e.Seq, At: e.At, Fact: fact}, err) {
+			if !yield(Record{kernel.Entry{Seq: e.Seq, At: e.At, Fact: fact}, string(e.Digest)}, err) {
 				return
 			}
 		}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/evidence"
+	"lifeloop/internal/durable"
+	"lifeloop/internal/store"
+	"lifeloop/lifeloop"
+)
+
+// pushTime is the time limit of one run of the command that publishes an anchor.
+const pushTime = 30 * time.Second
+
+// anchoring publishes the anchors of one session.
+type anchoring struct {
+	follow  bool
+	file    string
+	command []string
+
+	cmd    *cobra.Command
+	known  []evidence.Anchor // in file, at the start
+	failed int               // number of anchors that could not be published
+}
+
+func anchorCmd(g *globals) *cobra.Command {
+	var a anchoring
+	cmd := &cobra.Command{
+		Use: "anchor SESSION [--follow] [--file FILE] [-- CMD [ARG…]]", Short: "Publish the digest of the newest checkpoint, or of each one",
+		Long: `anchor prints one line of JSON: the newest checkpoint of a session's chain, and
+its digest. With --follow it prints every checkpoint so far and then each new one,
+until the session ends. It reads the ledger beside the running session, which never
+waits for it.
+
+--file appends each line to FILE, unless FILE has it already. CMD is run for each
+line, which it reads on its standard input. Keep the lines where the session's
+producer cannot change or remove them: evidence verify --anchor then notices that the
+end of a chain was removed. An anchor that cannot be published is reported on stderr,
+the next ones are still published, and the exit code is 1.`,
+		Example: `  lifeloop-wrap evidence anchor last --follow --file /mnt/other-machine/anchors
+  lifeloop-wrap evidence anchor last --follow -- git notes append -F -`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if n := cmd.ArgsLenAtDash(); len(args) == 0 || n == 0 || n < 0 && len(args) > 1 || n > 1 {
+				return usage("evidence anchor needs one session; a command follows after --")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			st, id, err := g.session(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			a.cmd, a.command = cmd, args[1:]
+			if len(args) > 1 {
+				if _, err := exec.LookPath(args[1]); err != nil {
+					return no(lifeloop.InvalidRequest, "%v", err)
+				}
+			}
+			return a.run(st, id)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&a.follow, "follow", false, "publish each checkpoint, until the session ends")
+	f.StringVar(&a.file, "file", "", "append to `FILE`")
+	return cmd
+}
+
+func (a *anchoring) run(st store.Store, id string) error {
+	if err := a.readFile(id); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	x, last := evidence.NewExport(), evidence.Anchor{}
+	records := st.Folder(id).Records()
+	if a.follow {
+		records = st.Folder(id).FollowRecords(ctx, 1)
+	}
+	for r, err := range records {
+		if err != nil {
+			return damaged(id, err)
+		}
+		x.Apply(r.Entry, r.Digest)
+		for {
+			next, ok, err := x.NextAnchor()
+			if err != nil {
+				return no(lifeloop.InternalError, "session %s: %v", id, err)
+			}
+			if !ok {
+				break
+			}
+			if last = next; a.follow {
+				a.publish(ctx, next)
+			}
+		}
+	}
+	switch {
+	case last.Index == 0 && !a.follow:
+		return no(lifeloop.StateConflict, "session %s has no checkpoint yet", id).withHint("the first one is made when the harness runs")
+	case last.Index > 0 && !a.follow:
+		a.publish(ctx, last)
+	}
+	if a.failed > 0 {
+		return no(lifeloop.TransportError, "%d anchors of session %s were not published", a.failed, id)
+	}
+	return nil
+}
+
+// readFile reads the anchors that the file has already.
+func (a *anchoring) readFile(id string) error {
+	if a.file == "" {
+		return nil
+	}
+	text, err := durable.ReadFile(a.file)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(bytes.TrimSpace(text)) == 0 {
+		return nil
+	}
+	if err == nil {
+		a.known, err = evidence.ParseAnchors(text)
+	}
+	if err != nil {
+		return no(lifeloop.InvalidRequest, "cannot append to %s: %v", a.file, err)
+	}
+	a.known = slices.DeleteFunc(a.known, func(k evidence.Anchor) bool { return k.SessionID != id })
+	return nil
+}
+
+// publish prints, appends and pushes one anchor. A failure is reported, and does not keep
+// the next ones from being published.
+func (a *anchoring) publish(ctx context.Context, next evidence.Anchor) {
+	i := slices.IndexFunc(a.known, func(k evidence.Anchor) bool { return k.Index == next.Index })
+	if i >= 0 && a.known[i] == next {
+		return // it was published before
+	}
+	line, err := json.Marshal(next)
+	line = append(line, '\n')
+	switch {
+	case err != nil:
+	case i >= 0:
+		err = fmt.Errorf("%s has another digest for it: the session's evidence was rewritten", a.file)
+	case a.file == "" && len(a.command) == 0:
+		_, err = a.cmd.OutOrStdout().Write(line)
+	default:
+		err = errors.Join(a.append(line), a.push(ctx, line))
+	}
+	if err != nil {
+		a.failed++
+		fmt.Fprintf(a.cmd.ErrOrStderr(), "lifeloop-wrap: checkpoint %d is not published: %v\n", next.Index, err)
+	}
+}
+
+func (a *anchoring) append(line []byte) error {
+	if a.file == "" {
+		return nil
+	}
+	f, err := durable.Open(a.file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(line)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func (a *anchoring) push(ctx context.Context, line []byte) error {
+	if len(a.command) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, pushTime)
+	defer cancel()
+	push := exec.CommandContext(ctx, a.command[0], a.command[1:]...)
+	push.Stdin, push.Stdout, push.Stderr = bytes.NewReader(line), a.cmd.OutOrStdout(), a.cmd.ErrOrStderr()
+	push.WaitDelay = time.Second
+	if err := push.Run(); err != nil {
+		return fmt.Errorf("%s: %w", a.command[0], err)
+	}
+	return nil
+}
