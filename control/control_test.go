@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// handler is a Handler made of a function.
+// handler is a function as a Handler.
 type handler func(ctx context.Context, call *HookCall)
 
 func (h handler) Hook(ctx context.Context, call *HookCall) { h(ctx, call) }
@@ -55,7 +55,8 @@ func open(t *testing.T, h Handler) *Server {
 	return s
 }
 
-// shortDir is a private folder whose name leaves room for a socket's.
+// shortDir returns a private folder whose path is short enough for a socket in
+// it.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "ctl-")
@@ -64,7 +65,8 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// within receives from c. It fails shortly before the test binary would time out.
+// within receives from c. If nothing arrives, it fails the test shortly before
+// the test binary would time out.
 func within[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
 	var late <-chan time.Time
@@ -80,7 +82,7 @@ func within[T any](t *testing.T, c <-chan T) T {
 	}
 }
 
-// later is a deadline that no test reaches.
+// later returns a deadline that no test reaches.
 func later() time.Time { return time.Now().Add(time.Hour) }
 
 func dialRaw(t *testing.T, s *Server) *net.UnixConn {
@@ -92,7 +94,7 @@ func dialRaw(t *testing.T, s *Server) *net.UnixConn {
 	return conn
 }
 
-// answer reads the answer to a raw peer.
+// answer reads the answer on a raw connection.
 func answer(conn *net.UnixConn) ([]byte, error) {
 	in := bufio.NewReader(conn)
 	line, err := readLine(in)
@@ -127,7 +129,7 @@ func TestAHookIsAnswered(t *testing.T) {
 }
 
 func TestDeliveredMeansWrittenWhole(t *testing.T) {
-	// Each case is a peer; delivered is what Answer must return.
+	// Each case describes a peer; delivered is the value that Answer must return.
 	ask := func(out io.Writer) func(*testing.T, *Server) {
 		return func(_ *testing.T, s *Server) {
 			_ = hook.Call(s.Path(), "k", "Stop", []byte("in"), out, later())
@@ -239,7 +241,8 @@ func TestAHandlerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// As in the supervisor, the loop answers while the connection's goroutine waits.
+// As in the supervisor, another goroutine answers while the connection's
+// goroutine waits.
 func TestAnAnswerFromAnotherGoroutine(t *testing.T) {
 	calls := make(chan *HookCall)
 	delivered := make(chan bool, 1)
@@ -299,8 +302,8 @@ func TestNotifyDoesNotWait(t *testing.T) {
 
 func TestManyHooksAtOnce(t *testing.T) {
 	const n = 3 * maxPeers
-	// No call is answered before the room is full, so its calls wait at the same time.
-	// The other calls wait for a place, and none is lost.
+	// No call is answered before all places are taken, so these calls wait at the same
+	// time. The other calls wait for a place, and none is lost.
 	var inside atomic.Int32
 	full := make(chan struct{})
 	var once sync.Once
@@ -311,7 +314,7 @@ func TestManyHooksAtOnce(t *testing.T) {
 			t.Errorf("%d calls at the same time", now)
 		}
 		<-full
-		inside.Add(-1) // before the answer, which frees the place
+		inside.Add(-1) // counted before the answer, because the answer frees the place
 		echo(ctx, call)
 	}))
 	errs := make(chan error, n)
@@ -352,7 +355,7 @@ func TestTheOldestIdlePeerMakesRoom(t *testing.T) {
 		var out bytes.Buffer
 		require.NoError(t, hook.Call(s.Path(), "k", "Stop", []byte("in"), &out, later()))
 		require.Equal(t, "Stop: in", out.String())
-		silent = append(silent, dialRaw(t, s)) // the peer takes the free place again
+		silent = append(silent, dialRaw(t, s)) // another silent peer takes the free place
 		_, err := silent[n].Read(make([]byte, 1))
 		require.ErrorIs(t, err, io.EOF, "the oldest one has lost its place")
 	}
@@ -361,7 +364,7 @@ func TestTheOldestIdlePeerMakesRoom(t *testing.T) {
 	}
 }
 
-// The requests of all peers together are bounded.
+// The memory for the requests of all peers together is limited.
 func TestPeersHoldLimitedMemory(t *testing.T) {
 	over := make(chan struct{})
 	held := make(chan int, 8)
@@ -372,7 +375,7 @@ func TestPeersHoldLimitedMemory(t *testing.T) {
 		}
 		echo(ctx, call)
 	}))
-	// Two peers send most of the largest request and stop.
+	// Two peers send most of a request of the largest size and stop.
 	var idle []*net.UnixConn
 	most := append([]byte(`{"op":"hook","event":"Stop","bytes":16777216}`+"\n"), make([]byte, MaxBody-1<<10)...)
 	for range 2 {
@@ -550,7 +553,7 @@ func TestOneListenerWins(t *testing.T) {
 		won := make(chan *Server, 8)
 		for range cap(won) {
 			go func() {
-				s, _ := Listen(path) // nil if another one won
+				s, _ := Listen(path) // nil if another process was faster
 				won <- s
 			}()
 		}
@@ -575,7 +578,7 @@ func TestSocketDir(t *testing.T) {
 	t.Run("in the runtime folder", func(t *testing.T) {
 		run := shortDir(t)
 		t.Setenv("XDG_RUNTIME_DIR", run)
-		for range 2 { // created, then found
+		for range 2 { // the first call creates the folder, the second finds it
 			dir, err := SocketDir()
 			require.NoError(t, err)
 			require.Equal(t, filepath.Join(run, "lifeloop"), dir)
@@ -646,7 +649,7 @@ func TestTheTemporaryFolderIsRemoved(t *testing.T) {
 		return len(entries) == 0
 	}
 	usual := filepath.Join(tmp, tempName())
-	for _, dir := range []string{usual, usual + "-1"} { // killed processes left them
+	for _, dir := range []string{usual, usual + "-1"} { // these folders are like those that killed processes leave
 		require.NoError(t, os.Mkdir(dir, 0o700))
 		stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "a.sock"), Net: "unix"})
 		require.NoError(t, err)
@@ -666,7 +669,7 @@ func TestTheTemporaryFolderIsRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, empty())
 
-	// A session that begins while another one ends still has its folder.
+	// A session that begins while another one ends does not lose its folder.
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -698,7 +701,7 @@ func TestTheTemporaryFolderIsRemoved(t *testing.T) {
 	require.True(t, empty())
 }
 
-// doer is a Doer made of a function. It ignores hooks.
+// doer is a function as a Doer. It ignores hooks.
 type doer func(ctx context.Context, c Command) []byte
 
 func (doer) Hook(context.Context, *HookCall) {}
@@ -728,7 +731,7 @@ func TestACommandIsAnswered(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// A command that is open when the session ends is still answered.
+// A command that runs when the session ends is still answered.
 func TestACommandIsAnsweredAtTheEnd(t *testing.T) {
 	s, err := Listen(filepath.Join(shortDir(t), "s.sock"))
 	require.NoError(t, err)
@@ -804,8 +807,8 @@ func TestSocketPathFitsAnAddress(t *testing.T) {
 	}
 }
 
-// FuzzPeer sends any bytes. The peer is answered or its connection closed, and
-// the next peer is served.
+// FuzzPeer sends any bytes. The peer gets an answer or its connection is
+// closed, and the next peer is served.
 func FuzzPeer(f *testing.F) {
 	f.Add([]byte(`{"op":"hook","event":"Stop","bytes":2}` + "\ninok\n"))
 	f.Add([]byte(`{"op":"tell","event":"Stop","bytes":2}` + "\nin"))

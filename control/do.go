@@ -15,7 +15,7 @@ import (
 type Command struct {
 	Name  string
 	Input []byte
-	// Token is the session's, if the peer sent one.
+	// Token is the session's token, if the peer sent it.
 	Token string
 	// PID is the process that connected. The server sets it. 0 means that the process
 	// has no pid in the server's pid namespace.

@@ -2,8 +2,8 @@
 // 0700, and the protocol on it. The harness's hooks connect to it; package hook
 // is the other end and runs in its own process.
 //
-// It refuses peers of other users, opens no TCP port, has no state between
-// connections, and does not interpret a hook's input.
+// The package rejects peers of other users, opens no TCP port, keeps no state
+// between connections, and does not interpret a hook's input.
 //
 //	server, err := control.Open(sessionID)
 //	err = server.Serve(ctx, handler) // handler.Hook(ctx, call): call.Answer(out)
@@ -15,8 +15,8 @@
 //
 //	{"op":"hook","key":"4D7G…","event":"SessionStart","bytes":1234}⏎ …1234 bytes…
 //
-// "key" shows that the launch itself injected the hook; of a command, it is the
-// session's token, if the peer has it.
+// For a hook, "key" proves that the launch injected the hook. For a command, it
+// is the session's token, if the peer has it.
 //
 // The answer has the same form, and "bytes" is its first member. The peer prints
 // it, acknowledges it, and closes the connection:
@@ -24,9 +24,9 @@
 //	{"bytes":56}⏎ …56 bytes…
 //	ok⏎
 //
-// "ok" means that the answer was written completely to a harness that still read
-// it. An empty answer needs no ok. The op "tell" is a hook without an answer; its
-// peer may close at once. The op "do" is a command of a user or a client, named by
+// "ok" means that the answer was written completely, to a harness that still read.
+// An empty answer needs no ok. The op "tell" is a hook without an answer; its peer
+// may close at once. The op "do" is a command of a user or a client, named by
 // "event". It gets an answer even if the session is ending, and needs no ok. After
 // the op "stream" the peer sends lines until it closes, and gets no answer. An
 // invalid request is answered with {"error":"…"}⏎. Older and newer programs
@@ -47,9 +47,9 @@ const (
 	opStream = "stream"
 
 	maxLine     = 4 << 10
-	maxEvent    = 256              // bytes of an event's name
-	requestTime = 10 * time.Second // for a peer to send its request
-	replyTime   = 2 * time.Second  // for a peer to read the answer and acknowledge it
+	maxEvent    = 256              // the limit of an event's name in bytes
+	requestTime = 10 * time.Second // the time in which a peer must send its request
+	replyTime   = 2 * time.Second  // the time in which a peer must read the answer and acknowledge it
 )
 
 // A request is the first line of a peer.
@@ -60,8 +60,8 @@ type request struct {
 	Bytes int    `json:"bytes"`
 }
 
-// A reply is the first line of an answer. A peer reads no more than it needs, so
-// the member that reports an error comes first.
+// A reply is the first line of an answer. The member that reports an error comes
+// first, because a peer stops reading once it has what it needs.
 type reply struct {
 	Error string `json:"error,omitempty"`
 	Bytes int    `json:"bytes"`

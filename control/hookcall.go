@@ -10,11 +10,11 @@ import (
 	"lifeloop/internal/hook"
 )
 
-// A Hook is what a hook sent.
+// A Hook is the request that a hook sent.
 type Hook struct {
-	Key   string // the secret of the launch that injected the hook; other processes may send anything
+	Key   string // the secret of the launch that injected the hook; other processes may send any value
 	Event string
-	Input []byte // what the harness gave the hook on stdin, unchanged
+	Input []byte // the input that the harness wrote to the hook's stdin, unchanged
 	// OneWay means that the peer wants no answer and may have closed already.
 	OneWay bool
 }
@@ -27,17 +27,17 @@ type HookCall struct {
 	gone  chan struct{} // closed by listen
 	acked chan struct{} // closed by listen
 
-	turn     sync.Mutex  // held while an answer is sent, so that Serve waits for it
-	answered atomic.Bool // set under turn; an ok before that is not an acknowledgement
+	turn     sync.Mutex  // held while an answer is sent, so that Serve waits for that
+	answered atomic.Bool // set while turn is held; an ok that arrives before is not an acknowledgement
 }
 
 // Gone is closed if the peer closes before it has acknowledged an answer.
 func (c *HookCall) Gone() <-chan struct{} { return c.gone }
 
-// Answer sends out and reports whether the peer wrote it completely to a harness that
-// still read it. It waits at most 2 s for the acknowledgement, and another second for
-// each MiB of the answer; an empty answer has no acknowledgement. Only the first answer is sent, from any goroutine; later answers,
-// and those of more than [MaxBody] bytes, are not delivered.
+// Answer sends out and reports whether the peer wrote it completely to a harness that still read
+// it. It waits at most 2 s for the acknowledgement, and another second for each MiB of the answer;
+// an empty answer has no acknowledgement. It may be called from any goroutine. Only the first
+// answer is sent; a later answer, or one of more than [MaxBody] bytes, is not delivered.
 func (c *HookCall) Answer(out []byte) (delivered bool) {
 	c.turn.Lock()
 	defer c.turn.Unlock()
@@ -46,7 +46,7 @@ func (c *HookCall) Answer(out []byte) (delivered bool) {
 	}
 	fits := len(out) <= MaxBody
 	if !fits {
-		out = nil // end the peer's wait
+		out = nil // send an empty answer, so that the peer does not wait
 	}
 	limit := replyTime + time.Duration(len(out)>>20)*time.Second
 	if c.conn.SetDeadline(time.Now().Add(limit)) != nil || send(c.conn, reply{Bytes: len(out)}, out) != nil {
@@ -63,8 +63,9 @@ func (c *HookCall) Answer(out []byte) (delivered bool) {
 	}
 }
 
-// listen reads what the peer sends after its request: "ok" after an answer.
-// Anything else, and the end of the connection, means that the peer is gone.
+// listen reads what the peer sends after its request: "ok" after an answer. Any
+// other input, or the end of the connection, means that the peer no longer
+// waits.
 func (c *HookCall) listen(in *bufio.Reader) {
 	line, err := in.ReadSlice('\n')
 	if err == nil && string(line) == hook.Ack && c.answered.Load() {

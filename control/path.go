@@ -34,7 +34,8 @@ func SocketDir() (string, error) {
 	return dir, err
 }
 
-// CheckSocketDir is SocketDir, but leaves no new folder in the temporary folder.
+// CheckSocketDir does the same as SocketDir, but removes a folder that it
+// created in the temporary folder.
 func CheckSocketDir() (string, error) {
 	dir, err := SocketDir()
 	if err == nil {
@@ -49,13 +50,13 @@ func tempDir(parent string) (string, error) {
 	if err == nil {
 		return usual, nil
 	}
-	mine, _ := filepath.Glob(usual + "-*") // of an earlier session
+	mine, _ := filepath.Glob(usual + "-*") // folders that an earlier session created
 	for _, dir := range mine {
 		if makePrivate(dir) == nil {
 			return dir, nil
 		}
 	}
-	dir, mkErr := os.MkdirTemp(parent, tempName()+"-") // 0700
+	dir, mkErr := os.MkdirTemp(parent, tempName()+"-") // creates the folder with mode 0700
 	if mkErr == nil {
 		if err = makePrivate(dir); err == nil {
 			return dir, nil
@@ -73,7 +74,8 @@ func makePrivate(dir string) error {
 	if created != nil && !errors.Is(created, fs.ErrExist) {
 		return created
 	}
-	// A link would be safe as well, but would put the sockets beside other files.
+	// Reject a symbolic link: it could be safe, but the sockets would be in a
+	// folder with other files.
 	info, err := os.Lstat(dir)
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a folder", dir)
@@ -87,8 +89,9 @@ func makePrivate(dir string) error {
 	return err
 }
 
-// tidy removes a folder of ours in the temporary folder, and what killed processes
-// have left in it, if no session uses it. Other folders stay.
+// tidy removes one of our folders in the temporary folder, with the files that
+// killed processes have left in it, if no session uses it. It does not touch other
+// folders.
 func tidy(dir string) {
 	if !strings.HasPrefix(filepath.Base(dir), tempName()) {
 		return
@@ -102,7 +105,8 @@ func tidy(dir string) {
 	_ = os.Remove(dir) // only an empty folder can be removed
 }
 
-// tidyTemp removes what killed sessions have left in the temporary folder.
+// tidyTemp removes the folders that killed sessions have left in the temporary
+// folder.
 func tidyTemp() {
 	usual := filepath.Join(os.TempDir(), tempName())
 	left, _ := filepath.Glob(usual + "-*")
@@ -136,8 +140,8 @@ func RemoveSocket(path string) {
 }
 
 // SocketPath returns the path of the session's socket, in [SocketDir]. A session
-// id that is too long or no plain file name is replaced by its hash. A folder
-// with too long a name is replaced by one directly under /tmp.
+// id that is too long, or that is not a plain file name, is replaced by its
+// hash. If the folder's path is too long, a folder directly under /tmp is used.
 func SocketPath(sessionID string) (string, error) {
 	if sessionID == "" {
 		return "", errors.New("socket path: no session id")

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The limits of all peers of a server together. A process that connects in a loop must
-// not exhaust the wrapper's memory and descriptors.
+// The limits for all peers of a server together, so that a process that connects in a
+// loop cannot exhaust the wrapper's memory and descriptors.
 const (
 	maxPeers = 64
-	maxHeld  = 32 << 20 // bytes of requests
+	maxHeld  = 32 << 20 // the size of all requests in bytes
 	// idleTime is how long a peer may take to send its request before another one
 	// may take its place.
 	idleTime = time.Second
@@ -23,12 +23,12 @@ const (
 
 var errHeld = errors.New("all requests together have more than 32 MiB; try again later")
 
-// A room holds the peers of a server.
+// A room holds the connected peers of a server and limits them.
 type room struct {
-	mu      sync.Mutex // guards what follows, and the fields of the peers
+	mu      sync.Mutex // guards the fields below, and the fields of the peers
 	changed *sync.Cond
 	peers   []*peer // in the order of their arrival
-	held    int     // sum over the peers
+	held    int     // the sum of held over the peers
 }
 
 func newRoom() *room {
@@ -42,8 +42,8 @@ type peer struct {
 	*net.UnixConn
 	room *room
 	came time.Time
-	held int  // bytes of its request
-	busy bool // its request is complete; it waits for the answer
+	held int  // the bytes of its request that were read
+	busy bool // its request is complete, and it waits for the answer
 }
 
 // enter waits for a place and takes it. If there is none, the oldest peer that did not
@@ -77,7 +77,7 @@ func (r *room) enter(ctx context.Context, conn *net.UnixConn) *peer {
 }
 
 func (r *room) wake() {
-	r.mu.Lock() // so that the broadcast comes before enter's check or during its wait
+	r.mu.Lock() // lock, so that the broadcast happens either before enter's check or during enter's wait
 	defer r.mu.Unlock()
 	r.changed.Broadcast()
 }
@@ -121,15 +121,16 @@ func (p *peer) leave() {
 	p.room.drop(p)
 }
 
-// complete says that the whole request was read.
+// complete records that the whole request was read.
 func (p *peer) complete() {
 	p.room.mu.Lock()
 	defer p.room.mu.Unlock()
 	p.busy = true
 }
 
-// Read counts what it reads. If that is too much, the oldest idle peers lose their
-// places; if there are none, Read returns an error.
+// Read counts the bytes that it reads. If all requests together become too large,
+// the oldest idle peers lose their places; if there are none, Read returns an
+// error.
 func (p *peer) Read(b []byte) (int, error) {
 	n, err := p.UnixConn.Read(b)
 	r := p.room

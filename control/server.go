@@ -41,8 +41,8 @@ func Listen(path string) (*Server, error) {
 	if err := checkSystem(); err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
-	// Without the lock, two processes could find the same stale socket, and each
-	// could remove the one that the other has just created.
+	// Without the lock, two processes could find the same stale socket, and one
+	// could remove the socket that the other has just created.
 	unlock, err := lockDir(filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
@@ -55,7 +55,7 @@ func Listen(path string) (*Server, error) {
 	sweep(filepath.Dir(path))
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
-		return nil, err // the error names the path
+		return nil, err // returned unchanged, because the error names the path
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
 		ln.Close()
@@ -111,18 +111,18 @@ func removeStale(path string) error {
 		return errors.New("another process is listening there")
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return err // for example a full queue: there is a listener
+		return err // another error, for example a full queue, means that there is a listener
 	}
 	return os.Remove(path)
 }
 
-// sweep removes the stale sockets of killed processes from the folder. Every
-// session has a new name, so nothing else removes them. The caller holds the
-// folder's lock, so no process is about to listen on one of them.
+// sweep removes the stale sockets of killed processes from the folder. Nothing
+// else removes them, because every session uses a new name. The caller holds
+// the folder's lock, so no process is about to listen on one of them.
 func sweep(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, "*.sock"))
 	for _, name := range names {
-		_ = removeStale(name) // a socket in use and other files stay
+		_ = removeStale(name) // an error means that the socket is in use or the file is not a socket; both stay
 	}
 }
 
@@ -191,7 +191,8 @@ func serveConn(ctx context.Context, conn *peer, h Handler) {
 	if err != nil || uid != os.Geteuid() {
 		return
 	}
-	// The end of the context closes conn, which ends every read and write here.
+	// When the context ends, conn is closed, which ends every read and write
+	// below.
 	stay := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stay()
 
@@ -238,7 +239,7 @@ func serveConn(ctx context.Context, conn *peer, h Handler) {
 		if stay() { // conn stays open: Do ends with ctx, and its answer is sent
 			answer := doer.Do(ctx, Command{Name: req.Event, Input: body, Token: req.Key, PID: pid})
 			_ = conn.SetWriteDeadline(time.Now().Add(replyTime))
-			_ = send(conn, reply{Bytes: len(answer)}, answer) // the peer may be gone
+			_ = send(conn, reply{Bytes: len(answer)}, answer) // ignore the error: the peer may have closed
 		}
 		return
 	}
@@ -250,7 +251,7 @@ func serveConn(ctx context.Context, conn *peer, h Handler) {
 	listening.Go(func() { call.listen(in) })
 	h.Hook(ctx, call)
 	call.Answer(nil)
-	conn.Close() // ends listen
+	conn.Close() // close the connection, which ends listen
 	listening.Wait()
 }
 
@@ -264,7 +265,8 @@ func send(conn net.Conn, head any, body []byte) error {
 	return err
 }
 
-// refuse sends an error. The peer may be gone: errors of sending are ignored.
+// refuse sends an error. Errors of sending are ignored, because the peer may
+// have closed.
 func refuse(conn net.Conn, why string) { _ = send(conn, reply{Error: why}, nil) }
 
 // readLine returns one line, which must fit into r's buffer. It is valid until
@@ -280,8 +282,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// readBody reads exactly n bytes. It allocates as they arrive: a peer that
-// announces a large number and sends less costs no memory.
+// readBody reads exactly n bytes. It allocates memory only as they arrive, so
+// that a peer that announces a large number and sends less uses little memory.
 func readBody(r io.Reader, n int) ([]byte, error) {
 	if n < 0 || n > MaxBody {
 		return nil, fmt.Errorf("body of %d bytes, want at most %d", n, MaxBody)

@@ -11,8 +11,8 @@ import (
 // A Stream is a peer that sends records, one per line, until it closes. It gets no
 // answer.
 type Stream struct {
-	Key   string // the secret of the launch that injected the peer
-	Event string // what the peer is
+	Key   string // the secret of the launch that started the peer
+	Event string // the name of the peer's kind
 	PID   int    // the process that connected
 	// Records yields the lines, without their ends. A line is valid until the next
 	// one. A line of more than 64 KiB ends the stream.
@@ -20,7 +20,7 @@ type Stream struct {
 }
 
 // A Follower is a Handler that also reads streams. Follow is called in the
-// connection's own goroutine. The records end with ctx, at the latest.
+// connection's own goroutine. The records end when ctx ends, at the latest.
 type Follower interface {
 	Follow(ctx context.Context, s Stream)
 }
@@ -31,7 +31,7 @@ const maxRecord = 64 << 10
 // records are the lines that follow a request. They are read from the connection
 // itself, because they do not count as a part of the request.
 func records(in *bufio.Reader, conn *net.UnixConn) func(yield func([]byte) bool) {
-	read, _ := in.Peek(in.Buffered()) // exactly what is there
+	read, _ := in.Peek(in.Buffered()) // exactly the bytes that were already read into the buffer
 	rest := io.MultiReader(bytes.NewReader(bytes.Clone(read)), conn)
 	return func(yield func([]byte) bool) {
 		lines := bufio.NewScanner(rest)

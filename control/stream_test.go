@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// follows records what it follows.
+// follows is a Follower that records the streams that it reads.
 type follows struct{ got chan followed }
 
 type followed struct {
@@ -59,7 +59,8 @@ func write(t *testing.T, conn net.Conn, text string) {
 
 const streamRequest = `{"op":"stream","key":"k","event":"plugin","bytes":0}` + "\n"
 
-// A stream has the lines after its request, in order, however they are cut.
+// A stream yields the lines after its request in order, wherever the writes
+// split them.
 func TestStream(t *testing.T) {
 	f := follows{make(chan followed, 1)}
 	conn := served(t, f)
@@ -71,7 +72,7 @@ func TestStream(t *testing.T) {
 	require.Equal(t, followed{"k", "plugin", os.Getpid(), []string{"one", "two", long, "last"}}, <-f.got)
 }
 
-// A stream may be longer than all requests together may be.
+// A stream may be longer than the limit for all requests together.
 func TestLongStream(t *testing.T) {
 	f := follows{make(chan followed, 1)}
 	conn := served(t, f)

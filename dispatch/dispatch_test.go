@@ -22,7 +22,8 @@ import (
 	"lifeloop/testdata/fakeclient/fakeclienttest"
 )
 
-// fake is the path of the scripted client; see testdata/fakeclient.
+// fake is the path of the scripted client, whose source is in
+// testdata/fakeclient.
 var fake string
 
 const envelope = `{"schema_version":"lifeloop.v0.2","request":{"event":"frame.opening","event_id":"e1","payload_refs":[]}}`
@@ -51,8 +52,8 @@ func testMain(m *testing.M) int {
 	return code
 }
 
-// callAndPrintPid is the main function of a caller that the test kills during a
-// call, or while a persistent client is idle.
+// callAndPrintPid is the main function of a process that calls a client. The
+// test kills it during a call, or while a persistent client is idle.
 func callAndPrintPid(client string) int {
 	cfg := Config{ID: "doomed", Command: []string{client, "--delay", "1h"}, Timeout: time.Hour, Started: func(pid int) { fmt.Println(pid) }}
 	if os.Getenv("DISPATCH_TEST_STAYS") == "" {
@@ -77,7 +78,7 @@ func callAndPrintPid(client string) int {
 	return 1
 }
 
-// A world runs clients and checks what each call leaves behind.
+// A world runs clients and checks that no process is left after a call.
 type world struct{ t *testing.T }
 
 // call makes one call of a client with cfg. It checks that Started and Ended
@@ -124,8 +125,8 @@ func eventually(t *testing.T, ok func() bool, otherwise string) {
 	}
 }
 
-// members lists the living processes of a group. Zombies are not living: they
-// wait for a parent that is another process.
+// members lists the living processes of a group. Zombies are not counted: only
+// their parent, another process, can reap them.
 func members(t *testing.T, pgid int) (pids []int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -174,10 +175,10 @@ func openFiles(t *testing.T) int {
 // A callCase is one call of a client and its result.
 type callCase struct {
 	name    string
-	cfg     Config // Command nil: fakeclient with args
+	cfg     Config // if Command is nil, it is fakeclient with args
 	args    []string
 	ctx     func() (context.Context, context.CancelFunc)
-	want    string // body, when failure is nil
+	want    string // the body of the answer, if failure is nil
 	failure *Failure
 	cause   error
 }
@@ -321,8 +322,9 @@ func TestALeftoverProcessDoesNotDelayTheAnswer(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What a client's child prints within the grace after the client's exit belongs
-// to the answer. On a busy machine it may come later.
+// Output that a client's child prints shortly after the client's exit belongs
+// to the answer. On a busy machine it may be printed too late, so the test
+// allows both.
 func TestOutputRightAfterTheExitIsRead(t *testing.T) {
 	w := &world{t: t}
 	eventually(t, func() bool {
@@ -374,7 +376,7 @@ func TestTheEndOfStderrIsSaved(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist, "no stderr, no file")
 
 	require.NoError(t, call("--stderr-size", "1000000", "--stderr", "the end"))
-	require.NoError(t, call()) // no stderr: the file stays as it is
+	require.NoError(t, call()) // without output on stderr the file is not changed
 	got, err := os.ReadFile(file)
 	require.NoError(t, err)
 	if want := strings.Repeat("x", MaxStderr-len("the end")) + "the end"; string(got) != want {
@@ -436,7 +438,7 @@ func TestOneClientServesManyCalls(t *testing.T) {
 	}
 }
 
-// A wrapper that is killed takes its clients with it.
+// If the wrapper is killed, its clients end too.
 func TestAClientDiesWithItsCaller(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -15,14 +15,14 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A Failure is why a call returned no answer. Class and Why may go into a
-// receipt: they hold nothing that the client printed.
+// A Failure is the reason why a call returned no answer. Class and Why may be
+// stored in a receipt, because they contain nothing that the client printed.
 type Failure struct {
 	Client   string // id of the client; empty from a [Func], which has none
 	Class    lifeloop.FailureClass
 	Why      string         // a few words: "exit status 3", "not found"
 	ExitCode int            // the client's exit code, or -1
-	Signal   syscall.Signal // the signal that ended it, except our own KILL
+	Signal   syscall.Signal // the signal that ended the client, unless it was SIGKILL from this package
 	Err      error          // the cause, or nil
 }
 
@@ -42,9 +42,10 @@ func (cfg *Config) fail(class lifeloop.FailureClass, why string, cause error) *F
 	return &Failure{Client: cfg.ID, Class: class, Why: why, ExitCode: -1, Err: cause}
 }
 
-// canceled is the failure of a call that the context ended. Both a cancelled
-// and an expired context are a timeout: the client did not answer in its time
-// (DECISIONS L18, "what is left ends failed/timeout").
+// canceled is the failure of a call that the context ended. The class is
+// timeout both for a cancelled and for an expired context, because in both
+// cases the client did not answer in time (DECISIONS L18, "what is left ends
+// failed/timeout").
 func (cfg *Config) canceled(ctx context.Context) *Failure {
 	why := "canceled before it answered"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -57,8 +58,8 @@ func (cfg *Config) timedOut() *Failure {
 	return cfg.fail(lifeloop.Timeout, fmt.Sprintf("no answer within %v", cfg.Timeout), context.DeadlineExceeded)
 }
 
-// failure describes how an exchange ended, once the client has been reaped. It
-// is nil if the client exited with 0.
+// failure returns why an exchange failed, once the client has been reaped. It
+// returns nil if the client exited with 0.
 func (cfg *Config) failure(ctx context.Context, c *process, e end, status syscall.WaitStatus, waitErr error) *Failure {
 	switch e {
 	case timedOut:

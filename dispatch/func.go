@@ -27,13 +27,13 @@ func (f Func) Call(ctx context.Context, env []byte) (Answer, error) {
 	body, failure := f.answer(ctx, env)
 	a, err := result(began, body, failure)
 	if err != nil {
-		a.ExitCode = -1 // there is no process
+		a.ExitCode = -1 // there is no process, so no exit code
 	}
 	return a, err
 }
 
 func (f Func) answer(ctx context.Context, env []byte) ([]byte, *Failure) {
-	var unnamed Config // its failures name no client
+	var unnamed Config // an empty Config, because the failures of a Func name no client
 	if ctx.Err() != nil {
 		return nil, unnamed.canceled(ctx)
 	}
@@ -41,7 +41,7 @@ func (f Func) answer(ctx context.Context, env []byte) ([]byte, *Failure) {
 	if err != nil {
 		return nil, unnamed.fail(lifeloop.InvalidRequest, "the envelope is not valid", err)
 	}
-	done := make(chan returned, 1) // buffered: a late result has no receiver
+	done := make(chan returned, 1) // buffered, because nothing receives a late result
 	go f.run(ctx, asked, done)
 	var r returned
 	select {

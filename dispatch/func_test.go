@@ -42,9 +42,9 @@ func TestFuncAnswersAreValidated(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		f       Func
-		env     []byte // opening when nil
+		env     []byte // nil means the envelope of opening
 		want    string
-		failure *Failure // Err nil: any
+		failure *Failure // a nil Err matches any
 	}{
 		{name: "answers", f: func(context.Context, lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) { return fine, nil },
 			want: observed},

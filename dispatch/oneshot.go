@@ -4,12 +4,11 @@
 // one process for a session: one line in, one line out. A [Func] is a Go
 // function.
 //
-// It refuses to validate an answer, to use a shell, and to retry. It leaves
-// nothing running: a program gets its own process group, and the whole group is
-// killed when the call returns or the persistent client is closed or replaced.
-// (A process that moved to another group or session continues to run. If the caller
-// is a subreaper, it becomes the parent of that process.) An error never quotes what a
-// client printed.
+// The package does not validate an answer, use a shell or retry. It leaves no process
+// running: each program has its own process group, and the whole group is killed when
+// the call returns or the persistent client is closed or replaced. (A process that
+// moved to another group or session continues to run. If the caller is a subreaper, it
+// becomes the parent of that process.) An error never quotes what a client printed.
 //
 //	notes, err := dispatch.NewOneshot(dispatch.Config{ID: "notes", Command: []string{"/usr/bin/notes-client"}})
 //	answer, err := notes.Call(ctx, envelope)
@@ -57,7 +56,8 @@ type Config struct {
 	// package environ.
 	Env []string
 	// Timeout limits one call, from its start to the client's exit or, for a
-	// [Persistent] client, to the end of its line. The context may end it earlier.
+	// [Persistent] client, to the end of its line. The context may end the call
+	// earlier.
 	Timeout time.Duration
 	// MaxAnswer is the largest size of an answer in bytes; a larger one ends the
 	// call.
@@ -71,8 +71,9 @@ type Config struct {
 	// is reaped and its group killed. Both run during a call or Close.
 	Started, Ended func(pid int)
 	// Forks, if it is not nil, is held from the start of a process until Started has
-	// returned, and from its reaping until Ended has returned. Code that reaps orphans
-	// in this process holds it too, so that it never mistakes a client for an orphan.
+	// returned, and from the client's reaping until Ended has returned. Code that
+	// reaps orphans in this process holds it too, so that it never mistakes a client
+	// for an orphan.
 	Forks sync.Locker
 	// Cgroup is the folder of the control group to start a client in; nil means the
 	// caller's group.
@@ -148,11 +149,11 @@ func (c Config) validate() error {
 	return nil
 }
 
-// An Answer is the result of one call. With an error only Duration and ExitCode
-// are meaningful.
+// An Answer is the result of one call. After an error only Duration and
+// ExitCode are meaningful.
 type Answer struct {
-	Body     []byte        // the client's whole stdout, or its line without the newline
-	ExitCode int           // 0 with a nil error, or -1 if there was none
+	Body     []byte        // the client's whole stdout, or the line of a persistent client without its newline
+	ExitCode int           // 0 if the error is nil; -1 if the client had no exit code
 	Duration time.Duration // from the start of the call to the client's reaping, or the end of its line
 }
 
@@ -167,8 +168,8 @@ func (o *Oneshot) Call(ctx context.Context, env []byte) (Answer, error) {
 	if ctx.Err() != nil {
 		return result(began, nil, o.cfg.canceled(ctx))
 	}
-	// The kernel sends the parent-death signal when the thread that started
-	// the client ends. Locking the thread keeps other goroutines from locking
+	// The kernel sends the parent-death signal when the thread that started the
+	// client ends. Locking the thread prevents another goroutine from locking it
 	// and ending it during the call.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -182,7 +183,8 @@ func (o *Oneshot) Call(ctx context.Context, env []byte) (Answer, error) {
 	return result(began, c.answer, o.cfg.failure(ctx, c, end, status, waitErr))
 }
 
-// result returns the body of a call that began then, or its failure.
+// result returns the body of a call that began at the time began, or the call's
+// failure.
 func result(began time.Time, body []byte, f *Failure) (Answer, error) {
 	a := Answer{Body: body, Duration: time.Since(began)}
 	if f != nil {

@@ -26,9 +26,9 @@ const CloseGrace = 250 * time.Millisecond
 // It is safe for concurrent use; calls wait for one another.
 type Persistent struct {
 	cfg  Config
-	turn chan struct{} // holds a token during a call or Close
+	turn chan struct{} // contains a token during a call or Close
 
-	// Owned by the holder of the token.
+	// Owned by the goroutine that put the token into turn.
 	client  *process
 	release func() // unlocks the thread that started client
 	closed  bool
@@ -46,7 +46,7 @@ func NewPersistent(cfg Config) (*Persistent, error) {
 
 // Call sends env, which must be one line, to the client and returns the line of
 // its answer. Every error is a [*Failure]. The time-out includes the wait for
-// another call and for a start.
+// another call and the start of the client.
 func (p *Persistent) Call(ctx context.Context, env []byte) (Answer, error) {
 	began := time.Now()
 	deadline := began.Add(p.cfg.Timeout)
@@ -91,7 +91,7 @@ func (p *Persistent) call(ctx context.Context, deadline time.Time, line []byte) 
 		return nil, p.cfg.fail(lifeloop.TransportError, "called after Close", nil)
 	}
 	if p.client != nil && !p.client.idle() {
-		_, _ = p.end() // no call was open, so its status does not matter
+		_, _ = p.end() // no call was running, so the exit status does not matter
 	}
 	if p.client != nil {
 		p.client.sendLine(line)
@@ -111,8 +111,8 @@ func (p *Persistent) call(ctx context.Context, deadline time.Time, line []byte) 
 		return nil, f
 	}
 	body, extra, _ := bytes.Cut(c.answer, newline)
-	// The caller validates the answer. Here an invalid answer only means that the
-	// client may be a line ahead.
+	// The caller validates the answer. This check only shows that the line may not
+	// be the answer to this call, so that the client must be replaced.
 	if _, err := lifeloop.ParseCallbackResponse(body); err != nil || len(extra) > 0 || len(c.unsent) > 0 || c.stdin < 0 {
 		_, _ = p.end()
 	} else {
@@ -122,8 +122,8 @@ func (p *Persistent) call(ctx context.Context, deadline time.Time, line []byte) 
 }
 
 // start starts the client with its first line, from a thread that lives as long
-// as the client does. The parent-death signal is tied to that thread, and other
-// goroutines may end the thread of a call.
+// as the client does. The client gets the parent-death signal when that thread
+// ends; the thread of a call may be ended by other goroutines.
 func (p *Persistent) start(line []byte) (err error) {
 	started, over, released := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {

@@ -88,14 +88,14 @@ func shell(script string) []string { return []string{"/bin/sh", "-c", script} }
 
 const observed = `{"status":"observed"}`
 
-// A secondCall is what happens in the second of three calls. The first one
-// succeeds, and the third must get its own answer, from the same process or
+// A secondCall describes the second of three calls. The first one succeeds, and
+// the third must get the answer to its own request, from the same process or
 // from a new one.
 type secondCall struct {
 	name    string
 	cfg     Config
 	ctx     func() (context.Context, context.CancelFunc)
-	want    string // its answer, when failure is nil
+	want    string // the answer, if failure is nil
 	failure *Failure
 	same    bool // the third call is answered by the same process
 }
@@ -104,7 +104,8 @@ func secondCalls() []secondCall {
 	after := func(d time.Duration) func() (context.Context, context.CancelFunc) {
 		return func() (context.Context, context.CancelFunc) { return context.WithTimeout(context.Background(), d) }
 	}
-	// then gives one good answer and runs script for the second call.
+	// then returns a client that gives one valid answer and runs script for the
+	// second call.
 	then := func(script string) []string {
 		return shell(`read -r l; echo '` + observed + `'; read -r l || exit 0; ` + script)
 	}
@@ -192,7 +193,7 @@ func (c secondCall) check(t *testing.T) {
 		}
 	}
 	if !c.same {
-		// Wait until the client has done what it does after its answer.
+		// Wait until the client has done what the test lets it do after its answer.
 		eventually(t, func() bool { return len(s.ended) == 1 || !s.client.idle() }, "the client is still idle")
 	}
 
@@ -273,7 +274,8 @@ func TestAClientKilledBetweenCallsIsReplaced(t *testing.T) {
 	for i := range 3 {
 		s.answers("a")
 		require.NoError(t, unix.Kill(s.started[i], unix.SIGKILL))
-		// A call would fail before the last thread of the killed client has ended.
+		// Wait, because a call would fail while a thread of the killed client still
+		// runs.
 		eventually(t, func() bool { return !s.client.idle() }, "the client is still idle after SIGKILL")
 	}
 	s.answers("b")
@@ -424,7 +426,7 @@ func TestStderrOfAPersistentClient(t *testing.T) {
 		require.NoError(t, err)
 		return string(b)
 	}
-	for range 2 { // the second call reads what the first one did not read yet
+	for range 2 { // the second read gets the output that the first did not read
 		_, err := s.ask(context.Background(), "x")
 		require.NoError(t, err)
 	}

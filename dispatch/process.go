@@ -26,7 +26,7 @@ const (
 	// lingerGrace limits the wait for a process that a client left behind and
 	// that still holds the client's stdout.
 	lingerGrace = 25 * time.Millisecond
-	// blindPoll is the interval of looking for the client's exit on a kernel
+	// blindPoll is the interval at which the client's exit is checked on a kernel
 	// without pidfds (before 5.2).
 	blindPoll = 2 * time.Millisecond
 )
@@ -52,16 +52,16 @@ const (
 type process struct {
 	pid, pidfd            int
 	stdin, stdout, stderr int
-	inLines               bool   // line mode: an answer is a line, and stdin stays open
-	unsent                []byte // not yet written to stdin
-	answer                []byte // read from stdout since the last envelope
+	inLines               bool   // line mode, in which an answer is a line and stdin stays open
+	unsent                []byte // the input not yet written to stdin
+	answer                []byte // the output read from stdout since the last envelope
 	stderrTail            tail
 	buf                   [8 << 10]byte // used by read
 	err                   error         // the cause of pollFailed
 }
 
-// start creates the pipes, writes as much to stdin as fits, so that the client
-// need not wait for it, and starts the client.
+// start creates the pipes, writes as much to stdin as the pipe holds, so that
+// the client need not wait for input, and starts the client.
 func (cfg *Config) start(input []byte, inLines bool) (_ *process, err error) {
 	path := cfg.Command[0]
 	if !strings.Contains(path, "/") {
@@ -153,7 +153,7 @@ func (c *process) exchange(ctx context.Context, deadline time.Time, maxAnswer in
 		if !ended && (fds[3].Revents != 0 || blind && hasExited(c.pid)) {
 			ended, outClosed, overdue = true, false, false
 			exit, done = -1, -1
-			closeFD(&c.stdin) // processes that inherited the other end get the end of the input
+			closeFD(&c.stdin) // close stdin, so that processes which inherited the other end read the end of the input
 			deadline = time.Now().Add(lingerGrace)
 		}
 		if fds[0].Revents != 0 && !ended {
@@ -177,7 +177,7 @@ func (c *process) exchange(ctx context.Context, deadline time.Time, maxAnswer in
 			return tooLarge
 		}
 		if c.inLines && c.stdout < 0 && !ended && !outClosed {
-			outClosed = true // the client is probably about to exit: wait for its status
+			outClosed = true // the client will probably exit soon, so wait for its status
 			if soon := time.Now().Add(lingerGrace); soon.Before(deadline) {
 				deadline, overdue = soon, false
 			}
@@ -217,7 +217,7 @@ func (c *process) idle() bool {
 		return false
 	}
 	fds := [...]unix.PollFd{
-		{Fd: int32(c.stdin)}, // reports when the other end is closed
+		{Fd: int32(c.stdin)}, // polled to detect that the other end is closed
 		{Fd: int32(c.stdout), Events: unix.POLLIN},
 		{Fd: int32(c.pidfd), Events: unix.POLLIN},
 	}
@@ -237,9 +237,9 @@ func (c *process) shutDown() {
 	c.exchange(context.Background(), time.Now().Add(CloseGrace), DefaultMaxAnswer)
 }
 
-// send writes to stdin what fits without blocking. It closes stdin if the
-// client has closed the other end, which it may do, and after the last byte
-// unless more lines follow.
+// send writes as much to stdin as is possible without blocking. It closes stdin
+// after the last byte, except in line mode. It also closes stdin if the client
+// has closed the other end, which is not an error.
 func (c *process) send() {
 	for len(c.unsent) > 0 {
 		n, err := unix.Write(c.stdin, c.unsent)
@@ -261,9 +261,9 @@ func (c *process) send() {
 	}
 }
 
-// read passes what is in the pipe to take until take returns false. It reads
-// at most two pipes full, so that endless output cannot keep the loop from its
-// deadline. It closes *fd at the end of the stream.
+// read passes the content of the pipe to take until take returns false. It
+// reads at most two pipes full, so that endless output cannot keep the loop
+// from its deadline. It closes *fd at the end of the stream.
 func (c *process) read(fd *int, take func([]byte) bool) {
 	for range 16 {
 		if *fd < 0 {
@@ -312,7 +312,7 @@ func (c *process) closeAll() {
 }
 
 // doneFD returns a descriptor that becomes readable when ctx ends, and the
-// function that closes it. It is -1 for a context that cannot end.
+// function that closes it. The descriptor is -1 for a context that cannot end.
 func doneFD(ctx context.Context) (fd int, release func(), err error) {
 	if ctx.Done() == nil {
 		return -1, func() {}, nil
@@ -327,7 +327,7 @@ func doneFD(ctx context.Context) (fd int, release func(), err error) {
 	})
 	return fd, func() {
 		if !stop() {
-			<-written // otherwise the write might reach another file with this number
+			<-written // wait, because otherwise the write might reach another file with the same number
 		}
 		_ = unix.Close(fd)
 	}, nil
@@ -340,7 +340,8 @@ func closeFD(fd *int) {
 	}
 }
 
-// milliseconds rounds up: a wait rounded down to 0 would spin.
+// milliseconds rounds up, because with a wait rounded down to 0 the loop would
+// not sleep.
 func milliseconds(d time.Duration) int {
 	return int((min(d, time.Hour) + time.Millisecond - 1) / time.Millisecond)
 }
@@ -350,7 +351,7 @@ var newline = []byte{'\n'}
 // A tail holds the last MaxStderr bytes of a stream.
 type tail struct {
 	b       []byte
-	changed bool // since it was last saved
+	changed bool // written to since it was last saved
 }
 
 func (t *tail) add(p []byte) {
@@ -366,7 +367,7 @@ func (t *tail) bytes() []byte { return t.b[max(0, len(t.b)-MaxStderr):] }
 // replaceFile replaces the file atomically: a reader sees the stderr of one
 // call, never a mixture.
 func replaceFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // creates the file with mode 0600
 	if err != nil {
 		return err
 	}

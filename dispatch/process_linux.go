@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fork starts path as the client, in a process group of its own, with the
-// three given files. The kernel kills the client when the calling thread ends.
-// The pidfd is -1 on a kernel that has none.
+// fork starts path as the client, in a new process group, with the three given
+// files. The kernel kills the client when the calling thread ends. The pidfd is
+// -1 on a kernel that has none.
 func (cfg *Config) fork(path string, files [3]int) (pid, pidfd int, err error) {
 	pidfd = -1
 	sys := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd}
