@@ -1,6 +1,6 @@
-// Package synth folds signals into observations that no single record contains:
-// the level of context pressure, with hysteresis, and one compaction from the
-// reports of two sources.
+// Package synth combines signals into observations that no single record
+// contains: the level of context pressure, with hysteresis, and one compaction
+// from the reports of two sources.
 //
 // It decides what to report and emits nothing itself. It reads no clock: each
 // call gets the time, and [State.Deadline] is when to call [State.Wake].
@@ -22,7 +22,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// Config is fixed for the life of a State. Zero values mean the defaults.
+// Config describes what a State can expect from the sources of a launch. Zero
+// values mean the defaults.
 type Config struct {
 	// Hooks is true if the harness's hooks are received. A compaction is then
 	// expected from two sources.
@@ -44,14 +45,14 @@ type Config struct {
 	// level is reported: 0.03.
 	Hysteresis float64
 	// Windows are the context windows, in tokens, that the user configured, by the
-	// model's name or a part of it that ends before "-", "@" or "[". They win over
-	// every other source.
+	// model's name or a part of it that ends before "-", "@" or "[". They have
+	// priority over every other source.
 	Windows map[string]int64
 }
 
-// A compaction waits this long for its second report and for the harness's
-// estimate. A report without a trigger waits longer, since the second report has
-// the trigger.
+// A compaction is held this long for its second report and for the harness's
+// estimate. After a report without a trigger it is held longer, because only the
+// second report has the trigger.
 const (
 	secondReport  = 500 * time.Millisecond
 	triggerReport = 2 * time.Second
@@ -61,7 +62,7 @@ const (
 type Level string
 
 const (
-	Unknown  Level = "" // window unknown
+	Unknown  Level = "" // the context window is unknown
 	Low      Level = "low"
 	Moderate Level = "moderate"
 	High     Level = "high"
@@ -80,7 +81,7 @@ type Pressure struct {
 	// Estimate is true for a number that the harness computed after a compaction,
 	// before the next model call measured it.
 	Estimate bool
-	Signal   telemetry.Signal // the signal that reported it
+	Signal   telemetry.Signal // the signal that reported the numbers
 }
 
 // Fraction is the part of the window in use, at most 1; ok is false while the
@@ -97,8 +98,8 @@ type Compaction struct {
 	Trigger       string
 	Before, After *int64
 	Signals       []telemetry.Signal
-	// Inferred is true if no source reported it: the context of the call in Signals
-	// was less than half of the one before.
+	// Inferred is true if no source reported the compaction: the context of the
+	// call in Signals was less than half of that of the previous call.
 	Inferred bool
 }
 
@@ -117,22 +118,22 @@ func rank(source string) int {
 	return slices.Index([]string{"table", "seen", "suffix", "reported", "statusline", "configured"}, source) + 1
 }
 
-// State is the fold of one harness session's signals.
+// State is the state of one harness session, computed from its signals.
 type State struct {
 	cfg Config
 
 	window   window
 	lastUsed int64
 	haveUsed bool
-	lastAt   time.Time         // of lastUsed
+	lastAt   time.Time         // the time of lastUsed
 	estimate bool              // lastUsed is the harness's estimate
-	held     *telemetry.Signal // a usage that waits for the window
+	held     *telemetry.Signal // a usage that is held until the window is known
 	level    Level
-	reported bool // level is the level reported last
+	reported bool // the level was reported
 	stale    bool // lastUsed is from before a compaction
 	// compacting is the start of a compaction that has not ended, or zero.
 	compacting time.Time
-	trigger    string // of that compaction, if its start had one
+	trigger    string // the trigger of that compaction, if its start reported one
 
 	// halves counts the compactions that each source reported in this session, and
 	// settled counts those that are finished. pending waits until due for its
@@ -140,7 +141,7 @@ type State struct {
 	halves    map[string]int
 	settled   int
 	pending   *Compaction
-	estimated *telemetry.Signal // of pending
+	estimated *telemetry.Signal // the estimate that belongs to pending
 	patience  time.Duration     // how long pending waits, until due
 	due       time.Time
 }
@@ -152,11 +153,12 @@ func New(cfg Config) *State {
 	return &State{cfg: cfg, halves: map[string]int{}}
 }
 
-// Use changes the configuration, since another launch may have other sources.
+// Use changes the configuration, because a new launch may have different
+// sources.
 func (s *State) Use(cfg Config) { s.cfg = New(cfg).cfg }
 
-// Reset clears everything but the window, for a new harness session in the same
-// process with the same model.
+// Reset prepares for a new harness session in the same process. It clears
+// everything except the window, because the model stays the same.
 func (s *State) Reset() {
 	w := s.window
 	*s = *New(s.cfg)
@@ -171,7 +173,7 @@ func (s *State) Resume() {
 	s.window, s.lastUsed, s.lastAt, s.haveUsed, s.stale, s.estimate = was.window, was.lastUsed, was.lastAt, was.haveUsed, was.stale, was.estimate
 }
 
-// A Figure is what is known of the context now.
+// A Figure is the newest known measurement of the context.
 type Figure struct {
 	Pressure
 	At time.Time // time of the measurement
@@ -193,8 +195,8 @@ func (s *State) Now() (f Figure, ok bool) {
 	return f, true
 }
 
-// See folds one signal and returns what to report. It ignores sub-agents and side
-// calls, which have a context of their own.
+// See adds one signal and returns what to report. It ignores sub-agents and side
+// calls, which have separate contexts.
 func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 	if sig.Agent != "" || sig.Side != "" {
 		return nil
@@ -205,8 +207,9 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 	}
 	switch sig.Kind {
 	case telemetry.UsageSeen:
-		// A failed compaction has no end of its own and may fail within a turn. A later
-		// model call shows that it is over. An earlier call may only be recorded late.
+		// No signal reports that a compaction failed, which may happen within a turn. A
+		// model call made after its start shows that it has ended; a call made before
+		// may be recorded late and shows nothing.
 		if !s.compacting.IsZero() && sig.At.After(s.compacting) {
 			s.compacting = time.Time{}
 		}
@@ -221,9 +224,9 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 			s.trigger = sig.Compaction.Trigger
 		}
 	case telemetry.Prompt, telemetry.TurnStop, telemetry.TurnEnd, telemetry.Fault:
-		s.compacting = time.Time{} // the next step of the main chain also ends it
+		s.compacting = time.Time{} // the next step of the main chain also shows that the compaction has ended
 	case telemetry.Cleared:
-		// Nothing is known of the context until the next call.
+		// The size of the context is unknown until the next call.
 		s.reported, s.stale, s.held = false, true, nil
 	case telemetry.Compacted:
 		out = append(out, s.compacted(sig, now)...)
@@ -232,7 +235,8 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 }
 
 // Before returns what to report before a signal takes effect: a compaction that
-// waits for its second report comes before the next step of the main chain.
+// is held for its second report must be reported before the next step of the
+// main chain.
 func (s *State) Before(sig telemetry.Signal) []Observation {
 	if s.pending == nil || sig.Agent != "" || sig.Side != "" {
 		return nil
@@ -252,15 +256,15 @@ func (s *State) Before(sig telemetry.Signal) []Observation {
 // Deadline returns when [State.Wake] will have something to report.
 func (s *State) Deadline() (time.Time, bool) { return s.due, s.pending != nil }
 
-// Extend gives the report that a compaction waits for its whole time again, since it
-// may have come while no observer ran.
+// Extend restarts the time for which a compaction is held, because its second report
+// may have been written while no observer ran.
 func (s *State) Extend(now time.Time) {
 	if s.pending != nil {
 		s.due = now.Add(s.patience)
 	}
 }
 
-// Wake returns a compaction whose second report did not come in time.
+// Wake returns a compaction whose second report did not arrive in time.
 func (s *State) Wake(now time.Time) []Observation {
 	if s.pending == nil || now.Before(s.due) {
 		return nil
@@ -277,8 +281,8 @@ func (s *State) Flush() []Observation {
 	return append(out, s.Release()...)
 }
 
-// Release reports the usage that waits for the window, since the window will not
-// come.
+// Release reports the usage that is held until the window is known. It is called
+// if the window will not be reported.
 func (s *State) Release() []Observation {
 	if s.held == nil {
 		return nil
@@ -299,7 +303,7 @@ func (s *State) learn(w window) []Observation {
 
 func (s *State) usage(sig telemetry.Signal, now time.Time) []Observation {
 	if u := sig.Usage; u.Used == 0 && u.Input+u.CacheRead+u.CacheWrite+u.Output > 0 {
-		return nil // the cost of a call, not the size of the context
+		return nil // this usage has the tokens of a call but not the size of the context
 	}
 	fell := s.fell(sig)
 	s.lastUsed, s.haveUsed, s.stale, s.estimate = sig.Usage.Used, true, false, sig.Usage.Estimate
@@ -321,7 +325,8 @@ func (s *State) usage(sig telemetry.Signal, now time.Time) []Observation {
 	return append(fell, s.sample(sig)...)
 }
 
-// findWindow learns the window from the model's name and from the tokens in use.
+// findWindow derives the window from the model's name and from the tokens in
+// use.
 func (s *State) findWindow(sig telemetry.Signal) {
 	if tokens := telemetry.WindowOf(s.cfg.Windows, sig.Model); tokens > 0 {
 		s.window = window{tokens, "configured", rank("configured")}
@@ -340,10 +345,12 @@ func (s *State) findWindow(sig telemetry.Signal) {
 }
 
 // worthInferring is the smallest context, in tokens, from which a compaction is
-// inferred. A cleared prompt or a changed tool list can halve a smaller one.
+// inferred. A smaller context can be halved by a cleared prompt or a changed
+// list of tools.
 const worthInferring = 20_000
 
-// fell infers a compaction from the context of one call to that of the next.
+// fell infers a compaction if the context of this call is much smaller than
+// that of the previous one.
 func (s *State) fell(sig telemetry.Signal) []Observation {
 	if !s.cfg.Infer || !s.haveUsed || s.stale || s.estimate || sig.Usage.Estimate || s.lastUsed < worthInferring || sig.Usage.Used >= s.lastUsed/2 {
 		return nil
@@ -378,10 +385,10 @@ func (l Level) below(m Level) bool {
 	return slices.Index(order, l) < slices.Index(order, m)
 }
 
-// High is where the level high begins in a window, in tokens.
+// High returns the number of tokens at which the level high begins in a window.
 func (s *State) High(window int64) int64 { return int64(s.cfg.High * float64(window)) }
 
-// bound is the lower bound of a level.
+// bound returns the lower bound of a level.
 func (c Config) bound(l Level) float64 {
 	switch l {
 	case Critical:
@@ -420,12 +427,12 @@ func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 	var out []Observation
 	switch {
 	case n <= s.settled:
-		return nil // the other source reported it already
+		return nil // the other source has already reported this compaction
 	case s.pending != nil && n == s.settled+1:
 		s.pending.merge(*c, sig)
 		return s.complete()
 	case s.pending != nil:
-		out = s.settle() // another compaction, before the second report of the first
+		out = s.settle() // this is another compaction, before the second report of the first
 	}
 	before := c.Before
 	if before == nil && s.haveUsed && !s.stale && !s.estimate {
@@ -449,7 +456,8 @@ func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 	return append(out, s.complete()...)
 }
 
-// complete settles the pending compaction if nothing more is expected of it.
+// complete reports the pending compaction if no further report about it is
+// expected.
 func (s *State) complete() []Observation {
 	if s.cfg.Hooks && len(s.pending.Signals) < 2 || s.cfg.Estimates && s.pending.After == nil {
 		return nil

@@ -17,8 +17,8 @@ import (
 )
 
 // TestScenarios runs every file under testdata. A command is a signal or a step
-// of time; the output is what is reported. Rewrite with
-// go test ./synth -rewrite, and read the diff.
+// of time; its output lists the reported observations. Update with go test
+// ./synth -rewrite, and read the diff.
 //
 //	new [hooks] [estimates] [statusline] [infer] [window=NAME:TOKENS] [moderate=0.4] [hysteresis=0.1]
 //	usage 160000 [of=200000:reported] [model=NAME] [estimate] [agent] [at=-2s]
@@ -211,7 +211,7 @@ func TestEveryLevelIsReportedAtItsBound(t *testing.T) {
 			got = append(got, fmt.Sprintf("%d %s", p.Used, p.Level))
 		}
 	}
-	at(0) // not a figure, so not reported
+	at(0) // zero tokens are not a measurement and are not reported
 	for used := int64(1); used <= window; used++ {
 		at(used)
 	}
@@ -221,9 +221,10 @@ func TestEveryLevelIsReportedAtItsBound(t *testing.T) {
 	require.Equal(t, []string{"1 low", "500 moderate", "750 high", "900 critical", "870 high", "720 moderate", "470 low"}, got)
 }
 
-// TestFigures checks random figures. A reported level is that of the figure and
-// differs from the one reported before. After each figure the level reported last
-// is the figure's own or, within the hysteresis, the one above.
+// TestFigures checks random measurements. A reported level is that of the
+// measurement and differs from the level reported before. After each measurement,
+// the last reported level is that of the measurement or, within the hysteresis,
+// the next higher one.
 func TestFigures(t *testing.T) {
 	check(t, func(r *rapid.T) {
 		const window = 1000
@@ -326,8 +327,8 @@ func TestCostWithoutContextIsIgnored(t *testing.T) {
 	require.Equal(t, int64(800), now.Used)
 }
 
-// TestAnotherConfiguration removes the status line that the launch before had: a
-// usage must not wait for it.
+// TestAnotherConfiguration changes to a launch without a status line: a usage
+// must then not be held for it.
 func TestAnotherConfiguration(t *testing.T) {
 	usage := telemetry.Signal{Kind: telemetry.UsageSeen, Source: "transcript", Usage: &telemetry.Usage{Used: 60_000}}
 	s := synth.New(synth.Config{Statusline: true})

@@ -2,8 +2,8 @@ package synth
 
 import "lifeloop/telemetry"
 
-// Calls is the sum of model calls: their number and their tokens. The parts are
-// exclusive, as in [telemetry.Usage].
+// Calls is the sum of model calls: their number and their tokens. The parts of
+// the input do not overlap, as in [telemetry.Usage].
 type Calls struct {
 	Calls      int64 `json:"calls"`
 	Input      int64 `json:"input"`
@@ -59,10 +59,10 @@ func (c *Calls) less(d Calls) {
 // A Meter adds up model calls. Each call counts once: records with the same
 // session, id and request are one call, and the record with the most output
 // counts. Several sources report the same call under names that cannot be
-// matched, so each source has its own sums. The total takes the best source for
-// the main chain of each harness session. It also takes one best source for all
-// sub-agents, whose sessions not every source names, and one for all side calls.
-// The zero value is ready to use.
+// matched, so each source has its own sums. The total uses the best source for
+// the main chain of each harness session. For all sub-agents together it uses
+// one best source, because not every source names their sessions, and one for
+// all side calls. The zero value is ready to use.
 type Meter struct{ books []*book }
 
 // maxCalls is how many calls of one source are stored with their usage. Harnesses
@@ -73,11 +73,11 @@ const maxCalls = 256
 // A book has the calls that one source reported.
 type book struct {
 	source       string
-	main         map[string]*Calls // by harness session; "" if it is not named
+	main         map[string]*Calls // by harness session; the key is "" if the source does not name it
 	agents, side Calls
-	calls        map[callName]*entry // the newest maxCalls
+	calls        map[callName]*entry // the newest calls, at most maxCalls
 	order        []callName          // oldest first
-	counted      telemetry.Calls     // all calls that were counted
+	counted      telemetry.Calls     // remembers which calls were counted
 }
 
 type callName struct{ session, id, request string }
@@ -87,14 +87,14 @@ type entry struct {
 	usage telemetry.Usage
 }
 
-// See counts a signal's usage. It reports whether the total changed.
+// See adds a signal's usage. It reports whether the total changed.
 func (m *Meter) See(sig telemetry.Signal) bool {
 	u := sig.Usage
 	if sig.Kind != telemetry.UsageSeen || u == nil || u.Estimate {
 		return false
 	}
 	if u.Input == 0 && u.CacheRead == 0 && u.CacheWrite == 0 && u.Output == 0 {
-		return false // the size of the context, not a call
+		return false // this usage is only the size of the context, not a call
 	}
 	b := m.book(sig.Source)
 	chain := b.main[sig.Session]
@@ -108,7 +108,7 @@ func (m *Meter) See(sig telemetry.Signal) bool {
 		b.main[sig.Session] = chain
 	}
 	name := callName{sig.Session, u.ID, u.Request}
-	if u.ID == "" && u.Request == "" { // no repeat can be detected without a name
+	if u.ID == "" && u.Request == "" { // without an id, a repeat cannot be detected
 		chain.add(*u, 1)
 		return true
 	}
@@ -181,7 +181,7 @@ func (m *Meter) best(match func(*book) bool) *book {
 }
 
 // worth ranks sources by how completely they report a session's calls. The
-// harness's own files are complete; sent records can be lost.
+// harness's own files are complete; records that the harness sends can be lost.
 func worth(source string) int {
 	switch source {
 	case "transcript", "rollout", "store":

@@ -47,8 +47,8 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// The number of stored calls is bounded. Repeats of older ones are ignored, even
-// with more output.
+// The number of stored calls is limited. Repeats of older calls are ignored,
+// even if they report more output.
 func TestMeterIsBounded(t *testing.T) {
 	var m Meter
 	see := func(id int, output int64) bool {

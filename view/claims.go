@@ -5,8 +5,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Claims collects what one session shows about the claims of its adapter. Its zero
-// value is ready for use.
+// Claims collects the evidence of one session about the claims of its adapter. Its
+// zero value is ready for use.
 type Claims struct {
 	// Reported holds the events that the harness itself reported.
 	Reported map[lifeloop.Event]bool `json:"reported,omitempty"`
@@ -22,11 +22,11 @@ type Change struct {
 	Evidence string           `json:"evidence"`
 }
 
-// Apply folds one fact.
+// Apply adds one fact.
 func (c *Claims) Apply(e kernel.Entry) {
 	switch f := e.Fact.(type) {
 	case kernel.Launching:
-		c.Changed = nil // support belongs to one launch
+		c.Changed = nil // a new launch starts with the support in its manifest
 	case kernel.CapabilityProven:
 		c.change(f.Capability, lifeloop.Partial, f.Support, f.Source)
 	case kernel.Observed:

@@ -43,10 +43,10 @@ func (c ClientCalls) Text() string {
 //
 // A call has failed if the client did not answer it, answered with failed, or sent
 // a payload that failed although it was required. A call that was never made counts
-// only if its receipt has the class timeout. A session that was refused, and a
-// wrapper that died, are not failures of a client.
+// only if its receipt has the class timeout. If the session was refused or the
+// wrapper died, its open calls are not failures of the client.
 type Clients struct {
-	all  []ClientCalls // by id
+	all  []ClientCalls // sorted by id
 	open map[string]*openCall
 }
 
@@ -55,7 +55,7 @@ type openCall struct {
 	client   string
 	event    lifeloop.Event
 	answered bool
-	failure  ClientFailure // so far
+	failure  ClientFailure // the failure found so far
 }
 
 // All lists the clients with an ended call, by id.
@@ -71,7 +71,7 @@ func (c *Clients) Failing() []ClientCalls {
 	return slices.DeleteFunc(slices.Clone(c.all), func(one ClientCalls) bool { return one.Failed == 0 })
 }
 
-// Apply folds one fact.
+// Apply adds one fact.
 func (c *Clients) Apply(e kernel.Entry) {
 	switch f := e.Fact.(type) {
 	case kernel.Observed:
@@ -79,7 +79,7 @@ func (c *Clients) Apply(e kernel.Entry) {
 			if c.open == nil {
 				c.open = map[string]*openCall{}
 			}
-			delete(c.open, ref.Replaces) // the receipt of the run of skipped events counts the replaced call
+			delete(c.open, ref.Replaces) // the replaced call is counted by the receipt of the run of skipped events
 			c.open[ref.Call] = &openCall{client: ref.Client, event: f.Record.Event}
 		}
 	case kernel.Answered:
@@ -116,7 +116,7 @@ func (k *openCall) answer(f kernel.Answered) {
 	}
 }
 
-// over ends a call with the failure class of its receipt.
+// over counts a call that has ended, with the failure class of its receipt.
 func (c *Clients) over(call string, class *lifeloop.FailureClass, at time.Time) {
 	k := c.open[call]
 	if k == nil {

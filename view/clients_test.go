@@ -11,7 +11,8 @@ import (
 	"lifeloop/view"
 )
 
-// A call fails by its client, and not by a wrapper that died or refused to run.
+// Only failures of the client are counted, not calls that ended because the
+// wrapper died or refused to run.
 func TestClientCalls(t *testing.T) {
 	at := time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)
 	answered := func(status lifeloop.Status, class lifeloop.FailureClass, warnings ...string) []kernel.Fact {
@@ -19,9 +20,9 @@ func TestClientCalls(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		facts  []kernel.Fact // between the event and the receipt
+		facts  []kernel.Fact // the facts between the event and the receipt
 		class  lifeloop.FailureClass
-		reason string // of the failure; empty if the call did not fail
+		reason string // the reason of the failure; empty if the call did not fail
 	}{
 		{"answered", answered(lifeloop.Observed, ""), "", ""},
 		{"exited", answered("", lifeloop.TransportError, "exit status 3"), lifeloop.TransportError, "exit status 3"},

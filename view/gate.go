@@ -21,7 +21,8 @@ type Gate struct {
 	Waiting []GateWaiting `json:"waiting,omitempty"`
 }
 
-// A GateWaiting is an act that `approve` or `deny` decides, by its intent.
+// A GateWaiting is an act that waits until the user runs `approve` or `deny`
+// with its intent.
 type GateWaiting struct {
 	ask    string
 	Act    string    `json:"act"` // name of the act in its intent
@@ -29,7 +30,7 @@ type GateWaiting struct {
 	Until  time.Time `json:"until"`
 }
 
-// approving notes an act that waits for an approval.
+// approving adds an act that waits for an approval.
 func (s *Status) approving(f kernel.ApprovalAsked) {
 	g := s.gate()
 	g.Waiting = append(slices.Clone(g.Waiting), GateWaiting{f.Ask, cmp.Or(f.Tool, f.Act, kernel.ActLaunch), f.Intent, f.Until})
@@ -60,7 +61,7 @@ func (s *Status) gate() Gate {
 // A GateRefusal is one act that the policy did not allow.
 type GateRefusal struct {
 	At           time.Time `json:"at"`
-	Act          string    `json:"act"` // name of the act in its intent
+	Act          string    `json:"act"` // the act's name, as in its intent
 	Verdict      string    `json:"verdict"`
 	Reasons      []string  `json:"reason_codes"`
 	Rule         string    `json:"matched_rule,omitempty"`
@@ -68,7 +69,7 @@ type GateRefusal struct {
 	TraceID      string    `json:"trace_id,omitempty"`
 }
 
-// decided counts a decision.
+// decided counts a decision of the gate.
 func (s *Status) decided(f kernel.GateAnswered, at time.Time) {
 	g := s.gate()
 	if f.Allowed() {

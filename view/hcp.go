@@ -47,10 +47,10 @@ type HCPEvent struct {
 	Data     map[string]any `json:"data"`
 }
 
-// HCP makes the events of HCP L2 from a session's facts, from the first fact
-// on. Its zero value is ready for use. The same facts give the same envelopes,
-// byte for byte: numbers count the events, ids come from session and number,
-// and times from the entries.
+// HCP computes the events of HCP L2 from a session's facts, which must begin
+// with the first fact. Its zero value is ready for use. The same facts give the
+// same envelopes, byte for byte: numbers count the events, ids come from
+// session and number, and times from the entries.
 //
 //	var hcp view.HCP
 //	for entry := range entries {
@@ -62,19 +62,19 @@ type HCPEvent struct {
 // session_closed.
 //
 // A reader that publishes events must sync the ledger first (DECISIONS F3), as
-// `events --as hcp` does with ledger.Settle: the fold cannot do it.
+// `events --as hcp` does with ledger.Settle.
 type HCP struct {
 	began   kernel.Began
 	state   session.State
 	emitted uint64
 	at      time.Time       // time of the current fact
-	killed  bool            // the cleanup of an abort was cut short by KILL
+	killed  bool            // during an abort, processes that did not end were killed
 	names   string          // names of the killed processes, if known
 	saved   map[string]bool // checkpoints that were emitted
 	out     []HCPMessage
 }
 
-// Apply folds one fact and returns the events that it makes: none, one or two.
+// Apply adds one fact and returns its events: none, one or two.
 func (h *HCP) Apply(e kernel.Entry) []HCPMessage {
 	h.at, h.out = e.At, nil
 	switch f := e.Fact.(type) {
@@ -84,14 +84,14 @@ func (h *HCP) Apply(e kernel.Entry) []HCPMessage {
 		h.moved(f)
 	case kernel.StopSent:
 		h.killed = h.killed || f.Tree
-	case kernel.Exited: // the process may have ended just before KILL
+	case kernel.Exited: // the process may have ended by itself just before the signal
 		h.killed = h.killed && (f.Signal == sigKILL || f.Leftover > 0 || f.Lost)
 	case kernel.ProcessesKilled:
 		if !f.Clients {
 			h.killed, h.names = true, ": "+processNames(f)
 		}
 	case kernel.AttemptEnded:
-		if f.Cause != attempt.Aborted { // the end of an earlier attempt
+		if f.Cause != attempt.Aborted { // kills at the end of an earlier attempt do not count
 			h.killed, h.names = false, ""
 		}
 	}
@@ -101,7 +101,7 @@ func (h *HCP) Apply(e kernel.Entry) []HCPMessage {
 	return h.out
 }
 
-// emit makes the next event.
+// emit appends the next event.
 func (h *HCP) emit(event string, data map[string]any) {
 	h.emitted++
 	h.out = append(h.out, HCPMessage{
@@ -114,9 +114,9 @@ func (h *HCP) emit(event string, data map[string]any) {
 // stamp formats the time of the current fact.
 func (h *HCP) stamp() string { return h.at.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// hcpMessageID has the form of a UUID of version 4, as L1 requires, and is the
-// same on every reading: SHA-256 over the session's id, a slash and the number
-// in decimal.
+// hcpMessageID returns the id of a message. It has the form of a UUID of
+// version 4, as L1 requires. It is the same on every reading, because it is
+// computed by SHA-256 from the session's id, a slash and the number in decimal.
 func hcpMessageID(sessionID string, sequence uint64) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", sessionID, sequence))
 	id := sum[:16]
@@ -124,10 +124,10 @@ func hcpMessageID(sessionID string, sequence uint64) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// moved emits the moves of the session machine.
+// moved emits the changes of the session's state.
 func (h *HCP) moved(f kernel.SessionMoved) {
 	if h.state.Terminal() && h.emitted > 0 {
-		return // a damaged ledger: nothing follows session_closed
+		return // the ledger is damaged; no event may follow session_closed
 	}
 	h.state = f.To
 	switch {
@@ -164,8 +164,9 @@ func processNames(f kernel.ProcessesKilled) string {
 	return strings.Join(names, ", ")
 }
 
-// riskLevel is a session's risk level. No gate assesses it yet: an observed
-// session is R1, since it only reads, and a launch is R5, the highest.
+// riskLevel is a session's risk level. Nothing assesses the risk yet. An
+// observed session is R1, because it only reads; a launch is R5, the highest
+// level.
 func riskLevel(f kernel.Began) string {
 	if f.Program == "" { // nothing is launched
 		return "R1"
@@ -173,9 +174,9 @@ func riskLevel(f kernel.Began) string {
 	return "R5"
 }
 
-// emitOther emits all other facts while the session lives. Its cases also list the
-// facts without an event. Their content is in a call's receipt, in `status`
-// (cursors and counts), or in the events of the harness session (its identity).
+// emitOther emits the events of all other facts, while the session is open. Its
+// cases also list the facts without an event. Their content is shown in a call's
+// receipt, in `status`, or in the events of the harness session.
 func (h *HCP) emitOther(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.Weakened:
@@ -210,7 +211,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 		h.renews(f)
 	case kernel.CheckpointDropped:
 		h.warn("checkpoint_dropped", f.Reason, map[string]any{"checkpoint_id": f.Checkpoint})
-	case kernel.TimedOut: // the error follows when the harness is gone
+	case kernel.TimedOut: // the error is emitted when the harness has ended
 		h.warn("timeout", fmt.Sprintf("the %s timer fired after %d ms", f.Timer, f.ElapsedMS), map[string]any{"timer": string(f.Timer), "elapsed_ms": f.ElapsedMS})
 	case kernel.DriftSeen:
 		h.warn("drift", "the harness repeats itself", map[string]any{"types": f.Types})
@@ -242,7 +243,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 		h.progress("activity", f.To+", reported by the "+f.Source)
 	case kernel.SourceTroubled:
 		h.warn("source_troubled", "source "+f.Source+": "+f.What, map[string]any{"source": f.Source, "what": f.What})
-	case kernel.Began, kernel.SessionMoved: // emitted above
+	case kernel.Began, kernel.SessionMoved: // Apply handles these facts
 	case kernel.RetryAsked, kernel.TimerSet, kernel.DeadlineSet, kernel.ToolCalled, kernel.ToolReturned, kernel.PauseRequested, kernel.ResumeRequested, kernel.PausedAgain, kernel.Resumed,
 		kernel.Negotiated, kernel.Running, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
 		kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookAnswered, kernel.CommandReceived,
@@ -281,8 +282,9 @@ func object(m map[string]any) map[string]any {
 	return m
 }
 
-// checkpoint emits a new continuation. Each id is created once in a session; a
-// later checkpoint with the same id is reported as progress.
+// checkpoint emits a point from which the session can be continued. Each id is
+// created once in a session; a later checkpoint with the same id is reported as
+// progress.
 func (h *HCP) checkpoint(id, when string) {
 	if h.saved[id] {
 		h.progress("checkpoint", fmt.Sprintf("%s continues from here, %s", id, when))
@@ -296,8 +298,8 @@ func (h *HCP) checkpoint(id, when string) {
 		"description": "the session can be continued from here, " + when, "created_at": h.stamp()})
 }
 
-// renewal emits a step of a renewal. The digest of its token is a checkpoint: a
-// continuation became possible.
+// renewal emits a step of a renewal. The digest of its token is emitted as a
+// checkpoint, because a continuation became possible.
 func (h *HCP) renewal(f kernel.RenewalMoved) {
 	switch f.To {
 	case renewal.Refused, renewal.RolledBack, renewal.Failed:
@@ -314,7 +316,7 @@ func (h *HCP) renewal(f kernel.RenewalMoved) {
 	}
 }
 
-// renews emits what a renewal does.
+// renews emits the events of a renewal.
 func (h *HCP) renews(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.RenewalMoved:
@@ -330,7 +332,7 @@ func (h *HCP) renews(f kernel.Fact) {
 	}
 }
 
-// measured emits the effect of a renewal on the context.
+// measured emits how a renewal changed the size of the context.
 func (h *HCP) measured(f kernel.RenewalMeasured) {
 	message, details := fmt.Sprintf("the context has %d tokens after renewal %s", f.Tokens, f.Renewal), map[string]any{"renewal": f.Renewal, "tokens_after": f.Tokens}
 	if f.Broke {
@@ -347,7 +349,7 @@ func (h *HCP) attemptEnded(f kernel.AttemptEnded) {
 		return
 	}
 	message := f.Reason
-	if f.Run != "" { // otherwise the session failed while it waited for the next attempt
+	if f.Run != "" { // without a run, the session failed while it waited for the next attempt
 		message = fmt.Sprintf("attempt %d of %s: %s", f.Attempt, f.Name, f.Reason)
 	}
 	h.emit(hcpError, map[string]any{"code": hcpErrorCode(f), "message": message, "recoverable": f.Recovery != attempt.Halt})

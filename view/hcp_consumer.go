@@ -14,36 +14,37 @@ import (
 
 // The default window of an HCPConsumer (DECISIONS H1).
 const (
-	HCPWindow     = 64              // events of one session
+	HCPWindow     = 64              // the number of events held for one session
 	HCPWindowTime = 2 * time.Second // maximum time for which an event is held
 )
 
 // The bounds of an HCPConsumer's memory and state.
 const (
-	hcpSessions  = 4096     // open sessions; then the one that was seen least recently is forgotten
-	hcpClosed    = 1024     // closed sessions, whose repeats are still dropped
-	hcpGaps      = 64       // gaps of one session; a late event of an older gap is dropped as a repeat
-	hcpHeld      = 4096     // events that wait, of all sessions
-	hcpHeldBytes = 64 << 20 // the same, in bytes
-	hcpJump      = 1 << 16  // a larger jump needs a second event next to it
-	hcpNear      = 64       // how near the second event must be
+	hcpSessions  = 4096     // open sessions; if there are more, the one whose last event is oldest is forgotten
+	hcpClosed    = 1024     // closed sessions that are remembered, so that repeats of their events are dropped
+	hcpGaps      = 64       // gaps that are remembered for one session; a late event of an older gap is dropped as a repeat
+	hcpHeld      = 4096     // held events of all sessions
+	hcpHeldBytes = 64 << 20 // the size of these events in bytes
+	hcpJump      = 1 << 16  // a larger jump of the number is accepted only if a second event is near it
+	hcpNear      = 64       // how near the number of that second event must be
 )
 
-// An HCPConsumer is the caller's side of HCP L2. It accepts events of any
-// number of sessions in any order, with repeats, and delivers each once and in
-// the order of its session.
+// An HCPConsumer implements the reader's side of HCP L2. It accepts events of
+// any number of sessions in any order, with repeats, and delivers each once and
+// in the order of its session.
 //
-// Of each session it knows the last delivered number. The next event is
-// delivered at once. A later event is held: at most a window of them, and each
-// for the window's time. Then the lowest is delivered, and a gap is reported.
-// An event at or below the last number is a repeat and is dropped. If a gap has
-// passed over it, it is late: it is reported and not delivered, because that
-// would break the order.
+// For each session it stores the number of the last delivered event. The event
+// with the next number is delivered at once. An event with a higher number is
+// held, at most as many as the window and for at most the window's time. Then
+// the lowest is delivered, and the missing numbers are reported as a gap. An
+// event whose number is not higher than the last one is a repeat and is
+// dropped. If its number was reported in a gap, it is late: it is reported but
+// not delivered, because that would break the order.
 //
-// A number far beyond the last one is accepted only with a second event near
-// it. Alone it is reported as implausible and dropped, so that one absurd number
-// does not make all later events late. After session_closed a session delivers
-// nothing more. All of its memory is bounded.
+// A number far beyond the last one is accepted only with a second event near it.
+// Otherwise it is reported as implausible and dropped, so that one wrong number
+// does not make all later events late. After session_closed no more events of a
+// session are delivered. The consumer's memory is limited.
 //
 // It has no clock and no files. The caller passes the time, calls Wake at its
 // Deadline, and stores its state after the events are processed:
@@ -59,8 +60,8 @@ type HCPConsumer struct {
 	hold     time.Duration
 	sessions map[string]*hcpSession
 	waiting  map[string]*hcpSession // sessions with held events
-	seen     uint64                 // events so far, to order the sessions by their last one
-	held     int                    // events that wait
+	seen     uint64                 // the number of events so far, to order the sessions by their last event
+	held     int                    // the number of held events
 	bytes    int                    // bytes of the held lines
 	closed   int                    // closed sessions
 }
@@ -72,9 +73,9 @@ type hcpSession struct {
 	Skipped [][2]uint64 `json:"skipped,omitempty"` // first and last number of each gap
 	Late    uint64      `json:"late,omitempty"`    // events that arrived after they were reported as missing
 	Closed  bool        `json:"closed,omitempty"`  // session_closed was delivered
-	Seen    uint64      `json:"seen,omitempty"`    // orders the sessions by their last event
+	Seen    uint64      `json:"seen,omitempty"`    // the value of seen at its last event, to order the sessions
 
-	far  uint64 // the implausible number that was dropped last
+	far  uint64 // the number of the last event that was dropped as implausible
 	held map[uint64]heldEvent
 }
 
@@ -98,8 +99,8 @@ type HCPNotice struct {
 	To        uint64 `json:"to"`
 }
 
-// NewHCPConsumer returns a consumer that knows no session. With a window of 0
-// events or no time it holds nothing.
+// NewHCPConsumer returns a consumer that knows no session. If the window or the
+// time is 0, it holds no events.
 func NewHCPConsumer(window int, hold time.Duration) *HCPConsumer {
 	return &HCPConsumer{window: window, hold: hold, sessions: map[string]*hcpSession{}, waiting: map[string]*hcpSession{}}
 }
@@ -139,13 +140,13 @@ func (c *HCPConsumer) See(now time.Time, e HCPEnvelope) []HCPOutcome {
 	return c.expired(now, e.SessionID, out)
 }
 
-// notice returns a warning about the numbers from `from` to that of the event.
+// notice returns a warning about the numbers from `from` to the event's number.
 func notice(warning string, e HCPEnvelope, from uint64) HCPOutcome {
 	return HCPOutcome{Warning: &HCPNotice{warning, e.SessionID, from, e.Sequence}}
 }
 
-// add adds a session, and forgets another one where there are too many. What a
-// forgotten session holds is delivered first.
+// add adds a session. If there are too many, it forgets the one whose last
+// event is oldest, after delivering that session's held events.
 func (c *HCPConsumer) add(id string, s *hcpSession) (out []HCPOutcome) {
 	c.sessions[id] = s
 	c.touch(s)
@@ -172,7 +173,8 @@ func (c *HCPConsumer) add(id string, s *hcpSession) (out []HCPOutcome) {
 	return out
 }
 
-// oldest returns the open or closed session that was seen least recently.
+// oldest returns the session, among the open or the closed ones, whose last
+// event is oldest.
 func (c *HCPConsumer) oldest(closed bool) (id string, oldest *hcpSession) {
 	for name, s := range c.sessions {
 		if s.Closed == closed && (oldest == nil || s.Seen < oldest.Seen) {
@@ -182,7 +184,7 @@ func (c *HCPConsumer) oldest(closed bool) (id string, oldest *hcpSession) {
 	return id, oldest
 }
 
-// touch marks a session as the most recently seen one.
+// touch records that an event of the session was just received.
 func (c *HCPConsumer) touch(s *hcpSession) {
 	c.seen++
 	s.Seen = c.seen
@@ -218,7 +220,7 @@ func (c *HCPConsumer) Wake(now time.Time) []HCPOutcome {
 	return out
 }
 
-// End delivers all held events, since the missing ones will not come.
+// End delivers all held events, because no further events will arrive.
 func (c *HCPConsumer) End() []HCPOutcome {
 	var out []HCPOutcome
 	for _, id := range slices.Sorted(maps.Keys(c.waiting)) {
@@ -264,9 +266,10 @@ func (c *HCPConsumer) inOrder(s *hcpSession, out []HCPOutcome) []HCPOutcome {
 	}
 }
 
-// overtake delivers the lowest held event and reports the gap before it.
-// Without an earlier event of the session, it is unknown whether any is
-// missing. An implausible number is dropped instead.
+// overtake delivers the lowest held event and reports the gap before it. It
+// reports no gap before the first event of a session, because it is unknown
+// whether any event is missing there. An event with an implausible number is
+// dropped instead.
 func (c *HCPConsumer) overtake(s *hcpSession, out []HCPOutcome) []HCPOutcome {
 	lowest := slices.Min(slices.Collect(maps.Keys(s.held)))
 	h := s.held[lowest]
@@ -321,7 +324,7 @@ func (c *HCPConsumer) drop(s *hcpSession, h heldEvent) {
 	c.held, c.bytes = c.held-1, c.bytes-len(h.Line)
 }
 
-// skipped reports whether a gap passed over n. Gaps are in ascending order.
+// skipped reports whether n is in a reported gap. Gaps are in ascending order.
 func (s *hcpSession) skipped(n uint64) bool {
 	i := sort.Search(len(s.Skipped), func(i int) bool { return s.Skipped[i][1] >= n })
 	return i < len(s.Skipped) && s.Skipped[i][0] <= n
@@ -332,8 +335,9 @@ type hcpState struct {
 	Sessions map[string]*hcpSession `json:"sessions"`
 }
 
-// State is what a consumer needs after a restart. It does not contain held
-// events: they were not processed, so they must come again.
+// State returns the state that a consumer needs after a restart. It does not
+// contain held events: they were not processed, so the sender must send them
+// again.
 func (c *HCPConsumer) State() ([]byte, error) {
 	known := map[string]*hcpSession{}
 	for id, s := range c.sessions {

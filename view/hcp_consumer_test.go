@@ -24,7 +24,7 @@ func envelope(t require.TestingT, session string, sequence uint64) view.HCPEnvel
 	return e
 }
 
-// describe lists what a consumer did.
+// describe lists the outcomes of a consumer.
 func describe(out []view.HCPOutcome) string {
 	var words []string
 	for _, o := range out {
@@ -88,8 +88,8 @@ func TestHCPConsumer(t *testing.T) {
 	}
 }
 
-// TestHCPConsumerBounds checks that one absurd number does no harm, that a closed
-// session stays closed, and that the state is bounded.
+// TestHCPConsumerBounds checks that one implausible number has no further effect,
+// that a closed session stays closed, and that the size of the state is limited.
 func TestHCPConsumerBounds(t *testing.T) {
 	const far = 1<<53 - 1
 	absurd := envelope(t, "a", far)
@@ -114,13 +114,13 @@ func TestHCPConsumerBounds(t *testing.T) {
 	require.Empty(t, c.See(epoch, closed), "a repeat")
 	require.Equal(t, "closed a100003", describe(c.See(epoch, envelope(t, "a", 100_003))))
 
-	for i := range uint64(200) { // ever more gaps
+	for i := range uint64(200) { // more gaps than are remembered
 		c.See(epoch, envelope(t, "gaps", 2*i+1))
 		c.End()
 	}
 	first, last := envelope(t, "s", 1), envelope(t, "s", 2)
 	last.EventType = "session_closed"
-	for n := range 6_000 { // ever more sessions
+	for n := range 6_000 { // more sessions than are remembered
 		first.SessionID, last.SessionID = fmt.Sprint("open", n), fmt.Sprint("closed", n)
 		c.See(epoch, first)
 		c.See(epoch, last)
@@ -146,8 +146,7 @@ func TestHCPConsumerBounds(t *testing.T) {
 	require.NoError(t, view.NewHCPConsumer(0, 0).Restore(doc))
 }
 
-// TestHCPConsumerHeld checks that the events that wait are bounded over all
-// sessions.
+// TestHCPConsumerHeld checks the limit of held events over all sessions.
 func TestHCPConsumerHeld(t *testing.T) {
 	c := view.NewHCPConsumer(view.HCPWindow, view.HCPWindowTime)
 	in, out := 0, 0
@@ -164,8 +163,8 @@ func TestHCPConsumerHeld(t *testing.T) {
 	require.LessOrEqual(t, in-out, 4096)
 }
 
-// TestHCPConsumerState: a restarted consumer knows delivered and skipped
-// numbers. Held events must come again.
+// TestHCPConsumerState checks that a restarted consumer knows the delivered and
+// skipped numbers. Held events must be sent again.
 func TestHCPConsumerState(t *testing.T) {
 	first := view.NewHCPConsumer(64, view.HCPWindowTime)
 	for _, n := range []uint64{1, 4} {
@@ -174,7 +173,7 @@ func TestHCPConsumerState(t *testing.T) {
 	first.Wake(epoch.Add(view.HCPWindowTime))
 	first.See(epoch, envelope(t, "a", 6))
 	first.See(epoch, envelope(t, "a", 2))
-	first.See(epoch, envelope(t, "b", 9)) // held: b has no state yet
+	first.See(epoch, envelope(t, "b", 9)) // this event is held, so session b has no stored state
 	state, err := first.State()
 	require.NoError(t, err)
 	require.JSONEq(t, `{"sessions":{"a":{"last_processed_sequence":4,"skipped":[[2,3]],"late":1,"seen":5}}}`, string(state))
@@ -197,11 +196,11 @@ func TestHCPConsumerState(t *testing.T) {
 	}
 }
 
-// TestLawHCPConsumer sends events of several sessions in any order, repeatedly
-// and not at all, while time passes and the consumer restarts. Each event is
-// delivered once and in order. A skipped number is reported once, by one gap.
-// No event is held too long, no more than the window are held, and none
-// disappears without a warning.
+// TestLawHCPConsumer sends events of several sessions in random order, with
+// repetitions and omissions, while time passes and the consumer restarts. Each
+// event is delivered once and in order. A skipped number is reported once, by
+// one gap. No event is held too long, no more than the window are held, and
+// none disappears without a warning.
 func TestLawHCPConsumer(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
 	reached := map[string]int{}
@@ -211,7 +210,8 @@ func TestLawHCPConsumer(t *testing.T) {
 	}
 }
 
-// An onlooker computes what a consumer should do, for each session.
+// An onlooker computes for each session what the consumer should deliver and
+// report.
 type onlooker struct {
 	r        *rapid.T
 	c        *view.HCPConsumer
@@ -225,9 +225,9 @@ type onlooker struct {
 // books are the events of one session.
 type books struct {
 	delivered []uint64
-	missing   map[uint64]int // numbers reported by a gap
+	missing   map[uint64]int // how often each number was reported in a gap
 	came      map[uint64]bool
-	since     map[uint64]time.Time // held
+	since     map[uint64]time.Time // when each held event arrived
 }
 
 func (b *books) last() uint64 {
@@ -296,8 +296,8 @@ func (o *onlooker) check() {
 	require.True(o.r, at.Equal(want), "the deadline is %s, want %s", at, want)
 }
 
-// restart replaces the consumer by one with the same state. Held events must
-// come again.
+// restart replaces the consumer by a new one with the same state. Held events
+// must be sent again.
 func (o *onlooker) restart() {
 	o.reached["restart"]++
 	state, err := o.c.State()
@@ -318,7 +318,7 @@ func (o *onlooker) send() {
 		seq = uint64(rapid.IntRange(1, int(b.last())+6).Draw(o.r, "sequence"))
 	}
 	o.now = o.now.Add(time.Duration(rapid.IntRange(0, 400).Draw(o.r, "ms")) * time.Millisecond)
-	o.outcomes(o.c.Wake(o.now)) // at its deadline
+	o.outcomes(o.c.Wake(o.now)) // wake the consumer at its deadline
 	before, held := len(b.delivered), len(b.since)
 	_, again := b.since[seq]
 	repeat := seq <= b.last() || again
@@ -369,8 +369,9 @@ func consume(r *rapid.T, reached map[string]int) {
 	require.False(r, waits)
 }
 
-// FuzzHCPEnvelope: any input gives an error or an envelope that parses again as
-// itself. A consumer delivers it once and drops the repeat.
+// FuzzHCPEnvelope checks that any input gives an error or an envelope whose
+// line parses to the same envelope. A consumer delivers it once and drops the
+// repeat.
 func FuzzHCPEnvelope(f *testing.F) {
 	for _, c := range envelopeCases {
 		f.Add([]byte(c.line))
@@ -432,7 +433,7 @@ var envelopeCases = []struct{ name, line, err string }{
 	{"an id that is too long", strings.Replace(around(`"event_type":"log","sequence":1,"data":{}`), `"s"`, `"`+strings.Repeat("s", 257)+`"`, 1), "session_id is longer than 256 bytes"},
 }
 
-// around is an envelope around a payload's members.
+// around returns an envelope with the given members of the payload.
 func around(payload string) string {
 	return `{"hcp_version":"1.0","message_id":"m","timestamp":"2026-01-02T03:04:05.000Z","session_id":"s","type":"event","payload":{` + payload + `}}`
 }
@@ -449,8 +450,8 @@ func TestParseHCPEvent(t *testing.T) {
 	}
 }
 
-// TestOwnEnvelopesAreRead: a consumer accepts every event of view.HCP, all of
-// them and in order.
+// TestOwnEnvelopesAreRead checks that a consumer accepts and delivers every
+// event of view.HCP in order.
 func TestOwnEnvelopesAreRead(t *testing.T) {
 	c := view.NewHCPConsumer(view.HCPWindow, view.HCPWindowTime)
 	var hcp view.HCP

@@ -14,8 +14,8 @@ import (
 	"lifeloop/session"
 )
 
-// An HCPEnvelope is one event as it was received, with what a consumer needs to
-// order it.
+// An HCPEnvelope is one event as it was received, with the members by which a
+// consumer orders it.
 type HCPEnvelope struct {
 	SessionID string
 	Sequence  uint64
@@ -23,7 +23,8 @@ type HCPEnvelope struct {
 	Line      []byte // as received, without the white space around it
 }
 
-// maxSequence is the largest number up to which every JSON reader is exact.
+// maxSequence is the largest integer that every JSON reader can represent
+// exactly.
 const maxSequence = 1<<53 - 1
 
 // ParseHCPEvent parses one line: the envelope of a session's event, by HCP L1
@@ -89,7 +90,7 @@ func members(doc []byte) (map[string]json.RawMessage, error) {
 	return m, nil
 }
 
-// longestWord bounds ids and names, so that a state file stays readable.
+// longestWord limits ids and names, which are stored in a state file.
 const longestWord = 256
 
 func word(doc json.RawMessage) (string, error) {

@@ -16,8 +16,8 @@ import (
 	"lifeloop/view"
 )
 
-// TestHCPOfARecordedSession prints the envelopes of a recorded ledger, whole.
-// Rewrite with go test ./view -rewrite.
+// TestHCPOfARecordedSession prints the complete envelopes of a recorded ledger.
+// Update with go test ./view -rewrite.
 func TestHCPOfARecordedSession(t *testing.T) {
 	datadriven.RunTest(t, "testdata/hcp.txt", func(t *testing.T, d *datadriven.TestData) string {
 		var b strings.Builder
@@ -33,8 +33,8 @@ func TestHCPOfARecordedSession(t *testing.T) {
 	})
 }
 
-// TestHCPMetadata: --meta is the session's metadata, and the fold returns a
-// copy of the fact's map.
+// TestHCPMetadata checks that --meta is the session's metadata, and that the
+// view returns a copy of the fact's map.
 func TestHCPMetadata(t *testing.T) {
 	meta := map[string]string{"ticket": "A-7"}
 	var hcp view.HCP
@@ -47,8 +47,8 @@ func TestHCPMetadata(t *testing.T) {
 	require.Equal(t, "A-7", meta["ticket"])
 }
 
-// TestHCPOfADamagedLedger: facts before the beginning or after the end make no
-// events.
+// TestHCPOfADamagedLedger checks that facts before the session's beginning or
+// after its end cause no events.
 func TestHCPOfADamagedLedger(t *testing.T) {
 	var headless view.HCP
 	require.Empty(t, headless.Apply(kernel.Entry{Fact: kernel.Launching{Run: "run_1"}}))
@@ -61,14 +61,14 @@ func TestHCPOfADamagedLedger(t *testing.T) {
 	require.Empty(t, hcp.Apply(kernel.Entry{Fact: kernel.SessionMoved{From: session.Pending, To: session.Running}}))
 }
 
-// TestHCPErrors: the code of an attempt's failure, whether it is recoverable,
-// and the warning that follows (DECISIONS H4).
+// TestHCPErrors checks the code of an attempt's failure, whether it is
+// recoverable, and the warning that follows (DECISIONS H4).
 func TestHCPErrors(t *testing.T) {
 	retry := &kernel.RetryPlan{Number: 1, DelayMS: 2000}
 	for _, c := range []struct {
 		name        string
 		end         kernel.AttemptEnded
-		code        string // empty: no error
+		code        string // empty if there is no error
 		recoverable bool
 		follows     string // the code of the warning after it
 	}{
@@ -106,7 +106,7 @@ func TestHCPErrors(t *testing.T) {
 	}
 }
 
-// running is a fold of a session that runs.
+// running returns the view of a session that runs.
 func running(t *testing.T) *view.HCP {
 	t.Helper()
 	var hcp view.HCP
@@ -115,8 +115,8 @@ func running(t *testing.T) *view.HCP {
 	return &hcp
 }
 
-// TestHCPCheckpoints: an id is created once in its session; a later point of it
-// is progress.
+// TestHCPCheckpoints checks that checkpoint_created is emitted once for each id
+// in a session, and that a later checkpoint with the same id is progress.
 func TestHCPCheckpoints(t *testing.T) {
 	hcp := running(t)
 	var events []string
@@ -129,8 +129,8 @@ func TestHCPCheckpoints(t *testing.T) {
 	require.Equal(t, []string{"checkpoint_created", "progress", "warning", "checkpoint_created"}, events)
 }
 
-// TestHCPCleanup: the last reason says that an abort killed remaining
-// processes, and ignores kills of earlier attempts.
+// TestHCPCleanup checks that the last reason reports the remaining processes
+// that an abort killed, but not those of earlier attempts.
 func TestHCPCleanup(t *testing.T) {
 	killed := kernel.StopSent{Rung: 3, Signal: 9, Tree: true}
 	named := kernel.ProcessesKilled{Processes: []kernel.Process{{PID: 7, Name: "sleep"}, {PID: 8, Name: "node"}}, More: 2}

@@ -20,8 +20,8 @@ func (e L0Error) Error() string { return e.Message }
 
 // L0Callbacks returns the callbacks of an event, in the order in which they are
 // called: "FALLBACK_START feeds onStart(1,false,true)" before onFallback, whose
-// index counts the fallbacks from 0. OnEvent, which every event calls, is not
-// among them.
+// index counts the fallbacks from 0. OnEvent, which is called for every event,
+// is not among them.
 func L0Callbacks(e L0Event) []L0Callback {
 	call := func(name string, fields ...string) L0Callback {
 		c := L0Callback{Name: name}
@@ -65,8 +65,7 @@ func L0Callbacks(e L0Event) []L0Callback {
 
 // Hooks are the callbacks of L0 as Go functions. A nil hook is not called.
 // Hooks run one after the other on the goroutine that calls Emit; a caller that
-// must not wait calls Emit on a goroutine of its own, as supervisor.Notifier
-// does.
+// must not wait calls Emit on another goroutine, as supervisor.Notifier does.
 //
 //	hooks := view.Hooks{OnRetry: func(attempt int, reason string) { … }}
 //	for _, event := range l0.Apply(entry) {

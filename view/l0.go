@@ -22,9 +22,9 @@ import (
 type L0Event struct {
 	Type     string
 	TS       int64             // Unix milliseconds; never decreases within a session
-	StreamID string            // our session's id
+	StreamID string            // the id of the wrapper's session
 	Seq      uint64            // 1, 2, 3, … within the session
-	Meta     map[string]string // the user object, as it was when the session began
+	Meta     map[string]string // a copy of the object user, taken when the session began
 	Fields   []L0Field
 }
 
@@ -62,8 +62,8 @@ func (e L0Event) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// An L0State describes the completed attempt and the retries before it. It has
-// no content: the harness's output belongs to its user.
+// An L0State describes the completed attempt and the retries before it. It does
+// not contain the harness's output, which belongs to the user.
 type L0State struct {
 	TokenCount        int64         `json:"tokenCount"`
 	ContentLength     int64         `json:"contentLength"`
@@ -71,7 +71,7 @@ type L0State struct {
 	ModelRetryCount   int           `json:"modelRetryCount"`   // counted retries of the session
 	NetworkRetryCount int           `json:"networkRetryCount"` // other retries of the session
 	FallbackIndex     int           `json:"fallbackIndex"`
-	Violations        []L0Violation `json:"violations"` // violations of that attempt
+	Violations        []L0Violation `json:"violations"` // violations of guardrails in the completed attempt
 	DriftDetected     bool          `json:"driftDetected"`
 	Completed         bool          `json:"completed"`
 	Resumed           bool          `json:"resumed"` // the attempt continued from a checkpoint
@@ -85,27 +85,29 @@ type L0Violation struct {
 	Recoverable bool   `json:"recoverable"`
 }
 
-// l0Policy is the policy and its progress, as ERROR reports them.
+// l0Policy is the retry policy and its progress, as the event ERROR reports
+// them.
 type l0Policy struct {
 	RetryEnabled    bool `json:"retryEnabled"`
 	FallbackEnabled bool `json:"fallbackEnabled"`
 	MaxRetries      int  `json:"maxRetries"` // retries of every kind in the session
 	MaxFallbacks    int  `json:"maxFallbacks"`
-	Attempt         int  `json:"attempt"` // of the profile, from 1
+	Attempt         int  `json:"attempt"` // the attempt's number in its profile, from 1
 	FallbackIndex   int  `json:"fallbackIndex"`
 }
 
-// L0 makes the events of the L0 lifecycle from a session's facts, from the
-// first fact on. The same facts give the same events, byte for byte.
+// L0 computes the events of the L0 lifecycle from a session's facts, which must
+// begin with the first fact. The same facts give the same events, byte for
+// byte.
 //
 //	var l0 view.L0
 //	for entry := range entries {
 //		for _, event := range l0.Apply(entry) { … }
 //	}
 //
-// A launch of a process is an attempt, and a profile is a stream. The harness's
-// output is counted and never shown. Facts for which L0 has no event, such as a
-// pause, are skipped.
+// In L0's words, each launch of the harness is an attempt and each profile is a
+// stream. The harness's output is counted and never shown. Facts for which L0
+// has no event, such as a pause, are skipped.
 type L0 struct {
 	// Tool returns the arguments of a tool call and its result, or the error
 	// text of a failed one. The ledger has only their digests and sizes; those
@@ -116,17 +118,17 @@ type L0 struct {
 	Words func(run string) string
 
 	began kernel.Began
-	open  bool // after SESSION_START and before the end
+	open  bool // between SESSION_START and the end
 	seq   uint64
-	at    int64 // of the current fact, never before the previous one
+	at    int64 // the time of the current fact, but never earlier than that of the previous one
 	out   []L0Event
 
 	aborted    bool // an abort was requested
-	launches   int  // so far
+	launches   int  // the number of launches so far
 	attempt    l0Attempt
 	retries    l0Retries
 	why        string // how the previous attempt ended
-	rules      int    // checked so far
+	rules      int    // the number of guardrail checks so far
 	checkpoint string
 	renewal    l0Renewal
 	asked      kernel.RetryAsked
@@ -145,14 +147,14 @@ type l0Attempt struct {
 	notStarted bool
 	broken     map[string]attempt.RuleResult
 	violations []L0Violation
-	late       map[string]bool // calls that were ended by their time-out
+	late       map[string]bool // tool calls that ended by their time-out
 }
 
 // l0Retries counts the retries of the current profile and, for the whole session,
 // those that count toward the budget and those that do not.
 type l0Retries struct{ profile, counted, uncounted int }
 
-// Apply folds one fact and returns the events that it makes.
+// Apply adds one fact and returns its events.
 func (l *L0) Apply(e kernel.Entry) []L0Event {
 	l.at, l.out = max(l.at, e.At.UnixMilli()), nil
 	switch f := e.Fact.(type) {
@@ -168,7 +170,7 @@ func (l *L0) Apply(e kernel.Entry) []L0Event {
 	return l.out
 }
 
-// emit makes the next event. fields are names and values in turn.
+// emit appends the next event. In fields, names and values alternate.
 func (l *L0) emit(event string, fields ...any) {
 	l.seq++
 	meta := map[string]string{}
@@ -180,8 +182,9 @@ func (l *L0) emit(event string, fields ...any) {
 	l.out = append(l.out, e)
 }
 
-// moved emits the beginning, and the end of a session without an attempt: one
-// that was refused, ended before its first attempt, or is only observed.
+// moved emits the beginning of a session. It also emits the end of a session
+// that has no attempt, because it was refused, ended before its first attempt,
+// or is only observed.
 func (l *L0) moved(f kernel.SessionMoved) {
 	switch {
 	case f.To == session.Pending && l.seq == 0:
@@ -197,8 +200,8 @@ func (l *L0) moved(f kernel.SessionMoved) {
 	}
 }
 
-// emitOther emits all other facts between the beginning and the end. Facts
-// without an event are listed.
+// emitOther emits the events of all other facts between the session's beginning
+// and its end. Facts without an event are listed.
 func (l *L0) emitOther(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.Launching:
@@ -246,7 +249,7 @@ func (l *L0) emitOther(f kernel.Fact) {
 		}
 	case kernel.RetryAnswered:
 		l.retryAnswered(f)
-	case kernel.Began, kernel.SessionMoved: // emitted above
+	case kernel.Began, kernel.SessionMoved: // Apply handles these facts
 	case kernel.Resumed:
 		l.began.Budget = f.Budget
 	case kernel.DeadlineSet, kernel.LimitMet, kernel.PauseRequested, kernel.ResumeRequested, kernel.PausedAgain, kernel.StopSent, kernel.StopResult, kernel.ProcessesKilled,
@@ -314,8 +317,8 @@ func (l *L0) timerSet(f kernel.TimerSet) {
 	l.emit("TIMEOUT_START", "timeoutType", string(f.Timer), "configuredMs", f.AfterMS)
 }
 
-// timedOut emits a fired timer. A tool that timed out has failed; a later
-// result is ignored.
+// timedOut emits the expiry of a timer. A tool call that timed out has failed;
+// a later result is ignored.
 func (l *L0) timedOut(f kernel.TimedOut) {
 	l.emit("TIMEOUT_TRIGGERED", "timeoutType", string(f.Timer), "elapsedMs", f.ElapsedMS)
 	if f.Tool == "" {
@@ -354,7 +357,7 @@ func (l *L0) toolFailed(call, kind string, ms int64, words string) {
 	l.emit("TOOL_COMPLETED", "toolCallId", call, "status", "error")
 }
 
-// shown returns what Tool returns; ok is false without it.
+// shown calls Tool; ok is false if Tool is nil.
 func (l *L0) shown(call string) (args, result any, ok bool) {
 	if l.Tool == nil {
 		return nil, nil, false
@@ -362,7 +365,7 @@ func (l *L0) shown(call string) (args, result any, ok bool) {
 	return l.Tool(call)
 }
 
-// sized is the ledger's digest and size of arguments or of a result, or null.
+// sized returns the digest and size of arguments or of a result, or null.
 func sized(s *telemetry.Sized) any {
 	if s == nil {
 		return nil
@@ -370,8 +373,9 @@ func sized(s *telemetry.Sized) any {
 	return *s
 }
 
-// rulesChecked emits a phase of guardrails: its rules, its end, then the
-// violations. Its durations are 0, since a phase is one instant of the session.
+// rulesChecked emits a phase of guardrail checks: its rules, its end, then the
+// violations. Its durations are 0, because all checks of a phase have the same
+// time.
 func (l *L0) rulesChecked(f kernel.RulesChecked) {
 	violations := []L0Violation{}
 	l.emit("GUARDRAIL_PHASE_START", "phase", f.Phase, "ruleCount", len(f.Rules), "tokenCount", f.Units)
@@ -433,8 +437,8 @@ func (l *L0) attemptEnded(f kernel.AttemptEnded) {
 	}
 }
 
-// retryAnswered emits the answer of the program that is asked about a retry. If
-// it failed, the policy's own rule holds.
+// retryAnswered emits the answer of the program that decides about a retry. If
+// the program failed, the rule of the policy applies.
 func (l *L0) retryAnswered(f kernel.RetryAnswered) {
 	number := 0
 	if plan := l.asked.Planned.Retry; plan != nil {
@@ -468,11 +472,11 @@ func (l *L0) failed(f kernel.AttemptEnded) {
 		l.open = false
 	}
 	if f.Cause == attempt.Aborted {
-		l.abort() // the abort came by the interrupt key, which no fact records
+		l.abort() // the user pressed the interrupt key, which no fact records as a request to abort
 		l.emit("ABORT_COMPLETED", "tokenCount", f.Units, "contentLength", f.Bytes)
 	}
 	words := l.sentence(f)
-	if f.Cause == attempt.Network { // the only cause with this event (DECISIONS Z14)
+	if f.Cause == attempt.Network { // only this cause has the event NETWORK_ERROR (DECISIONS Z14)
 		l.emit("NETWORK_ERROR", "error", words, "code", cmp.Or(f.Detail, "network"), "retryable", true)
 	}
 	b := l.budget()
@@ -485,7 +489,8 @@ func (l *L0) failed(f kernel.AttemptEnded) {
 			MaxFallbacks: max(len(b.Profiles)-1, 0), Attempt: f.Attempt, FallbackIndex: f.Profile})...)
 }
 
-// sentence says in words why an attempt failed. It is never empty.
+// sentence returns the reason why an attempt failed, in words. It is never
+// empty.
 func (l *L0) sentence(f kernel.AttemptEnded) string {
 	words := ""
 	if l.Words != nil && f.Run != "" {
@@ -494,7 +499,8 @@ func (l *L0) sentence(f kernel.AttemptEnded) string {
 	return cmp.Or(words, f.Reason, "it failed: "+string(f.Cause))
 }
 
-// budget is what the policy allows: nothing if the session has no policy.
+// budget returns the retries that the policy allows: none if the session has no
+// policy.
 func (l *L0) budget() kernel.Budget {
 	if l.began.Budget == nil {
 		return kernel.Budget{}
@@ -516,7 +522,7 @@ func failureType(c attempt.Cause) string {
 	case attempt.Model, attempt.Guardrail, attempt.Drift:
 		return "model"
 	}
-	return "unknown" // unknown, or fatal
+	return "unknown" // the cause is unknown or fatal
 }
 
 // errorCode is the L0 code of a failure; most have none.

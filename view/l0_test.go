@@ -18,9 +18,9 @@ import (
 	"lifeloop/view"
 )
 
-// TestL0OfARecordedSession prints the events of a recorded ledger, whole. The
-// ledger is older than the facts about attempts. Rewrite with go test ./view
-// -rewrite.
+// TestL0OfARecordedSession prints the complete events of a recorded ledger. The
+// ledger was recorded before facts about attempts existed. Update with go test
+// ./view -rewrite.
 func TestL0OfARecordedSession(t *testing.T) {
 	datadriven.RunTest(t, "testdata/l0.txt", func(t *testing.T, d *datadriven.TestData) string {
 		var b strings.Builder
@@ -64,7 +64,7 @@ func (s *l0Session) apply(facts ...kernel.Fact) (out []view.L0Event) {
 	return out
 }
 
-// only is the one event of that type.
+// only returns the event of this type. There must be exactly one.
 func (s *l0Session) only(typ string, facts ...kernel.Fact) view.L0Event {
 	s.t.Helper()
 	var found []view.L0Event
@@ -77,8 +77,8 @@ func (s *l0Session) only(typ string, facts ...kernel.Fact) view.L0Event {
 	return found[0]
 }
 
-// TestL0Errors: the codes of an attempt's failure, by its cause (DECISIONS Z14,
-// Z15).
+// TestL0Errors checks the codes of an attempt's failure for each cause
+// (DECISIONS Z14, Z15).
 func TestL0Errors(t *testing.T) {
 	broken := func(recoverable bool) kernel.Fact {
 		return kernel.RulesChecked{Phase: "post", Rules: []attempt.RuleResult{{ID: "r", Severity: attempt.Error, Recoverable: recoverable}}}
@@ -133,8 +133,9 @@ func TestL0Errors(t *testing.T) {
 	}
 }
 
-// TestL0ToolTexts: arguments, results and failure texts come from Tool and
-// Words; without them there are digests, sizes and our sentences.
+// TestL0ToolTexts checks that arguments, results and failure texts come from
+// Tool and Words. Without these functions, the events have digests, sizes and
+// the wrapper's own sentences.
 func TestL0ToolTexts(t *testing.T) {
 	called := kernel.ToolCalled{Tool: "c1", Name: "search", Args: &telemetry.Sized{Digest: "sha256:aa", Size: 7}}
 	returned := kernel.ToolReturned{Tool: "c1", Name: "search", Result: &telemetry.Sized{Digest: "sha256:bb", Size: 9}}
@@ -162,8 +163,8 @@ func TestL0ToolTexts(t *testing.T) {
 	require.Equal(t, "Harness exploded in run_1", l.only("ERROR", failed).Field("error"))
 }
 
-// TestL0ToolTimeout: a tool that times out ends once; its late result makes no
-// event.
+// TestL0ToolTimeout checks that a tool call that times out ends once, and that
+// its late result causes no event.
 func TestL0ToolTimeout(t *testing.T) {
 	l := newL0(t, kernel.Began{})
 	l.apply(kernel.Launching{Attempt: 1}, kernel.ToolCalled{Tool: "c1", Name: "search"})
@@ -176,8 +177,8 @@ func TestL0ToolTimeout(t *testing.T) {
 	require.NotEmpty(t, l.apply(kernel.ToolReturned{Tool: "c1", Name: "search"}))
 }
 
-// TestL0Time: ts does not decrease when the clock is set back, and meta stays
-// what it was when the session began.
+// TestL0Time checks that ts does not decrease when the clock is set back, and
+// that meta does not change after the session began.
 func TestL0Time(t *testing.T) {
 	meta := map[string]string{"ticket": "A-7"}
 	l := newL0(t, kernel.Began{Meta: meta})
@@ -190,8 +191,8 @@ func TestL0Time(t *testing.T) {
 	require.Equal(t, "{}", asJSON(t, newL0(t, kernel.Began{}).apply(kernel.Launching{Attempt: 1})[0].Meta), "empty if none was given")
 }
 
-// TestL0PolicyAndState: the policy in ERROR comes from the session's first
-// fact, the state in COMPLETE from all facts.
+// TestL0PolicyAndState checks that the policy in ERROR comes from the session's
+// first fact, and the state in COMPLETE from all facts.
 func TestL0PolicyAndState(t *testing.T) {
 	l := newL0(t, kernel.Began{Budget: &kernel.Budget{Attempts: 2, MaxRetries: 6, Profiles: []string{"a", "b"}}})
 	l.apply(kernel.Launching{Attempt: 1, Name: "a", Adapter: "generic"})
@@ -217,8 +218,9 @@ func TestL0PolicyAndState(t *testing.T) {
 	require.Empty(t, l.apply(kernel.ToolCalled{Tool: "late"}, kernel.AbortRequested{}, kernel.SessionMoved{From: session.Running, To: session.Completed}), "no event follows the end")
 }
 
-// TestL0WithoutAnAttempt: a session that was refused, one that was aborted
-// before it began, and one that is only observed have an end too.
+// TestL0WithoutAnAttempt checks the end of sessions without an attempt: one
+// that was refused, one that was aborted before its start, and one that is only
+// observed.
 func TestL0WithoutAnAttempt(t *testing.T) {
 	refused := newL0(t, kernel.Began{}).only("ERROR", kernel.SessionMoved{From: session.Pending, To: session.Rejected, Reason: "a required capability is unavailable"})
 	require.Equal(t, "a required capability is unavailable", refused.Field("error"))
@@ -232,7 +234,7 @@ func TestL0WithoutAnAttempt(t *testing.T) {
 	require.Equal(t, "COMPLETE", observed[0].Type)
 }
 
-// TestL0Callbacks: the callbacks of each event with their arguments, as
+// TestL0Callbacks checks the callbacks of each event with their arguments, as
 // functions and as lines. Attempts count from 1, fallbacks from 0.
 func TestL0Callbacks(t *testing.T) {
 	l := newL0(t, kernel.Began{})
@@ -260,8 +262,8 @@ func TestL0Callbacks(t *testing.T) {
 	plan := &kernel.RetryPlan{Number: 1, Of: 1, Counted: true}
 	for _, c := range []struct {
 		fact      kernel.Fact
-		calls     string // without OnEvent
-		callbacks string // the same as lines
+		calls     string // the calls of the functions, except OnEvent
+		callbacks string // the same calls as lines
 	}{
 		{kernel.ToolCalled{Tool: "c1", Name: "search"}, "onToolCall search c1 <nil>", `{"callback":"onToolCall","args":["search","c1",null]}`},
 		{kernel.CheckpointSaved{Checkpoint: "T1", Units: 3}, "onCheckpoint T1 3", `{"callback":"onCheckpoint","args":["T1",3]}`},
@@ -309,8 +311,8 @@ func TestL0Callbacks(t *testing.T) {
 	require.Zero(t, hooks.Panics())
 }
 
-// TestHooksThatPanic: a panic is counted, and affects neither the other hooks
-// nor the caller (DECISIONS Z12). A nil hook is not called.
+// TestHooksThatPanic checks that a panic is counted, and affects neither the
+// other hooks nor the caller (DECISIONS Z12). A nil hook is not called.
 func TestHooksThatPanic(t *testing.T) {
 	started := 0
 	hooks := view.Hooks{

@@ -6,14 +6,14 @@ import (
 	"lifeloop/kernel"
 )
 
-// Proofs are the capabilities that a session saw working with versions of harnesses
-// that were not tested. Its zero value is ready for use.
+// Proofs are the capabilities that worked in a session with versions of harnesses
+// that we have not tested. Its zero value is ready for use.
 type Proofs struct {
 	list   []Proof
-	before []string // capabilities of the current version
+	before []string // capabilities that worked before the version was known
 }
 
-// A Proof lists what was seen working with one version.
+// A Proof lists the capabilities that worked with one version.
 type Proof struct {
 	Adapter, Version string
 	Capabilities     []string
@@ -22,11 +22,11 @@ type Proof struct {
 // All lists the versions in the order of their appearance.
 func (p *Proofs) All() []Proof { return p.list }
 
-// Apply folds one fact.
+// Apply adds one fact.
 func (p *Proofs) Apply(e kernel.Entry) {
 	switch f := e.Fact.(type) {
 	case kernel.Launching:
-		p.before = nil // until its version is known
+		p.before = nil // a new launch, whose version is not known yet
 	case kernel.VersionSeen:
 		if len(f.Unproven) > 0 || len(f.Before) > 0 {
 			p.list = append(p.list, Proof{Adapter: f.Adapter, Version: f.Version})

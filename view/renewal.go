@@ -11,17 +11,17 @@ import (
 
 // Renewals are the renewals of a session, in the form of `status --json`.
 type Renewals struct {
-	Count int          `json:"count"` // of every outcome
+	Count int          `json:"count"` // the number of renewals with any outcome
 	Last  *LastRenewal `json:"last"`
 	// Stopped says why the session is not renewed again; empty while it may be.
 	Stopped string `json:"stopped,omitempty"`
 }
 
-// LastRenewal is the newest renewal. Outcome is empty while it is under way, and
-// State says how far it is.
+// LastRenewal is the newest renewal. Outcome is empty until the renewal ends;
+// State is its current step.
 type LastRenewal struct {
 	ID         string                `json:"renewal"`
-	At         time.Time             `json:"at"` // when it was asked for
+	At         time.Time             `json:"at"` // when it was requested
 	Profile    string                `json:"profile"`
 	By         renewal.By            `json:"by"`
 	Path       renewal.Path          `json:"path,omitempty"`
@@ -35,7 +35,7 @@ type LastRenewal struct {
 	After      *int64                `json:"tokens_after"`
 }
 
-// renews folds the facts of renewals.
+// renews adds a fact of a renewal.
 func (s *Status) renews(e kernel.Entry) {
 	switch f := e.Fact.(type) {
 	case kernel.RenewalMoved:
@@ -55,7 +55,7 @@ func (s *Status) renews(e kernel.Entry) {
 	}
 }
 
-// renewal folds a step of a renewal.
+// renewal adds a step of a renewal.
 func (s *Status) renewal(f kernel.RenewalMoved, at time.Time) {
 	if s.Renewals == nil {
 		s.Renewals = &Renewals{}
@@ -84,8 +84,8 @@ func (s *Status) renewal(f kernel.RenewalMoved, at time.Time) {
 	r.Last = &l
 }
 
-// called folds a command of a profile. The harness session of the prepare command is
-// the one to leave.
+// called adds a call of a profile's command. The harness session at the prepare
+// command is the one that the renewal leaves.
 func (r *Renewals) called(f kernel.RenewalCalled) {
 	if r != nil && r.Last != nil && f.ID != "" {
 		l := *r.Last
@@ -122,7 +122,7 @@ func named(id string) *string {
 	return &id
 }
 
-// Text is a renewal for people.
+// Text describes a renewal in a sentence for people.
 func (l LastRenewal) Text() string {
 	text := string(l.State) + ", profile " + l.Profile
 	if l.Why != "" {
@@ -131,7 +131,7 @@ func (l LastRenewal) Text() string {
 	return text
 }
 
-// renewalText is a step of a renewal for people.
+// renewalText describes a step of a renewal for people.
 func renewalText(f kernel.RenewalMoved) string {
 	text := "renewal " + f.Renewal + " is " + string(f.To)
 	switch {

@@ -1,7 +1,7 @@
 // Package view derives what readers see from the facts of a ledger: lifecycle
 // events, receipts, the status, the evidence of an event, and the events of HCP
-// L2 and of L0. Each view is a fold over facts in their order. A view changes
-// nothing and stores nothing.
+// L2 and of L0. Each view is computed by adding the facts one by one, in their
+// order. A view changes nothing and stores nothing.
 //
 //	for entry := range entries {
 //		if r, ok := view.Event(entry.Fact); ok { … }   // what `events` prints
@@ -25,15 +25,15 @@ import (
 	"lifeloop/synth"
 )
 
-// Event returns the lifecycle event that a fact holds, if it holds one.
+// Event returns the lifecycle event in a fact, if the fact contains one.
 func Event(f kernel.Fact) (lifeloop.EventRecord, bool) {
 	o, ok := f.(kernel.Observed)
 	return o.Record, ok
 }
 
-// A ReceiptRecord is a receipt as readers get it: the contract's members, the frame
-// of its event, whether it was issued again for a repeated delivery, and the
-// skipped events that it covers.
+// A ReceiptRecord is a receipt in the form that readers get: the contract's
+// members, the frame of its event, whether it was issued again for a repeated
+// delivery, and the skipped events that it covers.
 type ReceiptRecord struct {
 	lifeloop.Receipt
 	FrameContext *lifeloop.FrameContext
@@ -56,7 +56,7 @@ func (r ReceiptRecord) MarshalJSON() ([]byte, error) {
 	return slices.Concat(receipt[:len(receipt)-1], []byte(","), more[1:]), err
 }
 
-// Receipt returns the receipt that a fact holds, if it holds one.
+// Receipt returns the receipt in a fact, if the fact contains one.
 func Receipt(f kernel.Fact) (ReceiptRecord, bool) {
 	r, ok := f.(kernel.ReceiptIssued)
 	return ReceiptRecord{r.Receipt, r.Frame, r.Replay, r.Skipped}, ok
@@ -67,43 +67,43 @@ func Receipt(f kernel.Fact) (ReceiptRecord, bool) {
 type Status struct {
 	SessionID        string                      `json:"session_id"`
 	State            string                      `json:"state"`        // of HCP L2
-	StateReason      string                      `json:"state_reason"` // of its last move
+	StateReason      string                      `json:"state_reason"` // the reason of the last change of the state
 	Liveness         string                      `json:"liveness,omitempty"`
 	Activity         string                      `json:"activity"`
 	AdapterID        string                      `json:"adapter_id"`
 	Program          string                      `json:"program"`
-	HarnessVersion   *string                     `json:"harness_version"` // as a source reported it
+	HarnessVersion   *string                     `json:"harness_version"` // the version that a source reported
 	WorkDir          string                      `json:"work_dir"`
 	Meta             map[string]string           `json:"meta"`    // as given by --meta
-	Attempt          int                         `json:"attempt"` // of the profile, from 1
+	Attempt          int                         `json:"attempt"` // the attempt's number in its profile, from 1
 	Profile          string                      `json:"profile"`
 	HarnessSessionID *string                     `json:"harness_session_id"`
-	PID              *int                        `json:"pid"`     // of the harness; null while none runs
-	Context          *Context                    `json:"context"` // null while nothing is known
+	PID              *int                        `json:"pid"`     // the harness's process id; null while no harness runs
+	Context          *Context                    `json:"context"` // null while the context is unknown
 	Capabilities     map[string]lifeloop.Support `json:"capabilities"`
 	Since            time.Time                   `json:"since"` // when the activity began
-	// Uncertain says that only one source reports the activity.
+	// Uncertain means that only one source reports the activity.
 	Uncertain bool `json:"uncertain"`
 	// Until is when a limit_wait ends, if the harness reported it.
 	Until *time.Time `json:"until,omitempty"`
-	// Held says that the session was paused by a command and not resumed.
+	// Held means that a command paused the session and it was not resumed.
 	Held bool `json:"held"`
 	// RetryAt is when the next attempt starts; null if none is planned, or the
 	// session is paused.
 	RetryAt *time.Time `json:"retry_at"`
-	// Containment is what ends the last launch if wrapper and guard are killed:
-	// cgroup, or absent.
+	// Containment names the means that ends the last launch if wrapper and guard
+	// are killed: cgroup, or absent.
 	Containment string `json:"containment,omitempty"`
 	// Killed names the processes of the last launch, and those that clients left
 	// behind, that had to be killed.
 	Killed []kernel.Process `json:"killed,omitempty"`
 	// Transcripts are the copies of the harness's transcripts in the session's folder.
 	Transcripts []kernel.TranscriptCopied `json:"transcripts,omitempty"`
-	// Hooks says why the newest launch has injected hooks, or why it has none. It is
-	// empty if nothing had to be decided.
+	// Hooks says why hooks were injected into the newest launch, or why not. It is
+	// empty if there was nothing to decide.
 	Hooks string `json:"hooks,omitempty"`
-	// Policy is the digest of the gate's policy, or none. Gate counts its decisions;
-	// absent if it made none.
+	// Policy is the digest of the gate's policy, or "none". Gate counts the gate's
+	// decisions; it is absent if there were none.
 	Policy string `json:"policy"`
 	Gate   *Gate  `json:"gate,omitempty"`
 	// Usage is the sum of the session's model calls. Turns counts the frames of the
@@ -117,26 +117,26 @@ type Status struct {
 	// and type.
 	UnknownRecords map[string]map[string]int `json:"unknown_records"`
 	StartedAt      time.Time                 `json:"started_at"`
-	UpdatedAt      time.Time                 `json:"updated_at"` // of the last state move
+	UpdatedAt      time.Time                 `json:"updated_at"` // the time of the last change of the state
 	RiskLevel      string                    `json:"risk_level"` // of HCP L2
 	Events         int                       `json:"events"`
 	Receipts       int                       `json:"receipts"`
-	Clients        []ClientCalls             `json:"clients"`  // outcomes of their calls
-	Evidence       []lifeloop.Evidence       `json:"evidence"` // for the activity
+	Clients        []ClientCalls             `json:"clients"`  // results of the calls of each client
+	Evidence       []lifeloop.Evidence       `json:"evidence"` // the evidence for the activity
 	LastSign       *Sign                     `json:"last_sign,omitempty"`
 
-	last     time.Time // of the last fact
+	last     time.Time // the time of the last fact
 	wrapper  int
-	launched bool            // at least once
+	launched bool            // a harness was launched at least once
 	weak     map[string]bool // capabilities that a launch did not have
-	retryAt  *time.Time      // RetryAt, also while the session is paused
+	retryAt  *time.Time      // the value of RetryAt, kept while the session is paused
 	calls    Clients
 }
 
 // Context is the newest measurement of the harness's context, from its main chain.
 type Context struct {
 	Tokens       int64        `json:"tokens_used"`
-	Window       *int64       `json:"window_tokens"` // null if unknown, and so are fraction and level
+	Window       *int64       `json:"window_tokens"` // null if unknown; then fraction and level are null too
 	WindowSource string       `json:"window_source"`
 	Fraction     *float64     `json:"fraction"` // of the window, from 0 to 1
 	Level        *synth.Level `json:"level"`
@@ -147,21 +147,21 @@ type Context struct {
 	At       time.Time `json:"at"` // when it was measured
 }
 
-// measured is the context as it was recorded, or nil.
+// measured returns the recorded measurement, or nil.
 func measured(f kernel.ContextMeasured) *Context {
 	if f.Tokens == nil {
 		return nil
 	}
 	c := &Context{Tokens: *f.Tokens, WindowSource: f.WindowSource, Stale: f.Stale, Estimate: f.Estimate, At: f.At}
 	if fraction, ok := (synth.Pressure{Used: c.Tokens, Window: f.Window}).Fraction(); ok {
-		fraction = float64(int64(fraction*10_000)) / 10_000 // as in context.pressure_observed
+		fraction = float64(int64(fraction*10_000)) / 10_000 // rounded as in context.pressure_observed
 		c.Window, c.Fraction, c.Level = &f.Window, &fraction, &f.Level
 	}
 	return c
 }
 
-// observedContext reads an event's data. Ledgers of earlier versions have no
-// other figure.
+// observedContext reads an event's data. Ledgers of earlier versions have the
+// context's size only there.
 func observedContext(data map[string]any, at time.Time) *Context {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -187,8 +187,8 @@ func (s *Status) Ended() bool { return session.State(s.State).Terminal() }
 // WrapperPID is the process id of the session's wrapper.
 func (s *Status) WrapperPID() int { return s.wrapper }
 
-// Lose marks the session as lost: its wrapper died without an end on the
-// ledger, at some time after the last fact.
+// Lose marks the session as lost: its wrapper died, at some time after the last
+// fact, without recording an end.
 func (s *Status) Lose() {
 	if s.last.IsZero() {
 		s.last = s.StartedAt
@@ -198,7 +198,7 @@ func (s *Status) Lose() {
 	s.active("stopped", "wrapper", "died at or after "+s.last.UTC().Format(time.RFC3339)+"; outcome unknown", s.last)
 }
 
-// Apply folds one fact.
+// Apply adds one fact.
 func (s *Status) Apply(e kernel.Entry) {
 	s.last = e.At
 	s.calls.Apply(e)
@@ -275,7 +275,7 @@ func (s *Status) Apply(e kernel.Entry) {
 	}
 }
 
-// more folds what changes one member only.
+// more adds the facts that change only one member.
 func (s *Status) more(e kernel.Entry) {
 	switch f := e.Fact.(type) {
 	case kernel.UnknownCounted:
@@ -290,7 +290,7 @@ func (s *Status) more(e kernel.Entry) {
 	}
 }
 
-// began folds the first fact.
+// began adds the first fact.
 func (s *Status) began(f kernel.Began, at time.Time) {
 	s.SessionID, s.AdapterID, s.Program, s.WorkDir = f.SessionID, f.AdapterID, f.Program, f.WorkDir
 	s.Policy = cmp.Or(f.Policy, "none")
@@ -309,16 +309,16 @@ func (s *Status) copied(f kernel.TranscriptCopied) {
 	s.Transcripts = append(slices.DeleteFunc(s.Transcripts, func(old kernel.TranscriptCopied) bool { return old.Path == f.Path }), f)
 }
 
-// issued counts a receipt once.
+// issued counts a receipt, unless it is a repetition.
 func (s *Status) issued(f kernel.ReceiptIssued) {
 	if !f.Replay {
 		s.Receipts++
 	}
 }
 
-// launching resets the claims to those of the launch's own adapter, because support
-// belongs to a launch. An older ledger has what the first launch lacks before that
-// launch.
+// launching resets the claims to those of the launch's adapter, because each launch
+// has its own support. In an older ledger, the missing capabilities of the first
+// launch are recorded before that launch.
 func (s *Status) launching(f kernel.Launching) {
 	s.Attempt, s.Profile, s.retryAt, s.RetryAt = max(f.Attempt, 1), cmp.Or(f.Name, s.Profile), nil, nil
 	if s.launched {
@@ -329,8 +329,8 @@ func (s *Status) launching(f kernel.Launching) {
 	s.launched = true
 }
 
-// version weakens the claims that an untested version of the harness leaves
-// unproven.
+// version weakens the claims that are not proven for an untested version of the
+// harness.
 func (s *Status) version(f kernel.VersionSeen) {
 	s.HarnessVersion = &f.Version
 	for _, name := range f.Unproven {
@@ -340,7 +340,7 @@ func (s *Status) version(f kernel.VersionSeen) {
 	}
 }
 
-// waits updates RetryAt, which is null while the session is paused.
+// waits sets RetryAt, which is null while the session is paused.
 func (s *Status) waits() {
 	s.RetryAt = s.retryAt
 	if s.Held {
@@ -355,7 +355,7 @@ func (s *Status) claims(adapter string) {
 	if !ok {
 		return
 	}
-	m = negotiate.Within(m) // a renewal negotiates the claims of its profile
+	m = negotiate.Within(m) // with a renewal profile, negotiation uses the claims that remain within it
 	claim := func(name string, support lifeloop.Support) {
 		if !s.weak[name] {
 			s.capability(name, support)
@@ -382,7 +382,7 @@ func (s *Status) observe(f kernel.Observed, at time.Time) {
 	case lifeloop.ContextPressureObserved:
 		s.Context = observedContext(f.Record.Data, at)
 	case lifeloop.ContextCompacted:
-		// The figure is from before the compaction until the next request.
+		// Until the next request, the measurement is that from before the compaction.
 		if s.Context != nil {
 			stale := *s.Context
 			stale.Stale = true
@@ -398,7 +398,7 @@ func (s *Status) observe(f kernel.Observed, at time.Time) {
 }
 
 func (s *Status) capability(name string, support lifeloop.Support) {
-	if s.Capabilities == nil { // the ledger lacks its first entries
+	if s.Capabilities == nil { // nil if the ledger's first entries are missing
 		s.Capabilities = map[string]lifeloop.Support{}
 	}
 	s.Capabilities[name] = support

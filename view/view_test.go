@@ -36,9 +36,9 @@ func entries(t *testing.T) []kernel.Entry {
 	return out
 }
 
-// TestStatusOfARecordedSession folds the ledger as far as the n-th fact or
-// event of a name, or to its end, and prints the members of `status --json`
-// that changed on the way. Rewrite with go test ./view -rewrite.
+// TestStatusOfARecordedSession applies the ledger up to the n-th fact or event
+// with a name, or to its end, and prints the members of `status --json` that
+// changed since the previous command. Update with go test ./view -rewrite.
 //
 //	until frame.opened 2
 //	until end
@@ -76,7 +76,7 @@ func TestStatusOfARecordedSession(t *testing.T) {
 	})
 }
 
-// members are the members of the JSON object, each as its text.
+// members returns the members of the JSON object, with their values as text.
 func members(t *testing.T, v any) map[string]string {
 	t.Helper()
 	doc, err := json.Marshal(v)
@@ -90,8 +90,8 @@ func members(t *testing.T, v any) map[string]string {
 	return out
 }
 
-// TestStatusCounts: the status counts the events and receipts that readers
-// print, and the recorded receipts are valid.
+// TestStatusCounts checks that the status counts the same events and receipts
+// that readers print, and that the recorded receipts are valid.
 func TestStatusCounts(t *testing.T) {
 	var status view.Status
 	events, receipts := 0, 0
@@ -119,7 +119,8 @@ func TestStatusCounts(t *testing.T) {
 	}
 }
 
-// TestStatusOfRareFacts folds facts that the recorded session does not have.
+// TestStatusOfRareFacts applies facts that the recorded session does not
+// contain.
 func TestStatusOfRareFacts(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	fold := func(facts ...kernel.Fact) (s view.Status) {
@@ -162,20 +163,20 @@ func TestStatusOfRareFacts(t *testing.T) {
 	if s.Ended() || s.State != "PAUSED" {
 		t.Errorf("paused: %s, ended %t", s.State, s.Ended())
 	}
-	// A damaged ledger lacks its first entries.
+	// In a damaged ledger, the first entries may be missing.
 	s = fold(kernel.Weakened{Capability: "frame.opened"})
 	if got := s.Capabilities["frame.opened"]; got != lifeloop.Unavailable {
 		t.Errorf("without the first entries: %v", s.Capabilities)
 	}
-	// Without a figure, a compaction marks none as stale.
+	// A compaction before the first measurement has no effect on the context.
 	s = fold(began, kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.ContextCompacted}})
 	if s.Context != nil {
 		t.Errorf("a context without a figure: %v", s.Context)
 	}
 }
 
-// TestStatusOfAttempts: the status names the attempt, its profile, and the next
-// retry.
+// TestStatusOfAttempts checks that the status names the attempt, its profile,
+// and the next retry.
 func TestStatusOfAttempts(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	later := at.Add(time.Hour)
@@ -219,8 +220,8 @@ func TestStatusOfAttempts(t *testing.T) {
 	}
 }
 
-// TestContextNow: the context is the newest figure, also between two levels, and
-// null in a new harness session.
+// TestContextNow checks that the context is the newest measurement, even if its
+// level did not change, and null in a new harness session.
 func TestContextNow(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	figure := map[string]any{"tokens_used": 120_000.0, "window_tokens": 200_000.0, "window_source": "statusline", "fraction": 0.6, "level": "moderate", "stale": false}
@@ -251,8 +252,8 @@ func TestContextNow(t *testing.T) {
 	}
 }
 
-// TestReplayedReceipts: a receipt that is issued again is printed again and
-// marked, and it is counted once.
+// TestReplayedReceipts checks that a receipt that is issued again is printed
+// again with a mark, and counted once.
 func TestReplayedReceipts(t *testing.T) {
 	first := kernel.ReceiptIssued{Receipt: lifeloop.Receipt{ReceiptID: "lfr_1", ClientID: "notes", Event: lifeloop.FrameOpening}, Call: "call_1",
 		Frame: &lifeloop.FrameContext{FrameID: "p1", FrameClass: lifeloop.TopLevel}}

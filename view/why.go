@@ -17,10 +17,10 @@ import (
 type Why struct {
 	// Event is the event with its own evidence.
 	Event *lifeloop.EventRecord `json:"event"`
-	// Session is how the event's harness session began and how the id became known:
-	// each bind, rebind and refusal up to the event.
+	// Session lists how the event's harness session began and how its id became
+	// known: each bind, rebind and refusal up to the event.
 	Session []Link `json:"session"`
-	// Frame is the earlier events of the event's frame with their sources.
+	// Frame lists the earlier events of the event's frame with their sources.
 	Frame []Link `json:"frame"`
 	// Sources are the files and hooks behind the event's evidence: how each became
 	// known, how far it was read at the event, and its faults.
@@ -30,12 +30,12 @@ type Why struct {
 	// Renewal is the newest renewal before the event, if it is about the start or the
 	// end of a harness session.
 	Renewal []Link `json:"renewal,omitempty"`
-	// Clients is the dispatch of the event: calls, answers and receipts.
+	// Clients lists the dispatch of the event: calls, answers and receipts.
 	Clients []Link `json:"told"`
 
-	seq   uint64 // of the event
+	seq   uint64 // the number of the event's entry
 	scope int
-	calls map[string]string // of this event: call → client
+	calls map[string]string // the calls of this event, each with its client
 	// skipped are the clients that do not get the event. The value is the call that
 	// ended the run of skipped events, or "" while no call has ended it.
 	skipped map[string]string
@@ -44,17 +44,17 @@ type Why struct {
 	read   map[string]uint64
 	behind map[string]bool
 
-	kinds   map[string]need   // by kind of entry
-	frame   []byte            // the id of its frame, as in the text of a line
-	calling [][]byte          // its own id and those of its calls
-	reading map[string][]byte // the names of its sources
+	kinds   map[string]need   // the need for each kind of entry
+	frame   []byte            // the id of the event's frame, as written in the text of a line
+	calling [][]byte          // the event's id and those of its calls, as written in a line
+	reading map[string][]byte // the names of the event's sources, as written in a line
 }
 
 // A Link is one fact of the chain.
 type Link struct {
-	Seq  uint64    `json:"seq"` // its number in the ledger
+	Seq  uint64    `json:"seq"` // the entry's number in the ledger
 	At   time.Time `json:"at"`
-	Fact string    `json:"fact"` // its kind, or the event that it holds
+	Fact string    `json:"fact"` // the fact's kind, or the name of the event in it
 	Text string    `json:"says"`
 }
 
@@ -84,11 +84,11 @@ func NewWhy(e kernel.Entry) (w *Why, ok bool) {
 	return w, ok
 }
 
-// quoted is a string as it is in the text of a ledger.
+// quoted returns a string as it is written in the text of a ledger.
 func quoted(s string) []byte {
 	text, err := canon.Marshal(s)
 	if err != nil {
-		return nil // no string that a ledger can hold
+		return nil // a ledger cannot contain such a string
 	}
 	return text
 }
@@ -98,11 +98,11 @@ type need int
 
 const (
 	never    need = iota
-	before        // any one before the event
-	newest        // the newest one before the event
-	ofSource      // before the event the newest one of a source, and the first one after it
-	ofFrame       // before the event, if it names its frame; after it, if it ends the wait of a call
-	ofCalls       // after the event, if it names the event or one of its calls
+	before        // any entry before the event
+	newest        // only the newest entry before the event
+	ofSource      // the newest entry of a source before the event, and the first one after it
+	ofFrame       // an entry before the event, if it names the event's frame; after the event, if it ends the wait of a call
+	ofCalls       // an entry after the event, if it names the event or one of its calls
 )
 
 func needs() map[string]need {
@@ -121,8 +121,8 @@ func needs() map[string]need {
 }
 
 // Needs reports whether an entry can be evidence, from its number, its kind and the
-// text of its line. Of several entries before the event with the same place, only
-// the newest can be evidence. An empty place does not count as the same place.
+// text of its line. If several entries before the event have the same place, only
+// the newest can be evidence. This does not apply to an empty place.
 func (w *Why) Needs(seq uint64, kind, text []byte) (place string, needed bool) {
 	has := func(id []byte) bool { return len(id) > 0 && bytes.Contains(text, id) }
 	n := w.kinds[string(kind)]
@@ -146,7 +146,7 @@ func (w *Why) Needs(seq uint64, kind, text []byte) (place string, needed bool) {
 	return "", n == before
 }
 
-// Apply folds one entry.
+// Apply adds one entry.
 func (w *Why) Apply(e kernel.Entry) {
 	switch {
 	case e.Seq < w.seq:
@@ -237,7 +237,8 @@ func link(e kernel.Entry, text string) Link {
 	return Link{Seq: e.Seq, At: e.At, Fact: kind, Text: text}
 }
 
-// ends reports whether a receipt of the client's skipped events covers the event.
+// ends reports whether the event is one of the skipped events that a receipt of
+// the client covers.
 func (w *Why) ends(client, before string) bool {
 	ended, skipped := w.skipped[client]
 	if skipped = skipped && ended == before; skipped {
@@ -246,8 +247,8 @@ func (w *Why) ends(client, before string) bool {
 	return skipped
 }
 
-// skips follows the run of skipped events that the event belongs to. A later call
-// replaces the call of the event, or ends the run.
+// skips handles a later event whose call replaces that of this event, or ends the
+// run of skipped events to which this event belongs.
 func (w *Why) skips(e kernel.Entry, f kernel.Observed) {
 	for _, c := range f.Calls {
 		_, mine := w.calls[c.Replaces]
@@ -302,7 +303,7 @@ func (w *Why) after(e kernel.Entry) {
 		text := fmt.Sprintf("receipt %s of %s: %s", f.Receipt.ReceiptID, f.Receipt.ClientID, f.Receipt.Status)
 		if _, mine := w.calls[f.Call]; f.Replay && mine {
 			w.Clients = append(w.Clients, link(e, text+", returned again: the answer repeats that delivery"))
-		} else if !f.Replay && f.Receipt.EventID == w.Event.EventID { // a receipt without a client belongs to no call
+		} else if !f.Replay && f.Receipt.EventID == w.Event.EventID { // the wrapper's own receipt, which has no client and no call
 			w.Clients = append(w.Clients, link(e, text))
 		}
 	}
@@ -325,5 +326,5 @@ func evidenceText(evidence []lifeloop.Evidence) string {
 	return text
 }
 
-// Reasons is the event's own evidence, in words.
+// Reasons returns the event's own evidence, in words.
 func (w *Why) Reasons() string { return evidenceText(w.Event.Evidence) }

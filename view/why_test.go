@@ -12,8 +12,8 @@ import (
 	"lifeloop/view"
 )
 
-// TestWhyOfARecordedSession prints the chain behind the n-th event of a name.
-// Rewrite with go test ./view -rewrite.
+// TestWhyOfARecordedSession prints the chain of evidence of the n-th event with
+// a name. Update with go test ./view -rewrite.
 //
 //	why frame.opened 2
 func TestWhyOfARecordedSession(t *testing.T) {
