@@ -3,9 +3,9 @@
 // guardrails. It has no clock and no process: times are arguments, and jitter comes
 // from a digest, so that the same inputs give the same decisions.
 //
-// It refuses to interpret messages: a [Cause] comes from a typed source (an exit
-// code, a signal, a timer, an API error), never from a substring. It also refuses to
-// judge the model's output: a [Rule] is a pattern from the user's configuration.
+// It does not interpret messages: a [Cause] comes from a typed source (an exit code,
+// a signal, a timer, an API error), never from a part of a text. It does not judge
+// the model's output either: a [Rule] is a pattern from the user's configuration.
 //
 //	next := policy.After(spent, attempt.Failure{Cause: attempt.Model}, session)
 //	switch next.Recovery { case attempt.Retry: … case attempt.Fallback: … case attempt.Halt: … }
@@ -21,7 +21,7 @@ const (
 	Network     Cause = "network"
 	RateLimit   Cause = "rate_limit"
 	ServerError Cause = "server_error"
-	Timeout     Cause = "timeout"     // a timer of the policy fired
+	Timeout     Cause = "timeout"     // a timer of the policy expired
 	Guardrail   Cause = "guardrail"   // a rule was broken
 	Drift       Cause = "drift"       // the harness repeated the same output or tool call
 	ZeroOutput  Cause = "zero_output" // the harness succeeded without output
@@ -36,7 +36,8 @@ func Causes() []Cause {
 }
 
 // Counted reports whether a retry for this cause counts toward the budget of
-// its profile (DECISIONS Z3). The others count only toward the session's.
+// its profile (DECISIONS Z3). The others count only toward the session's
+// budget.
 func (c Cause) Counted() bool {
 	switch c {
 	case Model, Guardrail, Drift, ZeroOutput, Unknown:
@@ -48,11 +49,11 @@ func (c Cause) Counted() bool {
 // A Policy configures the supervision of one session's attempts. Its zero value
 // turns everything off: there is one attempt, and it ends by itself.
 type Policy struct {
-	Profiles []Profile // the primary, then the fallbacks in order
+	Profiles []Profile // the primary profile, then the fallbacks in order
 	Retries
 	Timeouts
 	Continuation    bool
-	CheckpointEvery int64 // units between two checkpoints; see Watch.Units
+	CheckpointEvery int64 // units of output between two checkpoints; see Watch.Units
 	Checks
 }
 
@@ -78,14 +79,14 @@ type Timeouts struct {
 	Idle    time.Duration `yaml:"idle,ms"`    // longest time without an event
 }
 
-// Checks are what the output of an attempt is checked for.
+// Checks configures the checks of an attempt's output.
 type Checks struct {
 	Rules      []Rule
 	Repeat     int  // repetitions of one line or tool call that count as drift; 0: off
 	ZeroOutput bool // an attempt without output failed
 }
 
-// A Profile is one way to launch a harness, as the rules see it.
+// A Profile is one way to launch a harness, reduced to what the rules need.
 type Profile struct {
 	Name                string
 	Adapter             string
@@ -96,15 +97,15 @@ type Profile struct {
 }
 
 // A CrashLoop is a series of launches that each ended soon after the start. The next
-// launch waits, because it would probably end soon, too.
+// launch is delayed, because it would probably end soon too.
 type CrashLoop struct {
 	Launches   int           `yaml:"launches"`         // consecutive short launches; 0 is off
 	Within     time.Duration `yaml:"within_ms,ms"`     // a launch that ends within this time is short
 	Quarantine time.Duration `yaml:"quarantine_ms,ms"` // delay of the next launch
 }
 
-// DefaultCrashLoop returns the limits of a policy that turns the detection on without
-// any values.
+// DefaultCrashLoop returns the limits for a policy that turns the detection on
+// without giving limits.
 func DefaultCrashLoop() CrashLoop {
 	return CrashLoop{Launches: 5, Within: 10 * time.Second, Quarantine: 5 * time.Minute}
 }
@@ -153,7 +154,7 @@ func (p *Policy) Relaunches() bool {
 	return p.MaxRetries > 0 || len(p.Profiles) > 1 || p.OnLimit == LimitWait
 }
 
-// Spent is how much of its budgets a session has used.
+// Spent counts how much of its retry budgets a session has used.
 type Spent struct {
 	Profile   int // index of the current profile
 	Launches  int // attempts of the current profile, including the first
@@ -185,21 +186,21 @@ const (
 	Halt     Recovery = "halt"
 )
 
-// Wait is what a retry waits for.
+// Wait is the reason why a retry waits.
 type Wait string
 
 const (
 	WaitBackoff    Wait = "backoff"
 	WaitLimit      Wait = "limit"
 	WaitQuarantine Wait = "quarantine"
-	WaitRestart    Wait = "restart" // nothing: the wrapper was restarted
+	WaitRestart    Wait = "restart" // no wait, because the wrapper was restarted
 )
 
 // Next is a decision.
 type Next struct {
 	Recovery Recovery
-	// For a retry: its number within this profile, from 1, how long it waits and for
-	// what, and whether it counts toward the profile's budget.
+	// For a retry: its number within this profile, from 1; the length of and reason
+	// for its wait; and whether it counts toward the profile's budget.
 	Retry   int
 	Delay   time.Duration
 	Wait    Wait
@@ -213,7 +214,8 @@ type Next struct {
 	Skipped []int
 }
 
-// After decides what follows a failure. Seed names the session, for jitter.
+// After decides what follows a failure. The seed identifies the session, so
+// that jitter differs between sessions.
 func (p *Policy) After(s Spent, f Failure, seed string) Next {
 	if f.Cause == Aborted {
 		return Next{Recovery: Halt, Profile: s.Profile}
@@ -240,7 +242,7 @@ func (p *Policy) After(s Spent, f Failure, seed string) Next {
 		}
 		if p.Loop.Launches > 0 && s.Short >= p.Loop.Launches && p.Loop.Quarantine > next.Delay {
 			next.Delay = p.Loop.Quarantine
-			if !waits { // a wait for the limit needs no budget, and stays WaitLimit
+			if !waits { // a retry that waits for the limit needs no budget, and its Wait stays WaitLimit
 				next.Wait = WaitQuarantine
 			}
 		}

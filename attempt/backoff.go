@@ -12,15 +12,15 @@ import (
 type Backoff struct {
 	Kind   BackoffKind   `yaml:"kind"`
 	Base   time.Duration `yaml:"base_ms,ms"`
-	Max    time.Duration `yaml:"max_ms,ms"` // 0: no bound
+	Max    time.Duration `yaml:"max_ms,ms"` // 0 means no limit
 	Jitter Jitter        `yaml:"jitter"`
 }
 
-// A BackoffKind is how the wait grows.
+// A BackoffKind says how the wait grows with each retry.
 type BackoffKind string
 
 const (
-	Fixed       BackoffKind = "fixed"       // always base
+	Fixed       BackoffKind = "fixed"       // base each time
 	Linear      BackoffKind = "linear"      // base, 2 base, 3 base, …
 	Exponential BackoffKind = "exponential" // base, 2 base, 4 base, …
 )

@@ -20,11 +20,11 @@ type Rule struct {
 	Recoverable bool
 }
 
-// RuleOn is what a rule is matched against.
+// RuleOn says which text a rule is matched against.
 type RuleOn string
 
 const (
-	OnOutput RuleOn = "output" // each line, also a last one without a newline
+	OnOutput RuleOn = "output" // each line, including a last one without a newline
 	OnExit   RuleOn = "exit"   // the whole text, after the attempt ended
 )
 
@@ -32,7 +32,7 @@ const (
 type Severity string
 
 const (
-	Warning Severity = "warning" // it is only reported
+	Warning Severity = "warning" // the broken rule is only reported
 	Error   Severity = "error"
 	Grave   Severity = "fatal"
 )
@@ -52,24 +52,24 @@ type RuleResult struct {
 	Recoverable bool     `json:"recoverable"`
 }
 
-// A Finding is what a [Watch] found in one line of the output, or in the part of a
-// line that came so far.
+// A Finding is the result that a [Watch] has for one line of the output, or for
+// the part of a line that was read so far.
 type Finding struct {
-	Units int64        // lines so far, with this one if it is complete
-	Rules []RuleResult // the results of all rules, if one broke for the first time
+	Units int64        // the number of lines so far, including this one if it is complete
+	Rules []RuleResult // the results of all rules, if one was broken for the first time
 	Drift bool
 }
 
 const (
-	lineLimit = 64 << 10 // bytes of a line that a rule sees; the rest is another line
-	loopLimit = 8 << 10  // bytes of a line that is compared for drift; a longer one may be a piece
-	textLimit = 4 << 20  // last bytes of the text that exit rules see
+	lineLimit = 64 << 10 // the longest part of a line, in bytes, that a rule is matched against; the rest counts as another line
+	loopLimit = 8 << 10  // the longest line, in bytes, that is compared for drift; a longer one may be incomplete
+	textLimit = 4 << 20  // exit rules are matched against at most this many bytes from the end of the text
 )
 
-// Watch checks the output of one attempt by lines, so that nothing depends on the
-// pieces in which it came. A lone carriage return ends a line too, which counts
-// for rules and drift, but not as a unit. Watch holds the text in memory only, and
-// reports only which rule matched.
+// Watch checks the output of one attempt line by line, so that the results do not
+// depend on the sizes of the reads. A lone carriage return also ends a line for
+// rules and drift, but such a line is not counted as a unit. Watch holds the text
+// in memory only, and reports only which rule matched.
 type Watch struct {
 	rules  []Rule
 	repeat int
@@ -87,19 +87,19 @@ type Watch struct {
 	units int64
 }
 
-// A stream is one file that a harness writes to. Its lines do not mix with those
-// of another.
+// A stream is one file that a harness writes to. Its lines are separate from
+// those of other streams.
 type stream struct {
 	strip    stripper
-	line     []byte    // since its last end of a line
-	examined int       // bytes of line that rules have seen
-	since    time.Time // when the first byte after those came
-	kept     int       // bytes of line that are in the text
-	counted  bool      // line is a unit already
+	line     []byte    // the output since the last end of a line
+	examined int       // how many bytes of line the rules were matched against
+	since    time.Time // when the first byte after the examined ones was read
+	kept     int       // how many bytes of line are in the text
+	counted  bool      // line was already counted as a unit
 	series   series
 }
 
-// A series counts how often the same line or call came in a row.
+// A series counts how often the same line or call was repeated in a row.
 type series struct {
 	last string
 	row  int
@@ -115,14 +115,15 @@ func NewWatch(p *Policy) *Watch {
 	return w
 }
 
-// Printed reports whether the lines so far had a visible character.
+// Printed reports whether the lines so far contained a visible character.
 func (w *Watch) Printed() bool { return w.printed }
 
 // Units returns the number of lines so far, and of pieces passed as whole.
 func (w *Watch) Units() int64 { return w.units }
 
-// Oldest returns when the oldest incomplete line began to wait for its rest, zero
-// if none waits. The caller calls Examine if the rest does not come soon.
+// Oldest returns since when the oldest incomplete line has waited for its rest,
+// or zero if no line is incomplete. If the rest does not arrive soon, the caller
+// should call Examine.
 func (w *Watch) Oldest() (at time.Time) {
 	for _, s := range w.streams {
 		if w.output && s.examined < len(s.line) && (at.IsZero() || s.since.Before(at)) {
@@ -135,16 +136,17 @@ func (w *Watch) Oldest() (at time.Time) {
 // Skip counts lines that were not passed to Text.
 func (w *Watch) Skip(lines int64) { w.units += lines }
 
-// Text checks the next output of a stream, which came at the given time. It yields
-// each line that it completes, and what it found in a piece. Whole means that b is
-// one complete piece, with or without a newline at its end.
+// Text checks the next output of a stream, which was read at the given time. It
+// yields a Finding for each completed line, and for an incomplete line that breaks
+// a rule. If whole is set, b is one complete unit, with or without a newline at
+// its end.
 func (w *Watch) Text(at time.Time, stream int, b []byte, whole bool) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		s := w.stream(stream)
 		if whole {
 			w.units++
 		}
-		begin := len(s.line) // where this piece begins in the incomplete line
+		begin := len(s.line) // the offset of the new output in the incomplete line
 		for clean := s.strip.clean(b); len(clean) > 0; {
 			part := clean
 			end := bytes.IndexByte(clean, '\n')
@@ -203,7 +205,8 @@ func (w *Watch) Examine(since time.Time) iter.Seq[Finding] {
 	}
 }
 
-// Close checks the last lines, which have no end: no output follows.
+// Close checks the last line of each stream, if it is incomplete. It is called
+// after all output.
 func (w *Watch) Close() iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		for _, s := range w.streams {
@@ -229,7 +232,8 @@ func (w *Watch) stream(i int) *stream {
 	return w.streams[i]
 }
 
-// examine matches the line of s, if rules have not seen all of it.
+// examine matches the line of s against the rules, unless all of it was already
+// matched.
 func (w *Watch) examine(s *stream) (f Finding) {
 	if f.Units = w.units; w.output && s.examined < len(s.line) {
 		s.examined = len(s.line)
@@ -238,7 +242,7 @@ func (w *Watch) examine(s *stream) (f Finding) {
 	return f
 }
 
-// complete ends the line of s.
+// complete ends and checks the line of s.
 func (w *Watch) complete(s *stream, newline bool) Finding {
 	f := w.examine(s)
 	f.Drift = w.drifts(&s.series, string(s.line))
@@ -251,15 +255,15 @@ func (w *Watch) complete(s *stream, newline bool) Finding {
 	return f
 }
 
-// cut keeps the second half of a line that is too long, so that rules see every
-// part of it with what surrounds it.
+// cut shortens a line that is too long to its second half, so that rules can
+// match text across the cut.
 func (w *Watch) cut(s *stream) {
 	w.keepLine(s, "")
 	s.line = append(s.line[:0], s.line[len(s.line)-lineLimit/2:]...)
 	s.examined, s.kept = len(s.line), len(s.line)
 }
 
-// keepLine adds what is new of a line, or of its cut part, to the text.
+// keepLine adds the part of a line that is not in the text yet.
 func (w *Watch) keepLine(s *stream, end string) {
 	w.printed = w.printed || visible(s.line)
 	if !w.keep {
@@ -267,15 +271,15 @@ func (w *Watch) keepLine(s *stream, end string) {
 	}
 	w.text = append(append(w.text, s.line[s.kept:]...), end...)
 	s.kept = len(s.line)
-	if len(w.text) > 2*textLimit { // moves the rest only once per textLimit
+	if len(w.text) > 2*textLimit { // cut rarely, so that the rest of the text is moved only once per textLimit bytes
 		w.text = append(w.text[:0], w.text[len(w.text)-textLimit:]...)
 	}
 }
 
-// match matches text against the rules of one kind. The result is empty unless a
-// rule broke that was not broken before. A rule has passed only if the text does
-// not break it. All rules are matched even after a fatal one, because another one
-// may have to end the attempt.
+// match matches text against the rules of one kind. The result is empty unless
+// the text breaks a rule that was not broken before. All rules are matched, even
+// after a broken fatal one, because another broken rule may have to end the
+// attempt.
 func (w *Watch) match(on RuleOn, text []byte) []RuleResult {
 	var results []RuleResult
 	broke := false
@@ -330,8 +334,8 @@ func (w *Watch) End() []RuleResult {
 	return w.match(OnExit, w.text[max(0, len(w.text)-textLimit):])
 }
 
-// Clean returns the results of the output rules if none of them was broken; those
-// results are reported nowhere else. Otherwise it is empty.
+// Clean returns the results of the output rules if none of them was broken, which
+// is reported only here. Otherwise it returns nothing.
 func (w *Watch) Clean() (results []RuleResult) {
 	for _, r := range w.rules {
 		if r.On != OnOutput {
@@ -345,8 +349,9 @@ func (w *Watch) Clean() (results []RuleResult) {
 	return results
 }
 
-// Broken returns the most severe broken rule: one that stops the attempt before one
-// that fails it, and a fatal one before others. Ok is false if there is none.
+// Broken returns the most severe broken rule. A rule that stops the attempt comes
+// before one that fails it, and among those a fatal rule comes first. ok is false
+// if no rule was broken.
 func (w *Watch) Broken() (r Rule, ok bool) {
 	rank := func(r Rule) (n int) {
 		if r.Stops() {
@@ -370,8 +375,8 @@ func visible(b []byte) bool {
 }
 
 // A stripper removes control sequences and control characters from a stream that
-// comes in pieces. A carriage return before a newline is removed as part of the
-// newline; a lone one is kept.
+// is read in pieces. A carriage return before a newline is removed as part of
+// the newline; a lone one is kept.
 type stripper struct {
 	parser vt.Parser
 	cr     bool // the last byte was a carriage return

@@ -15,7 +15,7 @@ func rule(id string, on RuleOn, pattern string, severity Severity, recoverable b
 	return Rule{ID: id, On: on, Pattern: regexp.MustCompile(pattern), Severity: severity, Recoverable: recoverable}
 }
 
-// text passes b as output of a single stream, all at one time, and returns the
+// text passes b in one call as output of a single stream, and returns the
 // findings.
 func text(w *Watch, b string, whole bool) (found []Finding) {
 	for f := range w.Text(time.Time{}, 0, []byte(b), whole) {
@@ -55,8 +55,9 @@ func TestRulesSeePartialLines(t *testing.T) {
 	require.Equal(t, []RuleResult{{ID: "whole", Severity: Error, Recoverable: true}}, w.End())
 }
 
-// TestAFatalRuleHidesNoOther: every rule that a line breaks is reported, so one
-// that ends the attempt is not missed behind a fatal one that can be retried.
+// TestAFatalRuleHidesNoOther checks that every rule that a line breaks is
+// reported. So a rule that ends the attempt is found even if a fatal rule that
+// allows a retry is broken first.
 func TestAFatalRuleHidesNoOther(t *testing.T) {
 	w := NewWatch(&Policy{Checks: Checks{Rules: []Rule{rule("worst", OnOutput, "X", Grave, true), rule("stops", OnOutput, "Y", Error, false),
 		rule("first", OnExit, "X", Grave, true), rule("second", OnExit, "Y", Error, true)}}})
@@ -67,7 +68,7 @@ func TestAFatalRuleHidesNoOther(t *testing.T) {
 	require.Equal(t, []RuleResult{{ID: "first", Severity: Grave, Recoverable: true}, {ID: "second", Severity: Error, Recoverable: true}}, w.End())
 }
 
-// TestCleanOutput checks that rules which nothing broke have results, too.
+// TestCleanOutput checks that rules which were not broken have results too.
 func TestCleanOutput(t *testing.T) {
 	p := &Policy{Checks: Checks{Rules: []Rule{rule("a", OnOutput, "x", Warning, true), rule("b", OnExit, "y", Error, true), rule("c", OnOutput, "z", Error, false)}}}
 	w := NewWatch(p)
@@ -85,7 +86,7 @@ func TestDriftIsRepetition(t *testing.T) {
 	require.Empty(t, text(w, "again\nagain\n", false), "drift is reported once")
 
 	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
-	piece := strings.Repeat("x", 64<<10) + "\n" // an endless line gives equal pieces
+	piece := strings.Repeat("x", 64<<10) + "\n" // an endless line is checked in equal pieces, which must not count as drift
 	require.Empty(t, text(w, piece+piece+piece, false))
 
 	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
@@ -137,7 +138,7 @@ func TestStreamsDoNotMix(t *testing.T) {
 	require.False(t, w.End()[0].Passed)
 }
 
-// An incomplete line waits for its rest, until the time for that is over.
+// An incomplete line is checked only after its rest did not arrive in time.
 func TestPartOfALine(t *testing.T) {
 	at := func(ms int) time.Time { return time.UnixMilli(int64(1_000_000 + ms)) }
 	w := NewWatch(&Policy{Checks: Checks{Rules: []Rule{rule("prompt", OnOutput, "Password:$", Error, true)}}})
@@ -159,7 +160,8 @@ func TestPartOfALine(t *testing.T) {
 	require.Zero(t, w.Oldest())
 }
 
-// TestPiecesMakeNoDifference checks that no result depends on how the text is cut.
+// TestPiecesMakeNoDifference checks that no result depends on how the text is
+// divided into reads.
 func TestPiecesMakeNoDifference(t *testing.T) {
 	policy := &Policy{Checks: Checks{Repeat: 3, Rules: []Rule{rule("a", OnOutput, "ab+c", Warning, true), rule("c", OnOutput, "^b", Error, true),
 		rule("b", OnExit, `a\nb`, Error, true), rule("f", OnOutput, `ca`, Grave, false), rule("d", OnOutput, `c$`, Error, true)}}}

@@ -11,8 +11,8 @@ import (
 	"lifeloop/session"
 )
 
-// A model is HCP L2 as a table: each ordered pair of states, and whether it is a
-// move.
+// A model is the state machine of HCP L2 as a table: for each ordered pair of
+// states, whether it is a move.
 type model struct {
 	States   []session.State `json:"states"`
 	Terminal []session.State `json:"terminal"`
@@ -87,7 +87,7 @@ func TestModelReach(t *testing.T) {
 	}
 	walk(m.Initial.To)
 	require.Len(t, seen, len(m.States))
-	// Backward from the terminal states.
+	// Search backward from the terminal states.
 	for _, s := range m.Terminal {
 		ends[s] = true
 	}

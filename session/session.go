@@ -1,6 +1,6 @@
 // Package session is the HCP L2 session state machine: eight states and the nine
-// moves between them. It is a table and one function. It knows no time, no reason
-// and no event.
+// moves between them. It consists of a table and one function, and has no time,
+// reasons or events.
 //
 //	      ┌──────────► REJECTED
 //	PENDING ──► RUNNING ◄──► PAUSED

@@ -18,8 +18,8 @@ import (
 	"lifeloop/view"
 )
 
-// A scenario of testdata/l0: a world and its expected events of L0. index.json
-// there describes the format.
+// A scenario is a world of testdata/l0 with its expected events of L0. The file
+// index.json there describes the format.
 type scenario struct {
 	Name   string          `json:"name"`
 	Adopt  string          `json:"adopt"`
@@ -122,7 +122,7 @@ func emitted(t *testing.T, r simulate.Result) (events []map[string]any, callback
 	return events, callbacks, written
 }
 
-// lawful checks what holds for every session.
+// lawful checks the rules that the events of every session follow.
 func lawful(t *testing.T, events []map[string]any) {
 	t.Helper()
 	require.NotEmpty(t, events)
@@ -161,8 +161,8 @@ func isLaunch(e map[string]any) bool {
 	return typ == "STREAM_INIT" || typ == "STREAM_READY" || typ == "TIMEOUT_START" || typ == "TIMEOUT_RESET" || strings.HasPrefix(typ, "ADAPTER_")
 }
 
-// tail compares events with the expected ones; from COMPLETE on, the order does
-// not matter.
+// tail compares the last events with the expected ones. From COMPLETE on, the
+// order is not compared.
 func tail(t *testing.T, want []any, got []map[string]any) {
 	t.Helper()
 	fields := make([]map[string]any, len(want))
@@ -209,8 +209,8 @@ func lines(callbacks [][]any) string {
 }
 
 // matches compares a value with an expected one. "<…>" matches any value except
-// null and "", ">=N" a number, "~TEXT" a string that contains TEXT, an object
-// any object with at least these members.
+// null and "", ">=N" a number that is at least N, "~TEXT" a string that
+// contains TEXT, and an object any object with at least its members.
 func matches(t *testing.T, what string, want, got any) {
 	t.Helper()
 	switch w := want.(type) {

@@ -15,13 +15,13 @@ import (
 	"lifeloop/telemetry"
 )
 
-// source is the only source of evidence: the script.
+// source is the name of the only source of evidence, the script.
 const source = "script"
 
-// byControl is the sender of commands.
+// byControl is the name under which commands are recorded.
 const byControl = "control"
 
-// Limits of a world. They end the run of a policy that retries without end.
+// Limits of a simulation, which end it if a policy retries without end.
 const (
 	maxEntries = 100_000
 	maxInputs  = 2_000_000
@@ -53,8 +53,8 @@ func (w World) Config() kernel.Config {
 	return c
 }
 
-// setup describes a launch of a profile. A script cannot report a live session,
-// so the running process counts as one, unless the harness can be renewed: then each
+// setup describes a launch of a profile. A script cannot report a harness session,
+// so the running process counts as one. But if the harness can be renewed, each
 // launch has a hook that reports its session.
 func (w World) setup(profile int) kernel.Setup {
 	renews := w.renews(profile)
@@ -67,42 +67,43 @@ func (w World) renews(profile int) bool {
 	return w.renewal != "" && negotiate.Support(w.adapter[profile], "renewal.reset.wrapper_mediated") != lifeloop.Unavailable
 }
 
-// A player plays one world: it acts as the supervisor and as the harness.
+// A player simulates one world: it takes the place of the supervisor and of the
+// harness.
 type player struct {
 	world   World
 	core    Core
 	now     time.Time
 	control []control
-	queue   []kernel.Input // consequences in this millisecond
+	queue   []kernel.Input // inputs caused in this millisecond
 	inputs  int
 	result  Result
 
-	launched map[string]int // launches by profile
-	called   int            // hooks
+	launched map[string]int // the number of launches of each profile
+	called   int            // the number of hook calls
 	launch   launch         // the newest
 }
 
-// A launch is one process that a script plays.
+// A launch is one simulated process, whose behaviour a script describes.
 type launch struct {
 	script  script
 	alive   bool
 	next    int           // index of the next step
-	due     time.Time     // when it happens; zero if no step is left
-	held    bool          // paused
-	left    time.Duration // until the next step, while paused
-	ignores bool          // it ignores TERM
-	asking  bool          // it waits for the user
+	due     time.Time     // when the next step happens; zero if no step is left
+	held    bool          // the process is paused
+	left    time.Duration // the time left until the next step, while paused
+	ignores bool          // the process ignores TERM
+	asking  bool          // the harness waits for the user
 	written int64
-	cause   attempt.Cause // of its failure, from the script
+	cause   attempt.Cause // the cause of its failure, from the script
 	words   string
 	hooks   string // its harness session, which its hooks report; empty if it has no hooks
 }
 
-// RunOn plays the world on a core of [World.Config], until the session is over
-// or nothing more can happen.
+// RunOn simulates the world with a core that was created from [World.Config],
+// until the session has ended or nothing more can happen.
 func (w World) RunOn(core Core) Result {
 	p := &player{world: w, core: core, now: Start(), control: w.control, launched: map[string]int{}, result: Result{Texts: map[uint64]*Text{}}}
-	for len(p.control) > 0 && p.control[0].at == 0 && p.control[0].do == doAbort { // before the session begins
+	for len(p.control) > 0 && p.control[0].at == 0 && p.control[0].do == doAbort { // controls at time 0 happen before the session begins
 		p.ask()
 	}
 	p.cause(kernel.Start{})
@@ -131,7 +132,8 @@ func (p *player) stuck(why string) Result {
 	return p.result
 }
 
-// happen makes the next control, step or timer happen, if there is one.
+// happen performs the next control, step or timer. It returns false if there is
+// none.
 func (p *player) happen() bool {
 	var at time.Time
 	first := func(t time.Time) {
@@ -167,8 +169,9 @@ func (p *player) happen() bool {
 	return true
 }
 
-// ask sends the next control. An abort at 0 is SIGTERM to the wrapper, since
-// the session's socket does not exist yet; a later one is the command `abort`.
+// ask sends the next control. An abort at time 0 is a SIGTERM to the wrapper,
+// because the session's socket does not exist yet; a later one is the command
+// `abort`.
 func (p *player) ask() {
 	c := p.control[0]
 	p.control = p.control[1:]
@@ -250,7 +253,7 @@ func (p *player) perform(e kernel.Effect) {
 	}
 }
 
-// continuation is what the programs of a simulated renewal print.
+// continuation is the output of the programs in a simulated renewal.
 const continuation = "continue"
 
 // begins reports the harness session of a launch, as the first hook of a harness does.
@@ -264,7 +267,7 @@ func (p *player) begins(e kernel.Launch) {
 	p.cause(p.hook("session", telemetry.SlotSession, telemetry.Signal{Kind: telemetry.SessionLive, Source: source, Detail: "launch", Session: id, Cause: cause}))
 }
 
-// hook is a call of a hook of the newest launch.
+// hook returns the input for a call of a hook by the newest launch.
 func (p *player) hook(event string, slot string, s telemetry.Signal) kernel.HookCalled {
 	p.called++
 	return kernel.HookCalled{Hook: fmt.Sprintf("hook-%06d", p.called), Deadline: p.now.Add(time.Minute), Call: telemetry.HookCall{
@@ -366,8 +369,8 @@ func (w World) failing() int {
 	return code
 }
 
-// resumes reports that a harness no longer waits for the user: its next step
-// shows that. A sign of life alone does not.
+// resumes reports that a harness no longer waits for the user, which any step
+// except a sign of life shows.
 func (p *player) resumes() {
 	if p.launch.asking {
 		p.launch.asking = false
@@ -375,7 +378,7 @@ func (p *player) resumes() {
 	}
 }
 
-// signal reports a signal, and stores the texts that no fact holds.
+// signal reports a signal, and stores its texts, which facts do not contain.
 func (p *player) signal(s step) {
 	switch s.signal.Kind {
 	case telemetry.NeedsInput:
@@ -406,21 +409,21 @@ func (p *player) signal(s step) {
 			}
 		}
 	}
-	if sig.Kind == telemetry.Fault && sig.Error == "" { // a cause without an error kind
+	if sig.Kind == telemetry.Fault && sig.Error == "" { // the cause has no error kind
 		p.feed(kernel.FailureSeen{Cause: s.cause, Source: source})
 	}
 }
 
-// sized is the digest and size of a JSON text in its canonical form.
+// sized returns the digest and size of a JSON text in its canonical form.
 func sized(raw []byte) *telemetry.Sized {
 	text, err := canon.Transform(raw)
 	if err != nil {
-		text = bytes.TrimSpace(raw) // it has a number that canonical JSON cannot represent
+		text = bytes.TrimSpace(raw) // the text has a number that canonical JSON cannot represent
 	}
 	return &telemetry.Sized{Digest: string(canon.Sum(text)), Size: int64(len(text))}
 }
 
-// waits describes what blocks the session.
+// waits describes why the session cannot continue.
 func (p *player) waits() string {
 	l := &p.launch
 	switch {

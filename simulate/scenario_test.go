@@ -13,10 +13,10 @@ import (
 	"lifeloop/view"
 )
 
-// TestScenarios runs every file under testdata/scenarios. Rewrite with go test
+// TestScenarios runs every file under testdata/scenarios. Update with go test
 // ./simulate -rewrite, and read the diff.
 //
-//	world      plays the world below it: launches, state, exit code, and whether it got stuck
+//	world      runs the world below it: launches, state, exit code, and whether it got stuck
 //	facts      what the ledger would hold of the world, except for receipts and the observed activity
 //	lifeloop   the lifecycle events
 //	hcp        the events of HCP L2, except for progress and log
@@ -67,7 +67,8 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// each prints the lines of every entry after its milliseconds since the start.
+// each prints the lines of every entry, with the entry's time in milliseconds
+// since the start.
 func each(r simulate.Result, lines func(kernel.Entry) []string) string {
 	var b strings.Builder
 	for _, e := range r.Entries {
@@ -81,7 +82,8 @@ func each(r simulate.Result, lines func(kernel.Entry) []string) string {
 	return b.String()
 }
 
-// l0 makes the events of L0 with the script's own texts.
+// l0 returns a function that computes the events of L0, with the texts of the
+// script.
 func l0(r simulate.Result) func(kernel.Entry) []view.L0Event {
 	text := &simulate.Text{}
 	l := view.L0{
@@ -101,7 +103,8 @@ func l0(r simulate.Result) func(kernel.Entry) []view.L0Event {
 	}
 }
 
-// l0Lines prints the events of L0, without those of the launch itself.
+// l0Lines returns a function that prints the events of L0, without those of the
+// launch itself.
 func l0Lines(r simulate.Result) func(kernel.Entry) []string {
 	apply := l0(r)
 	return func(e kernel.Entry) (lines []string) {

@@ -1,11 +1,11 @@
-// Package simulate plays a scripted world against the kernel in virtual time.
-// It shows what a retry and fallback policy does, without a harness and without
+// Package simulate runs the kernel against a scripted world in virtual time. It
+// shows what a retry and fallback policy does, without a harness and without
 // waiting for time-outs.
 //
-// It uses the kernel of live sessions in place of a supervisor's loop: a world
-// says what each launch does, and the same document gives the same facts, byte
-// for byte. It refuses to guess: an invalid world is an error, and a world in
-// which nothing more can happen reports what blocks it.
+// It uses the same kernel as live sessions, but no supervisor. A world
+// describes what each launch does, and the same document gives the same facts,
+// byte for byte. An invalid world is an error. If nothing more can happen
+// before the session ends, the result says what blocks it.
 //
 //	world, err := simulate.Parse(doc)
 //	result := world.Run()
@@ -16,13 +16,13 @@
 //
 // The session begins at [Start]. A launch begins in the millisecond of its
 // request. Its steps are one millisecond apart, the first one millisecond after
-// the launch; wait_ms replaces that millisecond. A consequence has the time of
-// its cause: the end of a process that was sent TERM, the reading of its
-// remaining output, the next launch.
+// the launch; wait_ms replaces that millisecond. An effect has the time of its
+// cause: for example the end of a process that was sent TERM, the reading of
+// its remaining output, or the next launch.
 //
-// The order within one millisecond is: consequences, control, steps of the
-// harness, timers. So output in the millisecond of a time-out is in time, and a
-// harness that is paused in the millisecond of a step has not made that step.
+// The order within one millisecond is: effects, control, steps of the harness,
+// timers. So output in the millisecond of a time-out is in time, and a harness
+// that is paused in the millisecond of a step has not performed that step.
 package simulate
 
 import (
@@ -41,19 +41,19 @@ func Start() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, tim
 
 // A Result is the outcome of a world.
 type Result struct {
-	Entries  []kernel.Entry // what a ledger would hold
+	Entries  []kernel.Entry // the entries that a ledger would contain
 	Launches []string       // the profiles that were launched, in order
-	State    session.State  // the last one
-	Code     int            // what `run` would exit with; 0 while the session is not over
-	// Stuck says that the session will never end. Why is the reason in words.
+	State    session.State  // the last state
+	Code     int            // the exit code that `run` would have; 0 if the session has not ended
+	// Stuck means that the session will never end. Why is the reason in words.
 	Stuck bool
 	Why   string
-	// Texts are texts of the script that no fact holds, by the number of their
-	// entry.
+	// Texts are texts of the script that facts do not contain, by the number of
+	// their entry.
 	Texts map[uint64]*Text
 }
 
-// A Text is the arguments or the result of a tool call, or the message of a
+// A Text holds the arguments or the result of a tool call, or the message of a
 // failed tool or attempt. A live session does not store them.
 type Text struct {
 	Arguments, Result json.RawMessage
@@ -70,5 +70,5 @@ type Core interface {
 
 var _ Core = (*kernel.Kernel)(nil)
 
-// Run plays the world to its end.
+// Run simulates the world to its end.
 func (w World) Run() Result { return w.RunOn(kernel.New(w.Config())) }

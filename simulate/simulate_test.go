@@ -13,7 +13,7 @@ import (
 	"lifeloop/simulate"
 )
 
-// worlds are the worlds of the scenarios.
+// worlds returns the texts of all worlds in the scenarios.
 func worlds(t testing.TB) (all []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/scenarios/*.txt")
@@ -39,7 +39,7 @@ func parse(text string) (simulate.World, error) {
 	return simulate.Parse(doc)
 }
 
-// ledger is the ledger's content, byte for byte.
+// ledger returns the content of the ledger that the result would give.
 func ledger(t testing.TB, r simulate.Result) string {
 	t.Helper()
 	var b strings.Builder
@@ -51,7 +51,7 @@ func ledger(t testing.TB, r simulate.Result) string {
 	return b.String()
 }
 
-// TestSameBytes: the same world gives the same facts on every run.
+// TestSameBytes checks that a world gives the same facts on every run.
 func TestSameBytes(t *testing.T) {
 	for _, text := range worlds(t) {
 		first, err := parse(text)
@@ -64,8 +64,8 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text makes Parse panic, and every accepted world runs to an
-// end.
+// FuzzParse checks that Parse never panics, and that the simulation of every
+// accepted world ends.
 func FuzzParse(f *testing.F) {
 	for _, text := range worlds(f) {
 		f.Add(text)

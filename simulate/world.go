@@ -24,34 +24,34 @@ import (
 // to make one.
 type World struct {
 	policy  attempt.Policy
-	adapter []lifeloop.Manifest // of each profile
+	adapter []lifeloop.Manifest // the manifest of each profile
 	grace   time.Duration
 	success map[int]bool
 	codes   map[int]attempt.Cause
 	meta    map[string]string
-	scripts map[string][]script // by profile; the last one repeats
-	control []control           // by time
-	renewal string              // the profile of renewal that is active; empty: none
+	scripts map[string][]script // the scripts of each profile; the last one is repeated
+	control []control           // in the order of their times
+	renewal string              // the active renewal profile; empty if there is none
 }
 
-// A script is the steps of one launch.
+// A script lists the steps of one launch.
 type script []step
 
 type step struct {
 	path string
 	act  act
 	wait time.Duration
-	text string // of an output, a checkpoint's id, a failure's message
+	text string // the text of an output, the id of a checkpoint, or the message of a failure
 	// These are for a signal: the signal, the tool's arguments and result, and the
 	// cause of an error.
 	signal telemetry.Signal
 	in     json.RawMessage
 	out    json.RawMessage
-	cause  attempt.Cause // also of a failure
+	cause  attempt.Cause // also used for a failure
 	number int           // exit code or signal
 }
 
-// An act is what a step does: its one key.
+// An act is what a step does, named by its only key.
 type act string
 
 const (
@@ -139,8 +139,8 @@ func (w *World) read(doc document.Value) error {
 	return nil
 }
 
-// plan reads the policy. A plan is a configuration's attempts block with
-// on_limit, which a configuration has at its top.
+// plan reads the policy. A plan has the same members as the block attempts of a
+// configuration, and also on_limit, which a configuration has at its top level.
 func (w *World) plan(v document.Value) error {
 	var p struct {
 		policy.Attempts
@@ -169,11 +169,11 @@ func (w *World) plan(v document.Value) error {
 	if err := policy.Word("plan.on_limit", p.OnLimit, policy.Enum("on_limit")); err != nil {
 		return err
 	}
-	if _, given := v.Member("crash_loop"); !given { // in a plan, a missing setting is off
+	if _, given := v.Member("crash_loop"); !given { // in a plan, crash_loop is off unless it is given
 		p.CrashLoop = attempt.CrashLoop{}
 	}
 	w.policy = p.Policy(profiles, p.OnLimit)
-	// A harness that ignores TERM would never end without a grace.
+	// Without a grace period, a harness that ignores TERM would never end.
 	w.grace = cmp.Or(p.Timeouts.AbortGrace, policy.DefaultAbortGrace)
 	w.success, w.codes, w.meta = p.Success(), p.Codes(), p.Meta
 	return nil
@@ -209,7 +209,8 @@ func (w *World) launches(profile string, launches [][]document.Value) error {
 	return nil
 }
 
-// A stepText is a step as it is written: one of its keys, and perhaps a message.
+// A stepText is a step as written in the document: one of the keys, and possibly
+// a message.
 type stepText struct {
 	Wait       time.Duration  `yaml:"wait_ms,ms"`
 	Output     string         `yaml:"output"`
@@ -250,7 +251,8 @@ func readStep(v document.Value, path string, steps int) (step, error) {
 	return s, s.fill(text, path+"."+keys[0], steps)
 }
 
-// fill sets what the step's act needs. path is that of the act's value.
+// fill sets the fields that the step's act needs. path is the path of the act's
+// value.
 func (s *step) fill(text stepText, path string, steps int) (err error) {
 	switch s.act {
 	case wait:
@@ -307,12 +309,12 @@ func signalMembers() map[string][]string {
 		"tool_result":  {"!id", "result", "error"},
 		"needs_input":  {},
 		"limit":        {"resets_at_ms"},
-		"error":        {"error_kind", "error", "message"}, // error is error_kind by another name
+		"error":        {"error_kind", "error", "message"}, // error is another name for error_kind
 		"alive":        {},
 	}
 }
 
-// A signalText is a signal as it is written.
+// A signalText is a signal as written in the document.
 type signalText struct {
 	Kind      string         `yaml:"kind"`
 	Tokens    int64          `yaml:"tokens_used"`
@@ -364,7 +366,7 @@ func (s *step) readSignal(v document.Value, path string) error {
 	return nil
 }
 
-// fillSignal sets what the signal's kind needs.
+// fillSignal sets the fields that the signal's kind needs.
 func (s *step) fillSignal(text signalText, path string, given func(string) bool) error {
 	sig := &s.signal
 	*sig = telemetry.Signal{Source: source, Detail: path}
@@ -408,8 +410,8 @@ func (s *step) fillSignal(text signalText, path string, given func(string) bool)
 	return nil
 }
 
-// checkMembers checks that a signal of this kind has what it needs and nothing
-// that belongs to another kind.
+// checkMembers checks that a signal of this kind has the required members, and
+// none that belong to another kind.
 func checkMembers(v document.Value, path, kind string) error {
 	known := []string{"kind"}
 	for _, name := range signalMembers()[kind] {

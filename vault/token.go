@@ -17,7 +17,7 @@ type Token struct{ text *string }
 // NewToken wraps a text that a client or a harness issued.
 func NewToken(text string) Token { return Token{&text} }
 
-// Reveal returns the text. Callers deliver it and store no copy.
+// Reveal returns the text. Callers must deliver it and must not store a copy.
 func (t Token) Reveal() string {
 	if t.text == nil {
 		return ""
@@ -28,8 +28,8 @@ func (t Token) Reveal() string {
 // Len returns the size in bytes.
 func (t Token) Len() int { return len(t.Reveal()) }
 
-// Digest returns the digest of the text, which names the token where the text must
-// not appear.
+// Digest returns the digest of the text. It identifies the token in places where
+// the text must not appear.
 func (t Token) Digest() canon.Digest { return canon.Sum([]byte(t.Reveal())) }
 
 // String returns the redacted form.

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A token prints itself in no way, also not from within other values.
+// No way of printing a token shows its text, even if the token is a part of
+// another value.
 func TestTokenDoesNotPrintItself(t *testing.T) {
 	type hidden struct {
 		token Token

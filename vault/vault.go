@@ -7,9 +7,9 @@
 // records durably that it was consumed, and only then returns it. After a crash in
 // between the token is lost and never given out again.
 //
-// It has no clock and no logger, and it does not interpret tokens. Nothing but
-// [Vault.Take] returns a text, and no error quotes one. It encrypts nothing: other
-// programs of the same user can read the files.
+// It has no clock and no logger, and it does not interpret tokens. Only
+// [Vault.Take] returns the text of a token, and no error quotes it. The files are
+// not encrypted: other programs of the same user can read them.
 //
 //	v := vault.At(folder)
 //	ticket, err := v.Put(vault.Binding{Renewal: "r1", Client: "notes", Adapter: id, Dir: dir, HarnessSession: old}, token, expires, now)
@@ -46,20 +46,20 @@ type Binding struct {
 	Client         string `json:"client"`
 	Adapter        string `json:"adapter"`
 	Dir            string `json:"dir"`             // the working directory
-	HarnessSession string `json:"harness_session"` // the one that the renewal ends
+	HarnessSession string `json:"harness_session"` // the harness session that the renewal ends
 }
 
-// A Ticket names a stored token. It holds no part of the text.
+// A Ticket identifies a stored token. It contains no part of the text.
 type Ticket struct {
 	Binding
 	Digest  canon.Digest `json:"digest"`
 	Bytes   int          `json:"bytes"`
 	Stored  int64        `json:"stored_at_epoch_s"`
-	Expires int64        `json:"expires_at_epoch_s,omitempty"` // 0: never
+	Expires int64        `json:"expires_at_epoch_s,omitempty"` // 0 means that it does not expire
 }
 
-// key is the file name of a ticket without its ending. A token that a client issues
-// again for another renewal has another key.
+// key returns the file name for a ticket, without the suffix. If a client issues
+// the same token for another renewal, that token has another key.
 func (t Ticket) key() (string, error) {
 	text, err := canon.Marshal(struct {
 		Binding
@@ -102,12 +102,12 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the continuation %s %s", e.Digest, how)
 }
 
-// The suffixes of the vault's files. The record of an end is created exclusively,
-// so only one of several callers can end a token. An ended token is never held
-// again.
+// The suffixes of the vault's files. The record that a token has ended is created
+// exclusively, so only one of several callers can end it. A token that has ended
+// cannot be stored again.
 const (
-	heldEnd = ".held" // JSON of a deposit
-	overEnd = ".over" // JSON of an ending; incomplete after a crash
+	heldEnd = ".held" // a stored token: the JSON of a deposit
+	overEnd = ".over" // a token that has ended: the JSON of an ending, which may be incomplete after a crash
 )
 
 // A deposit is the content of a held file.
@@ -134,9 +134,9 @@ type Vault struct {
 // At returns the vault in dir. The first Put creates the folder.
 func At(dir string) *Vault { return &Vault{dir: dir, testOnlyStep: func(string) {}} }
 
-// Put stores a token durably. expires is an instant in seconds since 1970, or 0. A
-// token that is already stored with this binding is stored again. If it was
-// consumed or discarded, or expired, it is refused.
+// Put stores a token durably. expires is an instant in seconds since 1970, or 0.
+// If the token is already stored with this binding, Put writes it again. Put
+// refuses a token that was consumed or discarded or has expired.
 func (v *Vault) Put(b Binding, token Token, expires int64, now time.Time) (Ticket, error) {
 	t := Ticket{Binding: b, Digest: token.Digest(), Bytes: token.Len(), Stored: now.Unix(), Expires: expires}
 	switch {
@@ -172,7 +172,7 @@ func (v *Vault) Put(b Binding, token Token, expires int64, now time.Time) (Ticke
 	if err != nil {
 		return t, fmt.Errorf("store a continuation: %w", err)
 	}
-	if why, over := v.over(key); over { // another caller has taken it meanwhile
+	if why, over := v.over(key); over { // another caller has taken the token meanwhile
 		return t, errors.Join(&RefusedError{why, t.Digest}, v.remove(key, heldEnd))
 	}
 	return t, nil
@@ -201,8 +201,8 @@ func (v *Vault) Take(t Ticket, now time.Time) (Token, error) {
 	return NewToken(d.Token), nil
 }
 
-// Discard removes a token that will not be delivered. It is a [*RefusedError] if
-// the token is not held.
+// Discard removes a token that will not be delivered. It returns a
+// [*RefusedError] if the token is not stored.
 func (v *Vault) Discard(t Ticket, now time.Time) error {
 	key, d, err := v.find(t)
 	if err != nil {
@@ -248,7 +248,8 @@ func (v *Vault) over(key string) (why Reason, over bool) {
 	return e.Why, true
 }
 
-// ending reads the record of an ended token. An incomplete record gives no time.
+// ending reads the record of an ended token. For an incomplete record, the time
+// is zero.
 func (v *Vault) ending(key string) (ending, error) {
 	text, err := durable.ReadFile(v.path(key, overEnd))
 	if err != nil {
@@ -304,14 +305,14 @@ func (v *Vault) remove(key, end string) error {
 	return durable.SyncDir(v.dir)
 }
 
-// Held lists the tokens that match and have not expired at now, the oldest first. A
-// process that did not store them finds them in this way.
+// Held lists the tokens that match and have not expired at now, the oldest first.
+// So a process can find tokens that another process stored.
 func (v *Vault) Held(match func(Binding) bool, now time.Time) ([]Ticket, error) {
 	var found []Ticket
 	err := v.each(heldEnd, func(key string) error {
 		d, err := v.read(key)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // another process has taken it
+			return nil // another process has taken the token
 		}
 		if err == nil && match(d.Binding) && !d.expired(now) {
 			found = append(found, d.Ticket)
@@ -334,7 +335,7 @@ func (v *Vault) Sweep(now, keep time.Time) error {
 		return nil
 	})
 	return errors.Join(err, v.each(overEnd, func(key string) error {
-		err := v.remove(key, heldEnd) // before the record, so that the token stays ended
+		err := v.remove(key, heldEnd) // remove the text before the record, so that the token stays ended after a crash in between
 		if e, read := v.ending(key); err == nil && read == nil && e.At != 0 && e.At < keep.Unix() {
 			err = v.remove(key, overEnd)
 		}
@@ -377,8 +378,8 @@ func (v *Vault) names() (names []string, err error) {
 	return names, err
 }
 
-// File writes a token that was taken into a file of mode 0600, for a program that
-// reads it from there. The caller removes the file; after a crash, Sweep removes
+// File writes a taken token to a file of mode 0600, for a program that reads the
+// token from a file. The caller removes the file; after a crash, Sweep removes
 // it.
 func (v *Vault) File(token Token) (path string, err error) {
 	f, err := os.CreateTemp(v.dir, ".given-*")

@@ -84,7 +84,8 @@ func TestTokenIsGivenOutOnce(t *testing.T) {
 	require.Equal(t, fs.ModeDir|0o700, info.Mode())
 	require.Contains(t, texts(t, dir), canary)
 
-	// Another process needs what a fact may hold: the binding and the digest.
+	// Another process needs only the binding and the digest. A fact may contain
+	// both.
 	token, err := At(dir).Take(Ticket{Binding: binding(), Digest: ticket.Digest}, later)
 	require.NoError(t, err)
 	require.Equal(t, canary, token.Reveal())
@@ -225,7 +226,7 @@ func TestHeldAndSweep(t *testing.T) {
 	require.NoError(t, err, "what is held is not swept")
 }
 
-// Many callers in one process and in several ask for one token.
+// Many callers, in one process and in several processes, ask for one token.
 func TestConcurrentCallersGetOneToken(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "vault")
 	ticket, err := At(dir).Put(binding(), NewToken(canary), 0, at)
@@ -263,8 +264,7 @@ func TestConcurrentCallersGetOneToken(t *testing.T) {
 	require.NotContains(t, texts(t, dir), canary)
 }
 
-// A process that is killed within Take leaves a token that can still be taken, or one
-// that is over.
+// If a process is killed during Take, the token can still be taken or has ended.
 func TestKillBetweenTheSteps(t *testing.T) {
 	for step, survives := range map[string]bool{"read": true, "created": false, "recorded": false, "erased": false} {
 		t.Run(step, func(t *testing.T) {
@@ -295,8 +295,8 @@ func TestKillBetweenTheSteps(t *testing.T) {
 
 type crash struct{ step string }
 
-// Whatever the order of calls, and although some crash between two steps, each token
-// is given out at most once, and no text is left when it is over.
+// For any order of calls, with crashes between steps, each token is given out at
+// most once, and its text is erased when it has ended.
 func TestAtMostOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := t.TempDir()

@@ -1,9 +1,8 @@
-// Package policy holds the attempts policy as a user writes it: in the attempts
-// block of a configuration, and in the plan of a simulation. It checks the
-// policy and makes an [attempt.Policy] of it.
+// Package policy decodes the attempts policy as a user writes it: in the block
+// attempts of a configuration, and in the plan of a simulation. It checks the
+// policy and converts it to an [attempt.Policy].
 //
-// It does not read files and does not choose a harness: profiles stay as they
-// were written.
+// It reads no files and does not choose a harness: profiles are not changed.
 //
 //	a := policy.Default()
 //	err := document.Decode(block, &a, "attempts", nil)
@@ -38,7 +37,7 @@ type Attempts struct {
 	Guardrails      []Guardrail       `yaml:"guardrails"`
 	Drift           Drift             `yaml:"drift"`
 	ZeroOutput      bool              `yaml:"zero_output"`
-	SuccessCodes    []int             `yaml:"success_codes"` // exit codes of a completed attempt; nil: the harness's own
+	SuccessCodes    []int             `yaml:"success_codes"` // exit codes that mean success; nil means those of the harness's adapter
 	ExitCodes       map[string]string `yaml:"exit_codes"`    // exit code, in decimal → cause of failure
 	CrashLoop       attempt.CrashLoop `yaml:"crash_loop"`
 	Meta            map[string]string `yaml:"meta"`
@@ -48,7 +47,7 @@ type Attempts struct {
 // fallbacks in order.
 type Profile struct {
 	Name                string   `yaml:"name"`
-	Adapter             string   `yaml:"adapter"` // empty: inferred from the command
+	Adapter             string   `yaml:"adapter"` // if empty, inferred from the command
 	Command             []string `yaml:"command"`
 	AcceptsContinuation bool     `yaml:"accepts_continuation"`
 
@@ -56,11 +55,11 @@ type Profile struct {
 	Written []string `yaml:"-"`
 }
 
-// Retry bounds the retries.
+// Retry limits the retries.
 type Retry struct {
 	Attempts   int             `yaml:"attempts"`    // counted retries of one profile
 	MaxRetries int             `yaml:"max_retries"` // retries of every kind in one session, or [Unset]
-	RetryOn    []string        `yaml:"retry_on"`    // causes; nil: [attempt.DefaultOn]
+	RetryOn    []string        `yaml:"retry_on"`    // causes that are retried; nil means [attempt.DefaultOn]
 	Backoff    attempt.Backoff `yaml:"backoff"`
 	Decide     Decide          `yaml:"decide"`
 }
@@ -69,7 +68,7 @@ type Retry struct {
 // question on stdin and writes the answer to stdout.
 type Decide struct {
 	Command []string      `yaml:"command"`
-	Timeout time.Duration `yaml:"timeout_ms,ms"` // 0: [DefaultDecideTimeout]
+	Timeout time.Duration `yaml:"timeout_ms,ms"` // 0 means [DefaultDecideTimeout]
 	environ.Spec
 
 	// Written is Command before variables were expanded; nil when none were.
@@ -83,7 +82,7 @@ const (
 	maxDecideTimeout     = time.Minute
 )
 
-// wait is how long the program may take; 0 without one.
+// wait returns how long the program may take, or 0 if there is no program.
 func (d Decide) wait() time.Duration {
 	if len(d.Command) == 0 {
 		return 0
@@ -94,10 +93,10 @@ func (d Decide) wait() time.Duration {
 // Unset marks a number that was not given, where 0 is a valid value.
 const Unset = -1
 
-// Timeouts are the timers, and the time that a harness has from TERM to KILL.
+// Timeouts are the timers, and the time between TERM and KILL for a harness.
 type Timeouts struct {
 	attempt.Timeouts
-	AbortGrace time.Duration `yaml:"abort_grace,ms"` // 0: the default
+	AbortGrace time.Duration `yaml:"abort_grace,ms"` // 0 means the default
 }
 
 // A Guardrail is a pattern that output must not match.
@@ -109,7 +108,7 @@ type Guardrail struct {
 	Recoverable bool             `yaml:"recoverable"`
 }
 
-// SetDefaults makes g an error that a retry may fix.
+// SetDefaults sets the severity to error and allows a retry.
 func (g *Guardrail) SetDefaults() {
 	*g = Guardrail{On: attempt.OnOutput, Severity: attempt.Error, Recoverable: true}
 }
@@ -122,7 +121,7 @@ type Drift struct {
 // DefaultAbortGrace is the time from TERM to KILL unless the policy sets it.
 const DefaultAbortGrace = 5 * time.Second
 
-// Default is the policy of a user who wrote none.
+// Default returns the policy that applies if the user wrote none.
 func Default() Attempts {
 	return Attempts{
 		Retry:     Retry{MaxRetries: Unset, Backoff: attempt.Backoff{Kind: attempt.Fixed, Jitter: attempt.NoJitter}},
@@ -131,8 +130,8 @@ func Default() Attempts {
 	}
 }
 
-// Enum lists the words that a closed setting accepts, by its path in the policy
-// without indexes.
+// Enum lists the words that a setting with a fixed set of words accepts. The
+// path is that of the setting in the policy, without indexes.
 func Enum(path string) []string {
 	switch path {
 	case "retry.retry_on":
@@ -147,13 +146,13 @@ func Enum(path string) []string {
 		return Words(attempt.Warning, attempt.Error, attempt.Grave)
 	case "exit_codes":
 		return Words(attempt.Model, attempt.Network, attempt.Timeout, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown)
-	case "on_limit": // a setting beside the policy
+	case "on_limit": // this setting is outside the block attempts
 		return append([]string{"off"}, Words(attempt.LimitWait, attempt.LimitFallback, attempt.LimitExit)...)
 	}
 	return nil
 }
 
-// Words are the words of a closed setting as strings.
+// Words returns the words of a fixed set as strings.
 func Words[S ~string](list ...S) []string {
 	out := make([]string, len(list))
 	for i, s := range list {
@@ -162,8 +161,8 @@ func Words[S ~string](list ...S) []string {
 	return out
 }
 
-// Check checks what types cannot express. Its errors are [document.Error]
-// values, with paths below path and without positions.
+// Check checks the rules that Go types cannot express. Its errors are
+// [document.Error] values, with paths below path and without positions.
 func (a Attempts) Check(path string) error {
 	c := checker(path)
 	for i, p := range a.Profiles {
@@ -205,7 +204,7 @@ func Word(path, value string, known []string) error {
 	return &document.Error{Path: path, What: fmt.Sprintf("%q is not one of %s%s", value, strings.Join(known, ", "), nearest.Hint(value, known))}
 }
 
-// A checker makes errors about settings below its own path.
+// A checker creates errors about settings below a path, which is its value.
 type checker string
 
 func (c checker) fault(path, format string, args ...any) error {
@@ -288,8 +287,8 @@ func (a Attempts) Policy(profiles []attempt.Profile, onLimit string) attempt.Pol
 	return p
 }
 
-// Success is the set of exit codes of a completed attempt; nil if the policy
-// does not say.
+// Success returns the set of exit codes that mean success, or nil if the policy
+// does not list them.
 func (a Attempts) Success() map[int]bool {
 	if a.SuccessCodes == nil {
 		return nil
@@ -305,7 +304,7 @@ func (a Attempts) Success() map[int]bool {
 func (a Attempts) Codes() map[int]attempt.Cause {
 	out := map[int]attempt.Cause{}
 	for text, cause := range a.ExitCodes {
-		code, _ := strconv.Atoi(text) // Check has parsed it
+		code, _ := strconv.Atoi(text) // cannot fail, because Check has parsed the number
 		out[code] = attempt.Cause(cause)
 	}
 	return out
