@@ -10,8 +10,8 @@ import (
 	"lifeloop/telemetry/openclaw"
 )
 
-// The claims of adapters that are only observed are paired with bytes of the
-// harness, as those of other adapters are.
+// Each event claim of an adapter that is only observed is paired with recorded
+// bytes of the harness, as for other adapters.
 func TestEventClaimsOfObservedAdapters(t *testing.T) {
 	const (
 		ocSession = `{"session_id":"s","seq":0,"created_at":1000,"event":{"type":"session","id":"s","cwd":"/d"}}`
@@ -57,7 +57,7 @@ func TestEventClaimsOfObservedAdapters(t *testing.T) {
 		})
 		proven[p.from.adapter+" "+string(p.event)] = true
 	}
-	// The wrapper makes these events itself, without bytes of the harness.
+	// The wrapper emits these events by itself, without bytes from the harness.
 	ours := []lifeloop.Event{lifeloop.SessionStarting, lifeloop.SessionEnding, lifeloop.SessionEnded, lifeloop.SupervisorTick,
 		lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted}
 	for _, id := range []string{"openclaw", "hermes"} {
@@ -83,7 +83,8 @@ func TestEventClaimsOfObservedAdapters(t *testing.T) {
 			}
 		}
 	}
-	// Hermes was never run, so no claim from its bytes is certain.
+	// Hermes was never run in our tests, so all claims that depend on its output
+	// are partial.
 	m, _ := Get("hermes")
 	for e, claim := range m.LifecycleEvents {
 		if !slices.Contains(ours, e) && e != lifeloop.SessionStarted && claim.Support != lifeloop.Unavailable && claim.Support != lifeloop.Partial {

@@ -24,13 +24,13 @@ import (
 )
 
 // "Every claim in a Codex or Claude manifest that depends on extracted code is
-// paired with a test that runs the corresponding code path." The path begins with
-// bytes of the harness. Each row here passes such bytes to the adapter's decoder
-// and checks the signal that the event is made from.
+// paired with a test that runs the corresponding code path." That code path
+// begins with bytes from the harness. Each row here passes such bytes to the
+// adapter's decoder and checks the signal that causes the event.
 
 type source struct {
 	adapter string
-	decoder func() telemetry.Decoder // nil for a hook
+	decoder func() telemetry.Decoder // nil if the bytes are those of a hook
 	records []string                 // for a hook: its name, then its input
 }
 
@@ -115,7 +115,7 @@ func TestEventClaimsOfV1Adapters(t *testing.T) {
 		proven[p.from.adapter+" "+string(p.event)] = true
 	}
 
-	// The wrapper makes these events itself, without bytes of the harness.
+	// The wrapper emits these events by itself, without bytes from the harness.
 	ours := []lifeloop.Event{
 		lifeloop.SessionStarting, lifeloop.SessionEnded, lifeloop.SupervisorTick,
 		lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted,
@@ -161,9 +161,9 @@ func TestPlacementClaimsOfV1Adapters(t *testing.T) {
 	}
 }
 
-// claims lists every claim of a manifest by its place. It walks the JSON document,
-// so that a new member cannot be missed: every member that is not listed here as a
-// description is a claim.
+// claims lists every claim of a manifest by its place. It reads the JSON document,
+// so that a new member cannot be missed: every member counts as a claim unless it
+// is listed here as a description.
 func claims(t *testing.T, id string) map[string]string {
 	t.Helper()
 	describes := []string{"contract_version", "adapter_id", "adapter_version", "display_name", "role",
@@ -204,8 +204,8 @@ func claims(t *testing.T, id string) map[string]string {
 	return out
 }
 
-// A run is a session of an adapter in memory: a kernel with its manifest, and the
-// facts from its inputs.
+// A run is a session in memory: a kernel with an adapter's manifest, and the
+// facts that its inputs caused.
 type run struct {
 	t     *testing.T
 	k     *kernel.Kernel
@@ -250,8 +250,8 @@ func (r *run) last() lifeloop.Receipt {
 	return all[len(all)-1]
 }
 
-// client starts a run with one client of session.starting. outcome answers the
-// first call.
+// client starts a run with one client of session.starting. outcome gives the
+// answer to the first call.
 func client(t *testing.T, id string, outcome func(call string) kernel.Returned) *run {
 	r := begin(t, id, func(c *kernel.Config) {
 		c.Clients = []kernel.Client{{ID: "notes", Events: map[lifeloop.Event]bool{lifeloop.SessionStarting: true}, Timeout: time.Second}}
@@ -283,7 +283,7 @@ var failures = map[lifeloop.FailureClass]func(t *testing.T, id string) lifeloop.
 			return kernel.Returned{Call: call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed,
 				ClientPayloads: []lifeloop.PayloadEnvelope{payload(lifeloop.PrePromptFrame, 10)}}}
 		})
-		r.step(kernel.ChildExited{}) // no prompt ever came
+		r.step(kernel.ChildExited{}) // the harness exits without having had a prompt
 		r.step(kernel.SourcesDrained{})
 		for _, got := range r.receipts() {
 			if got.ClientID == "notes" && got.FailureClass != nil {
@@ -336,7 +336,7 @@ func TestFailureModesOfEveryAdapter(t *testing.T) {
 	}
 }
 
-// hooked is a launched session whose first hook was called.
+// hooked returns a launched session whose first hook was called.
 func hooked(t *testing.T, id string) *run {
 	r := begin(t, id, func(c *kernel.Config) { c.Hooks, c.NoTelemetry = true, false })
 	r.step(kernel.Launched{PID: 4242})
@@ -384,7 +384,8 @@ func (r *run) hook(event, stdin string) {
 	r.step(kernel.HookCalled{Hook: event, Call: call, Deadline: r.now.Add(5 * time.Second)})
 }
 
-// observed is a session launched without the wrapper, with the signals of its file.
+// observed returns a session that was launched without the wrapper, after the
+// signals of its file were applied.
 func observed(t *testing.T, from source) *run {
 	r := begin(t, from.adapter, func(c *kernel.Config) { c.Observing, c.NoTelemetry, c.Ledger = true, false, true })
 	r.step(kernel.SignalsSeen{Signals: from.signals(t)})
@@ -398,7 +399,7 @@ const (
 	geminiAnswer = `{"id":"m1","timestamp":"2026-01-02T03:04:06Z","type":"gemini","content":"hi","thoughts":[],"tokens":{"input":1000,"output":5,"cached":0,"thoughts":0,"tool":0,"total":1005},"model":"gemini-2.5-pro"}`
 )
 
-// used has the records of a whole turn from each adapter's own file.
+// used holds the records of a whole turn, from each adapter's main file.
 var used = map[string]source{
 	"claude": {"claude", claude.Transcript, []string{
 		`{"type":"user","uuid":"u1","sessionId":"s","promptId":"p1","promptSource":"typed","origin":{"kind":"human"},"timestamp":"2026-01-02T03:04:05Z","message":{"role":"user","content":"hi"}}`,
@@ -414,7 +415,7 @@ var used = map[string]source{
 	"gemini": {"gemini", gemini.Chat, []string{geminiHead, geminiPrompt, geminiAnswer}},
 }
 
-// A proof runs the code behind a claim with this value.
+// A proof is the value of a claim and a function that runs the code behind it.
 type proof struct {
 	said  string
 	holds func(t *testing.T, id string) bool
@@ -424,16 +425,17 @@ func mode(want lifeloop.IntegrationMode, of func(t *testing.T, id string) *run) 
 	return proof{"listed", func(t *testing.T, id string) bool { return of(t, id).last().IntegrationMode == want }}
 }
 
-// reports proves a telemetry source: a record of it is decoded.
+// reports returns the proof for a telemetry source: it decodes a record of that
+// source.
 func reports(said, name string, from source) proof {
 	return proof{said, func(t *testing.T, _ string) bool {
 		return slices.ContainsFunc(from.signals(t), func(s telemetry.Signal) bool { return s.Source == name })
 	}}
 }
 
-// seenAs proves that the slot is the context of a hook's answer. The harness
-// decides the role in which the model sees it. The role was read from the harness's
-// model requests (docs/harnesses).
+// seenAs returns the proof that text for the slot is sent as the context in a
+// hook's answer. The harness decides in which role the model sees it; we read the
+// role from the harness's requests to its model (docs/harnesses).
 func seenAs(role lifeloop.SeenAs, event string) proof {
 	return proof{string(role), func(t *testing.T, id string) bool {
 		p, ok := profiles.For(id)
@@ -441,8 +443,8 @@ func seenAs(role lifeloop.SeenAs, event string) proof {
 	}}
 }
 
-// cleared reports whether a session that the user cleared is a new one, with its own
-// id.
+// cleared reports whether clearing the context begins a new harness session with a
+// new id.
 func cleared(t *testing.T, id string) bool {
 	r := hooked(t, id)
 	r.hook("SessionStart", `{"session_id":"s2","hook_event_name":"SessionStart","source":"clear"}`)
@@ -462,8 +464,8 @@ func relaunched(t *testing.T, id string) bool {
 
 func is(id *string, want string) bool { return id != nil && *id == want }
 
-// proofs are the proofs of all claims except events, placements and failure modes.
-// The key is the place of the claim, or the adapter and the place.
+// proofs holds the proofs of all claims except events, placements and failure
+// modes. The key is the place of the claim, or the adapter and the place.
 var proofs = map[string]proof{
 	"integration_modes.launcher_wrapper": mode(lifeloop.LauncherWrapper, func(t *testing.T, id string) *run { return begin(t, id, nil) }),
 	"integration_modes.native_hook":      mode(lifeloop.NativeHook, hooked),
@@ -520,8 +522,8 @@ var proofs = map[string]proof{
 	"session_identity.harness_run_id":  {"synthesized", func(t *testing.T, id string) bool { return hooked(t, id).last().HarnessRunID != nil }},
 	"session_identity.harness_task_id": {"synthesized", func(t *testing.T, id string) bool { return is(hooked(t, id).last().HarnessTaskID, "sess") }},
 
-	// The user resets; the hook of the new harness session reports it, and its answer
-	// carries the continuation.
+	// The user resets the harness. The hook at the start of the new harness session
+	// reports the reset, and its answer delivers the continuation.
 	"renewal.reset.manual":                  {"manual", cleared},
 	"renewal.continuation.observation":      {"native", cleared},
 	"renewal.continuation.payload_delivery": {"synthesized", func(t *testing.T, id string) bool { return seenAs("", "SessionStart").holds(t, id) && cleared(t, id) }},
@@ -582,7 +584,7 @@ func TestEveryClaimOfV1Adapters(t *testing.T) {
 		for claim, said := range claims(t, id) {
 			top, rest, _ := strings.Cut(claim, ".")
 			if top == "lifecycle_events" || top == "failure_modes" || top == "placement" && !strings.Contains(rest, ".seen_as") {
-				continue // tests of their own
+				continue // other tests check these claims
 			}
 			if strings.HasPrefix(claim, "renewal.profiles.") {
 				claim = "renewal.profiles"

@@ -42,7 +42,7 @@ func TestClaimsOfObservedOpencode(t *testing.T) {
 		lifeloop.ContextCompacted:        both(telemetry.Compacted),
 		lifeloop.ContextPressureObserved: both(telemetry.UsageSeen),
 		lifeloop.ReceiptGapDetected:      reports(cut, telemetry.Gap) && !reports(store, telemetry.Gap),
-		lifeloop.CapabilityDegraded:      true, // the wrapper's own, in every mode
+		lifeloop.CapabilityDegraded:      true, // an event about the wrapper itself, which every mode has
 		lifeloop.ReceiptEmitted:          true,
 	}
 	m, ok := Get("opencode")
@@ -52,7 +52,8 @@ func TestClaimsOfObservedOpencode(t *testing.T) {
 			t.Errorf("%s: claimed for an observed session: %v; reported: %v", e, observed, proofs[e])
 		}
 	}
-	// Pressure is partial because neither source has the window.
+	// Context pressure is partial because neither source reports the context
+	// window.
 	require.Equal(t, lifeloop.Partial, m.LifecycleEvents[lifeloop.ContextPressureObserved].Support)
 	require.Equal(t, lifeloop.Partial, m.ContextPressure.Support)
 	for _, s := range slices.Concat(store, bus) {

@@ -1,10 +1,10 @@
 // Package manifests holds the shipped adapter manifests. A manifest lists what
-// this program can observe of a harness and do with it. Everything that is not
-// built is unavailable.
+// this program can observe and control in a harness. Everything that is not
+// implemented is marked unavailable.
 //
 // The manifests are embedded files. The package only returns them: package
 // negotiate decides what they allow, and a session reports a degradation if a
-// claim turns out too strong.
+// claim proves to be too strong.
 //
 //	m, ok := manifests.Get("claude")
 //	if !ok {
@@ -71,7 +71,7 @@ func Conformance(id string) string {
 func Raw(id string) []byte {
 	raw, err := files.ReadFile(id + ".json")
 	if err != nil {
-		return nil // no such manifest: embedded files can always be read
+		return nil // the only possible error: there is no such manifest
 	}
 	return raw
 }

@@ -83,7 +83,8 @@ func TestUnknownAdapter(t *testing.T) {
 	}
 }
 
-// A session weakens its copy of a manifest. The next session must not see that.
+// A session may weaken its copy of a manifest, which must not change the
+// manifest that Get returns.
 func TestGetReturnsACopy(t *testing.T) {
 	first, _ := Get("codex")
 	first.Placement[lifeloop.PreSession] = lifeloop.PlacementClaim{Support: lifeloop.Unavailable}
@@ -95,7 +96,8 @@ func TestGetReturnsACopy(t *testing.T) {
 	}
 }
 
-// A harness whose files are not decoded claims only what its process shows.
+// The manifest of a harness whose files are not decoded claims only what can be
+// observed of its process.
 func TestUnreadHarnessesClaimOnlyTheirProcess(t *testing.T) {
 	fromTheProcess := []lifeloop.Event{
 		lifeloop.SessionStarting, lifeloop.SessionStarted, lifeloop.SessionEnding, lifeloop.SessionEnded,
@@ -135,7 +137,8 @@ func TestUnreadHarnessesClaimOnlyTheirProcess(t *testing.T) {
 }
 
 // readsFiles reports whether a manifest names a source whose content is decoded.
-// Of a terminal only the bytes are counted, of an activity file the changes.
+// A terminal and an activity file do not count, because only their bytes or
+// changes are counted.
 func readsFiles(m lifeloop.Manifest) bool {
 	return slices.ContainsFunc(m.TelemetrySources, func(s lifeloop.TelemetrySource) bool {
 		return s.Kind != "terminal" && s.Kind != "activity"
@@ -143,10 +146,11 @@ func readsFiles(m lifeloop.Manifest) bool {
 }
 
 // In the mode telemetry_only the files of a harness are read and nothing is passed
-// to the harness. What only a launcher knows is not claimed in this mode.
+// to the harness. Anything that only the launching program can know is not claimed
+// in this mode.
 func TestTelemetryOnlyClaimsWhatFilesTell(t *testing.T) {
 	launchers := []lifeloop.Event{lifeloop.FrameOpening, lifeloop.FrameEnding, lifeloop.SessionEnding, lifeloop.SessionEnded, lifeloop.SupervisorTick}
-	ours := []lifeloop.Event{lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted} // about our own work, which is the same in every mode
+	ours := []lifeloop.Event{lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted} // events about the wrapper itself, which are the same in every mode
 	observed := 0
 	for _, id := range IDs() {
 		m, _ := Get(id)

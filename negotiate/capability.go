@@ -15,8 +15,8 @@ const (
 	payloadDelivery = "renewal.continuation.payload_delivery"
 
 	// ContinuationStore is the wrapper's own capability to keep a continuation between
-	// two harness sessions. No manifest has a member for it: the wrapper keeps one
-	// where the adapter can carry it across the reset, and without the store it cannot.
+	// two harness sessions. Manifests do not have a member for it. It is available if
+	// the adapter can deliver a continuation after the reset.
 	ContinuationStore = "continuation_store"
 )
 
@@ -27,8 +27,8 @@ type fixedClaim struct {
 	support *lifeloop.Support
 }
 
-// fixed lists the fixed claims in their order. They point into m, or to an empty
-// claim if m lacks that part.
+// fixed lists the fixed claims in their order. The pointers lead into m, or to
+// an empty claim if m does not have that part.
 func fixed(m *lifeloop.Manifest) []fixedClaim {
 	native := lifeloop.Unavailable
 	if m.Receipts.Native {
@@ -87,7 +87,7 @@ func claimed(m lifeloop.Manifest, capability string) lifeloop.Support {
 }
 
 // Known reports whether a capability has this name. A telemetry source may have
-// any name, since the adapter chooses it.
+// any name, because the adapter chooses it.
 func Known(capability string) bool {
 	if name, ok := strings.CutPrefix(capability, telemetryPrefix); ok {
 		return name != ""
@@ -95,8 +95,8 @@ func Known(capability string) bool {
 	return slices.Contains(Names(lifeloop.Manifest{}), capability)
 }
 
-// fixedSupport is a function of its own so that the common lookup of an event does
-// not allocate.
+// fixedSupport is a separate function so that the lookup of an event, which is
+// common, does not allocate.
 func fixedSupport(m lifeloop.Manifest, capability string) (have lifeloop.Support) {
 	for _, f := range fixed(&m) {
 		if f.name == capability {
@@ -107,7 +107,7 @@ func fixedSupport(m lifeloop.Manifest, capability string) (have lifeloop.Support
 }
 
 // Names lists every capability: the events, the placement classes, the fixed
-// members, and the manifest's own telemetry sources.
+// members, and the telemetry sources that the manifest names.
 func Names(m lifeloop.Manifest) []string {
 	var names []string
 	for _, e := range lifeloop.Events() {

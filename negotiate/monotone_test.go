@@ -9,8 +9,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Stronger support of any capability never gives a worse outcome: not for one
-// capability or payload, not overall, and no operation is rejected for it
+// Stronger support of a capability never makes an outcome worse, neither for
+// one capability or payload nor overall, and never causes a rejection
 // (DECISIONS L5).
 func TestStrongerSupportNeverHurts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -44,7 +44,7 @@ func noWorse(t *rapid.T, change string, was, is Answer) {
 	}
 }
 
-// drawClaims is a manifest with any support for every capability.
+// drawClaims returns a manifest with random support for every capability.
 func drawClaims(t *rapid.T) lifeloop.Manifest {
 	support := func(of string) lifeloop.Support { return rapid.SampledFrom(lifeloop.Supports()).Draw(t, of) }
 	m := full()
@@ -59,7 +59,8 @@ func drawClaims(t *rapid.T) lifeloop.Manifest {
 	return m
 }
 
-// drawn are the capabilities that the random requests name, few enough to meet.
+// drawn returns the capabilities that random requests name. They are few, so
+// that requests often name the same ones.
 func drawn() []string {
 	names := []string{"renewal.reset.native", string(lifeloop.SessionStarting)}
 	for _, p := range lifeloop.Placements()[:4] {

@@ -4,8 +4,8 @@
 //
 // Its functions are pure and accept any input: the same manifest and request give
 // the same answer. It does not know the state of a session, whether a slot is open,
-// or the content of a payload. A capability that degraded in a session is a weaker
-// claim in the manifest that is passed in.
+// or the content of a payload. For a capability that degraded in a session, the
+// caller passes a manifest with a weaker claim.
 //
 //	results := negotiate.Capabilities(manifest, wants)
 //	if class, refused := negotiate.Refused(results); refused {
@@ -27,7 +27,7 @@ type Want struct {
 	Capability string               `json:"capability"` // by name, see [Support]
 	Level      lifeloop.Requirement `json:"level"`
 	// Support is the weakest support that satisfies the want: native or synthesized.
-	// If it is empty, synthesized does.
+	// An empty Support means synthesized.
 	Support lifeloop.Support `json:"support,omitempty"`
 	// AcceptPartial is true if everything at least as strong as partial satisfies
 	// the want, whatever Support says.
@@ -48,8 +48,9 @@ func (w Want) Validate() error {
 	return nil
 }
 
-// Nameable lists the values of [Want.Support]. Weaker support is never requested:
-// accept_partial accepts it, and manual support always requires an operator.
+// Nameable lists the values of [Want.Support]. Weaker support cannot be named:
+// accept_partial accepts partial support, and manual support always requires an
+// operator.
 func Nameable() []lifeloop.Support {
 	return []lifeloop.Support{"", lifeloop.Synthesized, lifeloop.Native}
 }
@@ -72,17 +73,17 @@ func Outcomes() []Outcome { return []Outcome{Satisfied, Degraded, RequiresOperat
 type Result struct {
 	Want    Want             `json:"want"`
 	Outcome Outcome          `json:"outcome"`
-	Have    lifeloop.Support `json:"have"` // what the manifest claims
-	// Failure is set if the want rejects the operation: a required capability is not
-	// satisfied, or the want is an invalid request.
+	Have    lifeloop.Support `json:"have"` // the support that the manifest claims
+	// Failure is set if the operation is rejected because of this want: it is
+	// required and not satisfied, or it is invalid.
 	Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
 	// Warning is set for a preferred capability that is not satisfied.
 	Warning string `json:"warning,omitempty"`
 }
 
-// Capabilities returns the result of each want, in order. profiles are the host
-// integration profiles that are requested: a claim that needs another one does
-// not hold.
+// Capabilities returns the result of each want, in order. profiles are the
+// requested host integration profiles: a claim that needs another profile does
+// not apply.
 func Capabilities(m lifeloop.Manifest, wants []Want, profiles ...string) []Result {
 	m = Within(m, profiles...)
 	results := make([]Result, len(wants))
@@ -92,8 +93,8 @@ func Capabilities(m lifeloop.Manifest, wants []Want, profiles ...string) []Resul
 	return results
 }
 
-// Within is the manifest without the claims that need a profile which is not
-// active. The contract knows one such claim: renewal.
+// Within returns the manifest without the claims that need a profile which is
+// not active. The contract has one such claim: renewal.
 func Within(m lifeloop.Manifest, profiles ...string) lifeloop.Manifest {
 	scoped := m.Renewal != nil && len(m.Renewal.Profiles) > 0
 	if scoped && !slices.ContainsFunc(m.Renewal.Profiles, func(id string) bool { return slices.Contains(profiles, id) }) {
@@ -118,8 +119,8 @@ func Evaluate(w Want, have lifeloop.Support) Result {
 	case lifeloop.Preferred:
 		r.Warning = fmt.Sprintf("%s is %s: %s", w.Capability, have, r.Outcome)
 	default:
-		// An unknown level counts as required: the user notices a rejected operation,
-		// but not a capability that is silently missing.
+		// An unknown level counts as required, because a user notices a rejected
+		// operation but not a missing capability.
 		switch {
 		case r.Outcome == RequiresOperator:
 			r.Failure = lifeloop.OperatorRequired
@@ -132,7 +133,8 @@ func Evaluate(w Want, have lifeloop.Support) Result {
 	return r
 }
 
-// outcome never gets worse with stronger support (DECISIONS L5).
+// outcome returns how well support satisfies a want. Stronger support never
+// gives a worse outcome (DECISIONS L5).
 func outcome(w Want, have lifeloop.Support) Outcome {
 	least := lifeloop.Synthesized
 	switch {
@@ -156,7 +158,8 @@ func outcome(w Want, have lifeloop.Support) Outcome {
 
 // Refused reports whether a required want is not satisfied, and the failure class
 // of the rejected operation. Of several classes it returns the one that restricts
-// retries most: an operator cannot help if another capability is missing for good.
+// retries most, because it does not help that an operator provides one capability
+// while another one is permanently missing.
 func Refused(results []Result) (lifeloop.FailureClass, bool) {
 	var worst lifeloop.FailureClass
 	for _, r := range results {

@@ -15,14 +15,14 @@ const (
 	required, preferred, optional = lifeloop.Required, lifeloop.Preferred, lifeloop.Optional
 )
 
-// claiming is a manifest that claims frame.opening with the given support.
+// claiming returns a manifest that claims frame.opening with the given support.
 func claiming(s lifeloop.Support) lifeloop.Manifest {
 	return lifeloop.Manifest{LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{lifeloop.FrameOpening: {Support: s}}}
 }
 
 // TestEveryCombination checks each combination of claimed support, level, named
-// support and accepted partial support. To name synthesized is the same as to name
-// nothing.
+// support and accepted partial support. A want that names synthesized has the same
+// result as one that names no support.
 func TestEveryCombination(t *testing.T) {
 	const (
 		no       = lifeloop.CapabilityUnsupported
@@ -33,7 +33,7 @@ func TestEveryCombination(t *testing.T) {
 		native    bool // the want names native
 		accept    bool
 		outcome   Outcome
-		ifRefused lifeloop.FailureClass // when the want is required
+		ifRefused lifeloop.FailureClass // the failure class if the want is required
 	}{
 		{native, false, false, Satisfied, ""},
 		{native, false, true, Satisfied, ""},
@@ -111,7 +111,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// full claims something different for each kind of capability.
+// full returns a manifest with a different claim for each kind of capability.
 func full() lifeloop.Manifest {
 	m := lifeloop.Manifest{
 		LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{lifeloop.SessionStarted: {Support: native}},
@@ -134,7 +134,7 @@ func full() lifeloop.Manifest {
 	return m
 }
 
-// A claim for a host integration profile holds only where that profile is
+// A claim for a host integration profile applies only if that profile is
 // requested.
 func TestProfiles(t *testing.T) {
 	m := full()
@@ -156,12 +156,12 @@ func TestProfiles(t *testing.T) {
 	}
 	require.Equal(t, native, Support(m, "renewal.reset.native"), "the manifest itself is unchanged")
 
-	m.Renewal.Profiles = nil // independent of profiles
+	m.Renewal.Profiles = nil // a renewal that needs no profile
 	require.Equal(t, Satisfied, Capabilities(m, wants)[0].Outcome)
 }
 
 // A continuation is stored only for an adapter that can carry it across a reset, with
-// an active profile. Without the store none is carried.
+// an active profile. Without the store, no continuation is carried.
 func TestContinuationStore(t *testing.T) {
 	m := full()
 	m.Renewal.Profiles = []string{"handoff"}

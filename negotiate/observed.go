@@ -13,8 +13,8 @@ import (
 //
 // "telemetry_only is for integrations that can observe lifecycle evidence from
 // logs, activity files, or other telemetry, but cannot inject payloads or control
-// the harness lifecycle directly": no placement is left, no renewal, no rename and
-// no approval. An event is left only where the manifest claims it in this mode.
+// the harness lifecycle directly": the result claims no placement, renewal, rename
+// or approval. It claims an event only if the manifest claims it in this mode.
 func Observed(m lifeloop.Manifest) lifeloop.Manifest {
 	m.LifecycleEvents, m.Placement = maps.Clone(m.LifecycleEvents), maps.Clone(m.Placement)
 	for e, claim := range m.LifecycleEvents {
@@ -31,7 +31,7 @@ func Observed(m lifeloop.Manifest) lifeloop.Manifest {
 	}
 	m.TelemetrySources = slices.Clone(m.TelemetrySources)
 	for i, s := range m.TelemetrySources {
-		if s.Kind == "hook" || s.Kind == "terminal" || s.Kind == "osc" { // only a launch has these
+		if s.Kind == "hook" || s.Kind == "terminal" || s.Kind == "osc" { // only a launched harness has these sources
 			m.TelemetrySources[i].Support = lifeloop.Unavailable
 		}
 	}

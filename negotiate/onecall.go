@@ -7,22 +7,22 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// beyondOneCall are the events that no single hook call can promise: each rests on
-// what was seen before the call or happens after it.
+// beyondOneCall are the events that a single hook call cannot report: each depends
+// on observations before the call or happens after it.
 var beyondOneCall = []lifeloop.Event{
 	lifeloop.ContextPressureObserved, lifeloop.FrameEnded, lifeloop.SessionEnded, lifeloop.SupervisorTick,
 	lifeloop.CapabilityDegraded, lifeloop.ReceiptGapDetected,
 }
 
-// OneCall returns the manifest of what a single hook call can give, where no
-// wrapper runs the harness: the events that hooks report, their slots and the
-// harness's own ids. There is no ledger, no tick, no run, no end of a frame or a
-// session, no context pressure, and no source but the hook. A renewal is possible
-// only with a profile that is active, and then the user resets the harness.
+// OneCall returns the claims that remain for a single hook call, if no wrapper
+// runs the harness: the events that hooks report, their slots and the harness's
+// own ids. There is no ledger, tick, run, end of a frame or session, or context
+// pressure, and the hook is the only source. A renewal is possible only with an
+// active profile, and then the user resets the harness.
 //
 // The manifest does not depend on which hook is called. A client negotiates in
-// every call, and must not be refused for what another hook of the same
-// installation gives.
+// every call. It must not be refused because of a capability that another hook
+// of the same installation provides.
 func OneCall(m lifeloop.Manifest, profiles ...string) lifeloop.Manifest {
 	for _, e := range slices.Sorted(maps.Keys(m.LifecycleEvents)) {
 		if slices.Contains(beyondOneCall, e) || !slices.Contains(m.LifecycleEvents[e].Modes, lifeloop.NativeHook) {

@@ -11,8 +11,8 @@ import (
 	"lifeloop/negotiate"
 )
 
-// A single hook call claims no more than the adapter, and nothing that needs what
-// comes before or after the call.
+// A single hook call claims no more than the adapter, and nothing that depends on
+// observations before or after the call.
 func TestOneCall(t *testing.T) {
 	for _, id := range manifests.IDs() {
 		m, _ := manifests.Get(id)

@@ -16,9 +16,9 @@ import (
 // maxProblems bounds how many problems of a list are reported.
 const maxProblems = 100
 
-// ParseRequest reads a request: a JSON object with the members capabilities,
-// payloads and profiles. An unknown member is an error: a misspelt one would ask for nothing
-// and be satisfied. The error is a *lifeloop.ValidationError.
+// ParseRequest reads a request: a JSON object with the members capabilities, payloads and
+// profiles. An unknown member is an error, because a request with a misspelt member would
+// request nothing and always be satisfied. The error is a *lifeloop.ValidationError.
 func ParseRequest(text []byte) (Request, error) {
 	var parts struct {
 		Capabilities []json.RawMessage `json:"capabilities"`
@@ -75,7 +75,8 @@ func payloads(at string, list []json.RawMessage, problems []lifeloop.Problem) ([
 	return all, problems
 }
 
-// below moves the problems of a part of a document to the place of that part.
+// below changes the paths of problems in a part of a document to paths in the
+// whole document.
 func below(at string, err error) []lifeloop.Problem {
 	var invalid *lifeloop.ValidationError
 	if !errors.As(err, &invalid) {
@@ -120,7 +121,8 @@ func values(text []byte) (list []json.RawMessage, err error) {
 	}
 }
 
-// decodeStrictly reads exactly one JSON value. A member that v lacks is an error.
+// decodeStrictly reads exactly one JSON value. A member for which v has no field
+// is an error.
 func decodeStrictly(text []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -137,7 +139,8 @@ func decodeStrictly(text []byte, v any) error {
 	return nil
 }
 
-// mismatch says why encoding/json could not read a value, without quoting it.
+// mismatch returns the reason why encoding/json could not read a value, without
+// quoting the value.
 func mismatch(err error) string {
 	var typed *json.UnmarshalTypeError
 	if !errors.As(err, &typed) {
@@ -151,9 +154,10 @@ func mismatch(err error) string {
 	return text
 }
 
-// Excluded returns why a payload must not fill a slot of the harness, or "" if it
-// may. If its first placement is receipt_only, no later placement is ever chosen.
-// The contract says of receipt_only: "No prompt injection".
+// Excluded returns the reason why a payload must not be injected, or "" if it may
+// be. A payload whose first placement is receipt_only is never injected, because
+// later placements are not considered. The contract says about receipt_only: "No
+// prompt injection".
 func Excluded(p lifeloop.PayloadEnvelope, epoch int64) string {
 	switch {
 	case p.Expired(epoch):

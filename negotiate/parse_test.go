@@ -9,8 +9,8 @@ import (
 	"lifeloop/manifests"
 )
 
-// Any input is a request or has problems, each with its place; it never causes
-// a panic. Every request has an answer.
+// Any input is either a valid request or gives problems with their places, and
+// never causes a panic. Every valid request has an answer.
 func FuzzParseRequest(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, ``, `null`, `[]`, `{"capabilities":null,"payloads":[null]}`, `{} {}`, `{"capabilities":[{"capability":"telemetry.","level":"required"}]}`,
@@ -38,7 +38,7 @@ func FuzzParseRequest(f *testing.F) {
 	})
 }
 
-// Any payloads are rendered as one object with one key and an entry for each
+// Valid payloads are rendered as one object with one key and an entry for each
 // payload that has a body or a reference.
 func FuzzParsePayloads(f *testing.F) {
 	const one = `{"schema_version":1,"payload_id":"a","client_id":"c","payload_kind":"k","format":"f","content_encoding":"utf8","body":"x","byte_size":1,` +

@@ -14,7 +14,7 @@ type Candidate struct {
 	Support lifeloop.Support          `json:"support"`
 }
 
-// Placed is where a payload can be placed.
+// Placed lists the ways in which a payload can be placed.
 type Placed struct {
 	// Candidates are in the client's order. The payload goes to the first candidate
 	// whose slot is open.
@@ -22,8 +22,8 @@ type Placed struct {
 	// ReceiptOnly is true if the client accepts receipt_only after the candidates.
 	// It needs no slot.
 	ReceiptOnly bool `json:"receipt_only,omitempty"`
-	// Failure is why the payload cannot be placed. It is empty if there is a
-	// candidate or receipt_only is accepted.
+	// Failure is the reason why the payload cannot be placed. It is empty if there
+	// is a candidate or receipt_only is accepted.
 	Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
 	// Required is true if a placement is required. A payload that cannot be placed
 	// then fails the operation; otherwise it is skipped.
@@ -32,8 +32,8 @@ type Placed struct {
 
 // classes lists the manifest classes that provide a payload placement, best first
 // (DECISIONS L6). pre_prompt_frame is "prepended before the next user or task
-// prompt", which is the leading class. If only the trailing class is available,
-// the evidence of the receipt says so.
+// prompt", which is what the class pre_frame_leading provides. If only the
+// trailing class is available, the evidence of the receipt says so.
 func classes(p lifeloop.PayloadPlacement) []lifeloop.Placement {
 	switch p {
 	case lifeloop.DeveloperEquivalentFrame:
@@ -46,10 +46,10 @@ func classes(p lifeloop.PayloadPlacement) []lifeloop.Placement {
 	return nil
 }
 
-// gives returns the support of a class with this claim for the payload placement. A
-// developer frame is text that the model sees as the developer's or the system's.
-// If the model sees the text as the user's, the start of a session gives partial
-// support, and any other class gives none.
+// gives returns how well a class with this claim supports the payload placement. A
+// developer frame is text that the model sees as written by the developer or the
+// system. If the model sees the text as the user's, a class at the start of a
+// session gives partial support, and any other class none.
 func gives(claim lifeloop.PlacementClaim, class lifeloop.Placement, asked lifeloop.PayloadPlacement) lifeloop.Support {
 	switch {
 	case asked != lifeloop.DeveloperEquivalentFrame, claim.SeenAs == lifeloop.SeenAsDeveloper, claim.SeenAs == lifeloop.SeenAsSystem:
@@ -62,8 +62,9 @@ func gives(claim lifeloop.PlacementClaim, class lifeloop.Placement, asked lifelo
 	return claim.Support
 }
 
-// Placement returns all ways in which the manifest can place the payload. Partial
-// support is such a way. Manual support is not, since no user inserts payloads.
+// Placement returns all ways in which the manifest can place the payload. This
+// includes classes with partial support, but not those with manual support,
+// because no user inserts payloads.
 func Placement(m lifeloop.Manifest, p lifeloop.PayloadEnvelope) Placed {
 	placed := Placed{
 		Required: slices.ContainsFunc(p.AcceptablePlacements, func(a lifeloop.AcceptablePlacement) bool {

@@ -23,7 +23,7 @@ const (
 	person   = lifeloop.ManualOperator
 )
 
-// slots are the placement claims of a manifest.
+// slots holds the placement claims of a manifest.
 type slots map[lifeloop.Placement]lifeloop.PlacementClaim
 
 func slot(s lifeloop.Support, seen lifeloop.SeenAs) lifeloop.PlacementClaim {
@@ -31,8 +31,8 @@ func slot(s lifeloop.Support, seen lifeloop.SeenAs) lifeloop.PlacementClaim {
 	return lifeloop.PlacementClaim{Support: s, MaxBytes: &limit, SeenAs: seen}
 }
 
-// These are the claims of three harnesses: the model sees context from hooks as
-// developer text, as user text, or the harness has no hooks.
+// The claims of three harnesses. In the first, the model sees context from
+// hooks as developer text; in the second, as user text; the third has no hooks.
 var (
 	asDeveloper = slots{session: slot(native, "developer"), trailing: slot(native, "developer"), tool: slot(native, "developer")}
 	asUser      = slots{session: slot(native, "user"), trailing: slot(partial, "user"), tool: slot(native, "user")}
@@ -150,7 +150,7 @@ func TestPlacementIsTotal(t *testing.T) {
 			}
 			claim := claims[c.Class]
 			want := claim.Support
-			if c.Payload == developer && claim.SeenAs == lifeloop.SeenAsUser { // the start of a session
+			if c.Payload == developer && claim.SeenAs == lifeloop.SeenAsUser { // only a class at the start of a session may provide this
 				want = partial
 			}
 			if want != c.Support || c.Support == manual || c.Support == unavailable || int64(p.Body.Len()) > *claim.MaxBytes {

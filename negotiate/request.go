@@ -6,12 +6,13 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A Request is everything that a client requests of an adapter at once.
+// A Request holds all capabilities and placements that a client requests from
+// an adapter at once.
 type Request struct {
 	Capabilities []Want
 	Payloads     []lifeloop.PayloadEnvelope
 	// Profiles are the host integration profiles that the client requests. A claim
-	// that needs one holds only with it.
+	// that needs a profile applies only if the profile is listed.
 	Profiles []string
 }
 
@@ -21,13 +22,13 @@ type Answer struct {
 	Outcome      Outcome
 	Capabilities []Result
 	Placements   []Settlement
-	// Failure is why the operation is rejected before anything is dispatched. It is
-	// empty unless something required is not satisfied.
+	// Failure is the reason why the operation is rejected before anything is
+	// dispatched. It is empty if everything required is satisfied.
 	Failure lifeloop.FailureClass
 }
 
-// A Settlement is the expected result for one payload. The slot of its placement
-// may open later.
+// A Settlement is the expected result for one payload. The slot for its
+// placement need not be open yet.
 type Settlement struct {
 	PayloadID string
 	Placement lifeloop.PayloadPlacement // empty if the payload cannot be placed
@@ -35,7 +36,7 @@ type Settlement struct {
 	// that cannot be placed, failed if a placement is required and otherwise
 	// skipped.
 	Status  lifeloop.Status
-	Failure lifeloop.FailureClass // why it cannot be placed
+	Failure lifeloop.FailureClass // the reason why it cannot be placed
 }
 
 // Against compares the request with a manifest. epoch, in Unix seconds, decides
@@ -75,7 +76,8 @@ func (r Request) Against(m lifeloop.Manifest, epoch int64) Answer {
 	return a
 }
 
-// settle returns the settlement of one payload and its part in the outcome.
+// settle returns the settlement of one payload and its effect on the overall
+// outcome.
 func (r Request) settle(p lifeloop.PayloadEnvelope, placed Placed) (Settlement, Outcome) {
 	s := Settlement{PayloadID: p.PayloadID, Status: lifeloop.Delivered, Failure: placed.Failure}
 	switch {
@@ -96,7 +98,7 @@ func (r Request) settle(p lifeloop.PayloadEnvelope, placed Placed) (Settlement, 
 			outcome = worse(outcome, counts(a.Requirement, Degraded))
 		}
 		if a.Placement == s.Placement {
-			break // later alternatives do not count
+			break // alternatives after the chosen one do not count
 		}
 	}
 	return s, outcome
@@ -125,8 +127,8 @@ func (r Request) acceptsPartial(class lifeloop.Placement) bool {
 	})
 }
 
-// counts is the part of an outcome in the overall outcome, by requirement level.
-// As in [Capabilities], an unknown level counts as required.
+// counts returns the effect of one outcome on the overall outcome, by
+// requirement level. As in [Capabilities], an unknown level counts as required.
 func counts(level lifeloop.Requirement, o Outcome) Outcome {
 	switch {
 	case o == Satisfied || level == lifeloop.Optional:

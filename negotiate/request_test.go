@@ -47,8 +47,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// threeSlots is a manifest with three placement classes: a small native one, a
-// partial one, and a manual one.
+// threeSlots returns a manifest with three placement classes: a native one with
+// a small size limit, a partial one, and a manual one.
 func threeSlots() lifeloop.Manifest {
 	small := int64(8)
 	return lifeloop.Manifest{Placement: map[lifeloop.Placement]lifeloop.PlacementClaim{
@@ -71,9 +71,9 @@ func asking(body string, alternatives ...any) lifeloop.PayloadEnvelope {
 func TestAgainst(t *testing.T) {
 	const (
 		now     = 1_800_000_000
-		frame   = lifeloop.DeveloperEquivalentFrame // the small slot
-		prompt  = lifeloop.PrePromptFrame           // the partial slot
-		side    = lifeloop.SideChannelContext       // none at all
+		frame   = lifeloop.DeveloperEquivalentFrame // uses the native class with the small limit
+		prompt  = lifeloop.PrePromptFrame           // uses the partial class
+		side    = lifeloop.SideChannelContext       // no class provides this placement
 		receipt = lifeloop.ReceiptOnly
 	)
 	gone := func(p lifeloop.PayloadEnvelope) lifeloop.PayloadEnvelope {

@@ -11,8 +11,7 @@ import (
 	"lifeloop/negotiate"
 )
 
-// Weaken changes one capability and nothing else: no other capability, and not
-// its argument.
+// Weaken changes only the given capability, and does not modify its argument.
 func TestWeaken(t *testing.T) {
 	for _, id := range manifests.IDs() {
 		m, _ := manifests.Get(id)
