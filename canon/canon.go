@@ -9,8 +9,8 @@ import (
 // Marshal encodes v as encoding/json does, without HTML escaping, and returns the
 // canonical form of the result.
 //
-// RFC 8785 numbers are doubles: an integer above 2^53 loses its last digits. Larger
-// integers, for example nanoseconds, must be strings.
+// In RFC 8785 numbers are doubles, so an integer above 2^53 may lose its last
+// digits. Larger integers, for example nanoseconds, must be strings.
 func Marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -27,8 +27,8 @@ func Transform(src []byte) ([]byte, error) {
 	return Append(make([]byte, 0, len(src)), src)
 }
 
-// Append appends the canonical form of the JSON text src to dst and returns
-// the extended slice. With an error it returns dst unchanged.
+// Append appends the canonical form of the JSON text src to dst and returns the
+// extended slice. On an error it returns dst unchanged.
 func Append(dst, src []byte) ([]byte, error) {
 	if isPlainCanonical(src) {
 		return append(dst, src...), nil

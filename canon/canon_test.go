@@ -106,8 +106,8 @@ func TestTransformRefuses(t *testing.T) {
 	}
 }
 
-// TestNumbers checks the samples of RFC 8785, appendix B, and the numbers where the
-// form changes.
+// TestNumbers checks the samples of RFC 8785, appendix B, and the numbers at which
+// the notation changes.
 func TestNumbers(t *testing.T) {
 	for _, c := range []struct {
 		bits uint64
@@ -142,7 +142,7 @@ func TestNumbers(t *testing.T) {
 		if got := string(appendNumber(nil, f)); got != c.want {
 			t.Errorf("%016x is written %s, want %s", c.bits, got, c.want)
 		}
-		// Any form of the number becomes this one.
+		// Other notations of the number give the same result.
 		for _, format := range []byte{'e', 'E', 'f'} {
 			in := strconv.FormatFloat(f, format, -1, 64)
 			got, err := Transform([]byte(in))
@@ -160,7 +160,7 @@ func TestNumbersAgreeWithReference(t *testing.T) {
 		f := math.Float64frombits(rapid.Uint64().Draw(t, "bits"))
 		want, err := jcs.NumberToJSON(f)
 		if err != nil {
-			return // not finite, so it has no JSON form
+			return // infinities and NaN cannot be written in JSON
 		}
 		if got := string(appendNumber(nil, f)); got != want {
 			t.Fatalf("%x is written %s, want %s", math.Float64bits(f), got, want)

@@ -12,7 +12,7 @@ const digestPrefix = "sha256:"
 const DigestLen = len(digestPrefix) + 2*sha256.Size
 
 // A Digest is the SHA-256 of some bytes: "sha256:" and 64 lower-case hexadecimal
-// digits. This form is on the wire and on disk.
+// digits. This form is used on the wire and on disk.
 type Digest string
 
 // Sum returns the digest of b.

@@ -13,12 +13,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds the recursion, as encoding/json does.
+// maxDepth limits the recursion to the same depth as encoding/json.
 const maxDepth = 10000
 
 // appendGeneral appends the canonical form of any JSON text. It first reads the
 // whole text into a tree: sorting members in the output would move the innermost
-// ones once for each enclosing object.
+// members once for each enclosing object.
 func appendGeneral(dst, src []byte) ([]byte, error) {
 	g := general{src: src}
 	root, err := g.value()
@@ -34,8 +34,8 @@ func appendGeneral(dst, src []byte) ([]byte, error) {
 // A node is one value. The tree is at most maxDepth deep.
 type node struct {
 	kind     byte   // '{', '[', '"', or 0 for a number or a literal
-	name     string // of a member of an object
-	text     string // of a string, decoded; of a number or a literal, canonical
+	name     string // the member's name, if the value is in an object
+	text     string // a string's decoded text; the canonical form of a number or a literal
 	children []node // in canonical order
 }
 
@@ -56,7 +56,7 @@ func (n node) append(dst []byte) []byte {
 		}
 		dst = child.append(dst)
 	}
-	return append(dst, n.kind+'}'-'{') // the distance from '[' to ']' is the same
+	return append(dst, n.kind+'}'-'{') // works for '[' and ']' too, because their distance is the same
 }
 
 // appendString writes s with the necessary escapes only, in their shortest form.
@@ -111,9 +111,9 @@ func compareNames(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// utf16Place orders code points by their UTF-16 code units. A code point of two
-// units begins with a surrogate, U+D800 to U+DBFF, so it comes before those of one
-// unit from U+E000 on.
+// utf16Place orders code points by their UTF-16 code units. A code point with two
+// units begins with a surrogate, U+D800 to U+DBFF, so it sorts before the
+// single-unit code points from U+E000 on.
 func utf16Place(r rune) rune {
 	if 0xe000 <= r && r <= 0xffff {
 		return r + utf8.MaxRune

@@ -12,11 +12,11 @@ import (
 
 // Most JSON of this program is plain: ASCII member names, strings with common
 // escapes, short numbers. This code transforms a plain text in one pass and almost
-// without allocation, about six times as fast as the general transformer. At
-// anything else it gives up, and the general transformer runs; it never decides that
-// a text is invalid. A fuzz test compares the two.
+// without allocation, about six times as fast as the general transformer. If it
+// finds anything else it stops, and the general transformer is used; it never
+// decides that a text is invalid. A fuzz test compares the two.
 
-// plainDepth bounds the recursion; deeper texts are not plain.
+// plainDepth limits the recursion; deeper texts are not plain.
 const plainDepth = 64
 
 // plainDigits is the number of decimal digits that every double preserves.
@@ -31,7 +31,7 @@ type plain struct {
 	depth int
 
 	dst     []byte
-	members []member // of the objects around the current value, innermost last
+	members []member // the members of the objects around the current value, the innermost object last
 	scratch []byte
 }
 
@@ -65,7 +65,8 @@ func (p *plain) space() {
 	}
 }
 
-// is skips white space, and the byte c if it comes next.
+// is skips white space, and then the byte c if that is next. It reports whether
+// it was.
 func (p *plain) is(c byte) bool {
 	if p.at < len(p.src) && p.src[p.at] == c {
 		p.at++
@@ -189,8 +190,8 @@ func (p *plain) text() bool {
 }
 
 // name accepts a member name and returns the text between its quotes. Only ASCII
-// without escapes is plain: its bytes sort like UTF-16 code units, the order of
-// members.
+// without escapes is plain, because its bytes sort in the same order as UTF-16
+// code units, which is the order of members.
 func (p *plain) name() ([]byte, bool) {
 	if !p.is('"') {
 		return nil, false
@@ -207,8 +208,9 @@ func (p *plain) name() ([]byte, bool) {
 
 // run counts the bytes at the start of b that a string contains unescaped: ASCII
 // without control characters, quotes and backslashes. It checks eight bytes at a
-// time. The lowest marked byte of a word is always correct, because a borrow goes
-// upward only.
+// time. The subtraction may also mark bytes that it should not, but never below
+// the first correct mark, because a borrow only affects higher bytes. So the
+// lowest marked byte is always correct.
 func run(b []byte) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	n := 0
@@ -255,7 +257,7 @@ func (p *plain) array() bool {
 }
 
 // A member is a member of an object. It holds offsets, not slices, so that the
-// garbage collector need not trace it.
+// garbage collector need not scan it.
 type member struct {
 	order         uint64 // the first bytes of the name, most significant first
 	name, nameEnd int    // the name in src, between the quotes

@@ -1,10 +1,10 @@
 // Package instructions serves the URL that a harness reads before each request to
 // its model. The harness waits for the answer, which becomes a part of that request.
 //
-// The URL goes to the model, so it cannot contain a secret. Instead the server asks
-// the system which process is at the other end of a connection, and answers only the
-// process of the launch. Any other request is answered with an empty text, and is
-// counted. It interprets nothing, and stores nothing.
+// The harness sends the URL to the model, so it cannot contain a secret. Instead the
+// server asks the system which process is at the other end of a connection, and
+// answers only the launched harness. Any other request gets an empty text and is
+// counted. The server neither interprets nor stores the texts.
 //
 //	s, err := instructions.Listen()
 //	launch the harness with s.URL() in its instructions
@@ -26,16 +26,16 @@ import (
 // path is the path of the URL. The model sees it.
 const path = "/instructions"
 
-// A Server listens from Listen on, and answers while Serve runs.
+// A Server listens as soon as Listen returns, and answers while Serve runs.
 type Server struct {
 	listener net.Listener
 
 	mu     sync.Mutex // guards reader
-	reader int        // pid of the process that reads; 0 before its first request
+	reader int        // pid of the process that may read; 0 before the first request
 }
 
 // Listen opens a port of the loopback interface. If Serve is never called, call
-// Close. It fails where the system does not show the process of a connection.
+// Close. It fails if the system does not show which process has a connection.
 func Listen() (*Server, error) {
 	if err := checkSystem(); err != nil {
 		return nil, fmt.Errorf("serve instructions: %w", err)
@@ -47,13 +47,14 @@ func Listen() (*Server, error) {
 	return &Server{listener: listener}, nil
 }
 
-// URL is the address to read.
+// URL returns the address for the harness.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + path }
 
 // Close closes the port. Serve closes it too.
 func (s *Server) Close() { _ = s.listener.Close() }
 
-// A Reading is one reading of the URL by the harness, which waits.
+// A Reading is one request of the harness for the URL. The harness waits for
+// its answer.
 type Reading struct {
 	w         http.ResponseWriter
 	ctx       context.Context

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With readURL set the test binary reads that URL and prints the answer. With
-// throughURL set it starts itself with readURL instead, like a harness that is started
-// by a script.
+// Environment variables of the test binary. If readURL is set, it reads that URL and
+// prints the answer. If throughURL is set, it starts itself with readURL instead, like
+// a script that starts a harness.
 const (
 	readURL    = "LIFELOOP_TEST_READ_URL"
 	throughURL = "LIFELOOP_TEST_THROUGH_URL"
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// read reads a URL like OpenCode.
+// read reads a URL in the same way as OpenCode.
 func read(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -55,7 +55,7 @@ func read(ctx context.Context, url string) (string, error) {
 	return fmt.Sprint(resp.StatusCode, " ", string(text)), err
 }
 
-// start is another process that reads the URL.
+// start starts another process, which reads the URL.
 func start(t *testing.T, variable, url string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -106,14 +106,15 @@ func TestTheHarnessReads(t *testing.T) {
 	require.Empty(t, delivered)
 }
 
-// Only the harness, or the first process below it that reads, gets an answer.
+// Only this process stands for the harness, or the first process below it that
+// reads, gets an answer.
 func TestOtherProcessesGetNothing(t *testing.T) {
 	t.Run("a program of the user", func(t *testing.T) {
 		s, foreign := serve(t, os.Getpid(), answering("payload"))
 		text, err := read(t.Context(), s.URL()) // the harness
 		require.NoError(t, err)
 		require.Equal(t, "200 payload", text)
-		out, err := start(t, readURL, s.URL()).Output() // its tool
+		out, err := start(t, readURL, s.URL()).Output() // a child process stands for a tool of the harness
 		require.NoError(t, err)
 		require.Equal(t, "200 <nil>", string(out))
 		require.EqualValues(t, 1, foreign.Load())
@@ -150,7 +151,8 @@ func TestOtherProcessesGetNothing(t *testing.T) {
 	})
 }
 
-// A harness that stops waiting is noticed, and nothing is delivered to it.
+// If the harness stops waiting, the server detects it and reports that nothing
+// was delivered.
 func TestTheHarnessStopsWaiting(t *testing.T) {
 	result := make(chan bool, 1)
 	ctx, stop := context.WithCancel(t.Context())
@@ -164,7 +166,7 @@ func TestTheHarnessStopsWaiting(t *testing.T) {
 	require.False(t, <-result)
 }
 
-// The end of the server ends a reading that waits.
+// When the server ends, a waiting request ends too.
 func TestServeEnds(t *testing.T) {
 	s, err := Listen()
 	require.NoError(t, err)
@@ -178,7 +180,7 @@ func TestServeEnds(t *testing.T) {
 			close(over)
 		}, func() {})
 	}()
-	_, _ = read(t.Context(), s.URL()) // it gets an empty answer or none
+	_, _ = read(t.Context(), s.URL()) // the answer is empty or an error
 	<-over
 	require.NoError(t, <-served)
 	_, err = read(t.Context(), s.URL())

@@ -15,8 +15,8 @@ func checkSystem() error {
 	return err
 }
 
-// owner returns the process that has the connection from one address to the other:
-// pid or a process below it; 0 if none of them has it.
+// owner returns which process has the connection between two addresses: pid or a
+// process below it. It returns 0 if none of them has it.
 func owner(pid int, from, to netip.AddrPort) int {
 	socket := socketOf(from, to)
 	if socket == "" {
@@ -41,8 +41,8 @@ func owns(pid int, from, to netip.AddrPort) bool {
 	return socket != "" && holds(pid, socket)
 }
 
-// socketOf returns the connection's socket as /proc/PID/fd shows it. It is empty if
-// there is no such connection of the current user.
+// socketOf returns the name of the connection's socket in /proc/PID/fd. It returns
+// "" if the current user has no such connection.
 func socketOf(from, to netip.AddrPort) string {
 	table, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {

@@ -3,8 +3,8 @@
 // to the receiver of the user's own telemetry.
 //
 // It does not interpret the bodies. It never delays the harness: it answers a request
-// as soon as it has read the request, however slow the next receivers are. What does
-// not fit into its bounded queues is dropped, counted and reported.
+// as soon as it has read it, even if the callback or the user's receiver is slow. A
+// body that does not fit into the limited queues is dropped, counted and reported.
 //
 //	r, err := otlp.New(otlp.Config{Deliver: deliver, Path: secret})
 //	launch the harness with its exporter at r.Endpoint()
@@ -38,10 +38,10 @@ const (
 	Traces  Signal = "traces"
 )
 
-// Config is fixed for the life of a Receiver. Zero sizes and times mean the
-// defaults.
+// Config configures a Receiver. Zero sizes and times mean the defaults.
 type Config struct {
-	// Deliver takes each body, one at a time, on a goroutine of Run's.
+	// Deliver is called with each body, one at a time, on a goroutine that Run
+	// starts.
 	Deliver func(Body)
 	// Lost is called for each body that is dropped, possibly from several
 	// goroutines.
@@ -52,8 +52,8 @@ type Config struct {
 	// MaxBody is the largest body, in bytes, as received and decompressed; the
 	// default is 8 MiB.
 	MaxBody int64
-	// MaxWaiting is how many bytes may wait for delivery, and as many for
-	// forwarding; the default is 32 MiB.
+	// MaxWaiting limits the bytes that wait for delivery, and separately those
+	// that wait for forwarding; the default is 32 MiB.
 	MaxWaiting int64
 }
 
@@ -64,28 +64,29 @@ const (
 	restTime = time.Second
 )
 
-// A Target is where a signal is forwarded to.
+// A Target is the address to which a signal is forwarded.
 type Target struct {
 	URL string // the complete address; nothing is appended
-	// Header is sent along and replaces received headers of the same names.
+	// Header is added to each request and replaces received headers with the same
+	// names.
 	Header map[string]string
 }
 
 // A Body is the body of one request, decompressed.
 type Body struct {
 	Signal Signal
-	JSON   bool // else protobuf
+	JSON   bool // the body is JSON; otherwise it is protobuf
 	Data   []byte
 }
 
 // A Loss is a body that did not reach its destination.
 type Loss struct {
 	Signal   Signal
-	Upstream bool // the body was not forwarded; else it was not delivered
+	Upstream bool // the body was not forwarded; otherwise it was not delivered
 	Why      string
 }
 
-// A Receiver listens from New on, and answers while Run runs.
+// A Receiver listens as soon as New returns, and answers while Run runs.
 type Receiver struct {
 	cfg      Config
 	upstream map[Signal]Target
@@ -135,26 +136,27 @@ func New(cfg Config) (*Receiver, error) {
 	}, nil
 }
 
-// PassOn sets where each signal is forwarded to. A signal without an entry is not
-// forwarded. Call it before Run.
+// PassOn sets the target to which each signal is forwarded. A signal without an
+// entry is not forwarded. Call it before Run.
 func (r *Receiver) PassOn(upstream map[Signal]Target) error {
 	r.upstream = upstream
 	for signal, to := range upstream {
 		u, err := url.Parse(to.URL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			// The address may hold a secret: the error does not show it.
+			// The error does not contain the address, which may contain a secret.
 			return fmt.Errorf("otlp receiver: the address to forward %s to is not an http URL", signal)
 		}
 	}
 	return nil
 }
 
-// Endpoint is the base address for an exporter, which puts `/v1/logs` behind it.
+// Endpoint returns the base address for an exporter, which appends `/v1/logs` to
+// it.
 func (r *Receiver) Endpoint() string {
 	return "http://" + r.listener.Addr().String() + r.cfg.Path
 }
 
-// Close closes the port of a receiver that does not run.
+// Close closes the port. It must be called if Run is never called.
 func (r *Receiver) Close() error { return r.listener.Close() }
 
 // Run answers until ctx ends. Then it accepts no more requests, delivers the received
@@ -193,7 +195,7 @@ func (r *Receiver) Run(ctx context.Context) error {
 	<-ctx.Done()
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	if server.Shutdown(last) != nil {
-		server.Close() // an exporter does not finish its request
+		server.Close() // some exporter has not finished its request in time
 	}
 	stop()
 	requests.Wait()
@@ -286,11 +288,11 @@ func answer(w http.ResponseWriter, isJSON bool, code int, why string) {
 		w.Header().Set("Content-Type", "application/json")
 		body = []byte("{}")
 		if why != "" {
-			body = []byte(`{"message":"` + why + `"}`) // our own words need no escape
+			body = []byte(`{"message":"` + why + `"}`) // the reason is a constant of this package and needs no escaping
 		}
 	} else {
 		w.Header().Set("Content-Type", "application/x-protobuf")
-		if why != "" { // google.rpc.Status, member 2
+		if why != "" { // a google.rpc.Status in protobuf; the message is field 2
 			body = append([]byte{2<<3 | 2, byte(len(why))}, why...)
 		}
 	}
@@ -298,7 +300,7 @@ func answer(w http.ResponseWriter, isJSON bool, code int, why string) {
 	_, _ = w.Write(body) // the exporter may have closed the connection
 }
 
-// hopByHop are headers of the connection and not of the request.
+// hopByHop lists the headers that belong to the connection, not to the request.
 var hopByHop = [...]string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Host"}
 
@@ -320,7 +322,7 @@ func (r *Receiver) pass(ctx context.Context, p passed) {
 		}
 		resp, err := r.client.Do(req)
 		if err != nil {
-			return errors.New("no answer") // an error's text would show the address, which may hold a secret
+			return errors.New("no answer") // the text of the error would contain the address, which may contain a secret
 		}
 		defer resp.Body.Close()
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))

@@ -23,14 +23,14 @@ const (
 	asProto = "application/x-protobuf"
 )
 
-// A world is a running receiver and what it delivered.
+// A world is a running receiver and the bodies that it delivered.
 type world struct {
 	t      *testing.T
 	r      *Receiver
 	client *http.Client
 	end    func()
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	bodies []Body
 	losses []Loss
 }
@@ -190,7 +190,7 @@ func TestRequestsAreForwardedUnchanged(t *testing.T) {
 		body                 []byte
 	}{
 		{"/secret/v1/logs", asJSON, "gzip", zipped},
-		{"/secret/v1/metrics", asJSON, "", []byte(`{}`)}, // has no target, so it is not forwarded
+		{"/secret/v1/metrics", asJSON, "", []byte(`{}`)}, // metrics have no target and are not forwarded
 		{"/secret/v1/logs", asProto, "", []byte{0x0a, 0x00}},
 		{"/secret/v1/logs", asProto, "zstd", []byte("theirs")}, // cannot be decompressed here, but is forwarded
 	} {
@@ -213,8 +213,7 @@ func TestRequestsAreForwardedUnchanged(t *testing.T) {
 	require.Equal(t, []Loss{{Signal: Logs, Why: "the content encoding is not supported"}}, w.losses)
 }
 
-// The harness gets its answer whether or not the receiver of the user's own telemetry
-// accepts the request.
+// The harness gets its answer even if the user's own receiver rejects the request.
 func TestFailingUpstream(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
@@ -245,8 +244,8 @@ func TestFailingUpstream(t *testing.T) {
 	}
 }
 
-// An upstream that hangs delays neither the harness nor the end, and its queue
-// is bounded.
+// If the user's own receiver hangs, neither the harness nor the end of Run is
+// delayed, and the queue stays limited.
 func TestSlowUpstream(t *testing.T) {
 	called, release := make(chan struct{}, 1), make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -278,7 +277,8 @@ func TestSlowUpstream(t *testing.T) {
 	require.GreaterOrEqual(t, upstreams, 4, "hanging upstreams are called too")
 }
 
-// A slow reader does not delay the harness. What does not fit into the queue is lost.
+// A slow callback does not delay the harness. Bodies that do not fit into the queue
+// are lost.
 func TestSlowReader(t *testing.T) {
 	taken, release := make(chan struct{}, 10), make(chan struct{})
 	w := start(t, Config{MaxWaiting: 3 * 1300, Deliver: func(Body) { taken <- struct{}{}; <-release }})

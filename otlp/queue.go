@@ -4,7 +4,7 @@ import "sync"
 
 // A queue holds waiting items, up to a number of bytes, in order.
 type queue[T any] struct {
-	mu     sync.Mutex // guards all below
+	mu     sync.Mutex // guards the fields below
 	more   *sync.Cond
 	items  []sized[T]
 	bytes  int64
@@ -23,11 +23,11 @@ func newQueue[T any](most int64) *queue[T] {
 	return q
 }
 
-// push adds an item and never waits. It rejects an item that does not fit.
+// push adds an item without waiting. It returns false if the item does not fit.
 func (q *queue[T]) push(item T, bytes int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	bytes += 256 // an item without bytes takes memory too
+	bytes += 256 // count some bytes for each item, because an empty item needs memory too
 	if q.closed || q.bytes+bytes > q.most {
 		return false
 	}
