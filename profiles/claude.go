@@ -43,20 +43,21 @@ func claudeProfile() Profile {
 }
 
 // claudeScrub are variables that Claude Code sets for its tools and hooks. The
-// wrapper may itself run below a Claude Code. If a launch inherited these
+// wrapper itself may run below another Claude Code. If a launch inherited these
 // variables, the new session would become a part of the outer one.
 var claudeScrub = []string{
-	"CLAUDE_CODE_CHILD_SESSION", // with it no transcript and no registry file is written
-	"CLAUDECODE",                // "you run below Claude Code"
+	"CLAUDE_CODE_CHILD_SESSION", // if it is set, Claude Code writes no transcript and no registry file
+	"CLAUDECODE",                // marks a process below Claude Code
 	"CLAUDE_CODE_SESSION_ID",    // the outer session's id
-	"CLAUDE_CODE_ENTRYPOINT",    // how the outer session was started
+	"CLAUDE_CODE_ENTRYPOINT",    // the way in which the outer session was started
 	"AI_AGENT",                  // the outer agent's name and version
 	"CLAUDE_PROJECT_DIR",        // the outer session's project
 	"CLAUDE_ENV_FILE",           // a file that the outer session reads
 	"CLAUDE_EFFORT",             // the outer turn's effort
 	"CLAUDE_CODE_EXECPATH",      // the outer session's program
 
-	// Since 2.1.330. With the token a process can speak to the outer session.
+	// Used since 2.1.330. With the token a process can communicate with the outer
+	// session.
 	"CLAUDE_CODE_MESSAGING_SOCKET",
 	"CLAUDE_CODE_MESSAGING_TOKEN",
 	"CLAUDE_CODE_CHILD_NOTES_DIR",
@@ -93,7 +94,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 
 	l.OSC, l.OSCDecoder = []int{0}, claude.OSC
 	if line.has("--resume", "--continue") {
-		l.Cause = "resume" // with --fork-session, Claude Code's hook reports the same cause
+		l.Cause = "resume" // with --fork-session the cause is resume too, as Claude Code's hook reports it
 	}
 	ours, user := l.claudeSession(line, argv[1:], h)
 
@@ -115,7 +116,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		l.lackSources("claude", reason, []string{"hooks", "statusline"}, read...)
 		l.Argv = slices.Concat(argv[:1], ours, user)
 		// Hooks would report the path of the transcript. Without hooks, the path is
-		// computed as Claude Code computes it.
+		// computed by the same rule that Claude Code uses.
 		if dir != "" && l.SessionID != "" {
 			l.Sources = append(l.Sources, Source{
 				Name: "transcript", Decoder: claude.Transcript, Unordered: true, Beside: "subagents/agent-*.jsonl",
@@ -134,13 +135,14 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		ours = append(ours, "--settings", path)
 	}
 	l.Hooks, l.Guards = true, h.Guards
-	// While the user chooses from a list, no session has started. A stream of
-	// prompts may begin late. In print mode with a stream as output no SessionStart
-	// hook is injected.
+	// There are three cases in which no SessionStart hook is expected soon. While
+	// the user chooses from a list, no session has started. A stream of prompts may
+	// begin late. In print mode with a stream as output, no SessionStart hook is
+	// injected.
 	choosing := line.has("--resume", "--from-pr") && line.last("--resume") == "" && line.last("--from-pr") == "" && !line.has("--print")
 	l.HookAtPrompt = choosing || line.last("--input-format") == "stream-json"
 	if line.has("--print") || !h.Terminal {
-		l.Evidence = ByLastTurn // the Stop hook reports every turn that was not interrupted
+		l.Evidence = ByLastTurn // usable, because the Stop hook reports every turn that was not interrupted
 	}
 	if h.Terminal && !line.has("--print") {
 		l.setenv(claudeHintVariable, claudeHint(line, sure))
@@ -157,7 +159,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 func (l *Launch) claudeSession(line claudeLine, args []string, h Host) (ours, user []string) {
 	switch {
 	case line.has("--session-id") && h.again() && h.NewID != "":
-		// Claude Code rejects an id that has a transcript.
+		// Use a new id, because Claude Code rejects an id that has a transcript.
 		l.SessionID = h.NewID
 		return nil, line.with(args, "--session-id", h.NewID)
 	case line.has("--session-id"):
@@ -165,7 +167,7 @@ func (l *Launch) claudeSession(line claudeLine, args []string, h Host) (ours, us
 	case h.Resume != "":
 		l.SessionID = h.Resume
 	case line.has("--resume", "--continue", "--from-pr", "--teleport", "--cloud", "--environment", "--remote", "--sdk-url"):
-		// The session has an id already, or gets one that we cannot choose.
+		// The session already has an id, or gets one that we cannot choose.
 	case h.NewID != "":
 		l.SessionID = h.NewID
 		return []string{"--session-id", h.NewID}, args
@@ -174,7 +176,8 @@ func (l *Launch) claudeSession(line claudeLine, args []string, h Host) (ours, us
 }
 
 // claudeInjection returns the settings to inject, or the reason why there are
-// none. If the host receives telemetry it also arranges the export.
+// none. If the host receives telemetry, it also configures Claude Code to
+// export it.
 func (l *Launch) claudeInjection(line claudeLine, dir string, h Host) (s injectedSettings, reason string) {
 	theirs := readSettings(line, dir, h)
 	s, reason = claudeSettings(line, theirs, h, nil)
@@ -217,7 +220,7 @@ func claudePlain(args []string, line claudeLine, h Host) bool {
 }
 
 // claudeAgentsView reports whether `claude` without arguments shows the agents
-// view, by the user's choice. Any argument of ours would start a session instead.
+// view, by the user's choice. An added argument would start a session instead.
 func claudeAgentsView(args []string, h Host) bool {
 	for i := 0; i < len(args); i++ {
 		switch arg := args[i]; {
@@ -281,8 +284,8 @@ func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string
 	var out injectedSettings
 	hooks := claudeGroups(h.Hook, h.Guards, h.GuardWait)
 	if line.has("--print") && line.last("--output-format") == "stream-json" {
-		// The stream would begin with the result of a SessionStart hook. Programs
-		// that read the stream expect `init` first.
+		// With a SessionStart hook, the stream would begin with the hook's result,
+		// but programs that read the stream expect `init` first.
 		delete(hooks, "SessionStart")
 		out.weak = append(out.weak, Weakness{"placement.pre_session", "a SessionStart hook would show in the stream-json output"})
 	}
@@ -308,9 +311,9 @@ func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string
 	return out, ""
 }
 
-// statusline returns a status line that runs ours and then the user's, or the
-// reason for having none. If the user has none, none is added: even a status
-// line without output removes the hint about shortcuts from the screen.
+// statusline returns a status line command that runs ours and then the user's,
+// or the reason why there is none. If the user has none, none is added: even a
+// status line without output removes the hint about shortcuts from the screen.
 func statusline(user userSettings, hook []string) (json.RawMessage, string) {
 	if _, locked := first(user.managed, "statusLine"); locked {
 		return nil, "the machine's managed settings set the status line"
@@ -331,7 +334,7 @@ func truthy(s string) bool {
 }
 
 // claudeOwner reads the session and its folder from a line of a transcript. The
-// first lines may lack both.
+// first lines may have neither.
 func claudeOwner(r struct{ SessionID, Cwd string }, dir string) (session string, here, done bool) {
 	return r.SessionID, r.Cwd == dir, r.SessionID != "" && r.Cwd != ""
 }

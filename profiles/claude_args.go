@@ -6,8 +6,8 @@ import (
 )
 
 // claudeOptions is the option table of the tested versions: `claude --help` and
-// hidden options. An option that is not listed is taken for a flag. At worst, its
-// value then counts as an operand.
+// hidden options. An option that is not listed is treated as a flag without a
+// value. If it has a value, that value is then mistaken for an operand.
 func claudeOptions() map[string]option {
 	return optionTable(map[arity]string{
 		flag: `--allow-dangerously-skip-permissions --ax-screen-reader --bg,--background --bare --brief
@@ -44,8 +44,9 @@ var claudeCommands = []string{
 	"project", "purge", "rc", "remote-control", "setup-token", "ultrareview", "update", "upgrade",
 }
 
-// claudeFirst are first arguments that start no session but a background job or
-// an internal server. Claude Code checks them before it parses the command line.
+// claudeFirst are first arguments that do not start a session, but a background
+// job or an internal server. Claude Code checks them before it parses the
+// command line.
 var claudeFirst = []string{
 	"--bg-pty-host", "--bg-spare", "--chrome-native-host", "--claude-in-chrome-mcp",
 	"--computer-use-mcp", "--daemon-worker", "--handle-uri", "--preload", "--update", "--upgrade", "-V",
@@ -56,7 +57,7 @@ var claudeFirst = []string{
 // claudeLine is a command line as Claude Code parses it.
 type claudeLine struct {
 	commandLine
-	command string // the subcommand, if it is one
+	command string // the subcommand, if there is one
 }
 
 // parseClaude parses like Claude Code (commander, with positional options). The
@@ -71,15 +72,15 @@ func parseClaude(args []string) (l claudeLine, sure bool) {
 	return l, sure
 }
 
-// resumeClaude continues a session of Claude Code. Claude Code finds a session
-// only in the folder where it began, so a launch that chooses another folder
-// cannot be resumed.
+// resumeClaude returns arguments that continue a session of Claude Code. Claude
+// Code finds a session only in the folder where it began, so a command line
+// that selects another folder cannot be resumed.
 func resumeClaude(args []string, session string, terminal bool) ([]string, bool) {
 	l, sure := parseClaude(args)
 	if !sure || sessionUUID(session) == "" || claudePlain(args, l, Host{}) || l.has(claudeElsewhere...) {
 		return nil, false
 	}
-	// Standard input can be read only once.
+	// The prompts come from standard input, which can be read only once.
 	if l.last("--input-format") == "stream-json" {
 		return nil, false
 	}
@@ -94,8 +95,9 @@ func resumeClaude(args []string, session string, terminal bool) ([]string, bool)
 	return slices.Concat([]string{"--resume", session}, rest.words(prompt...)), true
 }
 
-// askClaude continues a copy of the session, so that question and answer are in
-// neither the transcript nor the context of the session itself.
+// askClaude returns arguments that continue a copy of the session, so that
+// question and answer appear neither in the transcript nor in the context of
+// the session itself.
 func askClaude(args []string, session string) ([]string, bool) {
 	l, _ := parseClaude(args)
 	words, ok := resumeClaude(args, session, true)
@@ -105,8 +107,8 @@ func askClaude(args []string, session string) ([]string, bool) {
 	return slices.Concat([]string{"--print", "--fork-session"}, words), true
 }
 
-// claudeElsewhere are options of sessions that belong to another folder, are not
-// stored, or are not continued from their end.
+// claudeElsewhere are options that prevent a resume: with them the session
+// belongs to another folder, is not stored, or is not continued from its end.
 var claudeElsewhere = []string{
 	"--cloud", "--environment", "--from-pr", "--init-only", "--no-session-persistence", "--remote", "--remote-control", "--rc", "--resume-session-at",
 	"--rewind-files", "--sdk-url", "--teleport", "--worktree",

@@ -10,17 +10,18 @@ import (
 	"lifeloop/telemetry/claude"
 )
 
-// exportCapability is missing if the harness cannot export telemetry to us.
+// exportCapability is the capability that a launch lacks if the harness cannot
+// export telemetry to the wrapper.
 const exportCapability = "telemetry.otlp"
 
 // claudeExport returns variables that make Claude Code export its log events, and
-// nothing else, to us. The user's own exports continue: metrics and traces go
-// directly to the user's endpoint, and log events are forwarded by us, in the
-// user's format and with the user's headers.
+// nothing else, to the wrapper. The user's own exports continue: Claude Code
+// sends metrics and traces directly to the user's endpoint, and the wrapper
+// forwards log events in the user's format and with the user's headers.
 //
-// A variable in a settings file overrides the environment. If a settings file of
-// the user's sets one of these variables, our settings file must set it too; file
-// is true if there will be one.
+// A variable in a settings file overrides the environment. If one of the user's
+// settings files sets one of these variables, the injected settings file must set
+// it too; file is true if one is injected.
 func claudeExport(user userSettings, file bool, h Host) (env map[string]string, x Export, reason string) {
 	if user.flaw != "" {
 		return nil, x, user.flaw
@@ -40,7 +41,7 @@ func claudeExport(user userSettings, file bool, h Host) (env map[string]string, 
 	}
 	on := truthy(theirs("CLAUDE_CODE_ENABLE_TELEMETRY"))
 	exporters := strings.FieldsFunc(theirs("OTEL_LOGS_EXPORTER"), func(r rune) bool { return r == ',' || r == ' ' })
-	protocol := either("PROTOCOL") // without a protocol nothing is exported
+	protocol := either("PROTOCOL") // if no protocol is set, Claude Code exports nothing
 	env = map[string]string{logs + "ENDPOINT": h.OTLP + "/v1/logs"}
 
 	if on && slices.Contains(exporters, "otlp") && protocol != "" {
@@ -62,7 +63,7 @@ func claudeExport(user userSettings, file bool, h Host) (env map[string]string, 
 		}
 	} else {
 		if !on {
-			// Telemetry that only we enabled exports log events and nothing else.
+			// The user has not enabled telemetry, so enable it for log events only.
 			env["CLAUDE_CODE_ENABLE_TELEMETRY"] = "1"
 			env["OTEL_METRICS_EXPORTER"], env["OTEL_TRACES_EXPORTER"] = "none", "none"
 			exporters = nil

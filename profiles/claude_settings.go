@@ -22,7 +22,7 @@ func claudeGroups(hook []string, guards bool, wait time.Duration) map[string]hoo
 }
 
 // chain changes the command of the user's status line to run ours first and then
-// theirs. Other members, such as the padding, stay.
+// theirs. Other members, such as the padding, are not changed.
 func chain(theirs json.RawMessage, hook []string) (json.RawMessage, bool) {
 	var members settings
 	var line struct{ Type, Command string }
@@ -38,10 +38,10 @@ func chain(theirs json.RawMessage, hook []string) (json.RawMessage, bool) {
 
 // userSettings are the settings that a launch finds.
 type userSettings struct {
-	flag    settings // those of --settings
-	flaw    string   // the reason why those cannot be replaced by ours
+	flag    settings // the settings given with --settings
+	flaw    string   // the reason why a file of ours cannot replace them
 	managed []settings
-	layers  []settings // all, the strongest first
+	layers  []settings // all layers of settings, the strongest first
 }
 
 func readSettings(line claudeLine, dir string, h Host) (u userSettings) {
@@ -51,8 +51,8 @@ func readSettings(line claudeLine, dir string, h Host) (u userSettings) {
 	return u
 }
 
-// flagSettings reads the value of --settings: a path, or JSON. Of several, Claude
-// Code uses the last.
+// flagSettings reads the value of --settings: a path, or JSON. If the option is
+// repeated, Claude Code uses the last one.
 func flagSettings(line claudeLine, h Host) (settings, string) {
 	text := line.last("--settings")
 	if text == "" {
@@ -81,8 +81,8 @@ func flagSettings(line claudeLine, h Host) (settings, string) {
 
 // relativeRule reports whether a permission rule is like `Read(/secrets/**)`. For
 // Claude Code a path with one leading slash is relative to the folder of the
-// settings file; two slashes mean the root. In a file that was moved, a deny rule
-// would protect another folder and leave the first one readable.
+// settings file; two slashes mean the root. If such a file were copied elsewhere,
+// a deny rule would protect another folder and leave the intended one readable.
 func relativeRule(rule string) bool {
 	tool, path := word(rule)
 	if tool == "" || tool == "Bash" { // rules of Bash are commands, not paths
@@ -92,7 +92,8 @@ func relativeRule(rule string) bool {
 	return ok && path != "" && path[0] != '/'
 }
 
-// tiedToFolder reports whether settings have another meaning in another folder.
+// tiedToFolder reports whether settings change their meaning when the file is
+// copied to another folder.
 func tiedToFolder(s settings) bool {
 	var permissions struct{ Allow, Deny, Ask []string }
 	_ = json.Unmarshal(s["permissions"], &permissions)

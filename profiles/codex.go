@@ -30,10 +30,10 @@ func codexProfile() Profile {
 			{Name: "history", Decoder: codex.History},
 			{Name: "otlp", Decoder: codex.OTLP, Form: Values},
 		},
-		// exec then ends its turn and calls its hooks. TERM kills exec at once. In a
-		// terminal both signals kill it at once.
+		// After INT, exec ends its turn and calls its hooks, while TERM kills it at
+		// once. In a terminal both signals kill Codex at once.
 		Quit: sigINT,
-		// Codex rejects its command line with exit code 2.
+		// Codex exits with 2 if it rejects its command line.
 		ExitCodes:  map[int]attempt.Cause{2: attempt.Fatal},
 		resume:     resumeCodex,
 		prints:     func(args []string) bool { l, _ := parseCodex(args); return l.command == "exec" },
@@ -47,8 +47,9 @@ func codexProfile() Profile {
 }
 
 // codexScrub are variables that Codex sets for its tools: the ids of the outer
-// session and its call, and the mark of a running tool. CODEX_HOME is the user's,
-// and CODEX_SANDBOX* describes the sandbox that the wrapper is in. Both stay.
+// session and of the tool call, and a mark that a tool is running. CODEX_HOME,
+// which the user sets, and CODEX_SANDBOX*, which describes the sandbox that the
+// wrapper runs in, are not removed.
 var codexScrub = []string{
 	"CODEX_SESSION_ID", "CODEX_THREAD_ID", "CODEX_TOOL_CALL_ID", "CODEX_CI", "CODEX_VERSION",
 }
@@ -57,7 +58,7 @@ var codexScrub = []string{
 type codexHook struct {
 	event   string // the name for -c and in the hook's input
 	seconds int
-	feeds   []string // the capabilities that need it
+	feeds   []string // the capabilities that need this hook
 }
 
 // codexHooks are the hooks of a launch. SessionEnd and Interrupt delay the exit,
@@ -87,8 +88,9 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	l.OSC, l.OSCDecoder = []int{7501}, codex.OSC
 	l.Cause = codexCause(line)
 
-	// Our arguments come before the user's. There they cannot be the value of an
-	// option, they apply to every subcommand, and a -c of the user's overrides them.
+	// Our arguments come before the user's. There they cannot be mistaken for the
+	// value of an option, they apply to every subcommand, and the user's own -c
+	// overrides them.
 	var ours []string
 	// Without --no-daemon the terminal is a client of a background daemon, and the
 	// session gets neither our overrides nor our environment. exec and review never
@@ -108,11 +110,11 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	}
 
 	if reason := codexHookless(line, h); reason != "" {
-		// Hooks would report the path of the rollout, which has the id and every
-		// turn. Only the terminal is left.
+		// Without hooks, the path of the rollout is unknown, so only the terminal can
+		// be read.
 		read := []string{"terminal"}
 		if line.command == "exec" || line.command == "review" {
-			read = nil // these have no terminal that reports a state
+			read = nil // these commands have no terminal interface that reports a state
 		}
 		l.Unguarded = reason
 		l.lackSources("codex", reason, []string{"hooks", "rollout"}, read...)
@@ -152,10 +154,10 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 }
 
 // prompts reports whether the command line itself begins a turn, without a
-// terminal. Codex calls its first hook with the first prompt. Otherwise the user
-// types that prompt, or standard input holds it.
+// terminal. Codex calls its first hook at the first prompt. If the result is
+// false, the user types that prompt, or it is in standard input.
 func (l codexLine) prompts() bool {
-	named := 1 // the id of a thread
+	named := 1 // the operands that are not prompts: the id of a thread
 	if l.sub == "" || l.has("--last") {
 		named = 0
 	}
@@ -169,8 +171,9 @@ func (l codexLine) prompts() bool {
 	return words[len(words)-1] != "-"
 }
 
-// codexCause returns the cause of the session. Before the first prompt, no other
-// source has the cause of a session that is continued in the terminal.
+// codexCause returns the cause of the session. It is needed because for a
+// session that is continued in the terminal no other source shows the cause
+// before the first prompt.
 func codexCause(line codexLine) string {
 	verb := line.command
 	if verb == "exec" {
@@ -180,7 +183,7 @@ func codexCause(line codexLine) string {
 	case verb != "resume" && verb != "fork":
 		return ""
 	case line.others == 0 && !line.has("--last"):
-		return "unknown" // the list that it shows can also start a new session
+		return "unknown" // in the list that Codex shows, the user can also choose a new session
 	}
 	return verb
 }
@@ -193,7 +196,7 @@ func codexPlain(line codexLine) bool {
 	return !slices.Contains([]string{"", "exec", "review", "resume", "fork"}, line.command)
 }
 
-// codexHookless returns the reason why no hook of ours can run, or "".
+// codexHookless returns the reason why none of our hooks can run, or "".
 func codexHookless(line codexLine, h Host) string {
 	switch {
 	case h.Hooks == Never:
@@ -217,7 +220,7 @@ func codexHookless(line codexLine, h Host) string {
 // overrides reports whether a -c sets this key or one below it.
 func (l codexLine) overrides(key string) bool {
 	return slices.ContainsFunc(l.configs, func(o override) bool {
-		if key == "hooks" { // only the whole table; the keys below are checked one by one
+		if key == "hooks" { // ignore keys below the table hooks, because the caller checks them one by one
 			return o.key == key
 		}
 		return o.key == key || strings.HasPrefix(o.key, key+".")
@@ -225,9 +228,8 @@ func (l codexLine) overrides(key string) bool {
 }
 
 // inlineHooksOff reads the member hooks of the inline table features, such as
-// `{hooks = false}`. If the member occurs twice, off wins, because a session
-// notices too late that expected hooks do not come. set is false if the member is
-// missing.
+// `{hooks = false}`. If the member occurs twice, false has priority, because a
+// session detects missing hooks only late. set is false if the member is missing.
 func inlineHooksOff(table string) (off, set bool) {
 	for _, member := range strings.FieldsFunc(table, func(r rune) bool { return r == '{' || r == ',' }) {
 		key, val, _ := strings.Cut(member, "=")
@@ -256,7 +258,7 @@ func codexHooksOff(line codexLine, h Host) bool {
 		if o.key == "features.hooks" {
 			return o.value == "false"
 		}
-		if o.key == "features" { // the whole table, which replaces the options before it
+		if o.key == "features" { // this replaces the whole table, and so the options before it
 			if off, set := inlineHooksOff(o.value); set {
 				return off
 			}
@@ -315,7 +317,8 @@ func tomlPairs(text string) iter.Seq2[string, string] {
 }
 
 // featureOff reads features.hooks from a TOML file, in its three usual forms. If
-// it misses the setting, the session reports that the expected hooks did not come.
+// it does not find an existing setting, the session later reports that the
+// expected hooks were not called.
 func featureOff(text string) (off, set bool) {
 	for key, val := range tomlPairs(text) {
 		switch {
@@ -335,8 +338,9 @@ func codexTrustKey(path, snake string, group, handler int) string {
 	return fmt.Sprintf("%s:%s:%d:%d", path, snake, group, handler)
 }
 
-// trustHash is the digest with which Codex records that the user trusts a hook:
-// that of its definition in canonical JSON, with the effective timeout.
+// trustHash returns the digest with which Codex records that the user trusts a
+// hook. It is computed from the hook's definition in canonical JSON, with the
+// effective timeout.
 func trustHash(snake, command string, seconds int) string {
 	definition, err := canon.Marshal(map[string]any{"event_name": snake, "hooks": []any{map[string]any{
 		"async": false, "command": command, "timeout": effectiveTimeout(snake, seconds), "type": "command"}}})
@@ -371,8 +375,8 @@ func installCodex(project bool, h Host) (Installation, error) {
 	if home == "" {
 		return Installation{}, errNoHome
 	}
-	// Codex identifies a hook by its file's path. It resolves symbolic links in
-	// CODEX_HOME, but not in the default path.
+	// Codex identifies a hook by the path of its file. It resolves symbolic links
+	// in a path from CODEX_HOME, but not in the default path.
 	if h.getenv("CODEX_HOME") != "" && h.Real != nil {
 		home = h.Real(home)
 	}
@@ -397,7 +401,7 @@ func installCodex(project bool, h Host) (Installation, error) {
 	return in, err
 }
 
-// codexSnake is an event's name in records of trust.
+// codexSnake returns an event's name as records of trust contain it.
 func codexSnake(event string) string {
 	var b strings.Builder
 	for i, r := range event {

@@ -32,9 +32,9 @@ var codexCommands = []string{
 type codexLine struct {
 	commandLine
 	configs []override      // -c, in order
-	toggles map[string]bool // features, by --enable and --disable
+	toggles map[string]bool // features set by --enable and --disable
 	command string          // "", "exec", "review", "resume", "fork", or another subcommand
-	sub     string          // exec's own: "", "resume", "fork", "review", "help"
+	sub     string          // the subcommand of exec: "", "resume", "fork", "review", "help"
 	others  int             // prompts and ids
 }
 
@@ -61,7 +61,7 @@ func (l *codexLine) option(name, val string) {
 		key, v, _ := strings.Cut(val, "=")
 		l.configs = append(l.configs, override{strings.TrimSpace(key), strings.TrimSpace(v)})
 	case "--enable":
-		if _, set := l.toggles[val]; !set { // --disable wins in any order
+		if _, set := l.toggles[val]; !set { // --disable has priority in any order
 			l.toggles[val] = true
 		}
 	case "--disable":
@@ -69,8 +69,8 @@ func (l *codexLine) option(name, val string) {
 	}
 }
 
-// operand records a subcommand. All other operands are prompts and ids, which
-// are only counted.
+// operand records a subcommand. All other operands are the number of prompts
+// and ids, which are only counted.
 func (l *codexLine) operand(arg string) {
 	switch {
 	case l.command == "" && slices.Contains(codexCommands, arg):
@@ -85,8 +85,8 @@ func (l *codexLine) operand(arg string) {
 	}
 }
 
-// resumeCodex continues a session of Codex. Options come before the word resume,
-// where Codex accepts all of them.
+// resumeCodex returns arguments that continue a session of Codex. It puts
+// options before the word resume, where Codex accepts all of them.
 func resumeCodex(args []string, session string, _ bool) ([]string, bool) {
 	line, sure := parseCodex(args)
 	l := line.commandLine
@@ -95,8 +95,8 @@ func resumeCodex(args []string, session string, _ bool) ([]string, bool) {
 	}
 	operands := l.operands()
 	if line.command != "" {
-		// A subcommand after a prompt is also valid, but such a command line is not
-		// resumed.
+		// Codex also accepts a subcommand after a prompt, but such a command line is
+		// not resumed.
 		if len(operands) == 0 || operands[0] != line.command && operands[0] != "e" {
 			return nil, false
 		}
@@ -113,7 +113,7 @@ func resumeCodex(args []string, session string, _ bool) ([]string, bool) {
 	switch line.sub {
 	case "":
 	case "resume", "fork":
-		named := 2 // the subcommand's own name, and an id
+		named := 2 // the operands to drop: the subcommand's name and an id
 		if l.has("--last") {
 			named = 1
 		}

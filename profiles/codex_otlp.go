@@ -8,11 +8,12 @@ import (
 	"lifeloop/telemetry/codex"
 )
 
-// codexExport returns the override that makes Codex export its log events to us.
-// Codex uses the endpoint as given. An exporter of the user's keeps its format and
-// gets our address. Its headers are secrets that would show on a command line, so
-// we add them when we forward. If the user's exporter cannot be parsed or
-// forwarded, it is not changed, and reason is not empty.
+// codexExport returns the override that makes Codex export its log events to the
+// wrapper. If the user has an exporter, the override keeps its format and changes
+// only the address. The user's headers may be secrets, which other users could
+// read on a command line, so the wrapper adds them when it forwards. If the user's
+// exporter cannot be parsed or forwarded, it is not changed, and reason is not
+// empty.
 func codexExport(line codexLine, h Host) (override string, x Export, reason string) {
 	if line.overrides("otel") {
 		return "", x, "the command line sets otel itself"
@@ -30,7 +31,7 @@ func codexExport(line codexLine, h Host) (override string, x Export, reason stri
 			return "", x, "the user's otel settings have a form that is not supported"
 		}
 		if theirs == "" {
-			continue // `none`
+			continue // the exporter is `none`
 		}
 		var headers string
 		if at := codexHeaders().FindStringSubmatchIndex(theirs); at != nil {
@@ -47,8 +48,8 @@ func codexExport(line codexLine, h Host) (override string, x Export, reason stri
 	return "otel.exporter={otlp-http={" + table + "}}", x, ""
 }
 
-// The patterns are compiled on use and not at program start, since every hook
-// call would pay for it.
+// The patterns are compiled when they are used and not at program start,
+// because that would delay every hook call.
 
 // codexEndpoint matches the endpoint in the table of an exporter, if it is a
 // plain string.
@@ -82,7 +83,7 @@ func codexHeaderPairs(text string) (map[string]string, bool) {
 	return pairs, true
 }
 
-// codexHTTP matches an exporter in the form of Codex's manual.
+// codexHTTP matches an exporter in the form that Codex's manual shows.
 func codexHTTP() *regexp.Regexp {
 	return regexp.MustCompile(`^\{\s*"?otlp-http"?\s*=\s*\{(.*)\}\s*\}$`)
 }

@@ -1,7 +1,7 @@
 package profiles
 
-// Evidence is what shows that a launch succeeded. The exit code is recorded in
-// any case.
+// Evidence says how a successful launch is recognized. The exit code is
+// recorded in any case.
 type Evidence string
 
 const (
@@ -13,7 +13,8 @@ const (
 	ByLastTurn Evidence = "last_turn"
 )
 
-// Signals by their numbers on Linux, since a pure package cannot import syscall.
+// Signals by their numbers on Linux, because this package must not import
+// syscall.
 const (
 	sigINT  = 2
 	sigTERM = 15

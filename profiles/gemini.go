@@ -9,9 +9,9 @@ import (
 	"lifeloop/telemetry/gemini"
 )
 
-// geminiProfile is the profile of Gemini CLI, as observed with 0.61.0. A launch gets
-// hooks if something needs them. It gets the id of its session, which determines
-// the end of the chat file's name.
+// geminiProfile is the profile of Gemini CLI, as observed with 0.61.0. Hooks are
+// injected into a launch if something needs them. The wrapper chooses the id of the
+// session, because the chat file's name ends with a part of it.
 func geminiProfile() Profile {
 	return Profile{
 		Adapter:    "gemini",
@@ -64,9 +64,9 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	case line.has("--session-id"):
 		l.SessionID = line.last("--session-id")
 	case line.has("--resume"):
-		l.SessionID = sessionUUID(line.last("--resume")) // any other value is a number or "latest"
+		l.SessionID = sessionUUID(line.last("--resume")) // a value that is not a UUID is a number or "latest"
 	case line.has("--session-file", "--acp", "--experimental-acp"):
-		// The session gets an id that we cannot choose.
+		// We cannot choose the id of this session.
 	case h.NewID != "" && h.Hooks != Never:
 		l.SessionID = h.NewID
 		l.Argv = slices.Concat(argv[:1], []string{"--session-id", h.NewID}, argv[1:])
@@ -79,16 +79,16 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	l.lackSources("gemini", reason, []string{"hooks"}, "transcript", "terminal")
 	home := h.home("GEMINI_CLI_HOME", ".")
 	if end := chatName(l.SessionID); end != "" && home != "" {
-		// The folder between tmp and chats is named after the project. Its name
-		// comes from a list that the first start in the project writes. A cleared
-		// context may continue in a second file.
+		// The folder between tmp and chats is named after the project. Its name comes
+		// from a list that the first start in the project writes. After the context
+		// was cleared, the session may continue in a second file.
 		l.Sources = append(l.Sources, Source{Name: "transcript", Decoder: gemini.Chat,
 			Path: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*-" + end + ".jsonl"})
 		return l, nil
 	}
 	var read []string
 	if h.Terminal {
-		read = []string{"terminal"} // its title reports a start
+		read = []string{"terminal"} // the title of the terminal reports a start
 	}
 	l.lackSources("gemini", "the session id is not known before the launch, so the chat file cannot be found", []string{"transcript"}, read...)
 	return l, nil
@@ -100,7 +100,7 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 func geminiExitCodes() map[int]attempt.Cause {
 	return map[int]attempt.Cause{
 		41:        attempt.Fatal,   // no login, or an invalid one
-		42:        attempt.Fatal,   // no prompt; a session that exists already, or does not exist
+		42:        attempt.Fatal,   // no prompt; a new session whose id already exists, or a resumed one that does not exist
 		52:        attempt.Fatal,   // invalid settings
 		55:        attempt.Fatal,   // untrusted folder
 		130:       attempt.Aborted, // Ctrl-C
@@ -123,9 +123,9 @@ func chatName(id string) string {
 }
 
 // geminiHooks are the hooks that `host apply` installs, with timeouts in
-// milliseconds. Without the wrapper, hooks of tools and dialogs would lead to no
-// event for a client. The other hooks run for every model request, or for every
-// piece of an answer.
+// milliseconds. Hooks of tools and dialogs are left out, because without the
+// wrapper they cause no event for a client. The other hooks are left out because
+// they run for every model request, or for every piece of an answer.
 var geminiHooks = []InstalledHook{
 	{Event: "SessionStart", Timeout: 5000},
 	{Event: "SessionEnd", Timeout: 2000},
@@ -144,7 +144,7 @@ func installGemini(project bool, h Host) (Installation, error) {
 }
 
 // geminiOwner reads the session from the first record of a chat, which has the
-// digest of the folder's path.
+// digest of the path of the session's folder.
 func geminiOwner(r struct{ SessionID, ProjectHash, Kind string }, dir string) (session string, here, done bool) {
 	if r.Kind != "main" {
 		return "", false, true

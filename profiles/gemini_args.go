@@ -27,7 +27,7 @@ func parseGemini(args []string) (l commandLine, command string, sure bool) {
 	return l, command, sure
 }
 
-// resumeGemini continues a session of Gemini CLI.
+// resumeGemini returns arguments that continue a session of Gemini CLI.
 func resumeGemini(args []string, session string, terminal bool) ([]string, bool) {
 	l, command, sure := parseGemini(args)
 	if !sure || sessionUUID(session) == "" || command != "" || l.ambiguous() || l.has("--acp", "--delete-session", "--experimental-acp", "--help",
@@ -44,7 +44,7 @@ func resumeGemini(args []string, session string, terminal bool) ([]string, bool)
 		return nil, false
 	}
 	if slices.ContainsFunc(query, looksLikeOption) {
-		return nil, false // after "--" Gemini CLI ignores it
+		return nil, false // Gemini CLI ignores --resume after "--"
 	}
 	return slices.Concat([]string{"--resume", session}, l.without(drop...).words(query...)), true
 }

@@ -12,14 +12,14 @@ import (
 // This file injects hooks into one launch of Gemini CLI. There are two ways:
 //
 //   - A file of system defaults, the weakest layer of settings. Gemini CLI accepts
-//     it only if root alone can write it, so it is for root.
-//   - An overlay of the user's home with an extension of ours. Everything but that
-//     extension is a link to the user's own files.
+//     it only if no user but root can write it, so this works only for root.
+//   - A folder that replaces the user's home for this launch. It has one more
+//     extension, ours; everything else in it is a link to the user's files.
 //
-// Both are visible: while a hook runs and for 3 s after, the status row names it.
-// So hooks are injected only if something needs them.
+// Both are visible: while a hook runs and for 3 s after, the status row shows its
+// name. So hooks are injected only if something needs them.
 
-// geminiHookName is what the status row shows.
+// geminiHookName is the name that the status row shows.
 const geminiHookName = "lifeloop"
 
 // geminiDefaults is the variable for the file of system defaults.
@@ -93,8 +93,8 @@ func geminiHooksOff(home string, h Host) string {
 	return ""
 }
 
-// geminiDefaults adds our hooks to the administrator's defaults, in a file that
-// this launch reads in their place.
+// geminiDefaults copies the administrator's defaults to a file, adds our hooks,
+// and makes this launch read that file instead.
 func (l *Launch) geminiDefaults(path string, h Host) (reason string) {
 	theirs := h.getenv(geminiDefaults)
 	if theirs == "" {
@@ -145,7 +145,7 @@ func (l *Launch) geminiOverlay(line commandLine, home string, h Host) (reason st
 		File{filepath.Join(ours, "gemini-extension.json"), encode(map[string]string{"name": geminiHookName, "version": "0.0.1"})},
 		File{filepath.Join(ours, "hooks", "hooks.json"), encode(hooks)})
 	l.setenv("GEMINI_CLI_HOME", root)
-	if h.getenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH") == "" { // Gemini CLI replaces this file by renaming
+	if h.getenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH") == "" { // not linked, because Gemini CLI replaces this file by renaming another one
 		l.setenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH", filepath.Join(config, "trustedFolders.json"))
 	}
 	return ""

@@ -12,7 +12,7 @@ func genericProfile() Profile {
 	}
 }
 
-// Activity is the source of an activity file.
+// Activity returns the source for an activity file.
 func Activity(path string) Source {
 	return Source{Name: "file", Decoder: telemetry.File, Path: path, Form: Stamp}
 }

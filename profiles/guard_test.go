@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGuardCommandFailsClosed: a guarding hook that cannot be started, or that is
-// killed, refuses the tool, because a harness runs it after any code but 2.
+// TestGuardCommandFailsClosed checks that the tool is refused if the guarding
+// hook cannot be started or is killed. The command must then exit with 2, because
+// a harness runs the tool after any other code.
 func TestGuardCommandFailsClosed(t *testing.T) {
 	for program, want := range map[string]int{"/no/such/program": 2, "/bin/true": 0, "/bin/false": 2} {
 		err := exec.Command("/bin/sh", "-c", guardCommand([]string{program, "--key=a b"}, "PreToolUse", 0)).Run()

@@ -2,9 +2,9 @@ package profiles
 
 import "lifeloop/telemetry/hermes"
 
-// hermesProfile is the profile of Hermes. It follows Hermes's source (schema 30 of its
-// store) and was never run with the program. A launch is not changed: Hermes
-// reads hooks only from the user's configuration.
+// hermesProfile is the profile of Hermes. It is based on Hermes's source (schema 30 of
+// its store) and was never tested with the program. It does not change a launch,
+// because Hermes reads hooks only from the user's configuration.
 //
 // Its database is ~/.hermes/state.db (HERMES_HOME/state.db).
 func hermesProfile() Profile {
@@ -23,8 +23,8 @@ func hermesProfile() Profile {
 	}
 }
 
-// hermesOwner is a session's row without its text. The markers in model_config
-// show how a child session began.
+// hermesOwner selects a session's row without its text. The markers in
+// model_config show how a child session began.
 const hermesOwner = `json_object('source', s.source, 'model', s.model, 'cwd', s.cwd, 'started_at', s.started_at,
 	'ended_at', s.ended_at, 'end_reason', s.end_reason, 'parent_session_id', s.parent_session_id,
 	'parent_end_reason', p.end_reason, 'parent_ended_at', p.ended_at,
@@ -34,9 +34,9 @@ const hermesOwner = `json_object('source', s.source, 'model', s.model, 'cwd', s.
 	'api_call_count', s.api_call_count, 'input_tokens', s.input_tokens, 'output_tokens', s.output_tokens,
 	'cache_read_tokens', s.cache_read_tokens, 'cache_write_tokens', s.cache_write_tokens, 'reasoning_tokens', s.reasoning_tokens)`
 
-// hermesMessages selects messages by their growing id. Text and tool arguments
-// stay in the database. Messages are also changed in place (removed from the
-// context, counted); these changes are not reported.
+// hermesMessages selects messages by their id, which increases. Text and tool
+// arguments stay in the database. Messages are also changed in place (removed
+// from the context, counted); these changes are not reported.
 const hermesMessages = `SELECT m.id, json_object('table', 'messages', 'id', m.id, 'session_id', m.session_id, 'role', m.role,
 	'timestamp', m.timestamp, 'finish_reason', m.finish_reason, 'tool_call_id', m.tool_call_id,
 	'tool_calls', CASE WHEN json_valid(m.tool_calls) THEN json((SELECT json_group_array(

@@ -11,19 +11,21 @@ import (
 // An Installation is what `host apply` adds to a harness's own files, for runs
 // without the wrapper.
 type Installation struct {
-	// Path is a JSON file with the member "hooks", or a file of our own;
-	// absolute.
+	// Path is the absolute path of a JSON file with the member "hooks", or of a
+	// whole file of ours.
 	Path string
 	// Shared is true if the file belongs to a project and others may read it.
 	Shared bool
 	// Hooks are the hooks to add, at most one per event, in the order of writing.
 	Hooks []InstalledHook
-	// Whole is the text of a file of our own, empty if there are hooks.
+	// Whole is the text of a whole file of ours; empty if Hooks are added to a
+	// file.
 	Whole string
-	// Mark is the beginning of such a file. It stays when the user edits the rest.
+	// Mark is the beginning of such a file, by which it is recognized even if the
+	// user has edited the rest.
 	Mark string
-	// Ours recognises a command of ours, or the text of a file of ours, by its
-	// form, whatever version wrote it.
+	// Ours reports whether text is a command, or a whole file, that some version
+	// of this program wrote.
 	Ours func(text string) bool
 	// Trust is nil if the harness runs the hooks in its files without consent.
 	Trust *Trust
@@ -33,17 +35,17 @@ type Installation struct {
 type InstalledHook struct {
 	Event   string
 	Command string
-	Timeout int // in the harness's own unit
+	Timeout int // in the unit that the harness uses
 }
 
 // Trust describes how a harness records the user's consent to a hook.
 type Trust struct {
 	Path   string   // a TOML file, absolute
 	Table  []string // the table that has one table per hook
-	Member string   // a string in a hook's table
+	Member string   // the string in a hook's table that records the consent
 	Prefix string   // the beginning of the table names for hooks in Installation.Path
-	// Key returns the table name for the hook at this place of the JSON file,
-	// empty if the harness has no such event.
+	// Key returns the table name for the hook at this place of the JSON file. It
+	// is empty if the harness has no such event.
 	Key func(event string, group, handler int) string
 	// Value returns the value of Member for that hook.
 	Value func(h InstalledHook) string
@@ -55,8 +57,9 @@ var errNoHome = errors.New("cannot locate the harness's settings: HOME is not se
 // programs of an integration profile.
 const renewalSeconds = 30
 
-// installation returns what all harnesses have in common. It fills in the
-// commands of hooks. A second has so many units of their timeouts.
+// installation returns the part that is the same for all harnesses, with the
+// commands of the hooks. second is the number of units of a timeout in one
+// second.
 func installation(adapter, path string, project bool, hooks []InstalledHook, second int, h Host) (Installation, error) {
 	if !utf8.ValidString(h.Exe) || !utf8.ValidString(path) {
 		return Installation{}, errors.New("a path that is not UTF-8 cannot be written into settings")
@@ -68,7 +71,7 @@ func installation(adapter, path string, project bool, hooks []InstalledHook, sec
 	}
 	for i := range hooks {
 		hooks[i].Command = quote(h.Exe) + " hook --host " + adapter + " " + flag + hooks[i].Event
-		if h.Profile != "" && hooks[i].Timeout >= 5*second { // a shorter one delays the end of the harness
+		if h.Profile != "" && hooks[i].Timeout >= 5*second { // not hooks with shorter timeouts, which delay the end of the harness
 			hooks[i].Timeout += renewalSeconds * second
 		}
 	}
@@ -119,7 +122,7 @@ func unquote(s string) (text, rest string, ok bool) {
 func (h Host) repository() string {
 	for dir := h.Dir; ; dir = filepath.Dir(dir) {
 		git := filepath.Join(dir, ".git")
-		_, tree := h.read(git) // a file, in a working tree of its own
+		_, tree := h.read(git) // in an additional working tree, .git is a file
 		_, whole := h.read(filepath.Join(git, "HEAD"))
 		if tree || whole {
 			return dir

@@ -66,7 +66,8 @@ func TestWhereHooksAreInstalled(t *testing.T) {
 	}
 }
 
-// Installed hooks are those of a launch, with the same timeouts.
+// The installed hooks are the same as those of a launch, with the same
+// timeouts.
 func TestInstalledHooksAreThoseOfALaunch(t *testing.T) {
 	h := Host{Env: []string{"HOME=/home/dev"}, Dir: "/d", Exe: "/opt/lifeloop-wrap"}
 	p, _ := For("claude")

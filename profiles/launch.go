@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// start returns the launch that every profile begins with: the user's command
-// line, and the environment without variables that would mislead the harness.
+// start returns the basis of every launch: the user's command line, and the
+// environment without variables that would mislead the harness.
 func start(argv []string, h Host, scrub []string) (Launch, error) {
 	if len(argv) == 0 || argv[0] == "" {
 		return Launch{}, errors.New("prepare launch: empty command line; name the program to run")
@@ -18,7 +18,8 @@ func start(argv []string, h Host, scrub []string) (Launch, error) {
 	return Launch{Argv: slices.Clone(argv), Env: environ(h, scrub)}, nil
 }
 
-// export records what is exported to us, and sets the variables for it.
+// export records the telemetry that the harness exports to the wrapper, and
+// sets the variables for it.
 func (l *Launch) export(x Export, env map[string]string) {
 	l.Export = x
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -32,8 +33,9 @@ func (l *Launch) setenv(name, value string) {
 }
 
 // environ returns the wrapper's environment without the names in scrub, with the
-// variables of this session. An outer wrapper may have set its own. These are
-// replaced, or the hooks of the inner harness would call the outer session.
+// variables of this session. If the variables of an outer wrapper are set, they
+// are replaced, because otherwise the hooks of the inner harness would call the
+// outer session.
 func environ(h Host, scrub []string) []string {
 	var env []string
 	for _, kv := range h.Env {
@@ -65,7 +67,7 @@ func (h Host) file(name, extension string) string {
 
 func (h Host) getenv(name string) string { return variable(h.Env, name) }
 
-// variable is the value of a variable; empty if it is not set.
+// variable returns the value of a variable; empty if it is not set.
 func variable(env []string, name string) string {
 	for _, kv := range env {
 		if k, v, ok := strings.Cut(kv, "="); ok && k == name {
@@ -84,7 +86,7 @@ func (h Host) read(path string) ([]byte, bool) {
 	return data, err == nil
 }
 
-// abs resolves a path of the user's command line as the harness does.
+// abs makes a path of the user's command line absolute, as the harness does.
 func (h Host) abs(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -104,15 +106,15 @@ func (h Host) home(variable, below string) string {
 	return ""
 }
 
-// lack records capabilities that the launch cannot have, for one reason.
+// lack records capabilities that the launch cannot have, and the reason.
 func (l *Launch) lack(reason string, capabilities ...string) {
 	for _, c := range capabilities {
 		l.Weak = append(l.Weak, Weakness{Capability: c, Reason: reason})
 	}
 }
 
-// lackSources records that the lost sources are not read, and the capabilities that
-// rest on none of the sources in read, which are still read.
+// lackSources records that the sources in lost are not read. It also records the
+// loss of the capabilities that depend on none of the sources in read.
 func (l *Launch) lackSources(adapter, reason string, lost []string, read ...string) {
 	for _, source := range lost {
 		l.lackOnce(reason, telemetryPrefix+source)

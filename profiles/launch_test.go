@@ -52,7 +52,7 @@ func newWorld(adapter string) *world {
 //	file /a/path       the input is the content of that file
 //	env                the input is more environment
 //	prepare [terminal] [hooks=always|never] [needs=WHAT] [root] [guards] [otlp] [full] [number=N] [resume=ID]
-//	                   the input is a command line, a word a line or in '…';
+//	                   the input is a command line, one word per line or in '…';
 //	                   prints the whole launch, but without `full` not the
 //	                   words and groups that every injection has
 //
@@ -128,8 +128,8 @@ func words(line string) []string {
 	return out
 }
 
-// render prints every non-zero field of a launch, and the environment as a
-// difference from the host's.
+// render prints every non-zero field of a launch, and the differences of its
+// environment from the host's.
 func render(t *testing.T, l Launch, h Host, full bool) string {
 	t.Helper()
 	var b strings.Builder
@@ -220,8 +220,8 @@ func weaknesses(b *strings.Builder, weak []Weakness) {
 	}
 }
 
-// shown is the content of a file. Unless full is set, the part that every launch has is
-// checked and shortened.
+// shown returns the content of a file. Unless full is set, it checks and shortens the
+// part that every launch has.
 func shown(t *testing.T, f File, h Host, full bool) string {
 	t.Helper()
 	switch {
@@ -234,8 +234,8 @@ func shown(t *testing.T, f File, h Host, full bool) string {
 	return string(f.Data)
 }
 
-// withoutCodexHooks replaces the overrides of an undisturbed launch by one word
-// with their number.
+// withoutCodexHooks replaces the overrides that an ordinary launch has by one
+// word with their number.
 func withoutCodexHooks(argv, hook []string) []string {
 	var out []string
 	hooks := 0
@@ -258,7 +258,7 @@ func withoutCodexHooks(argv, hook []string) []string {
 }
 
 // withoutClaudeHooks removes the injected groups from a settings file. It checks
-// that each of them is there, complete and last.
+// that each group is complete and the last in its list.
 func withoutClaudeHooks(t *testing.T, data []byte, hook []string) string {
 	t.Helper()
 	var file struct {
@@ -271,7 +271,7 @@ func withoutClaudeHooks(t *testing.T, data []byte, hook []string) string {
 	for event, want := range claudeGroups(hook, false, 0) {
 		groups := file.Hooks[event]
 		if event == "SessionStart" && len(groups) == 0 {
-			continue // the number of hooks below says so
+			continue // missing hooks change the number that is printed below
 		}
 		n++
 		require.NotEmpty(t, groups, event)
@@ -288,8 +288,8 @@ func withoutClaudeHooks(t *testing.T, data []byte, hook []string) string {
 	return fmt.Sprintf("<%d hooks> + ", n) + string(encode(members))
 }
 
-// withoutPlugin checks that a plugin names the socket and the key, and prints what else
-// was written into it.
+// withoutPlugin checks that a plugin contains the socket and the key, and returns the
+// other values that were written into it.
 func withoutPlugin(t *testing.T, text string, h Host) string {
 	t.Helper()
 	require.Contains(t, text, "const socket = "+string(encode(h.Socket))+"\n")
@@ -315,7 +315,7 @@ func TestNoCommandLine(t *testing.T) {
 	}
 }
 
-// A launch must be possible with an empty host.
+// Prepare must work with an empty Host.
 func TestBareHost(t *testing.T) {
 	for _, adapter := range Adapters() {
 		p, _ := For(adapter)

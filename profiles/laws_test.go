@@ -73,8 +73,8 @@ func TestMergeKeepsTheUsersHooks(t *testing.T) {
 	})
 }
 
-// A lineWriter composes a random command line of Claude Code whose meaning it
-// knows.
+// A lineWriter composes a random command line of Claude Code and records its
+// meaning.
 type lineWriter struct {
 	*rapid.T
 	options        map[string]option
@@ -85,13 +85,14 @@ type lineWriter struct {
 	settingsAt []int
 	seen       map[string]bool
 	prompts    int
-	open       bool // the last option would take the next word
+	open       bool // the last option would take the next word as its value
 }
 
 func newLineWriter() lineWriter {
 	w := lineWriter{options: claudeOptions(), byArity: map[arity][]string{}}
 	w.word = rapid.StringMatching(`[a-z]{1,6}( [a-z]{1,4})?`).Filter(func(s string) bool { return !slices.Contains(claudeCommands, s) })
-	// anything can follow an option that takes a value, whatever it looks like.
+	// anything draws a value for an option that takes the next word, even if that
+	// word looks like an option.
 	w.anything = rapid.OneOf(w.word, rapid.SampledFrom([]string{"--settings", "--version", "-h", "mcp", "--session-id", "-"}))
 	for name, o := range w.options {
 		if o.name == "--settings" || o.name == "--help" || o.name == "--version" || o.name == "--print" {
@@ -278,7 +279,7 @@ func TestLaterLaunchSharesNothing(t *testing.T) {
 	}
 }
 
-// A real shell reads a quoted word as the same word.
+// A real shell parses a quoted word to the same word.
 func TestQuoteIsOneWordOfTheShell(t *testing.T) {
 	var script strings.Builder
 	var want []string
@@ -316,8 +317,8 @@ func FuzzQuote(f *testing.F) {
 	})
 }
 
-// A real shell parses a hook command into our program and its words, the event,
-// and for a status line the user's own command as one word.
+// A real shell parses a hook command into our program with its arguments and
+// the event. For a status line, the user's command follows as one argument.
 func TestHookCommandInTheShell(t *testing.T) {
 	const user = `printf '%s' "it's $HOME"; exit 3`
 	for _, hook := range [][]string{{"/opt/it's/ll", "hook"}, {"/opt/it's/ll-hook"}, {"/opt/ll", "two words", "", "$x", "-v"}} {

@@ -2,8 +2,8 @@ package profiles
 
 import "lifeloop/telemetry/openclaw"
 
-// openclawProfile is the profile of OpenClaw, as observed with version 2026.9.6. We
-// run its command line unchanged: its sessions belong to a store and not to a
+// openclawProfile is the profile of OpenClaw, as observed with version 2026.9.6.
+// Its command line is run unchanged: its sessions belong to a store and not to a
 // process, and only a plugin in the user's configuration could call our hooks.
 //
 // There is one SQLite database per agent,
@@ -15,7 +15,7 @@ func openclawProfile() Profile {
 		Programs: []string{"openclaw"},
 		Tested:   []string{"2026.9.6"},
 		sessions: stored{"OPENCLAW_STATE_DIR", ".openclaw", Place{Pattern: "agents/*/agent/openclaw-agent.sqlite", Sessions: openclawSessions}},
-		// Unordered, because a prompt is reported only with the later row that
+		// Unordered is set, because a prompt is reported only with the later row that
 		// names its run.
 		Transcript: Source{Name: "transcript", Decoder: openclaw.Transcript, Form: Rows, Query: openclawTranscript, Unordered: true},
 		Kinds: []Source{
@@ -24,7 +24,7 @@ func openclawProfile() Profile {
 			{Name: "plugin", Decoder: openclaw.Plugin},
 			{Name: "agent", Decoder: openclaw.Agent, Form: Whole},
 		},
-		Quit: sigTERM, // its terminal and its gateway then exit with 0
+		Quit: sigTERM, // on TERM, its terminal and its gateway exit with 0
 		Prepare: func(argv []string, h Host) (Launch, error) {
 			l, err := start(argv, h, nil)
 			l.lackSources("openclaw", observedOnly, []string{"transcript", "runs", "sessions", "plugin", "agent"})
@@ -36,15 +36,15 @@ func openclawProfile() Profile {
 // The rows of transcripts and runs are appended with growing rowids, for all
 // sessions together. A rewritten transcript gets new rows, which are read again.
 //
-// The event is concatenated as text: a row may have megabytes, and SQLite does
-// not need to parse it. For a compressed event this column is NULL.
+// The query concatenates the event as text, so that SQLite does not parse an
+// event of megabytes. For a compressed event this column is NULL.
 const (
 	openclawTranscript = `SELECT rowid, '{"session_id":' || json_quote(session_id) || ',"seq":' || seq ||
 		',"created_at":' || created_at || ',"event":' || coalesce(event_json, 'null') || '}'
 		FROM transcript_events WHERE rowid > ?1 ORDER BY rowid`
 	openclawRuns = `SELECT rowid, event_json FROM trajectory_runtime_events WHERE rowid > ?1 ORDER BY rowid`
-	// A session's row is overwritten. States between two reads are lost, and so is
-	// a change in the same millisecond as the row that was read last.
+	// A session's row is overwritten. States between two reads are lost. A change
+	// in the same millisecond as the row that was read last is lost too.
 	openclawNodes = `SELECT updated_at, '{"session_key":' || json_quote(session_key) || ',"current_session_id":' ||
 		json_quote(current_session_id) || ',"updated_at":' || updated_at || ',"entry":' || entry_json || '}'
 		FROM session_nodes WHERE updated_at > ?1 ORDER BY updated_at`

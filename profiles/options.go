@@ -1,4 +1,4 @@
-// This file is the part of command line parsing that all harnesses share.
+// This file parses command lines, for all harnesses.
 
 package profiles
 
@@ -23,8 +23,8 @@ type option struct {
 }
 
 // optionTable parses lists of names; in `-c,--continue` the last one is the name.
-// A table is built per command line and not at program start, since every hook
-// call would pay for it.
+// A table is built when a command line is parsed and not at program start,
+// because that would delay every hook call.
 func optionTable(lists map[arity]string) map[string]option {
 	table := map[string]option{}
 	for a, list := range lists {
@@ -40,7 +40,7 @@ func optionTable(lists map[arity]string) map[string]option {
 
 // A part is an option with its values, or an operand.
 type part struct {
-	option   // zero for an operand
+	option   // the option; zero for an operand
 	words    []string
 	value    string // the last value, or the operand
 	at       int    // the index of the last word
@@ -48,14 +48,15 @@ type part struct {
 	literal  bool   // an operand after "--"
 }
 
-// A commandLine is the arguments of a program, in parts.
+// A commandLine holds the parsed arguments of a program.
 type commandLine []part
 
-// parse parses arguments like commander and clap. With yargs, it parses like yargs,
-// where a word that looks like an option is never a value. An option that is not in
-// the table is taken for a flag. At worst, its value then counts as an operand.
-// sure is false if there is an unknown option, an option that lacks its value, or
-// an option in a form that parsers read in several ways.
+// parse parses arguments like the libraries commander and clap. If yargs is set, it
+// parses like yargs, where a word that looks like an option is never a value. An
+// option that is not in the table is treated as a flag; if it has a value, that
+// value is mistaken for an operand. sure is false if there is an unknown option, an
+// option without its value, or an option in a form that different parsers interpret
+// differently.
 func parse(args []string, table map[string]option, yargs bool) (l commandLine, sure bool) {
 	sure = true
 	for i := 0; i < len(args); i++ {
@@ -70,7 +71,7 @@ func parse(args []string, table map[string]option, yargs bool) (l commandLine, s
 			l = append(l, part{words: args[i : i+1], value: arg, at: i})
 			continue
 		}
-		if !yargs { // split flags in one word, such as -cp
+		if !yargs { // split a word with several flags, such as -cp
 			for len(arg) > 2 && arg[1] != '-' && table[arg[:2]].name != "" && table[arg[:2]].arity == flag {
 				if _, whole := table[arg]; whole { // -d2e is one option
 					break
@@ -99,8 +100,8 @@ func parse(args []string, table map[string]option, yargs bool) (l commandLine, s
 	return l, sure
 }
 
-// looksLikeOption is the test of the harnesses' parsers. A single dash is an
-// operand.
+// looksLikeOption is the test that the harnesses' parsers use. A single dash is
+// an operand.
 func looksLikeOption(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
 
 // lookup returns the option of one argument, with the value attached to it:
@@ -132,7 +133,7 @@ func (o option) values(next []string, yargs bool) int {
 	return n
 }
 
-// find returns the last option of that name.
+// find returns the last option with that name.
 func (l commandLine) find(name string) (part, bool) {
 	for _, p := range slices.Backward(l) {
 		if p.name == name {
@@ -162,9 +163,9 @@ func (l commandLine) operands() (words []string) {
 	return words
 }
 
-// with returns the arguments that were parsed, with another value for each use of
-// an option. No word is removed, since a variadic option before it could then
-// take the words after it.
+// with returns the parsed arguments, with a new value for each use of an option.
+// It removes no word, because a variadic option could then take the words that
+// follow as its values.
 func (l commandLine) with(args []string, name, value string) []string {
 	out := slices.Clone(args)
 	for _, p := range l {

@@ -6,15 +6,15 @@ import (
 	"path/filepath"
 )
 
-// A Place is where a harness stores its sessions: files below a folder, one per
-// session, or databases of many sessions. A session found there may belong to
-// any process.
+// A Place is a folder in which a harness stores its sessions: either one file
+// per session, or databases with many sessions. A session found there may
+// belong to any process.
 type Place struct {
-	Source  Source // the form of a session; its Path is set for each one found
+	Source  Source // describes the file of a session; its Path is set for each session that is found
 	Dir     string // absolute
-	Pattern string // of the files below it, element by element as in filepath.Match
-	// Whose returns the session of a file from the file's beginning, and whether
-	// it has the working directory dir; nil for a database.
+	Pattern string // pattern of the files below Dir, matched element by element as in filepath.Match
+	// Whose returns the session of a file, given the file's beginning, and whether
+	// the session's working directory is dir; nil for a database.
 	Whose func(head []byte, dir string) (session string, here bool)
 	// Sessions is a query for the sessions in a database, in the form of
 	// Source.Query: the time of a session's last change in Unix milliseconds, and
@@ -22,15 +22,16 @@ type Place struct {
 	Sessions string
 }
 
-// stored is where a harness stores its sessions: in place.Dir below the folder that
-// the variable names. Without the variable it is the folder below in HOME.
+// stored describes where a harness stores its sessions: in place.Dir below the
+// folder in an environment variable. If the variable is not set, that folder is
+// below, relative to HOME.
 type stored struct {
 	variable, below string
 	place           Place
 }
 
-// Places returns where this adapter's sessions are for the user of Host, nil if
-// that is not known.
+// Places returns the places in which this adapter's sessions are stored for the
+// user of Host, or nil if they are not known.
 func (p Profile) Places(h Host) []Place {
 	dir := h.home(p.sessions.variable, p.sessions.below)
 	if p.sessions.variable == "" || dir == "" {
@@ -42,7 +43,8 @@ func (p Profile) Places(h Host) []Place {
 }
 
 // byRecords returns a Place.Whose for files of JSON lines. It passes whole lines
-// to owner until owner is done. A line that does not decode as T is the zero T.
+// to owner until owner is done. For a line that cannot be decoded as T, it
+// passes the zero T.
 func byRecords[T any](owner func(r T, dir string) (session string, here, done bool)) func(head []byte, dir string) (string, bool) {
 	return func(head []byte, dir string) (string, bool) {
 		for {

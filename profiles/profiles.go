@@ -1,7 +1,7 @@
-// Package profiles describes how to launch each harness so that its sessions
-// can be observed: arguments and environment to add, files to watch, hooks, the
-// form of a hook's answer. It is data and pure functions. It writes nothing, and
-// reads files only through [Host].
+// Package profiles describes how to launch each harness so that its sessions can
+// be observed: arguments and environment to add, files to watch, hooks, the form
+// of a hook's answer. The package consists of data and pure functions. It writes
+// nothing, and reads files only through [Host].
 //
 // A launch changes nothing that belongs to the user. The arguments, environment and
 // files that are added are for that launch alone.
@@ -24,23 +24,24 @@ import (
 	"lifeloop/telemetry"
 )
 
-// Host is what a profile knows of the system while it prepares a launch.
+// Host describes the system to a profile that prepares a launch.
 type Host struct {
 	Env    []string // the wrapper's own environment
 	Dir    string   // working directory of the launch, absolute
 	Exe    string   // absolute path of this program
 	Hook   []string // the hook command without its last word, the event; the first word is an absolute path
-	RunDir string   // absolute; a 0700 folder of ours for Launch.Files
+	RunDir string   // absolute path of a folder (mode 0700) for Launch.Files
 	Socket string   // the session's socket, LIFELOOP_SOCKET for the harness and its children
 	Key    string   // absolute path of the file with the key of the launch
-	// Instructions is a URL of ours, for a harness that reads one before each request
-	// (Profile.Asks). It is empty if there is none.
+	// Instructions is a URL of the wrapper, for a harness that reads one before each
+	// request to its model (Profile.Asks). It is empty if there is none.
 	Instructions string
 	SessionID    string // the wrapper's session id (LIFELOOP_SESSION_ID)
 	NewID        string // a new UUID for the harness to use as its session id
 	Terminal     bool   // the harness will have a terminal
 	Hooks        Injection
-	// Guards asks for hooks that fail closed, for the tool calls of the harness.
+	// Guards requests hooks for tool calls that fail closed: if the hook fails,
+	// the tool is refused.
 	Guards bool
 	// GuardWait is how long such a hook may wait for an approval, beyond its usual
 	// limit; at most MaxGuardWait.
@@ -51,19 +52,21 @@ type Host struct {
 	// Guarded reports whether a path and all folders above it belong to root and
 	// are writable by root alone. If it is nil, no path is guarded.
 	Guarded  func(path string) bool
-	OTLP     string // base URL of our receiver for exported telemetry; empty: ask for no export
+	OTLP     string // base URL of our receiver for exported telemetry; if empty, nothing is exported to us
 	ReadFile func(path string) ([]byte, error)
-	Real     func(path string) string // resolves symbolic links; nil: paths stay as they are
-	// Number counts the launches of one session from 1; 0 means 1. A later launch
-	// finds the files of the earlier ones, and their harness session id is taken.
+	Real     func(path string) string // resolves symbolic links; if nil, links are not resolved
+	// Number counts the launches of one session from 1; 0 means 1. In a later
+	// launch, the files of the earlier ones still exist, and their harness session
+	// id cannot be used again.
 	Number int
 	// Resume is the id of the harness session to continue, from an earlier launch
 	// of this command line. If it is empty, the command line decides.
 	Resume string
-	// Fresh asks for a new harness session for a renewal: the command line's own
-	// session and its prompt are not used again.
+	// Fresh requests a new harness session for a renewal: the session and the
+	// prompt in the command line are not used again.
 	Fresh bool
-	// Profile is the integration profile that installed hooks serve; empty: none.
+	// Profile is the integration profile for installed hooks; empty if there is
+	// none.
 	Profile string
 }
 
@@ -71,32 +74,36 @@ type Host struct {
 type Launch struct {
 	Argv    []string
 	Env     []string // the whole environment
-	Files   []File   // to be written with mode 0600 before the start
-	Sources []Source // to be watched from the start
+	Files   []File   // files to be written with mode 0600 before the start
+	Sources []Source // sources to be read from the start
 	OSC     []int    // numbers of the OSC sequences to decode
-	// OSCDecoder makes a decoder for the text of these sequences.
+	// OSCDecoder returns a decoder for the text of these sequences.
 	OSCDecoder func() telemetry.Decoder
 	// SessionID is the harness session id given to the harness, empty if it
 	// chooses its own.
 	SessionID string
-	// Cause is the cause of the harness session as the command line shows it:
+	// Cause is how the harness session begins, as far as the command line shows it:
 	// "resume", "fork", "unknown" if the user will choose, empty for a new session.
 	Cause string
 	// Hooks is true if hooks were injected and calls are expected.
 	Hooks bool
-	// Guards is true if every tool call of the launch asks a hook of ours.
+	// Guards is true if a hook of ours is called before every tool call of the
+	// launch.
 	Guards bool
-	// Unguarded is the reason why it does not, if Host.Guards asked for that and the
-	// harness has such a hook.
+	// Unguarded is the reason why Guards is false, although Host.Guards is set and
+	// the harness has such a hook.
 	Unguarded string
-	// HooksShow is true if these hooks are visible, so injecting them was a choice.
+	// HooksShow is true if the user can see the injected hooks, so that they are
+	// injected only if something needs them.
 	HooksShow bool
-	// Plugin is true if a plugin of ours was injected that streams events.
+	// Plugin is true if a plugin was injected that sends a stream of events to the
+	// wrapper.
 	Plugin bool
-	// Requests makes the decoder of that stream and of the readings of
-	// Host.Instructions; nil without either.
+	// Requests returns the decoder for that stream and for the requests for
+	// Host.Instructions; nil if there is neither.
 	Requests func() telemetry.Requests
-	// HookAtPrompt is true if the first hook is called with the first prompt.
+	// HookAtPrompt is true if the harness calls its first hook only at the first
+	// prompt.
 	HookAtPrompt bool
 	// Statusline is true if the harness will report its window size itself, so that
 	// a usage without a window can wait for that report.
@@ -105,24 +112,24 @@ type Launch struct {
 	Export Export
 	// Overlay replaces the user's home for this launch, if it has a Root.
 	Overlay Overlay
-	// Locks are folders that lock something for which this launch waits. A file
-	// meta.json in them has the pid and the hostname of their owner, and the time of a
-	// file heartbeat shows that it still works. If it has ended, its lock may be set
-	// to a time long ago, by which the harness takes it for abandoned.
+	// Locks are lock folders for which the harness may wait at its start. In each, the
+	// file meta.json has the pid and the hostname of its owner, and the owner
+	// regularly touches the file heartbeat. If the owner has ended, the wrapper may
+	// set the times to long ago, so that the harness takes the lock for abandoned.
 	Locks []string
 	// Weak lists capabilities that this launch cannot have, with the reason.
 	Weak []Weakness
 	// Plain is true if the command line starts no session (`--version`, a login).
-	// Nothing is injected and nothing is expected.
+	// Then nothing is injected and no signals are expected.
 	Plain bool
 	// Resumes is true if a later launch can continue this harness session by its
 	// id, with Host.Resume.
 	Resumes bool
-	// Evidence is what shows that the launch succeeded.
+	// Evidence says how a successful launch is recognized.
 	Evidence Evidence
 }
 
-// Reads lists the sources of a launch, by their names in the manifest.
+// Reads lists the sources that a launch reads, by their names in the manifest.
 func (p Profile) Reads(l Launch) []string {
 	var names []string
 	if l.Hooks {
@@ -146,8 +153,8 @@ func (p Profile) Reads(l Launch) []string {
 	return names
 }
 
-// NamesTranscript reports whether the hooks of a launch name a transcript, which is
-// then read. A database is not named.
+// NamesTranscript reports whether the harness's hooks report the path of a
+// transcript, which is then read. They do not do this for a database.
 func (p Profile) NamesTranscript() bool {
 	return p.Transcript.Decoder != nil && p.Transcript.Form != Rows
 }
@@ -163,10 +170,10 @@ func (p Profile) ReportsWaiting(l Launch) bool {
 		slices.ContainsFunc(l.Sources, func(s Source) bool { return reports(s.Decoder) })
 }
 
-// An Export is telemetry that a harness sends to us.
+// An Export describes telemetry that a harness sends to the wrapper.
 type Export struct {
-	Decoder func() telemetry.Decoder // of the exported logs; nil if none are exported
-	Chain   string                   // the user's own endpoint, to which all is forwarded; empty if there is none
+	Decoder func() telemetry.Decoder // decodes the exported logs; nil if none are exported
+	Chain   string                   // the user's own endpoint, to which all requests are forwarded; empty if there is none
 	// Headers are added to forwarded requests.
 	Headers map[string]string
 }
@@ -175,37 +182,38 @@ type Export struct {
 type Injection string
 
 const (
-	// Auto injects hooks where they cannot be seen, and where something needs them.
+	// Auto injects hooks if the user cannot see them, or if something needs them.
 	Auto   Injection = "auto"
 	Always Injection = "always"
 	Never  Injection = "never"
 )
 
 // An Overlay is a folder that replaces the user's home for one launch. It has a
-// link to each entry of the home, beside files of ours.
+// link to each entry of the home, and additional files of ours.
 type Overlay struct {
-	Root    string          `json:"root"`    // absolute; it must not exist yet
+	Root    string          `json:"root"`    // absolute path of the new folder, which must not exist yet
 	Folders []OverlayFolder `json:"folders"` // the first is Root itself; a folder comes before those below it
-	// Merge are names of JSON files whose objects are merged: a member that only
-	// the overlay has is added to the real file.
+	// Merge lists JSON files that are merged at the end: a member that is only in
+	// the overlay's object is added to the real file.
 	Merge []string `json:"merge,omitempty"`
 }
 
-// An OverlayFolder is a folder whose entries are links to those of another.
+// An OverlayFolder is a folder whose entries are links to the entries of
+// another folder.
 type OverlayFolder struct {
 	Path string `json:"path"` // relative to Root
 	Real string `json:"real"` // absolute; it may be missing
-	// Files are names that are linked although they do not exist yet, so that the
-	// program creates them in Real. Dirs are folders that the program creates in
-	// Real at its start. They are created before, because a link to a folder needs
-	// an existing folder.
+	// Files are names that are linked even if they do not exist yet, so that the
+	// program creates them in Real. Dirs are folders that the program would create
+	// at its start. They are created in Real beforehand, because a link must lead
+	// to an existing folder.
 	Files []string `json:"files,omitempty"`
 	Dirs  []string `json:"dirs,omitempty"`
 	// Ours are names that are neither linked nor moved to Real.
 	Ours []string `json:"ours,omitempty"`
 }
 
-// A Weakness is a capability that a launch lacks, with the reason.
+// A Weakness is a capability that a launch does not have, with the reason.
 type Weakness struct{ Capability, Reason string }
 
 // A File is one file to be written before the start.
@@ -217,15 +225,16 @@ type File struct {
 // A Source is a file that the harness writes, or a set of files of one form.
 type Source struct {
 	Name    string                   // the source's name in evidence: "transcript", "registry", "rollout"
-	Decoder func() telemetry.Decoder // nil: its records are not decoded
-	Path    string                   // absolute; "{pid}" is replaced by the harness's process id; empty if a signal has the path
+	Decoder func() telemetry.Decoder // if nil, the records are not decoded
+	Path    string                   // absolute; "{pid}" is replaced by the harness's process id; empty if the path comes from a signal
 	// Pattern, if not empty, makes Path a folder. It selects the files below Path
 	// whose relative path matches, element by element as in filepath.Match. It must
-	// contain the session's id, since other files there belong to other sessions.
+	// contain the session's id, because other files in the folder belong to other
+	// sessions.
 	Pattern string
-	Form    Form // how it grows, and what one record is
-	// Beside is a Pattern for the files of sub-agents. They have the same form and
-	// are in the folder named like the file without its extension.
+	Form    Form // how the file grows, and what one record is
+	// Beside is a Pattern for the files of sub-agents. They have the same form,
+	// and are in the folder whose name is the file's name without its extension.
 	Beside string
 	// User and Password are for a server: a name, and the environment variable
 	// that holds the password.
@@ -233,15 +242,15 @@ type Source struct {
 	// Blind is true if the source reports context use but no compactions.
 	Blind bool
 	// Unordered is true if records written together may be in any order. The times
-	// of the records give the right order.
+	// in the records determine their order.
 	Unordered bool
 	// Query asks for the records of a Rows source; see [Rows]. Prompted, if not empty,
-	// is a query with the same numbers whose records are the sessions that got a
-	// prompt.
+	// is a query with the same numbers whose records are the ids of sessions that got
+	// a prompt.
 	Query, Prompted string
 }
 
-// A Form is how a source grows, and what one record of it is.
+// A Form says how a source grows, and what one of its records is.
 type Form string
 
 const (
@@ -257,8 +266,8 @@ const (
 	Stamp Form = "stamp"
 	// Rows come from a SQLite database that the harness writes. Query selects two
 	// columns: a number that never decreases from row to row, and the record, one
-	// JSON object. Its argument is the number of the last row that was read, 0 at
-	// first.
+	// JSON object. Its argument is the number of the last row that was read, or 0
+	// at the beginning.
 	Rows Form = "rows"
 	// Events come from a server that the harness runs (SSE); Path is its URL.
 	Events Form = "events"
@@ -268,8 +277,8 @@ const (
 // {"t":unix seconds,"stdin":{…}}.
 const HookCalls = "hooks"
 
-// Observable lists the kinds of sources that `observe` can read, the usual one
-// first.
+// Observable lists the kinds of sources that `observe` can read, with the usual
+// one first.
 func (p Profile) Observable() []Source {
 	var out []Source
 	if p.Transcript.Decoder != nil {
@@ -285,21 +294,21 @@ func (p Profile) Observable() []Source {
 type Profile struct {
 	Adapter  string
 	Programs []string // base names of its programs
-	// Tested are the versions that were run to verify the adapter's claims, as its
-	// sources spell them. Versions in between were not run, and harnesses change
-	// their output from version to version.
+	// Tested are the versions with which the adapter's claims were verified, as
+	// the harness reports them. Versions in between were not tested, and harnesses
+	// change their output from version to version.
 	Tested []string
 	// Estimates is true if the harness writes its own estimate of the context after
 	// a compaction.
 	Estimates bool
-	Hooks     telemetry.Dialect // nil without hooks
-	// Transcript is the form of a file that a signal names by its Path.
+	Hooks     telemetry.Dialect // nil if the harness has no hooks
+	// Transcript describes a file whose path a signal reports in its field Path.
 	Transcript Source
 	// Kinds are the other sources that `observe --source NAME` can read. They have
 	// no Path. Recorded hook calls are not listed.
 	Kinds    []Source
-	sessions stored // zero if their place is not known
-	// Asks is true if its launches may use Host.Instructions.
+	sessions stored // zero if it is not known where the harness stores sessions
+	// Asks is true if launches may use Host.Instructions.
 	Asks bool
 	// Prepare turns the user's command line into a launch. It accepts every
 	// command line that the harness accepts.
@@ -311,18 +320,20 @@ type Profile struct {
 	// of the project around Host.Dir; nil if no safe way is known.
 	Install func(project bool, h Host) (Installation, error)
 
-	// Quit is the signal after which the harness ends normally: it reports its end
-	// and loses nothing. 0: no such signal is known, and TERM is used.
+	// Quit is the signal on which the harness ends normally: it reports its end
+	// and loses no data. 0 means that no such signal is known; then TERM is used.
 	Quit int
-	// ExitCodes maps exit codes to causes. Any other code is a plain failure.
+	// ExitCodes maps exit codes to causes. Any other code than these and 0 is a
+	// failure of the harness without a special cause.
 	ExitCodes map[int]attempt.Cause
 	// prints reports whether a command line, without the program, answers its prompt
-	// and exits; nil if resume is.
+	// and exits. It is nil if resume is nil.
 	prints func(args []string) bool
-	// resume is Resume without the program; nil if no command line can be resumed.
+	// resume implements Resume, for arguments without the program; nil if no
+	// command line can be resumed.
 	resume func(args []string, session string, terminal bool) ([]string, bool)
-	// ask is Ask without the program; nil if the harness cannot be asked in this
-	// way.
+	// ask implements Ask, for arguments without the program; nil if the harness
+	// cannot be asked in this way.
 	ask func(args []string, session string) ([]string, bool)
 	// anySession is an example of the harness's session ids.
 	anySession string
@@ -336,8 +347,8 @@ func (p Profile) DecodeHook(event string, input []byte) (telemetry.HookCall, err
 	return p.Hooks.Decode(event, input)
 }
 
-// Refuse is the function that renders the refusal of a tool call; nil if no hook of
-// the harness can refuse one.
+// Refuse returns a function that encodes the refusal of a tool call as a hook's
+// answer; nil if no hook of the harness can refuse one.
 func (p Profile) Refuse() func(event string, d telemetry.Decision, reason string) []byte {
 	if r, ok := p.Hooks.(telemetry.Refuser); ok {
 		return r.Refuse
@@ -345,7 +356,7 @@ func (p Profile) Refuse() func(event string, d telemetry.Decision, reason string
 	return nil
 }
 
-// Answer renders the answer to a hook, with context for the model; nil is an
+// Answer encodes the answer to a hook, with context for the model; nil is an
 // empty answer.
 func (p Profile) Answer(event, context string) []byte {
 	if p.Hooks == nil {

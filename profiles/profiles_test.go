@@ -17,7 +17,7 @@ func TestInfer(t *testing.T) {
 		{"/usr/local/bin/claude", "claude"},
 		{"./codex", "codex"},
 		{`C:\Tools\codex.exe`, "codex"},
-		{`C:\Tools\Claude.EXE`, "generic"}, // program names are compared exactly, including case
+		{`C:\Tools\Claude.EXE`, "generic"}, // program names are case-sensitive
 		{"claude.EXE", "claude"},
 		{"gemini", "gemini"},
 		{"opencode.exe", "opencode"},
@@ -92,7 +92,7 @@ func TestAnswer(t *testing.T) {
 		{"claude", "UserPromptSubmit", text, `{"hookSpecificOutput":{"hookEventName":"UserPromptSubmit",` + said},
 		{"claude", "SessionStart", text, `{"hookSpecificOutput":{"hookEventName":"SessionStart",` + said},
 		{"claude", "PostToolBatch", text, `{"hookSpecificOutput":{"hookEventName":"PostToolBatch",` + said},
-		{"claude", "Stop", text, ""}, // context here would make the model continue
+		{"claude", "Stop", text, ""}, // an answer to Stop would make the model continue
 		{"claude", "SessionEnd", text, ""},
 		{"claude", "Statusline", text, ""},
 		{"claude", "SessionStart", "", ""},

@@ -74,10 +74,10 @@ func (p Profile) Resumes(argv []string, terminal bool) bool {
 }
 
 // Resume returns the command line that continues exactly this harness session,
-// never just the newest one; terminal is as in Host.Terminal. Arguments that select
-// another session are removed. A prompt is removed if the user will continue in the
-// terminal. It stays if the harness answers it and exits. Resume returns false if
-// the command line cannot be resumed with certainty.
+// never simply the newest session; terminal is as in Host.Terminal. Arguments that
+// select another session are removed. A prompt is removed if the user will continue
+// in the terminal, but kept if the harness answers it and exits. Resume returns
+// false if it is not certain that the command line can be resumed.
 func (p Profile) Resume(argv []string, session string, terminal bool) ([]string, bool) {
 	if p.resume == nil || len(argv) == 0 || Infer(argv[0]) != p.Adapter {
 		return nil, false
@@ -100,7 +100,7 @@ func (p Profile) Ask(argv []string, session string) ([]string, bool) {
 
 // Fresh returns the command line that begins a new harness session in a terminal,
 // without the prompt of argv. It returns false for a command line that answers its
-// prompt and exits, because the prompt would be repeated, and where Resume returns
+// prompt and exits, because the prompt would be repeated, and if Resume returns
 // false.
 func (p Profile) Fresh(argv []string, terminal bool) ([]string, bool) {
 	words, ok := p.Resume(argv, p.anySession, terminal)
@@ -115,7 +115,7 @@ func (p Profile) Fresh(argv []string, terminal bool) ([]string, bool) {
 	return nil, false
 }
 
-// Adapters lists the ids of all adapters, "generic" last.
+// Adapters lists the ids of all adapters, with "generic" last.
 func Adapters() []string {
 	var ids []string
 	for _, p := range profiles() {
@@ -124,8 +124,8 @@ func Adapters() []string {
 	return ids
 }
 
-// Infer returns the adapter for a program's name or path (argv[0]), "generic" if
-// there is no other.
+// Infer returns the adapter for a program's name or path (argv[0]), or "generic"
+// if no other adapter matches.
 func Infer(program string) string {
 	base := program[strings.LastIndexAny(program, `/\`)+1:]
 	if n := len(base) - len(".exe"); n > 0 && strings.EqualFold(base[n:], ".exe") {

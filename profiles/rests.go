@@ -5,20 +5,21 @@ import (
 	"slices"
 )
 
-// This file lists which capabilities rest on which sources. It is the only such
-// list: what a launch lacks without a source, and what a session loses when a
-// source is lost, follow from it.
+// This file lists on which sources each capability depends. It is the only such
+// list: it determines which capabilities a launch lacks without a source, and
+// which a session loses when a source fails.
 
-// telemetryPrefix begins the names of the capabilities that mean a source itself.
+// telemetryPrefix is the beginning of the names of capabilities that stand for a
+// source itself.
 const telemetryPrefix = "telemetry."
 
-// Rests names, for each capability, the sources that it rests on, as the
-// manifest's telemetry_sources name them. One of them is enough. A capability
-// that is not listed rests on the wrapper.
+// Rests lists for each capability the sources on which it depends, by their
+// names in the manifest's telemetry_sources. One of them is enough. A
+// capability that is not listed depends only on the wrapper.
 type Rests map[string][]string
 
-// RestsOf returns the capabilities that rest on the sources of an adapter.
-// Everything that the generic adapter claims rests on the process.
+// RestsOf returns the capabilities that depend on the sources of an adapter.
+// All claims of the generic adapter depend on the process.
 func RestsOf(adapter string) Rests {
 	switch adapter {
 	case "claude":
@@ -139,8 +140,8 @@ func opencodeRests() Rests {
 	}
 }
 
-// Reading returns the part of r that rests on the given sources: those that one
-// launch, or one observer, reads.
+// Reading returns r limited to the given sources, which are those that one
+// launch or one observer reads.
 func (r Rests) Reading(sources ...string) Rests {
 	out := Rests{}
 	for capability, on := range r {
@@ -159,7 +160,7 @@ func (r Rests) Without(read ...string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(r)), func(capability string) bool { return left[capability] != nil })
 }
 
-// OnHooks reports whether a capability rests on hooks alone.
+// OnHooks reports whether a capability depends on hooks only.
 func (r Rests) OnHooks(capability string) bool {
 	return slices.Equal(r[capability], []string{"hooks"})
 }

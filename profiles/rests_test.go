@@ -16,7 +16,7 @@ var ours = []string{"session.starting", "session.ended", "supervisor.tick", "cap
 	"receipts.receipt_ledger", "session_identity.harness_run_id", "session_identity.harness_task_id", negotiate.ContinuationStore, "renewal.reset.manual", "renewal.reset.wrapper_mediated"}
 
 // TestEveryClaimRestsOnSomething compares the table with every manifest: each
-// claim rests on sources of that manifest, or on the wrapper.
+// claim depends on sources of that manifest, or on the wrapper.
 func TestEveryClaimRestsOnSomething(t *testing.T) {
 	for _, id := range manifests.IDs() {
 		m, _ := manifests.Get(id)
@@ -45,15 +45,16 @@ func TestEveryClaimRestsOnSomething(t *testing.T) {
 	}
 }
 
-// byProcess says that the wrapper emits an event from the harness's process,
-// without any source.
+// byProcess reports whether the wrapper emits an event because of the harness's
+// process, without any other source.
 func byProcess(m lifeloop.Manifest, name string) bool {
 	modes := m.LifecycleEvents[lifeloop.Event(name)].Modes
 	return strings.HasPrefix(name, "session.") && slices.Contains(modes, lifeloop.LauncherWrapper)
 }
 
-// TestModesAgreeWithSources: an event that only hooks report rests on nothing
-// else, and an event that files report rests on a file too.
+// TestModesAgreeWithSources checks that an event which only hooks report
+// depends on no other source, and that an event which files report depends on a
+// file.
 func TestModesAgreeWithSources(t *testing.T) {
 	for _, id := range manifests.IDs() {
 		m, _ := manifests.Get(id)

@@ -3,20 +3,20 @@ package profiles
 import "slices"
 
 // This file is the shared part of turning a command line into one that continues
-// a session by its id. It is stricter than a launch: the value of an unknown
-// option could become a prompt. A command line is resumed only if every word of
-// it is understood.
+// a session by its id. It is stricter than the preparation of a launch, because
+// the value of an unknown option could become a prompt. A command line is
+// resumed only if every word in it is known.
 
 // anyUUID is an example of a session id that is a UUID.
 const anyUUID = "00000000-0000-4000-8000-000000000000"
 
-// without removes the operands, and the options of these names.
+// without removes the operands, and the options with these names.
 func (l commandLine) without(names ...string) commandLine {
 	return slices.DeleteFunc(slices.Clone(l), func(p part) bool { return p.name == "" || slices.Contains(names, p.name) })
 }
 
-// words returns the words of the line, followed by operands. It adds "--" if an
-// option could take an operand as its value.
+// words returns the words of the line, followed by the given operands. It adds
+// "--" if an option could take an operand as its value.
 func (l commandLine) words(operands ...string) (words []string) {
 	for _, p := range l {
 		words = append(words, p.words...)

@@ -180,8 +180,8 @@ func testResume(t *testing.T, adapter, id string, argv []string, want string) {
 	require.Equal(t, got, again, "resumed again")
 }
 
-// Resume rejects a word that is not a session id, since it could select the newest
-// session.
+// Resume rejects a word that is not a session id, because the harness might take
+// it for the newest session.
 func TestResumeRequiresAnID(t *testing.T) {
 	for _, adapter := range Adapters() {
 		p, _ := For(adapter)
@@ -233,7 +233,7 @@ func FuzzResume(f *testing.F) {
 				case w == p.anySession:
 					named++
 				case slices.Contains([]string{"--resume", "resume", "--session", "exec", "run", "--"}, w), slices.Contains(argv, w):
-				case len(w) == 2 && w[0] == '-' && strings.Contains(line, w[1:]): // w is one of several flags in one word
+				case len(w) == 2 && w[0] == '-' && strings.Contains(line, w[1:]): // w is a flag that the user wrote in one word with other flags
 				case len(w) > 2 && w[0] == '-' && strings.Contains(line, w[1:]):
 				default:
 					t.Fatalf("%q became %q: %q is a new word", argv, got, w)
@@ -249,8 +249,8 @@ func FuzzResume(f *testing.F) {
 	})
 }
 
-// TestAsk: only a session in a terminal is asked, in a copy, with the user's options
-// and without the prompt.
+// TestAsk checks that only a session in a terminal is asked, that a copy of it is
+// used, and that the command line keeps the user's options but not the prompt.
 func TestAsk(t *testing.T) {
 	for line, want := range map[string]string{
 		"claude":                         "claude --print --fork-session --resume ID",

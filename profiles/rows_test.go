@@ -57,7 +57,8 @@ func query(t *testing.T, adapter, source string) string {
 	return ""
 }
 
-// A tailed is a query that is run repeatedly, with its position.
+// A tailed is a database in which a query is run repeatedly, with the current
+// position.
 type tailed struct {
 	t    *testing.T
 	tail *sqlite.Tail
@@ -110,7 +111,7 @@ func insertOpenclaw(t *testing.T, db *sql.DB, table string, rows []string) {
 		switch table {
 		case "transcript_events":
 			_, err = db.Exec(`INSERT INTO transcript_events(session_id, seq, event_json, created_at) VALUES (?, ?, ?, ?)`, r.Session, r.Seq, string(r.Event), r.Created)
-		case "trajectory_runtime_events": // the run's own numbers start again with each run; the column's do not
+		case "trajectory_runtime_events": // in this table the event's own number restarts with each run, so it cannot be the rowid
 			_, err = db.Exec(`INSERT INTO trajectory_runtime_events(session_id, seq, run_id, event_json, created_at)
 				VALUES (?1, (SELECT 1 + coalesce(max(seq), 0) FROM trajectory_runtime_events WHERE session_id = ?1), ?2, ?3, 0)`, r.Runtime, r.Run, row)
 		case "session_nodes":
@@ -147,11 +148,11 @@ func TestOpenclawSessionsAreOverwritten(t *testing.T) {
 	insertOpenclaw(t, db, "session_nodes", []string{row("1000", "running")})
 	sameRecords(t, []string{row("1000", "running")}, r.news())
 	insertOpenclaw(t, db, "session_nodes", []string{row("1001", "running"), row("1002", "done")})
-	sameRecords(t, []string{row("1002", "done")}, r.news()) // the state in between is lost
+	sameRecords(t, []string{row("1002", "done")}, r.news()) // only the last of the two states is read
 }
 
-// A row with a compressed event gives a record without an event, which the decoder
-// counts.
+// For a row with a compressed event, the query returns a record without an event,
+// which the decoder counts as unknown.
 func TestOpenclawCompressedRows(t *testing.T) {
 	db, path := database(t, "openclaw/schema.sql")
 	const navigation = `{"version":1,"report":{"kind":"canonical"},"navigation":{},"reset":{},"model":{},"modelBytes":1,"modelWithoutCheckpointBytes":1,"withoutCustomDataBytes":1}`
@@ -166,7 +167,7 @@ func TestHermesQueries(t *testing.T) {
 	sameRecords(t, rowsOf(t, "hermes/messages.jsonl"), messages.news())
 	sameRecords(t, rowsOf(t, "hermes/sessions.jsonl"), sessions.news())
 
-	// An overwritten session is read again, without any text.
+	// An overwritten session's row is read again, and the record contains no text.
 	_, err := db.Exec(`UPDATE sessions SET api_call_count = 2, last_activity_at = 1767323150.5, title = 'SECRET' WHERE id = '20260102_030510_cccccc'`)
 	require.NoError(t, err)
 	_, err = db.Exec(`INSERT INTO messages(session_id, role, content, tool_calls, timestamp, api_content) VALUES

@@ -9,11 +9,11 @@ import (
 	"slices"
 )
 
-// This file is the JSON form of settings and hooks that Claude Code and Gemini CLI
-// have in common.
+// This file handles the JSON form of settings and hooks that Claude Code and
+// Gemini CLI have in common.
 
-// settings is one layer of a harness's settings. Members that we do not read
-// keep every byte.
+// settings is one layer of a harness's settings. Members that the wrapper does
+// not read are kept byte for byte.
 type settings map[string]json.RawMessage
 
 type hookCall struct {

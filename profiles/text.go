@@ -11,7 +11,7 @@ import (
 	"lifeloop/canon"
 )
 
-// quote makes s one word of a POSIX shell.
+// quote returns s quoted as one word for a POSIX shell.
 func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
@@ -68,7 +68,8 @@ func guardCommand(hook []string, event string, wait time.Duration) string {
 	return hookCommand(append(slices.Clone(hook), "--guard="+guardLimit(wait)), event) + " || exit 2"
 }
 
-// encode returns JSON without HTML escapes, since a harness may hash the text.
+// encode returns JSON without HTML escapes, because a harness may compute a
+// hash of the text.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -79,11 +80,11 @@ func encode(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// tomlString spells s as a TOML basic string: a canonical JSON string, with an
-// escape for DEL, which is a control character in TOML.
+// tomlString returns s as a quoted TOML string: a canonical JSON string, but
+// with an escape for DEL, which is a control character in TOML.
 func tomlString(s string) string {
 	text, err := canon.Marshal(s)
-	if err != nil { // a string always encodes
+	if err != nil { // encoding a string cannot fail
 		panic("profiles: " + err.Error())
 	}
 	return strings.ReplaceAll(string(text), "\x7f", `\u007f`)

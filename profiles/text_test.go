@@ -7,8 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The package has hand-written matchers, since every hook call would pay for
-// compiling a pattern. They must match the same text as these patterns.
+// The package has hand-written matchers, because compiling regular expressions
+// would delay every hook call. They must match the same texts as these
+// expressions.
 func TestHandWrittenPatterns(t *testing.T) {
 	slug := regexp.MustCompile(`[^A-Za-z0-9]`)
 	rule := regexp.MustCompile(`^(\w+)\(/[^/]`)
@@ -41,8 +42,8 @@ func TestHandWrittenPatterns(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		check(t, text.Draw(t, "text"))
-		// The same with the texts that the patterns are meant for, which are rarely
-		// drawn by chance.
+		// Check also with texts like those that the matchers are used for, which
+		// random strings rarely resemble.
 		check(t, rapid.StringMatching(`(\{| )?x?,? ?"?hooks"? ?= ?(true|false)[ ,}x_]?`).Draw(t, "table")+text.Draw(t, "rest"))
 		check(t, rapid.StringMatching(`(Read|Bash|Edit)?\(//?[a/é]?`).Draw(t, "rule"))
 	})

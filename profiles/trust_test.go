@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The hashes come from Codex, for all twelve events, six timeouts (some beyond its
-// limits), and commands with quotes, angle brackets, control characters and a line
-// separator, which JSON encoders spell in different ways.
+// The expected hashes were computed by Codex, for all twelve events, six timeouts
+// (some beyond its limits), and commands with quotes, angle brackets, control
+// characters and a line separator, which JSON encoders escape in different ways.
 func TestTrustHashEqualsCodexHash(t *testing.T) {
 	data, err := os.ReadFile("testdata/codex-trust-hashes.tsv")
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestTrustHashEqualsCodexHash(t *testing.T) {
 }
 
 // The file is the answer of a Codex that was started with the overrides of this
-// launch: it has each command unchanged and trusts it.
+// launch. It lists each command unchanged, as trusted.
 func TestCodexTrustsInjectedHooks(t *testing.T) {
 	data, err := os.ReadFile("testdata/codex-hooks-list.json")
 	require.NoError(t, err)
