@@ -22,8 +22,8 @@ func TestTheProjectKeepsItsShape(t *testing.T) {
 	}
 }
 
-// Every package in the lists exists in the layers: a misspelt name would disable
-// its rule.
+// Every package in the lists is also in the layers, because a misspelt name
+// would disable its rule.
 func TestListsNamePackages(t *testing.T) {
 	placed := slices.Concat(layers...)
 	if len(slices.Compact(slices.Sorted(slices.Values(placed)))) != len(placed) {
@@ -89,8 +89,8 @@ func TestArchitectureDrawsTheLayers(t *testing.T) {
 	}
 }
 
-// Each fault is planted into a file of its own, and its rule must find it. An
-// empty want means that the code is allowed.
+// Each case is a file with one fault, which the rule must find. An empty want
+// means that the code is allowed.
 func TestRulesFindPlantedFaults(t *testing.T) {
 	for _, c := range plantedFaults {
 		f := plant(t, c.path, "// Package p is planted.\npackage p\n"+c.source+"\n")
@@ -195,7 +195,7 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// A write to a variable of another package.
+// The rule finds a write to a variable of another package.
 func TestStateOfAnotherPackage(t *testing.T) {
 	files := []file{
 		plant(t, "view/x.go", "package view\nvar ErrGone = error(nil)\n"),
@@ -223,8 +223,9 @@ func expect(t *testing.T, what string, broken []string, want string) {
 	}
 }
 
-// tree reads the files of all build tags; go list knows those of this platform.
-// Every package of go list must be among those that tree has read.
+// tree reads files with any build tag, while go list lists the packages for
+// this platform. Every package that go list lists must be among those that tree
+// has read.
 func TestTreeReadsEveryPackage(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", "{{if .GoFiles}}{{.ImportPath}}{{end}}", "lifeloop/...").Output()
 	if err != nil {

@@ -19,7 +19,7 @@ var boundary = map[string]rule{
 	"no client is imported": beyond(clientImports),
 	"no client is treated specially": beyond(func(f file, fixed map[string]bool) []string {
 		if f.isTest() {
-			return nil // a test may compare with what it expects
+			return nil // a test may compare with the values that it expects
 		}
 		return append(ownedFieldNames(f), clientBranches(f, fixed)...)
 	}),
@@ -32,7 +32,7 @@ var namesOfClients = []string{"c" + "cd", "r" + "lm"}
 // name.
 var owned = map[string]string{"client_id": "ClientID", "payload_kind": "PayloadKind", "format": "Format", "metadata": "Metadata"}
 
-// prying are the packages whose functions inspect a value.
+// prying lists the packages whose functions inspect a value.
 var prying = words("bytes cmp maps path path/filepath regexp slices strings unicode unicode/utf8")
 
 func TestClientsAreNotKnown(t *testing.T) {
@@ -118,8 +118,9 @@ func TestBoundaryFindsPlantedFaults(t *testing.T) {
 	}
 }
 
-// beyond applies a check to every file except those that may name clients. fixed
-// are the constants and package variables, as "folder.Name".
+// beyond returns a rule that applies a check to every file except those that may
+// name clients. fixed lists the constants and package variables, as
+// "folder.Name".
 func beyond(check func(f file, fixed map[string]bool) []string) rule {
 	return func(files []file) (broken []string) {
 		fixed := map[string]bool{}
@@ -179,7 +180,7 @@ func clientNames(f file, _ map[string]bool) (broken []string) {
 
 func clientImports(f file, _ map[string]bool) (broken []string) {
 	for _, im := range f.syntax.Imports {
-		p, _ := strconv.Unquote(im.Path.Value) // it has been parsed
+		p, _ := strconv.Unquote(im.Path.Value) // cannot fail, because the file was parsed
 		client := strings.HasPrefix(p, module+"examples/")
 		for _, part := range strings.Split(p, "/") {
 			client = client || slices.Contains(namesOfClients, part)
@@ -191,8 +192,8 @@ func clientImports(f file, _ map[string]bool) (broken []string) {
 	return broken
 }
 
-// ownedFieldNames: a field that a client owns must have the Go name that owned
-// lists, because clientBranches finds fields by name.
+// ownedFieldNames checks that a field which belongs to clients has the Go name
+// in owned, because clientBranches finds fields by name.
 func ownedFieldNames(f file) (broken []string) {
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		field, ok := n.(*ast.Field)
@@ -213,9 +214,10 @@ func ownedFieldNames(f file) (broken []string) {
 	return broken
 }
 
-// clientBranches: a value that a client owns may be copied and compared with other
-// values, but not with one fixed in the program. A local variable with that value
-// counts as the field. Uses in other functions are not detected.
+// clientBranches checks the use of values that belong to clients: they may be
+// copied and compared with other values, but not with values that are fixed in the
+// program. A local variable with such a value counts as the field. Uses in other
+// functions are not detected.
 func clientBranches(f file, fixed map[string]bool) (broken []string) {
 	for _, d := range f.syntax.Decls {
 		b := branches{file: f, fixed: fixed, local: map[string]bool{}, holds: map[string]string{}}
@@ -232,8 +234,8 @@ func clientBranches(f file, fixed map[string]bool) (broken []string) {
 type branches struct {
 	file
 	fixed map[string]bool   // constants and variables of all packages
-	local map[string]bool   // its constants
-	holds map[string]string // local variable → the owned field it has the value of
+	local map[string]bool   // the constants in the declaration
+	holds map[string]string // local variables that have the value of an owned field, with that field
 }
 
 func (b branches) learn(d ast.Decl) {
@@ -250,7 +252,7 @@ func (b branches) learn(d ast.Decl) {
 					put(n.Lhs[i], n.Rhs[i])
 				}
 			}
-			if len(n.Lhs) == 2 && len(n.Rhs) == 1 { // v, ok := m["client_id"]
+			if len(n.Lhs) == 2 && len(n.Rhs) == 1 { // a statement such as v, ok := m["client_id"]
 				put(n.Lhs[0], n.Rhs[0])
 			}
 		case *ast.DeclStmt:
@@ -309,8 +311,9 @@ func (b branches) look(n ast.Node) (broken []string) {
 	return broken
 }
 
-// ownedIn is the name of the owned field that an expression denotes: a field of a
-// struct, a member of a JSON object, or a local variable with its value.
+// ownedIn returns the name of the owned field that an expression stands for: a
+// field of a struct, a member of a JSON object, or a local variable with its
+// value.
 func (b branches) ownedIn(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
@@ -319,7 +322,7 @@ func (b branches) ownedIn(e ast.Expr) string {
 		return b.ownedIn(e.X)
 	case *ast.TypeAssertExpr:
 		return b.ownedIn(e.X)
-	case *ast.CallExpr: // a conversion; a method named Format is the called function, not a field
+	case *ast.CallExpr: // a conversion, unless a method is called, whose name is not a field
 		if id, ok := e.Fun.(*ast.Ident); ok && id.Name == "string" && len(e.Args) == 1 {
 			return b.ownedIn(e.Args[0])
 		}
@@ -356,7 +359,7 @@ func (b branches) isFixed(e ast.Expr) bool {
 		return b.local[e.Name] || b.fixed[b.pkg+"."+e.Name]
 	case *ast.SelectorExpr:
 		pkg, _ := b.selected(e)
-		return pkg != "" // an exported constant or variable
+		return pkg != "" // a constant or variable of another package
 	}
 	return false
 }

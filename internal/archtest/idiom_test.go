@@ -11,18 +11,19 @@ import (
 	"testing"
 )
 
-// idiom are words that readers had to translate. Programs emit, report, receive
-// and read; a sentence names its actor.
+// idiom matches words and phrases that readers found hard to understand.
+// Programs emit, report, receive and read, and a sentence names its actor.
 var idiom = regexp.MustCompile(`(?i)\b(told|tells|teller|heard|hears|deaf|lame|whoever|whyever|nobody|somebody|(?:gone|goes|went) on|of which)\b`)
 
-// spelled are names of stored formats and of scenario commands, and a quotation.
+// spelled matches text in which idiom words are allowed: names in stored
+// formats, scenario commands, and a quotation.
 var spelled = regexp.MustCompile(`hook_heard|version_told|told_in|json:"told"|^told ?$|^deaf$|sources activity told|caller told by session_closed`)
 
 // fragments make a fast first test: each idiom contains one of them. Searching
 // them is much faster than the expression.
 var fragments = append(words("told tell hear deaf lame ever body"), "gone on", "goes on", "went on", "of which")
 
-// idiomIn are the idiom's words in a text.
+// idiomIn returns the words in a text that idiom matches.
 func idiomIn(text string) []string {
 	lower := strings.ToLower(text)
 	if !slices.ContainsFunc(fragments, func(f string) bool { return strings.Contains(lower, f) }) {

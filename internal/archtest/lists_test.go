@@ -24,7 +24,7 @@ var layers = [][]string{
 }
 
 // outside are packages and programs that only tests and developers use. They may
-// import any package; the product imports none of them.
+// import any package, and no other package may import them.
 var outside = []string{"internal/archtest", "internal/contracttest", "e2e", "bench", "bench/empty", "bench/floor", "bench/walk", "bench/reader", "bench/soak",
 	"telemetry/telemetrytest", "internal/store/storetest", "testdata/fakeharness", "testdata/fakeclient", "testdata/fakeclient/fakeclienttest", "examples/thread-sync", "examples/embed"}
 
@@ -42,12 +42,12 @@ var pureImports = words(`archive/zip bytes cmp crypto/ed25519 crypto/sha1 crypto
 	reflect regexp slices sort strconv strings time unicode unicode/utf16 unicode/utf8
 	google.golang.org/protobuf/encoding/protowire mvdan.cc/sh/v3/syntax`)
 
-// worldly are the functions of those packages that have side effects or read
-// the environment.
+// worldly lists the functions of the packages in pureImports that have side
+// effects or read the environment.
 var worldly = map[string][]string{
 	"time": words("Now Since Until Sleep After AfterFunc NewTimer NewTicker Tick Local LoadLocation"),
 	"fmt":  words("Print Printf Println Scan Scanf Scanln"),
-	// These use the file system or the working directory.
+	// These functions use the file system or the working directory.
 	"archive/zip":   words("OpenReader"),
 	"path/filepath": words("Abs EvalSymlinks Glob Walk WalkDir"),
 }
@@ -79,8 +79,8 @@ var forbidden = map[string][]string{
 	"supervisor": {"session", "attempt", "synth", "negotiate", "renewal", "gate"},
 }
 
-// dialects are the words of other protocols, as string literals, and the packages
-// that translate them.
+// dialects lists the words of other protocols, as string literals, and the
+// packages that may contain them because they translate them.
 var dialects = []struct {
 	name  string
 	words []string

@@ -26,7 +26,7 @@ var rules = map[string]rule{
 	"tickers":       tickers,
 }
 
-// each applies a check to every file of the product.
+// each returns a rule that applies a check to every file except tests.
 func each(check func(file) []string) rule {
 	return func(files []file) (broken []string) {
 		for _, f := range files {
@@ -38,7 +38,7 @@ func each(check func(file) []string) rule {
 	}
 }
 
-// layering: a package has a layer and imports lower layers only.
+// layering checks that a package has a layer and imports only lower layers.
 func layering(files []file) (broken []string) {
 	rank := map[string]int{}
 	for i, layer := range layers {
@@ -56,7 +56,7 @@ func layering(files []file) (broken []string) {
 			continue
 		}
 		for _, im := range f.syntax.Imports {
-			p, _ := strconv.Unquote(im.Path.Value) // it has been parsed
+			p, _ := strconv.Unquote(im.Path.Value) // cannot fail, because the file was parsed
 			own, ok := ours(p)
 			if !ok {
 				continue
@@ -74,12 +74,12 @@ func layering(files []file) (broken []string) {
 	return broken
 }
 
-// libraryUse: only the listed packages import a library.
+// libraryUse checks that only the listed packages import a library.
 var libraryUse = each(func(f file) (broken []string) {
 	for _, im := range f.syntax.Imports {
 		p, _ := strconv.Unquote(im.Path.Value)
 		if host, _, _ := strings.Cut(p, "/"); !strings.Contains(host, ".") {
-			continue // ours, or the standard library's
+			continue // a package of this module or of the standard library
 		}
 		var users []string
 		for library, in := range libraries {
@@ -94,8 +94,8 @@ var libraryUse = each(func(f file) (broken []string) {
 	return broken
 })
 
-// purity: a pure package uses no clock, files, goroutines, locks, logs or random
-// numbers.
+// purity checks that a pure package uses no clock, files, goroutines, locks,
+// logs or random numbers.
 var purity = each(func(f file) (broken []string) {
 	if !slices.Contains(pure, f.pkg) {
 		return nil
@@ -132,8 +132,8 @@ var purity = each(func(f file) (broken []string) {
 	return broken
 })
 
-// comments: every package has one package comment, which begins with its name
-// unless it is a program.
+// comments checks that every package has one package comment, which begins with
+// its name unless it is a program.
 func comments(files []file) (broken []string) {
 	commented := map[string]file{}
 	first := map[string]file{}
@@ -177,15 +177,16 @@ func literals(f file, yield func(n ast.Node, value string)) {
 	})
 }
 
-// pieces are the words of a text; _ - and . do not separate words.
+// pieces returns the words of a text; the characters _ - and . do not separate
+// words.
 func pieces(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool {
 		return !(r == '_' || r == '-' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
 	})
 }
 
-// dialectWords: the words of other protocols occur only where they are
-// translated.
+// dialectWords checks that the words of other protocols occur only in the
+// packages that translate them.
 var dialectWords = each(func(f file) (broken []string) {
 	literals(f, func(n ast.Node, value string) {
 		for _, d := range dialects {
@@ -202,7 +203,8 @@ var dialectWords = each(func(f file) (broken []string) {
 	return broken
 })
 
-// harnessNames: no code is specific to one harness, by a literal or by a name.
+// harnessNames checks that no code names a harness, in a literal or an
+// identifier.
 var harnessNames = each(func(f file) (broken []string) {
 	if slices.Contains(harnessesIn, f.pkg) {
 		return nil
@@ -230,7 +232,8 @@ var harnessNames = each(func(f file) (broken []string) {
 	return broken
 })
 
-// clientVocabulary: the words of clients do not occur, not even in comments.
+// clientVocabulary checks that the words of clients do not occur, not even in
+// comments.
 var clientVocabulary = each(func(f file) (broken []string) {
 	if slices.Contains(clientWordsIn, f.pkg) {
 		return nil
@@ -258,8 +261,8 @@ func parted(text string) string { return camel.ReplaceAllString(text, "$1$3 $2$4
 
 var camel = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
 
-// tickers: the loop has the only timer, so that an idle session uses no processor
-// time.
+// tickers checks that there is no ticker: only the loop has a timer, so that an
+// idle session uses no processor time.
 var tickers = each(func(f file) (broken []string) {
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		if p, name := f.selected(n); p == "time" && (name == "NewTicker" || name == "Tick") {

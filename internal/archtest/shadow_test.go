@@ -7,8 +7,8 @@ import (
 )
 
 // shadowing finds names declared in a function that hide a package which the
-// same file imports. The other rules, and readers, take such a name for the
-// package.
+// same file imports. Readers and the other rules would mistake such a name for
+// the package.
 func shadowing(files []file) (broken []string) {
 	for _, f := range files {
 		report := func(names ...*ast.Ident) {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// packageState: package variables are constant. There is no init function, except
-// that of internal/minimum, which must run before other packages are initialized. A
-// package variable is a table, a sentinel error or a value computed once: it has
-// an initial value, no code writes to it, and it is not a lock. A variable
-// testOnly… is a seam for tests, which write to it.
+// packageState checks that package variables do not change. There is no init
+// function, except that of internal/minimum, which must run before other packages
+// are initialized. A package variable is a table, a sentinel error or a value
+// computed once: it has an initial value, no code writes to it, and it is not a
+// lock. A variable named testOnly… is an exception: tests write to it.
 //
 // The rule does not detect writes to a map that a function returned.
 func packageState(files []file) (broken []string) {
@@ -69,7 +69,7 @@ func declared(f file, d *ast.GenDecl, spec *ast.ValueSpec) (broken []string) {
 	ast.Inspect(spec, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
-			return false // it runs later
+			return false // the body of a function runs later
 		case *ast.SelectorExpr:
 			p, name := f.selected(n)
 			if p == "sync/atomic" || p == "sync" && !slices.Contains(words("OnceFunc OnceValue OnceValues"), name) {
@@ -151,7 +151,7 @@ func writes(f file, fn *ast.FuncDecl, vars map[string]map[string]bool) (broken [
 	return broken
 }
 
-// locals are all names that a function declares.
+// locals returns all names that a function declares.
 func locals(fn *ast.FuncDecl) map[string]bool {
 	names := map[string]bool{}
 	ast.Inspect(fn, func(n ast.Node) bool {

@@ -17,9 +17,9 @@ import (
 
 // A file is the source and syntax of one Go file.
 type file struct {
-	path    string // from the root
+	path    string // relative to the root
 	source  []byte
-	pkg     string // its folder
+	pkg     string // the folder of the file
 	syntax  *ast.File
 	imports map[string]string // local name → path
 	fset    *token.FileSet
@@ -30,8 +30,9 @@ func (f file) at(n ast.Node, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: %s", f.path, f.fset.Position(n.Pos()).Line, fmt.Sprintf(format, args...))
 }
 
-// selected is the package path and name of pkg.Name, or two empty strings. It
-// takes a variable that shadows a package for the package.
+// selected returns the package path and the name of an expression pkg.Name, or
+// two empty strings. It mistakes a variable that shadows a package for the
+// package.
 func (f file) selected(n ast.Node) (pkg, name string) {
 	if s, ok := n.(*ast.SelectorExpr); ok {
 		if x, ok := s.X.(*ast.Ident); ok && f.imports[x.Name] != "" {
@@ -43,7 +44,7 @@ func (f file) selected(n ast.Node) (pkg, name string) {
 
 const module = "lifeloop/"
 
-// ours is the folder of a package of this module.
+// ours returns the folder of a package of this module.
 func ours(importPath string) (folder string, ok bool) { return strings.CutPrefix(importPath, module) }
 
 func parse(name string, source []byte) (file, error) {
@@ -58,7 +59,7 @@ func parse(name string, source []byte) (file, error) {
 		if err != nil {
 			return file{}, err
 		}
-		called := strings.TrimPrefix(path.Base(p), "go-") // as in go-yaml
+		called := strings.TrimPrefix(path.Base(p), "go-") // package go-yaml is called yaml, for example
 		if im.Name != nil {
 			called = im.Name.Name
 		}
@@ -69,7 +70,7 @@ func parse(name string, source []byte) (file, error) {
 
 func (f file) isTest() bool { return strings.HasSuffix(f.path, "_test.go") }
 
-// tree is the project without its tests.
+// tree returns the files of the project without its tests.
 func tree(t *testing.T) []file {
 	t.Helper()
 	return slices.DeleteFunc(everyFile(t), file.isTest)

@@ -17,7 +17,7 @@ import (
 	"lifeloop/renewal/profile"
 )
 
-// The words that settings with a closed set of values accept.
+// The words that settings with a fixed set of values accept.
 var (
 	logLevels     = []string{"trace", "debug", "info", "warn", "error", "off"}
 	ledgerWords   = []string{"stop", "continue"}
@@ -30,7 +30,7 @@ var (
 // ownID is the client id of the wrapper itself.
 const ownID = "lifeloop-wrap"
 
-// A checker makes errors that begin with the origin of the value.
+// A checker creates errors that begin with the origin of the value.
 type checker struct{ origins Origins }
 
 func (c checker) refuse(path, format string, args ...any) error {
@@ -41,7 +41,7 @@ func (c checker) word(path, value string, known []string) error {
 	return c.place(policy.Word(path, value, known))
 }
 
-// place puts the origin of the value before an error about it.
+// place adds the origin of the value to the beginning of an error.
 func (c checker) place(err error) error {
 	if fault, ok := errors.AsType[*document.Error](err); ok {
 		return fmt.Errorf("%s: %w", c.origins.near(fault.Path), fault)

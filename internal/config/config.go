@@ -4,8 +4,8 @@
 //
 // It is strict. An unknown key, a value of the wrong type or an unknown event
 // is an error that names the file, the line and the nearest known word. It does
-// not guess, run a shell, expand `$VAR` (only `${env:VAR}` in commands) or
-// follow YAML anchors, aliases and tags.
+// not guess or run a shell. It expands `${env:VAR}` in commands but not `$VAR`,
+// and does not follow YAML anchors, aliases and tags.
 //
 //	cfg, origins, err := config.Load(config.Options{
 //		Getenv: os.Getenv, ReadFile: trust.ReadFile, Project: project, WorkDir: dir,
@@ -30,43 +30,45 @@ import (
 type Config struct {
 	StateDir       string          `yaml:"state_dir"`
 	LogLevel       string          `yaml:"log_level"`
-	LogFile        string          `yaml:"log_file"` // empty: no log
+	LogFile        string          `yaml:"log_file"` // the path; empty means no log
 	ClientDrain    time.Duration   `yaml:"client_drain"`
 	HookPatience   time.Duration   `yaml:"hook_patience"`
-	Tick           time.Duration   `yaml:"tick"` // 0: no supervisor.tick
+	Tick           time.Duration   `yaml:"tick"` // the interval of supervisor.tick; 0 means no such event
 	Pressure       Pressure        `yaml:"pressure"`
-	Windows        []Window        `yaml:"windows"` // take precedence over every other source
+	Windows        []Window        `yaml:"windows"` // context windows, which take precedence over every other source
 	SubagentFrames bool            `yaml:"subagent_frames"`
 	OnLedgerError  string          `yaml:"on_ledger_error"` // stop|continue
 	Contain        string          `yaml:"contain"`         // never|auto|always
 	OnLimit        string          `yaml:"on_limit"`        // off|wait|fallback|exit
 	Archive        bool            `yaml:"archive"`         // copy the harness's transcripts at the end
-	Policy         string          `yaml:"policy"`          // policy file of the gate; empty: nothing is guarded
+	Policy         string          `yaml:"policy"`          // the gate's policy file; if empty, no act is checked
 	Retention      Retention       `yaml:"retention"`       // which ended sessions are removed
 	Requires       []Require       `yaml:"requires"`        // requirements of the wrapper's owner, in addition to the clients' requirements
 	Clients        []Client        `yaml:"clients"`
 	Attempts       policy.Attempts `yaml:"attempts"`
 
-	Profiles []profile.Profile `yaml:"profiles"` // in addition to, or instead of, [profile.Builtin]
+	Profiles []profile.Profile `yaml:"profiles"` // added to [profile.Builtin]; one with the same name replaces the built-in profile
 	Renewal  Renewal           `yaml:"renewal"`
 
-	Ignored *trust.Refusal // why the project's file is not used; nil if it is, or if there is none
+	Ignored *trust.Refusal // the reason why the project's file is not used; nil if it is used or there is none
 }
 
-// Renewal says whether and when a session is renewed. Without a profile it never is.
+// Renewal says whether and when a session is renewed. Without a profile no session
+// is renewed.
 type Renewal struct {
 	Profiles []string `yaml:"profiles"` // the active profiles, in order of preference
 	At       At       `yaml:"at"`
 }
 
-// At is what makes the wrapper ask for a renewal by itself, with the first active
+// At says when the wrapper requests a renewal by itself, with the first active
 // profile.
 type At struct {
-	Pressure string `yaml:"pressure"` // a level of [Pressure]; empty: pressure asks for none
+	Pressure string `yaml:"pressure"` // the level of [Pressure] that causes a renewal; empty means that pressure causes none
 }
 
-// Active returns the active profiles. The programs of a profile have the environment
-// of the configured client with its id, if there is one, and their own in addition.
+// Active returns the active profiles. The programs of a profile get the environment
+// of the configured client with the profile's client id, if there is one, and in
+// addition their own.
 func (c Config) Active() ([]profile.Profile, error) {
 	var active []profile.Profile
 	for _, name := range c.Renewal.Profiles {
@@ -108,11 +110,11 @@ const (
 // A Client is one program that subscribes to lifecycle events.
 type Client struct {
 	ID       string        `yaml:"id"`
-	Command  []string      `yaml:"command"` // argv, run without a shell
+	Command  []string      `yaml:"command"` // the program and its arguments, run without a shell
 	Mode     string        `yaml:"mode"`    // [Oneshot] or [Persistent]
 	Events   []string      `yaml:"events"`  // see [Match]
 	Requires []Require     `yaml:"requires"`
-	Timeout  time.Duration `yaml:"timeout"` // limit of one dispatch
+	Timeout  time.Duration `yaml:"timeout"` // time limit of one dispatch
 	environ.Spec
 
 	// written is Command before ${env:VAR} was expanded. Show prints it, so
@@ -124,12 +126,12 @@ type Client struct {
 type Require struct {
 	Capability    string               `yaml:"capability"`
 	Level         lifeloop.Requirement `yaml:"level"`
-	Support       lifeloop.Support     `yaml:"support"` // weakest accepted support; empty: synthesized
+	Support       lifeloop.Support     `yaml:"support"` // the weakest accepted support; empty means synthesized
 	AcceptPartial bool                 `yaml:"accept_partial"`
 }
 
-// Default is the configuration without any setting. It has no state directory,
-// which depends on the environment.
+// Default returns the configuration without any setting. Its state directory is
+// empty, because that depends on the environment.
 func Default() Config {
 	return Config{
 		LogLevel:      "info",
@@ -144,8 +146,8 @@ func Default() Config {
 	}
 }
 
-// SetDefaults makes c a client that receives every event, each in a process of its
-// own.
+// SetDefaults makes c a client that receives every event, with one process per
+// event.
 func (c *Client) SetDefaults() {
 	*c = Client{Mode: Oneshot, Events: []string{"*"}, Timeout: 5 * time.Second}
 }

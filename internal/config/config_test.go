@@ -51,10 +51,10 @@ func (w world) options() Options {
 	}
 }
 
-// untrusted begins the text of a project's file that is not trusted.
+// untrusted is the first line of a project's file that is not trusted.
 const untrusted = "# untrusted"
 
-// project is the nearest project file.
+// project returns the nearest project file.
 func (w world) project(string) trust.File {
 	for dir := "/home/dev/project/deep"; dir != "/"; dir = filepath.Dir(dir) {
 		path := filepath.Join(dir, ProjectFile)
@@ -169,8 +169,8 @@ func checkSchema(t *testing.T, d *datadriven.TestData, sch *jsonschema.Schema, w
 	}
 }
 
-// checkShown: Load reads the output of Show as the same configuration, and the
-// schema accepts it.
+// checkShown checks that Load reads the output of Show as the same
+// configuration, and that the schema accepts it.
 func checkShown(t *testing.T, sch *jsonschema.Schema, w world, cfg Config, origins Origins) {
 	t.Helper()
 	shown := Show(cfg, origins)
@@ -185,7 +185,7 @@ func checkShown(t *testing.T, sch *jsonschema.Schema, w world, cfg Config, origi
 	}
 	back, _, err := Load(again.options())
 	require.NoError(t, err, "%s", shown)
-	cfg.Ignored = nil // --config reads no project file
+	cfg.Ignored = nil // with --config no project file is read
 	if a, b := fmt.Sprintf("%+v", cfg), fmt.Sprintf("%+v", back); a != b {
 		t.Errorf("the output of Show loads as another configuration:\n%s\n%s", a, b)
 	}
@@ -238,7 +238,7 @@ func TestSchemaKeys(t *testing.T) {
 	walk = func(typ reflect.Type, s map[string]any, path string) {
 		s = follow(s)
 		switch {
-		case typ == reflect.TypeFor[environ.Names](): // a list or a word
+		case typ == reflect.TypeFor[environ.Names](): // may be a list or a single word
 		case typ.Kind() == reflect.Slice:
 			walk(typ.Elem(), s["items"].(map[string]any), path+"[]")
 		case typ.Kind() == reflect.Struct:
@@ -361,7 +361,8 @@ func TestParseClientFlag(t *testing.T) {
 	require.Equal(t, Client{ID: "n", Command: []string{"x"}, Mode: "oneshot", Events: []string{"*"}, Timeout: 5 * time.Second}, c)
 }
 
-// TestSplitUndoesQuoting: words in single quotes are split into the same words.
+// TestSplitUndoesQuoting checks that words in single quotes are split into the
+// same words.
 func TestSplitUndoesQuoting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.String(), 1, 6).Draw(t, "words")
@@ -418,8 +419,8 @@ func TestHasFlag(t *testing.T) {
 	}
 }
 
-// TestUnsetValues: for some settings, 0 or an empty list differs from a missing
-// value.
+// TestUnsetValues checks the settings for which 0 or an empty list differs from
+// a missing value.
 func TestUnsetValues(t *testing.T) {
 	for _, tc := range []struct {
 		text           string
@@ -444,8 +445,8 @@ func TestUnsetValues(t *testing.T) {
 	}
 }
 
-// FuzzLoad: no text makes Load panic, and the output of Show loads as the same
-// configuration.
+// FuzzLoad checks that Load never panics, and that the output of Show loads as
+// the same configuration.
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
 		"", "#", "clients: []", "pressure: {high: .8}", "tick: 0\n", "a: [", "- x", "x: &a [*a]", "---\na: b\n---\n", "\t", "? x", "<<: {}",

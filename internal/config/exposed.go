@@ -8,16 +8,16 @@ import (
 	"lifeloop/renewal/profile"
 )
 
-// An Exposure is a variable in the arguments of a program. Every user of the
-// machine can read arguments.
+// An Exposure is an environment variable whose value is in the arguments of a
+// program, where every user of the machine can read it.
 type Exposure struct {
 	Key      string // the key of the command: clients[0].command
 	Variable string
 }
 
-// Exposures lists the variables that commands have in their arguments. Those that
-// every program inherits are not secret and are left out, and so is the program's
-// own path.
+// Exposures lists the variables that commands have in their arguments. Variables
+// that every program inherits are not secret and are left out; variables in the
+// program's path are left out too.
 func (c Config) Exposures() (found []Exposure) {
 	add := func(key string, written []string) {
 		for _, word := range written[min(1, len(written)):] {
@@ -48,10 +48,10 @@ func (c Config) Exposures() (found []Exposure) {
 	return found
 }
 
-// ExposedTokens names the active profiles that have a continuation in the arguments
+// ExposedTokens names the active profiles that pass a continuation as an argument
 // of a program.
 func (c Config) ExposedTokens() (names []string) {
-	active, _ := c.Active() // Load has checked that they exist
+	active, _ := c.Active() // cannot fail, because Load has checked the profiles
 	for _, p := range active {
 		if p.Continue.Given() == profile.InArguments {
 			names = append(names, p.Name)

@@ -28,15 +28,15 @@ const ProjectFile = ".lifeloop.yaml"
 // Options are the sources of a configuration. Load reads nothing else.
 type Options struct {
 	Getenv  func(string) string // os.Getenv; an empty variable counts as unset
-	WorkDir string              // absolute
-	File    string              // --config: replaces the two usual files
+	WorkDir string              // the working directory; absolute
+	File    string              // the value of --config; this file replaces the two usual files
 	// Flags holds the given flags by name without dashes, each with its values
 	// in order. [HasFlag] must be true for each name.
 	Flags    map[string][]string
 	ReadFile func(string) ([]byte, error) // [trust.ReadFile]
-	// Project finds the project's file; nil: there is none. stateDir is the state
-	// folder of all other sources: a project's file must not choose the records of
-	// its own trust.
+	// Project finds the project's file; nil means that there is none. stateDir is
+	// the state folder that the other sources set, because a project's file must
+	// not choose the folder that records whether it is trusted.
 	Project func(stateDir string) trust.File
 }
 
@@ -44,10 +44,10 @@ type Options struct {
 // variables and flags. A later source overrides an earlier one. A project's file
 // that is not trusted is not parsed, and [Config.Ignored] names it.
 //
-// A value replaces the earlier one completely, also a list. Clients are merged
-// by id, and profiles by name: a later one replaces an earlier one, and others
-// are added. Every value outside lists has a variable: its path in upper case,
-// LIFELOOP_PRESSURE_HIGH for pressure.high.
+// A value replaces the earlier value completely, even if it is a list. Clients
+// are merged by id, and profiles by name: a later one replaces an earlier one,
+// and others are added. Every value outside lists has a variable: its path in
+// upper case, LIFELOOP_PRESSURE_HIGH for pressure.high.
 //
 // A relative state_dir, log_file or program (the first word of a command, if it
 // has a slash) is relative to the folder of the file that contains it, or to
@@ -138,7 +138,8 @@ func (o Options) mergeFile(cfg *Config, origins Origins, f source) error {
 	return merge(cfg, origins, next, given)
 }
 
-// located puts the file and the place before the error of a document.
+// located adds the file and the position to the beginning of a document's
+// error.
 func located(err error, file string) error {
 	if fault, ok := errors.AsType[*document.Error](err); ok {
 		return errors.New(fault.In(file))
@@ -167,7 +168,8 @@ func merge(cfg *Config, origins Origins, next Config, given Origins) error {
 	return nil
 }
 
-// entryID is what entries of one list are merged by, with its key and its word.
+// entryID returns the id by which entries of a list are merged, its key, and
+// the word for such an entry in messages.
 func entryID(entry any) (key, word, id string) {
 	switch e := entry.(type) {
 	case Client:
@@ -231,7 +233,7 @@ func (o Options) mergeEnv(cfg *Config, origins Origins) error {
 	return o.settle(cfg, given, o.WorkDir)
 }
 
-// envName is the variable of the value at path.
+// envName returns the name of the variable for the value at path.
 func envName(path string) string {
 	return "LIFELOOP_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
@@ -255,7 +257,8 @@ func scalars(v reflect.Value, path string, f func(path string, v reflect.Value, 
 	return nil
 }
 
-// scalarFlags names the value that each plain flag sets.
+// scalarFlags maps each flag that sets a single value to the path of that
+// value.
 func scalarFlags() map[string]string {
 	return map[string]string{
 		"state-dir":       "state_dir",
@@ -279,7 +282,7 @@ func scalarFlags() map[string]string {
 	}
 }
 
-// listFlag returns the parser of a flag with a format of its own, or nil.
+// listFlag returns the parser of a flag that has a special format, or nil.
 func listFlag(name string) func(*Config, Origins, []string) error {
 	return map[string]func(*Config, Origins, []string) error{
 		"client": clientFlag, "require": requireFlag, "fallback": fallbackFlag, "meta": metaFlag, "backoff": backoffFlag,
@@ -439,8 +442,8 @@ func backoffFlag(cfg *Config, given Origins, values []string) error {
 	return nil
 }
 
-// settle makes the values of a layer independent of it: relative paths are
-// joined to dir, and ${env:VAR} in commands and variables is expanded.
+// settle resolves the values of one layer: it joins relative paths to dir and
+// expands ${env:VAR} in commands and variables.
 func (o Options) settle(cfg *Config, given Origins, dir string) error {
 	for path, p := range map[string]*string{"state_dir": &cfg.StateDir, "log_file": &cfg.LogFile, "policy": &cfg.Policy} {
 		at, ok := given[path]
@@ -552,9 +555,9 @@ func (o Options) stateDir(cfg *Config) error {
 	return nil
 }
 
-// xdg is the base directory in the variable name, or its default below the home
-// directory; empty if neither is known. A relative value is ignored, as the XDG
-// specification requires.
+// xdg returns the base directory that the variable name contains, or its
+// default below the home directory. It is empty if neither is known. A relative
+// value is ignored, as the XDG specification requires.
 func (o Options) xdg(name, under string) string {
 	if dir := o.Getenv(name); filepath.IsAbs(dir) {
 		return dir

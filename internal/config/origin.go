@@ -32,13 +32,14 @@ func (o Origin) String() string {
 // or mapping that contains it.
 type Origins map[string]Origin
 
-// Of is the origin of the value at path, or of the nearest enclosing list.
+// Of returns the origin of the value at path, or of the nearest enclosing list.
 func (o Origins) Of(path string) Origin {
 	for path != "" {
 		if at, ok := o[path]; ok {
 			return at
 		}
-		// A list is set completely; a missing member of a struct is a default.
+		// A list is always set as a whole, so its origin holds for its entries. A
+		// missing member of a struct has the default value.
 		cut := strings.LastIndexByte(path, '[')
 		if cut < 0 || strings.Contains(path[cut:], ".") {
 			return Origin{}
@@ -48,8 +49,8 @@ func (o Origins) Of(path string) Origin {
 	return Origin{}
 }
 
-// near is the origin for an error about the value at path: its own, or that of
-// the nearest enclosing value.
+// near returns the origin for an error about the value at path: the origin of
+// that value, or of the nearest enclosing value.
 func (o Origins) near(path string) Origin {
 	for {
 		if at, ok := o[path]; ok {
@@ -72,7 +73,7 @@ func (o Origins) drop(path string) {
 	}
 }
 
-// graft copies everything at or below path in from to the path to.
+// graft copies the origins at or below path in from, to the path to.
 func (o Origins) graft(from Origins, path, to string) {
 	for p, at := range from {
 		if below(p, path) {

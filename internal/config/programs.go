@@ -18,8 +18,8 @@ type Program struct {
 const programKey = "command"
 
 // Describe reads the text of a project's file and lists the programs that it
-// names, as they are written. The text must be valid for itself; the values of
-// ${env:VAR} are not needed.
+// names, as they are written. The text must be a valid file, but the variables
+// in ${env:VAR} need not be set.
 func Describe(path string, data []byte) ([]Program, error) {
 	cfg := Default()
 	root, err := yaml.Parse(data)

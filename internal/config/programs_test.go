@@ -10,9 +10,10 @@ import (
 	"lifeloop/internal/document"
 )
 
-// Every list of words is either a command or known not to be a program, and so is
-// every string whose key suggests a program. A new key that names a program fails
-// this test until it is called "command", which Describe finds.
+// Every list of words in a configuration is a command or is known not to name a
+// program. The same holds for every string whose key suggests a program. A new
+// key that names a program must be called "command", because Describe finds only
+// that key.
 func TestProgramsAreFound(t *testing.T) {
 	harmless := []string{"clients[].events[]", "clients[].inherit[]", "attempts.retry.retry_on[]", "attempts.retry.decide.inherit[]",
 		"profiles[].prepare.token.from[]", "profiles[].paths[]", "profiles[].inherit[]", "renewal.profiles[]"}

@@ -11,9 +11,9 @@ import (
 // Retention says which ended sessions are removed when a session ends. The zero
 // value removes none.
 type Retention struct {
-	Age   time.Duration `yaml:"age"`   // since the start of a session; 0: any
-	Count int           `yaml:"count"` // how many of the newest sessions stay; 0: all
-	Size  string        `yaml:"size"`  // of all sessions together, see [ParseSize]; empty: any
+	Age   time.Duration `yaml:"age"`   // the largest age since a session's start; 0 means no limit
+	Count int           `yaml:"count"` // how many of the newest sessions are kept; 0 means all
+	Size  string        `yaml:"size"`  // the largest size of all sessions together, see [ParseSize]; empty means no limit
 }
 
 // ParseSize reads a number of bytes with a unit, such as 500MB or 2GiB.

@@ -18,7 +18,7 @@ import (
 
 // Show prints the merged configuration as YAML that Load accepts, each value
 // followed by its origin. Commands are printed before ${env:VAR} is expanded. A
-// project's file that is not used is a comment.
+// project's file that is not used is mentioned in a comment.
 func Show(cfg Config, origins Origins) string {
 	p := printer{origins: origins}
 	if cfg.Ignored != nil {
@@ -43,7 +43,8 @@ func ShowJSON(cfg Config, origins Origins) ([]byte, error) {
 	return json.Marshal(map[string]any{"config": plain(reflect.ValueOf(cfg.asWritten()), false), "origins": words, "ignored": ignored})
 }
 
-// asWritten is c with the commands and the variables before expansion.
+// asWritten returns c with the commands and the variables as they were before
+// expansion.
 func (c Config) asWritten() Config {
 	c.Clients = slices.Clone(c.Clients)
 	for i, cl := range c.Clients {
@@ -119,8 +120,9 @@ func (p *printer) line(lead, key string, value any, path string) {
 	fmt.Fprintf(&p.out, "%s%s: %s  # %s\n", lead, key, text(value), vt.Plain(p.origins.Of(path).String()))
 }
 
-// omitted reports whether a member is not printed: an optional word or list
-// that was not given, or a value whose absence has a meaning of its own.
+// omitted reports whether a member is left out: an optional word or list that
+// was not given, or a value that was not given and whose absence has a special
+// meaning.
 func omitted(v reflect.Value, f document.Field) bool {
 	switch f.Key {
 	case "support", "adapter", "command", "env", "inherit":
@@ -133,7 +135,7 @@ func omitted(v reflect.Value, f document.Field) bool {
 	return false
 }
 
-// plain is v as values of JSON.
+// plain converts v to the types that encoding/json uses for any value.
 func plain(v reflect.Value, ms bool) any {
 	switch {
 	case v.Type() != reflect.TypeFor[time.Duration]():
@@ -170,12 +172,12 @@ func plain(v reflect.Value, ms bool) any {
 	return v.Interface()
 }
 
-// text is a value in JSON, which is also YAML, without characters that a terminal
-// acts on.
+// text returns a value in JSON, which is also YAML. It escapes characters that
+// control a terminal.
 func text(value any) string {
 	var out bytes.Buffer
 	enc := json.NewEncoder(vt.NewFilter(&out))
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(value) // what plain returns has a JSON form
+	_ = enc.Encode(value) // cannot fail, because plain returns only values that JSON can represent
 	return strings.TrimSuffix(out.String(), "\n")
 }

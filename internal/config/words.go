@@ -28,12 +28,12 @@ func ParseClientFlag(text string) (Client, error) {
 	return c, nil
 }
 
-// split cuts a command line into words.
+// split splits a command line into words.
 func split(line string) ([]string, error) {
 	var (
 		words  []string
 		word   strings.Builder
-		inWord bool // also for the empty word of ''
+		inWord bool // also true for the empty word ''
 		quote  byte
 	)
 	for i := 0; i < len(line); i++ {

@@ -1,10 +1,11 @@
 // Package conformance tests a client program against the contract, for the
-// client's author. It sends the client one document of each event, and then more
-// documents that reveal common faults. Then it drives sessions: the real loop,
-// kernel and dispatch, below a scripted harness.
+// client's author. It sends the client one document for each event, and then
+// more documents that reveal common faults. Then it runs sessions with the
+// client, in which everything is real (the loop, the kernel, dispatch) except
+// the harness, which is scripted.
 //
-// It has no rules of its own about payloads and receipts: what a session makes of
-// an answer is what the kernel makes of it.
+// It has no separate rules about payloads and receipts: the kernel decides about
+// each answer.
 //
 //	report, err := conformance.Run(ctx, conformance.Config{Command: words, ClientID: "notes", AdapterID: id})
 //	err = report.Print(os.Stdout)
@@ -29,22 +30,23 @@ import (
 // A Config says what to test and how.
 type Config struct {
 	Command   []string      // the client's program and its arguments, run without a shell
-	ClientID  string        // passed to it
-	AdapterID string        // whose manifest the sessions have
-	Mode      string        // Oneshot, Persistent, or "" for each that the client supports
-	Timeout   time.Duration // limit of one call; 0: as in a session
-	// Profiles are the profiles of renewal by which an answer may ask for one, with the
-	// built-in ones. Of several with one name the first counts.
+	ClientID  string        // the id passed to the client
+	AdapterID string        // the adapter whose manifest the sessions use
+	Mode      string        // Oneshot, Persistent, or "" for each mode that the client supports
+	Timeout   time.Duration // time limit of one call; 0 means the default of a session
+	// Profiles are the renewal profiles, including the built-in ones, by which an
+	// answer may ask for a renewal. If several have the same name, the first one is
+	// used.
 	Profiles []profile.Profile
 }
 
-// The modes of a client, as the configuration names them.
+// The modes of a client, with the names in the configuration.
 const (
 	Oneshot    = "oneshot"
 	Persistent = "persistent"
 )
 
-// A Report is what the client did, in the form of `client test --json`.
+// A Report is the result of the test, in the form of `client test --json`.
 type Report struct {
 	OK         bool        `json:"ok"` // there is no violation
 	AdapterID  string      `json:"adapter_id"`
@@ -75,10 +77,10 @@ type Call struct {
 	// Renews lists the profiles by which the answer asks for a renewal, if the client
 	// owns them and they are active.
 	Renews []string `json:"asks_for_renewal,omitempty"`
-	// Failure is why there is no valid answer; empty if there is one.
+	// Failure is the reason why there is no valid answer; empty if there is one.
 	Failure string `json:"failure,omitempty"`
-	// Receipt is what a session recorded; null outside of a session and for
-	// receipt.emitted, which makes none.
+	// Receipt is the receipt that the session recorded. It is null outside of a
+	// session, and for receipt.emitted, which has no receipt.
 	Receipt *lifeloop.Receipt `json:"receipt"`
 }
 
@@ -96,7 +98,7 @@ type Violation struct {
 	Stderr string `json:"stderr,omitempty"`
 }
 
-// A kit is one test of one client.
+// A kit is the state of one test of one client.
 type kit struct {
 	cfg      Config
 	manifest lifeloop.Manifest
@@ -105,8 +107,8 @@ type kit struct {
 	*Report
 }
 
-// Run tests a client. The error comes from the machine or the configuration, such
-// as a program that does not exist, and never a violation.
+// Run tests a client. The error is a problem of the machine or the configuration,
+// such as a program that does not exist; violations are in the report.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	c.Timeout = cmp.Or(c.Timeout, dispatch.DefaultTimeout)
 	manifest, ok := manifests.Get(c.AdapterID)
@@ -174,13 +176,13 @@ func (k *kit) test(ctx context.Context, mode string) error {
 	return nil
 }
 
-// maxTimeouts ends the test of a mode: a client that answers nothing would take
-// its time-out for every event.
+// maxTimeouts is the number of time-outs after which the test of a mode ends,
+// because a client that never answers would delay the test at every event.
 const maxTimeouts = 3
 
 func (k *kit) givenUp(mode string) bool { return k.timeouts[mode] >= maxTimeouts }
 
-// violate records a violation; a repeated one is counted.
+// violate records a violation, or counts it if it was recorded before.
 func (k *kit) violate(mode, step string, event lifeloop.Event, r rule, stderr []byte, found string, args ...any) {
 	for i := range k.Violations {
 		if v := &k.Violations[i]; v.Rule == r.id && v.Mode == mode {

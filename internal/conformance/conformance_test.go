@@ -42,8 +42,8 @@ func run(t *testing.T, mode string, timeout time.Duration, flags ...string) *Rep
 	return r
 }
 
-// A good client breaks no rule. It receives all fourteen events, each with an
-// answer, and the session has each part of the story.
+// A correct client breaks no rule. It receives and answers all fourteen events,
+// and the session contains each part of the script.
 func TestAGoodClient(t *testing.T) {
 	for _, c := range []struct {
 		mode  string
@@ -94,13 +94,13 @@ func TestAGoodClient(t *testing.T) {
 	}
 }
 
-// Each broken client breaks its rule and no other.
+// Each faulty client breaks exactly its own rule.
 func TestBrokenClients(t *testing.T) {
 	const payload = "--payload"
 	for _, c := range []struct {
 		name, mode string
 		want       rule
-		timeout    time.Duration // 0 is a minute, which no test reaches
+		timeout    time.Duration // 0 means a minute, which no test reaches
 		flags      []string
 	}{
 		{"exit code", Oneshot, exitStatus, 0, []string{"--exit", "3", "--stderr", "my disk is full"}},
@@ -159,7 +159,7 @@ func TestBrokenClients(t *testing.T) {
 	}
 }
 
-// Every document has its sentences word for word.
+// The quoted sentences are in their documents, word for word.
 func TestSentencesAreThoseOfTheDocuments(t *testing.T) {
 	texts := map[string]string{}
 	for _, doc := range []string{guide, contract} {
@@ -173,7 +173,7 @@ func TestSentencesAreThoseOfTheDocuments(t *testing.T) {
 	}
 }
 
-// A session with any adapter plays its story to the end.
+// With any adapter, the session plays its script to the end.
 func TestEveryAdapter(t *testing.T) {
 	client, err := built()
 	require.NoError(t, err)
@@ -187,7 +187,7 @@ func TestEveryAdapter(t *testing.T) {
 	}
 }
 
-// A sample has the members that a session sends for its event.
+// A sample document has the same members that a session sends for its event.
 func TestSamplesAreLikeThoseOfASession(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	require.True(t, run(t, Persistent, time.Minute, "--persistent", "--log", log).OK)
@@ -217,7 +217,7 @@ func TestSamplesAreLikeThoseOfASession(t *testing.T) {
 	}
 }
 
-// members are the names of a request and its event_data.
+// members returns the names of the members of a request and of its event_data.
 func members(request map[string]any) map[string]bool {
 	out := map[string]bool{}
 	for name := range request {

@@ -12,7 +12,7 @@ const (
 	sampleFrame   = "943058ce-461e-4efa-ba26-1a3dd4e359fa"
 )
 
-// pressure is the context as events report it.
+// pressure returns the description of the context that events contain.
 func pressure(level string, used int64) map[string]any {
 	return map[string]any{"level": level, "tokens_used": used, "window_tokens": int64(200000), "window_source": "statusline",
 		"fraction": float64(used) / 200000, "stale": false}
@@ -36,7 +36,7 @@ func Sample(event lifeloop.Event) lifeloop.DispatchEnvelope {
 		r.IntegrationMode = lifeloop.LauncherWrapper
 	}
 	if event == lifeloop.SessionStarting {
-		r.HarnessRunID = nil // it precedes the launch
+		r.HarnessRunID = nil // this event precedes the launch
 	}
 	if event.Frame() || event == lifeloop.ContextPressureObserved {
 		r.FrameContext = &lifeloop.FrameContext{FrameID: sampleFrame, FrameClass: lifeloop.TopLevel}
@@ -68,7 +68,7 @@ func sampleData(event lifeloop.Event) map[string]any {
 	case lifeloop.ReceiptGapDetected:
 		return map[string]any{"missing_from": int64(12), "missing_to": int64(14), "source": "rollout"}
 	}
-	return nil // frame.opened has none
+	return nil // frame.opened has no data
 }
 
 // A document is one event to send to the client.
@@ -78,15 +78,15 @@ type document struct {
 	text     []byte
 }
 
-// Steps outside of a session.
+// The names of the steps outside of a session.
 const (
 	stepSample  = "sample"
 	stepAgain   = "the same event again"
 	stepUnknown = "unknown members"
 )
 
-// documents are the events that the client receives outside of a session: one
-// of each kind, one of them twice, and one with members that no version has.
+// documents returns the events that the client receives outside of a session:
+// one of each kind, one of them a second time, and one with unknown members.
 func documents() []document {
 	var all []document
 	for _, event := range lifeloop.Events() {
@@ -104,7 +104,7 @@ func documents() []document {
 func encoded(step string, e lifeloop.DispatchEnvelope) document {
 	text, err := e.Encode()
 	if err != nil {
-		panic("conformance: a sample cannot be encoded: " + err.Error()) // a test encodes all
+		panic("conformance: a sample cannot be encoded: " + err.Error()) // does not happen: a test encodes all samples
 	}
 	return document{step, e, text}
 }

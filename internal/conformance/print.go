@@ -65,11 +65,11 @@ func (r *Report) printCalls(w io.Writer, mode string) {
 		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\n", vt.Plain(c.Step), vt.Plain(string(c.Event)), vt.Plain(c.answerText()), vt.Plain(receiptText(c.Receipt)))
 	}
 	fmt.Fprintln(tw)
-	_ = tw.Flush() // a strings.Builder returns no error
+	_ = tw.Flush() // cannot fail, because a strings.Builder returns no error
 }
 
-// answerText is the status of an answer and the number of its payloads, or why
-// there is none.
+// answerText returns the status of an answer and the number of its payloads, or
+// the reason why there is no answer.
 func (c Call) answerText() string {
 	if c.Failure != "" {
 		return c.Failure
@@ -90,7 +90,7 @@ func (c Call) answerText() string {
 	return text
 }
 
-// receiptText is the status of a receipt, with that of each payload.
+// receiptText returns the status of a receipt and of each payload.
 func receiptText(r *lifeloop.Receipt) string {
 	if r == nil {
 		return ""

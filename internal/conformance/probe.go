@@ -9,14 +9,14 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// withMember adds a member that no version of the contract has, after the first
-// occurrence of a text.
+// withMember adds an unknown member after the first occurrence of a text.
 func withMember(doc []byte, after string) []byte {
 	return bytes.Replace(doc, []byte(after), []byte(after+`"x_lifeloop_test":[1,{"two":null}],`), 1)
 }
 
-// choose finds the modes that the client supports. A persistent client answers a
-// line while its stdin is open; a oneshot client may wait for the end.
+// choose finds the modes that the client supports. A persistent client answers
+// each line while its stdin is open; a oneshot client may wait for the end of
+// its stdin.
 func (k *kit) choose(ctx context.Context) error {
 	if k.cfg.Mode != "" {
 		for _, mode := range []string{Oneshot, Persistent} {
@@ -39,7 +39,7 @@ func (k *kit) choose(ctx context.Context) error {
 	p.close()
 	oneshot = oneshot && len(judge(p.stdout.all(), lifeloop.Version)) == 0
 	wait := k.cfg.Timeout
-	if oneshot { // it starts and answers in about this time
+	if oneshot { // the client needs about this time to start and answer
 		wait = min(wait, max(time.Second, 4*time.Since(began)))
 	}
 
@@ -83,8 +83,8 @@ func (k *kit) call(mode string, d document, began time.Time, body, stderr []byte
 }
 
 // blame returns the rule that a failure breaks. For a document with unknown
-// members it is the rule about these, unless the client fails in the same way
-// without them.
+// members it is the rule about unknown members, unless the client fails in the
+// same way without them.
 func (k *kit) blame(mode string, d document, r rule) rule {
 	if d.step == stepUnknown && !k.violated(mode, r) {
 		return unknownName
@@ -105,7 +105,7 @@ func (k *kit) sendOneshot(ctx context.Context, docs []document) error {
 		}
 		p.writeAll(d.text)
 		over := p.ended(began.Add(k.cfg.Timeout))
-		printed := p.stdout.all() // before processes that the client left behind add to the output
+		printed := p.stdout.all() // read now, before processes that the client left behind can add output
 		left := p.close()
 		failure, stderr := "", p.stderr.all()
 		switch {
@@ -132,17 +132,17 @@ func (k *kit) sendOneshot(ctx context.Context, docs []document) error {
 	return nil
 }
 
-// A conversation is one persistent client and what it has answered.
+// A conversation is one persistent client and its answers.
 type conversation struct {
 	*kit
 	p       *process
-	answers [][]byte // valid ones, with the ids of their events
+	answers [][]byte // valid answers, with the ids of their events
 	ids     []string
 	extra   bool
 }
 
-// sendPersistent sends the documents as lines to one process; after a failure a
-// new process gets the rest.
+// sendPersistent sends the documents as lines to one process; after a failure
+// it starts a new process for the rest.
 func (k *kit) sendPersistent(ctx context.Context, docs []document) error {
 	c := &conversation{kit: k}
 	for _, d := range docs {
@@ -188,7 +188,7 @@ func (c *conversation) exchange(ctx context.Context, d document) error {
 		}
 		switch ended := c.p.ended(time.Now()); {
 		case ended && c.p.status() == "" && !fresh && len(c.p.stdout.all()) == 0:
-			c.drop() // it exited between two events, as it may
+			c.drop() // the client exited between two events, which is allowed
 			continue
 		case c.p.stdout.full():
 			failure = "printed more than 1 MiB"
@@ -207,7 +207,7 @@ func (c *conversation) exchange(ctx context.Context, d document) error {
 	}
 }
 
-// sayMore records output that no envelope asked for.
+// sayMore records output that is not an answer to an envelope.
 func (c *conversation) sayMore(d document, line []byte) {
 	c.extra = true
 	c.violate(Persistent, d.step, d.envelope.Request.Event, extraOutput, c.p.stderr.all(), "more output after the answer: %s", shown(line))

@@ -19,11 +19,12 @@ import (
 	"lifeloop/dispatch"
 )
 
-// This file runs the client outside of a session. Package dispatch reports what a
-// receipt needs. An author needs more: what the client had printed, whether it
-// was still alive, and which processes it left behind.
+// This file runs the client outside of a session. It does not use package
+// dispatch, because the author of a client needs more than a receipt contains:
+// what the client has printed, whether it is still running, and which processes
+// it left behind.
 
-// maxErrors bounds the standard error that is read.
+// maxErrors limits the standard error that is read, in bytes.
 const maxErrors = 64 << 10
 
 // A process is one process of the client.
@@ -45,7 +46,7 @@ func (k *kit) start(ctx context.Context) (*process, error) {
 	var theirs [3]*os.File
 	defer func() {
 		for _, f := range theirs {
-			f.Close() // a nil file returns an error
+			f.Close() // closing a nil file only returns an error
 		}
 	}()
 	in, stdin, err := os.Pipe()
@@ -72,7 +73,7 @@ func (k *kit) start(ctx context.Context) (*process, error) {
 		return nil, fmt.Errorf("start the client: %w", err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // the state says how it ended
+		_ = p.cmd.Wait() // ignore the error, because ProcessState says how it ended
 		close(p.exited)
 	}()
 	return p, nil
@@ -80,7 +81,7 @@ func (k *kit) start(ctx context.Context) (*process, error) {
 
 // write sends text without waiting for the client to read it.
 func (p *process) write(text []byte) {
-	go func() { _, _ = p.stdin.Write(text) }() // a client need not read
+	go func() { _, _ = p.stdin.Write(text) }() // ignore the error: a client need not read its stdin
 }
 
 // writeAll sends text and then the end of stdin.
@@ -101,14 +102,15 @@ func (p *process) ended(deadline time.Time) bool {
 	case <-timer.C:
 	}
 	select {
-	case <-p.exited: // the client exited just when the timer fired
+	case <-p.exited: // the client may have exited just when the timer expired
 		return true
 	default:
 		return false
 	}
 }
 
-// status is how it ended, in the words of a receipt; empty for exit code 0.
+// status returns how the process ended, in the words of a receipt; empty for
+// exit code 0.
 func (p *process) status() string {
 	switch s := p.cmd.ProcessState.Sys().(syscall.WaitStatus); {
 	case s.Signaled():
@@ -119,12 +121,12 @@ func (p *process) status() string {
 	return ""
 }
 
-// goodbyeTime is how long a process of the client may take to end after the
-// client itself did.
+// goodbyeTime is how long a process that the client started may run after the
+// client has ended.
 const goodbyeTime = 100 * time.Millisecond
 
-// close ends the client and everything that it started. It returns the commands of
-// the processes that outlived it.
+// close ends the client and all processes that it started. It returns the commands
+// of those that ran longer than the client.
 func (p *process) close() (left []string) {
 	p.stdin.Close()
 	select {
@@ -146,15 +148,16 @@ func (p *process) close() (left []string) {
 	return names
 }
 
-// newMark is a variable that only the client and its processes have.
+// newMark returns an environment variable that only the client and its
+// processes have.
 func newMark() string { return "LIFELOOP_CLIENT_TEST=" + rand.Text() }
 
-// marked lists the running processes that have the mark in their environment. It
-// finds none where there is no /proc.
+// marked lists the running processes that have the mark in their environment. On
+// a system without /proc it finds none.
 func marked(mark string) (pids []int, names []string) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range paths {
-		env, err := os.ReadFile(path) // fails for processes of other users and ended ones
+		env, err := os.ReadFile(path) // fails for processes of other users and for ended processes
 		if err != nil || !bytes.Contains(env, []byte(mark+"\x00")) {
 			continue
 		}
@@ -171,7 +174,7 @@ func marked(mark string) (pids []int, names []string) {
 type capture struct {
 	from *os.File
 	most int
-	news chan struct{} // holds a token when text was added
+	news chan struct{} // contains a token after text was added
 	over chan struct{} // closed at the end of the stream
 
 	mu   sync.Mutex // guards text
@@ -200,8 +203,9 @@ func (c *capture) read() {
 	}
 }
 
-// close waits for the end of the stream. A process that dropped the mark from its
-// environment may still hold the stream open; then the rest is not read.
+// close waits for the end of the stream. It gives up after a while, because a
+// process that removed the mark from its environment may still hold the stream
+// open.
 func (c *capture) close() {
 	select {
 	case <-c.over:
@@ -211,21 +215,21 @@ func (c *capture) close() {
 	<-c.over
 }
 
-// all is the text so far.
+// all returns the text so far.
 func (c *capture) all() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return bytes.Clone(c.text)
 }
 
-// full reports whether more was printed than is read.
+// full reports whether the client printed more than the limit.
 func (c *capture) full() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.text) == c.most
 }
 
-// line takes the first whole line, without its newline.
+// line removes and returns the first whole line, without its newline.
 func (c *capture) line() ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,7 +263,7 @@ func (p *process) nextLine(deadline time.Time) ([]byte, bool) {
 	}
 }
 
-// asJSON is text as a member of a report; null if it is no JSON.
+// asJSON returns text as a member of a report; null if it is not JSON.
 func asJSON(text []byte) json.RawMessage {
 	if text = bytes.TrimSpace(text); json.Valid(text) && len(text) > 0 {
 		return json.RawMessage(text)

@@ -9,13 +9,13 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A rule is a sentence that a client can break. The sentence is word for word in
-// the document.
+// A rule is a sentence that a client can break, quoted word for word from a
+// document.
 type rule struct{ id, sentence, document string }
 
 const (
 	guide    = "docs/writing-a-client.md"
-	contract = "docs/contract/lifeloop.md" // quotes the contract
+	contract = "docs/contract/lifeloop.md" // this document quotes the contract
 )
 
 var (
@@ -40,7 +40,7 @@ var (
 	keyReused   = rule{"idempotency_key", "Reusing an `idempotency_key` with different content is a `duplicate_id_conflict`", contract}
 )
 
-// A broken is one rule that an answer breaks.
+// A broken is a rule that an answer breaks, with a description of the error.
 type broken struct {
 	rule
 	found string
@@ -72,7 +72,7 @@ func judge(body []byte, version string) (breaks []broken) {
 	return breaks
 }
 
-// ruleOf is the rule about a member of an answer.
+// ruleOf returns the rule about a member of an answer.
 func ruleOf(path string) rule {
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	switch {
@@ -92,7 +92,7 @@ func ruleOf(path string) rule {
 	return badMember
 }
 
-// shown is the beginning of a text that is not JSON.
+// shown returns the beginning of a text that is not JSON.
 func shown(text []byte) string {
 	const most = 60
 	if len(text) > most {
@@ -101,7 +101,7 @@ func shown(text []byte) string {
 	return strings.ToValidUTF8(string(text), "")
 }
 
-// lastWords is the end of a client's standard error.
+// lastWords returns the end of a client's standard error.
 func lastWords(text []byte) string {
 	const most = 1 << 10
 	text = bytes.TrimSpace(text)

@@ -21,14 +21,15 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file runs a session with the client: the real loop, kernel, socket and
-// dispatch. Only the harness is scripted. Nothing is stored.
+// This file runs a session with the client, with the real loop, kernel, socket
+// and dispatch. Only the harness is scripted, and nothing is stored on disk.
 
-// tick is the time between two supervisor.tick of the session that has them.
+// tick is the interval of supervisor.tick in the session with that event.
 const tick = 300 * time.Millisecond
 
-// The events of the wrapper itself have a separate session: in the main session
-// each receipt would cause one more call.
+// ofWrapper reports whether an event is about the wrapper itself. These events
+// have a separate session, because in the main session each receipt would cause
+// one more call.
 func ofWrapper(e lifeloop.Event) bool {
 	return e == lifeloop.SupervisorTick || e == lifeloop.ReceiptEmitted || e.Session()
 }
@@ -36,7 +37,7 @@ func ofHarness(e lifeloop.Event) bool {
 	return e != lifeloop.SupervisorTick && e != lifeloop.ReceiptEmitted
 }
 
-// session runs the story of the events that the client subscribed to.
+// session runs one session, for the events that the client subscribes to.
 func (k *kit) session(ctx context.Context, mode string, subscribed func(lifeloop.Event) bool) error {
 	id := newID("")
 	path, err := control.SocketPath(id)
@@ -74,7 +75,7 @@ func (k *kit) environment(session string) []string {
 	return environ.Spec{}.Of(os.Environ(), k.mark, "LIFELOOP_SESSION_ID="+session, "LIFELOOP_CLIENT_ID="+k.cfg.ClientID)
 }
 
-// client is the client as a session calls it.
+// client returns the client in the form that a session calls.
 func (k *kit) client(mode, session string) (*recorded, error) {
 	cfg := dispatch.Config{ID: k.cfg.ClientID, Command: k.cfg.Command, Timeout: k.cfg.Timeout,
 		Env: k.environment(session)}
@@ -86,14 +87,15 @@ func (k *kit) client(mode, session string) (*recorded, error) {
 	return &recorded{Client: o, close: func() {}}, err
 }
 
-// recorded notes every call of the client.
+// recorded is a client that records its calls.
 type recorded struct {
 	supervisor.Client
 	close func()
 	world *world
 }
 
-// notCalled is the failure of a call that is not made.
+// notCalled is the failure of a call that is not made because of earlier
+// time-outs.
 const notCalled = "not called: it timed out before"
 
 func (r *recorded) Call(ctx context.Context, text []byte) (dispatch.Answer, error) {
@@ -113,8 +115,8 @@ func (r *recorded) Call(ctx context.Context, text []byte) (dispatch.Answer, erro
 // newID returns a new id.
 func newID(prefix string) string { return prefix + rand.Text() }
 
-// config is the kernel's configuration: one client that receives every event, and
-// one retry.
+// config returns the kernel's configuration: one client that receives every
+// event, and one retry.
 func (s *world) config(id string) kernel.Config {
 	return kernel.Config{
 		Session: id, Ledger: true, Setup: s.setup(), Tick: tick, ClientDrain: s.patience(), Limits: kernel.Limits{AbortGrace: time.Second},
@@ -132,29 +134,30 @@ func (s *world) setup() kernel.Setup {
 	return kernel.Setup{Manifest: s.manifest, Injected: kernel.Injected{Hooks: true}, Versions: kernel.Versions{Tested: []string{"1.0.0"}}}
 }
 
-// patience bounds every wait for the session. It is only reached if something is
-// broken.
+// patience limits every wait for the session. It is reached only if there is a
+// bug.
 func (s *world) patience() time.Duration { return time.Minute + 10*s.cfg.Timeout }
 
-// A world is the scripted harness of one session, and what the session recorded.
+// A world is the scripted harness of one session, and the records of the
+// session.
 type world struct {
 	*kit
 	mode       string
 	socket     string
 	client     *recorded
 	subscribed map[lifeloop.Event]bool
-	incomplete error           // why the story was cut short
+	incomplete error           // the reason why the script was not completed
 	stopped    <-chan struct{} // closed when the test is to end
 	over       sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	step    string
 	changed chan struct{} // closed and replaced at each change
 	events  map[lifeloop.Event]int
 	open    map[string]bool // calls without an answer
 	calls   map[string]int  // index in Report.Calls, by event
 	faults  []fault
-	refused []lifeloop.Receipt // receipts with an idempotency key that was used before
+	refused []lifeloop.Receipt // receipts of answers whose idempotency key was used before
 }
 
 // A fault is a failed call of the session.
@@ -165,7 +168,7 @@ type fault struct {
 	rules []broken
 }
 
-// called notes a call and its answer.
+// called records a call and its answer.
 func (s *world) called(e lifeloop.DispatchEnvelope, a dispatch.Answer, failed *dispatch.Failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +192,7 @@ func (s *world) called(e lifeloop.DispatchEnvelope, a dispatch.Answer, failed *d
 	s.Calls = append(s.Calls, c)
 }
 
-// committed follows the facts of the session, on its loop.
+// committed handles the facts of the session, on the loop's goroutine.
 func (s *world) committed(e kernel.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +209,7 @@ func (s *world) committed(e kernel.Entry) {
 	case kernel.ReceiptIssued:
 		delete(s.open, f.Call)
 		i, known := s.calls[f.Receipt.EventID]
-		if !known { // it was not called: skipped, or out of time
+		if !known { // the client was not called: the event was skipped, or there was no time left
 			i = len(s.Calls)
 			s.Calls = append(s.Calls, Call{Mode: s.mode, Step: s.step, Event: f.Receipt.Event, EventID: f.Receipt.EventID, Failure: "not called"})
 		}
@@ -219,7 +222,7 @@ func (s *world) committed(e kernel.Entry) {
 	s.changed = make(chan struct{})
 }
 
-// await waits until a condition of the record holds.
+// await waits until a condition about the records is true.
 func (s *world) await(what string, holds func() bool) bool {
 	timer := time.NewTimer(s.patience())
 	defer timer.Stop()
@@ -241,8 +244,8 @@ func (s *world) await(what string, holds func() bool) bool {
 	}
 }
 
-// judge turns what the session recorded into violations. A failure that the
-// documents showed already is not reported again.
+// judge derives violations from the records of the session. A failure that was
+// already found outside of the session is not reported again.
 func (s *world) judge() {
 	for _, f := range s.faults {
 		for _, b := range f.rules {
@@ -294,19 +297,21 @@ func (s *world) Prepare(e kernel.Launch) (supervisor.Plan, error) {
 		}}, nil
 }
 
-// Release has no terminal to restore.
+// Release does nothing, because there is no terminal to restore.
 func (s *world) Release() {}
 
-// hookKey need not be secret: the kit's harness is not a process.
+// hookKey need not be secret, because the scripted harness is not a process.
 const hookKey = "kit"
 
-// decodeHook is the other side of hook: the kit speaks a dialect of its own.
+// decodeHook decodes the input that the method hook sends, in a format that
+// only this package uses.
 func decodeHook(_ string, input []byte) (call telemetry.HookCall, err error) {
 	err = json.Unmarshal(input, &call)
 	return call, err
 }
 
-// A child is the process of the scripted harness, which does not exist.
+// A child stands for the process of the scripted harness; there is no real
+// process.
 type child struct {
 	exit chan kernel.ChildExited
 	gone chan struct{}
@@ -316,7 +321,7 @@ type child struct {
 func (c *child) end(e kernel.ChildExited) {
 	select {
 	case c.exit <- e:
-	default: // it was ended by a signal
+	default: // a signal has already ended it
 	}
 }
 
@@ -332,7 +337,7 @@ func (c *child) Wait() kernel.ChildExited {
 	c.wait()
 	return e
 }
-func (c *child) LastOutput() time.Time           { return time.Time{} } // it prints nothing
+func (c *child) LastOutput() time.Time           { return time.Time{} } // the scripted harness prints nothing
 func (c *child) Resume() error                   { return nil }
 func (c *child) Hold() error                     { return nil }
 func (c *child) Free() error                     { return nil }

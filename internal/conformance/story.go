@@ -14,9 +14,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file is the story of the session: what the harness does. After each step
-// it waits until the client has answered, so that a slow machine plays the same
-// story.
+// This file is the script of the session's harness. After each step it waits
+// until the client has answered, so that the order is the same on a slow
+// machine.
 
 const (
 	firstSession, clearedSession, lastSession = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222", "33333333-3333-4333-8333-333333333333"
@@ -24,7 +24,8 @@ const (
 	window = 200000
 )
 
-// begin names the next step, when the client has answered everything so far.
+// begin waits until the client has answered everything so far, and then names
+// the next step.
 func (s *world) begin(step string) {
 	s.await("the answers before "+step, func() bool { return len(s.open) == 0 })
 	s.name(step)
@@ -42,7 +43,7 @@ func (s *world) until(event lifeloop.Event, n int) {
 	s.await(string(event), func() bool { return s.events[event] >= n })
 }
 
-// signals reports signals of the harness's own record.
+// signals reports signals as if the harness had written them to its record.
 func (s *world) signals(post func(kernel.Input), sigs ...telemetry.Signal) {
 	for i := range sigs {
 		sigs[i].Source, sigs[i].Detail = "transcript", "record"
@@ -50,8 +51,8 @@ func (s *world) signals(post func(kernel.Input), sigs ...telemetry.Signal) {
 	post(kernel.SignalsSeen{Signals: sigs})
 }
 
-// hook calls a hook and writes its answer to out. In a step where the slot is
-// lost, out refuses the answer.
+// hook calls a hook and writes its answer to out. In the step with a lost slot,
+// out returns an error.
 func (s *world) hook(event string, class lifeloop.Placement, out io.Writer, sig telemetry.Signal) {
 	call := telemetry.HookCall{Event: event, Session: sig.Session, Turn: sig.Turn, Capacity: 9500}
 	if s.manifest.Placement[class].Support.Stronger(lifeloop.Unavailable) {
@@ -73,7 +74,7 @@ func (s *world) hook(event string, class lifeloop.Placement, out io.Writer, sig 
 // errSlotLost is the error of a harness that no longer reads its hook.
 var errSlotLost = errors.New("the harness no longer waits")
 
-// lost is the output of a harness that no longer reads its hook.
+// lost is a writer for a harness that no longer reads the answer of its hook.
 type lost struct{}
 
 func (lost) Write([]byte) (int, error) { return 0, errSlotLost }
@@ -99,7 +100,7 @@ func used(session string, tokens int64) telemetry.Signal {
 		Usage: &telemetry.Usage{ID: session, Used: tokens, Input: tokens}}
 }
 
-// frame opens or closes a frame of the client's own.
+// frame opens or closes a frame on behalf of the client.
 func (s *world) frame(c supervisor.FrameCommand) {
 	input, err := json.Marshal(c)
 	if err == nil {
@@ -112,8 +113,8 @@ func (s *world) frame(c supervisor.FrameCommand) {
 	}
 }
 
-// firstLaunch is a session with two prompts, /clear, a third prompt whose slot is
-// lost, and a crash in the fourth.
+// firstLaunch plays a launch with two prompts, /clear, a third prompt whose slot
+// is lost, and a crash during the fourth.
 func (s *world) firstLaunch(post func(kernel.Input)) kernel.ChildExited {
 	s.hook("SessionStart", lifeloop.PreSession, io.Discard, telemetry.Signal{Kind: telemetry.SessionLive, Session: firstSession, Cause: "startup"})
 	s.until(lifeloop.SessionStarted, 1)
@@ -128,7 +129,7 @@ func (s *world) firstLaunch(post func(kernel.Input)) kernel.ChildExited {
 	s.done(post, firstSession, "turn-1")
 	s.until(lifeloop.FrameEnded, 1)
 
-	if s.manifest.LifecycleEvents[lifeloop.FrameOpening].Support.Stronger(lifeloop.Manual) { // otherwise frame.opening cannot become weaker
+	if s.manifest.LifecycleEvents[lifeloop.FrameOpening].Support.Stronger(lifeloop.Manual) { // support that is not stronger than manual cannot become weaker
 		s.begin("an untested version")
 		s.signals(post, telemetry.Signal{Kind: telemetry.Alive, Session: firstSession, Version: "99.0.0"})
 		s.until(lifeloop.CapabilityDegraded, 1)
@@ -171,7 +172,7 @@ func (s *world) firstLaunch(post func(kernel.Input)) kernel.ChildExited {
 	return kernel.ChildExited{Signal: 11}
 }
 
-// secondLaunch is the retry after the crash.
+// secondLaunch plays the retry after the crash.
 func (s *world) secondLaunch(post func(kernel.Input)) kernel.ChildExited {
 	s.begin("a retry")
 	s.hook("SessionStart", lifeloop.PreSession, io.Discard, telemetry.Signal{Kind: telemetry.SessionLive, Session: lastSession, Cause: "startup"})
@@ -185,14 +186,15 @@ func (s *world) secondLaunch(post func(kernel.Input)) kernel.ChildExited {
 	return kernel.ChildExited{}
 }
 
-// shortLaunch is a session with the events of the wrapper: receipts and a tick.
+// shortLaunch plays a launch with the events about the wrapper: receipts and a
+// tick.
 func (s *world) shortLaunch(post func(kernel.Input)) kernel.ChildExited {
 	s.name("receipts and ticks")
 	s.hook("SessionStart", lifeloop.PreSession, io.Discard, telemetry.Signal{Kind: telemetry.SessionLive, Session: firstSession, Cause: "startup"})
 	s.until(lifeloop.SessionStarted, 1)
 	s.signals(post, used(firstSession, 60000))
-	// From here on a slow client always has an event to answer. So the next steps do
-	// not wait until all answers have arrived.
+	// From now on, ticks may give a slow client more events all the time. So the
+	// next steps do not wait until all answers have arrived.
 	s.until(lifeloop.SupervisorTick, 1)
 	s.name("the end")
 	s.hook("SessionEnd", "", io.Discard, telemetry.Signal{Kind: telemetry.SessionGone, Session: firstSession, Reason: "prompt_input_exit"})

@@ -82,13 +82,14 @@ func insert(text, diff string) (string, error) {
 	return strings.Replace(text, from, to, 1), nil
 }
 
-// An overlay is a change of this source tree that only the go command sees.
+// An overlay is a change of this source tree that is passed to the go command
+// with -overlay and not written to the tree.
 type overlay struct {
 	*testing.T
-	dir        string // for the files of the change and its outputs
+	dir        string // the folder for the changed files and for outputs
 	repository string
-	files      map[string]string // the changed files, by the path that each replaces
-	changed    []string          // relative to the repository
+	files      map[string]string // the path of each changed file, by the path that it replaces
+	changed    []string          // the changed paths, relative to the repository
 }
 
 func newOverlay(t *testing.T) *overlay {
@@ -115,7 +116,7 @@ func (o *overlay) add(b block, path string) {
 	o.changed = append(o.changed, path)
 }
 
-// write stores what the go command needs to see the change, and returns its path.
+// write writes the file for the flag -overlay and returns its path.
 func (o *overlay) write() string {
 	o.Helper()
 	list, err := json.Marshal(map[string]any{"Replace": o.files})
@@ -139,8 +140,8 @@ func (o *overlay) run(name string, args ...string) string {
 }
 
 // TestAddingAnAdapter follows docs/adding-an-adapter.md and does nothing else.
-// The files and lines of the page, laid over this source tree, must give a
-// program that supports the new harness and passes the tests of its packages.
+// With the files and lines from that page added to this source tree, the
+// program must support the new harness and pass the tests of its packages.
 func TestAddingAnAdapter(t *testing.T) {
 	goTool, err := exec.LookPath("go")
 	require.NoError(t, err)
@@ -174,12 +175,14 @@ func TestAddingAnAdapter(t *testing.T) {
 	if id := wrapped[len(wrapped)-1].HarnessSessionID; id == nil || *id != "p-71" {
 		t.Errorf("the last event of the wrapped session has harness_session_id %v, want p-71", id)
 	}
-	// vet would enter the decoder's folder, which exists only in the overlay.
+	// vet is off, because it would enter the decoder's folder, which exists only
+	// in the overlay.
 	o.run(goTool, "test", "-vet=off", "-overlay", overlayFile, "-run", "^Test(Registry|Infer|SourcesAreWhole|EveryShipped|EveryFile|IDs|Unread|TelemetryOnly|Failure)", "./manifests", "./profiles")
 }
 
 // runPebble wraps a script that writes the fixture to Pebble's log, and returns
-// the events. The records lose their times: the wrapper would drop old records.
+// the events. It removes the times from the records, because the wrapper would
+// drop old records.
 func runPebble(o *overlay, program, fixture string) string {
 	o.Helper()
 	harness, events := filepath.Join(o.dir, "pebble"), filepath.Join(o.dir, "events")
@@ -192,7 +195,7 @@ func runPebble(o *overlay, program, fixture string) string {
 	return string(lines)
 }
 
-// summary has one line per event: time, name, frame and data.
+// summary returns one line per event: time, name, frame and data.
 func summary(t *testing.T, events []lifeloop.EventRecord) string {
 	t.Helper()
 	var b strings.Builder

@@ -53,8 +53,8 @@ func rows(t *testing.T, file string) []row {
 }
 
 // problems returns the errors of a row. exists reports whether a folder has a
-// test function; for "Test/file" also whether the test has that scenario, script
-// or world.
+// test function; for a name such as "Test/file" it also checks that the test has
+// that scenario, script or world.
 func problems(r row, exists func(folder, test string) bool) []string {
 	var out []string
 	if r.sentence == "" {
@@ -137,7 +137,7 @@ func TestEveryListedTestExists(t *testing.T) {
 	}
 }
 
-// problems finds each kind of wrong row.
+// problems finds each kind of error in a row.
 func TestFalseRowsAreFound(t *testing.T) {
 	exists := inRepository(t)
 	for _, c := range []struct {

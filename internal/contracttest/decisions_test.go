@@ -12,13 +12,13 @@ import (
 )
 
 var (
-	// rulings are named singly, in a list or as a range.
+	// rulings matches references to rulings: a single one, a list or a range.
 	rulings  = regexp.MustCompile(`DECISIONS(?:\.md)?,? ((?:[A-Z]\d+(?:, | to | and )?)+)`)
 	ruling   = regexp.MustCompile(`[A-Z]\d+`)
 	wrapping = regexp.MustCompile(`\s+(?://|#)?\s*`)
 )
 
-// named are the rulings that a text names.
+// named returns the rulings that a text refers to.
 func named(text string) []string {
 	var out []string
 	for _, m := range rulings.FindAllStringSubmatch(wrapping.ReplaceAllString(text, " "), -1) {
@@ -34,7 +34,7 @@ func TestNamed(t *testing.T) {
 	require.Empty(t, named("(DECISIONS, Crashes)"))
 }
 
-// docs/DECISIONS.md has every ruling that a comment or a document names.
+// Every ruling that a comment or a document refers to is in docs/DECISIONS.md.
 func TestEveryRulingThatIsNamedIsWrittenDown(t *testing.T) {
 	list, err := os.ReadFile(filepath.Join(root, "docs", "DECISIONS.md"))
 	require.NoError(t, err)

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// l0Index is testdata/l0/index.json: the scenarios, and those that a process
-// supervisor cannot implement.
+// l0Index is the content of testdata/l0/index.json: the scenarios, and those
+// that cannot be implemented for a harness process.
 type l0Index struct {
-	Names   map[string][]string `json:"names"` // names of scenarios, by category
+	Names   map[string][]string `json:"names"` // the names of the scenarios in each category
 	LeftOut map[string]string   `json:"left_out"`
 }
 

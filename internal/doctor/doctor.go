@@ -27,28 +27,28 @@ import (
 	"lifeloop/profiles"
 )
 
-// A Config is what Examine looks at.
+// A Config says what Examine examines.
 type Config struct {
 	Version  string // the version of this program
 	StateDir string
 	Adapters []profiles.Profile
-	// Named means that the user asked for these adapters: it is then a problem
-	// that a harness is not installed.
+	// Named means that the user named these adapters; it is then a problem if a
+	// harness is not installed.
 	Named bool
-	// Host is the world as a launch from here would see it; its socket, run
-	// directory and ids are never used.
+	// Host describes the system for a launch from the current folder; its socket,
+	// run directory and ids are never used.
 	Host profiles.Host
 	// Installed returns the hooks that `host apply` would install.
 	Installed func(p profiles.Profile, project bool) (profiles.Installation, error)
-	// Retained means that the configuration limits what is recorded.
+	// Retained means that the configuration limits how many sessions are kept.
 	Retained bool
 	// Settings records which settings files were changed.
 	Settings *hosts.Store
-	// Notes were made while the configuration was read.
+	// Notes are findings from reading the configuration.
 	Notes []Finding
 }
 
-// A Report is what was found, in the form of `doctor --json`.
+// A Report is the result of Examine, in the form of `doctor --json`.
 type Report struct {
 	OK       bool      `json:"ok"` // there is no problem
 	Version  string    `json:"version"`
@@ -66,28 +66,30 @@ type Finding struct {
 	Fix   string `json:"mend"` // the command that fixes it; for a note, one that shows more
 }
 
-// An Adapter is one adapter as it is on this machine.
+// An Adapter describes one adapter on this machine.
 type Adapter struct {
 	AdapterID     string   `json:"adapter_id"`
 	DisplayName   string   `json:"display_name"`
 	Conformance   string   `json:"conformance"`
-	Program       *string  `json:"program"` // its path; null when it is not in PATH
+	Program       *string  `json:"program"` // the program's path; null if it is not in PATH
 	Version       *string  `json:"version"` // as the program prints it
 	Tested        []string `json:"tested_versions"`
 	VersionTested *bool    `json:"version_tested"` // null if either is unknown
-	// Proven is what earlier sessions saw working with an untested version.
+	// Proven lists the capabilities that worked in earlier sessions with an
+	// untested version.
 	Proven       map[string]proven.Seen `json:"proven,omitempty"`
 	Hooks        []InstalledHooks       `json:"hooks"`
 	Launch       Launch                 `json:"launch"`
-	Sessions     *HarnessSessions       `json:"sessions"` // null if their place is unknown
+	Sessions     *HarnessSessions       `json:"sessions"` // null if it is unknown where the harness stores its sessions
 	Recorded     Recorded               `json:"kept"`
 	Capabilities []Capability           `json:"capabilities"`
 }
 
-// A Capability is a claim of the manifest and what this machine adds to it.
+// A Capability is a claim of the manifest, with the evidence on this machine.
 type Capability struct {
 	inspect.Claim
-	// LaunchLacks is why a launch from this folder would lack it.
+	// LaunchLacks is the reason why a launch from this folder would not have the
+	// capability.
 	LaunchLacks string `json:"launch_lacks,omitempty"`
 	// ReportedIn counts the recorded sessions in which the harness itself
 	// reported the event.
@@ -111,7 +113,7 @@ func Examine(c Config) *Report {
 // An examiner is one run of Examine.
 type examiner struct {
 	config     Config
-	recordings map[string]*recordings // by adapter
+	recordings map[string]*recordings // by the adapter's id
 	proven     proven.Versions
 	*Report
 }

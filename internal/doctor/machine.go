@@ -19,7 +19,7 @@ import (
 	"lifeloop/watchers"
 )
 
-// InstalledHooks is what `host status` reports of one scope.
+// InstalledHooks is the report of `host status` about one scope.
 type InstalledHooks struct {
 	Scope     string   `json:"scope"`
 	Path      string   `json:"path"`
@@ -60,9 +60,9 @@ func (e *examiner) hooks(p profiles.Profile) []InstalledHooks {
 	return list
 }
 
-// A Launch is what `run` would get from this folder.
+// A Launch describes the launch that `run` would prepare in this folder.
 type Launch struct {
-	Hooks bool   `json:"hooks"` // whether they would be injected
+	Hooks bool   `json:"hooks"` // whether hooks would be injected
 	Lacks []Lack `json:"lacks"`
 }
 
@@ -72,8 +72,9 @@ type Lack struct {
 	Reason     string `json:"reason"`
 }
 
-// launch prepares a launch and starts nothing. If a launch from an empty home
-// would get hooks and this one does not, some settings have disabled them.
+// launch prepares a launch and starts nothing. If hooks would be injected with
+// an empty home folder but not in this launch, some settings have disabled
+// them.
 func (e *examiner) launch(p profiles.Profile, program *string) Launch {
 	argv := []string{p.Adapter}
 	if program != nil {
@@ -102,7 +103,7 @@ func (e *examiner) launch(p profiles.Profile, program *string) Launch {
 	return look
 }
 
-// HarnessSessions are those that the harness itself stores.
+// HarnessSessions counts the sessions that the harness itself stores.
 type HarnessSessions struct {
 	Places []string        `json:"places"`
 	Here   int             `json:"here"` // number of sessions of the working folder
@@ -135,7 +136,7 @@ func (e *examiner) harnessSessions(p profiles.Profile) *HarnessSessions {
 	return s
 }
 
-// A Machine is what all harnesses here share.
+// A Machine describes what all harnesses on this machine share.
 type Machine struct {
 	Inotify map[string]string `json:"inotify"` // the limits of this machine
 	Sockets string            `json:"sockets"` // the folder of the sessions' sockets
@@ -144,17 +145,19 @@ type Machine struct {
 	Containment string   `json:"containment,omitempty"`
 	Uncontained string   `json:"uncontained,omitempty"`
 	StateDir    string   `json:"state_dir"`
-	Sessions    int      `json:"sessions"` // recorded, of all adapters
+	Sessions    int      `json:"sessions"` // the number of recorded sessions, of all adapters
 	Bytes       int64    `json:"sessions_bytes"`
 	Damaged     []string `json:"damaged"` // ids of sessions whose ledger is damaged
-	// Clients are all that a session called; those of the newest session come first.
+	// Clients are all clients that a recorded session called; those of the newest
+	// session come first.
 	Clients []ClientCalls `json:"clients"`
 }
 
 // manyBytes is the least total size of the recorded sessions that doctor reports.
 const manyBytes = 1 << 30
 
-// sizeText is a number of bytes in a unit that gives one to four digits.
+// sizeText formats a number of bytes in a unit in which it has one to four
+// digits.
 func sizeText(bytes int64) string {
 	size, unit := float64(bytes), 0
 	for ; size >= 1024 && unit < 4; unit++ {
@@ -195,8 +198,9 @@ func (e *examiner) machine() {
 	}
 }
 
-// writable returns why a folder cannot be written to, or nil. If the folder does
-// not exist, its nearest existing parent is checked, and nothing is created.
+// writable returns an error that says why a folder cannot be written to, or nil.
+// If the folder does not exist, its nearest existing parent is checked, and
+// nothing is created.
 func writable(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -207,7 +211,7 @@ func writable(dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a folder", dir)
 	}
-	const canWrite = 2 | 1 // W_OK and X_OK
+	const canWrite = 2 | 1 // W_OK and X_OK of access(2)
 	if err := syscall.Access(dir, canWrite); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}

@@ -14,11 +14,11 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// columns is the width of the printed text; only a longer word exceeds it.
+// columns is the width to which text is wrapped; only a longer word exceeds it.
 const columns = 80
 
-// Print writes the report for people. Unless named, harnesses that are not
-// installed and have no sessions share one line.
+// Print writes the report for people. Unless the user named the harnesses,
+// those that are not installed and have no sessions are listed on one line.
 func (r *Report) Print(w io.Writer, named bool) error {
 	p := &page{}
 	var absent []string
@@ -41,7 +41,7 @@ func (r *Report) Print(w io.Writer, named bool) error {
 		}
 		for _, f := range all {
 			p.wrap("  ", "    ", f.About+": "+f.What)
-			fmt.Fprintf(p, "    %s: %s\n", last, vt.Plain(f.Fix)) // never wrapped: it is to be copied
+			fmt.Fprintf(p, "    %s: %s\n", last, vt.Plain(f.Fix)) // not wrapped, so that the user can copy the command
 		}
 	}
 	list("Notes", "more", r.Notes)
@@ -115,7 +115,7 @@ func (s *HarnessSessions) text() string {
 		s.Newest.Session, s.Newest.At.Local().Format(time.DateTime))
 }
 
-// evidence describes what supports a claim.
+// evidence describes the support for a claim.
 func (c Capability) evidence() string {
 	var parts []string
 	if c.Evidence != "" {

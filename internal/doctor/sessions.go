@@ -14,7 +14,7 @@ import (
 	"lifeloop/view"
 )
 
-// Recorded is what the recorded sessions of one adapter show.
+// Recorded summarizes the recorded sessions of one adapter.
 type Recorded struct {
 	Sessions int        `json:"sessions"`
 	Live     int        `json:"live"`
@@ -35,7 +35,8 @@ type Degraded struct {
 	Evidence   string           `json:"evidence"`
 }
 
-// recordings collects what the sessions of one adapter show, the oldest first.
+// recordings collects data from the sessions of one adapter, starting with the
+// oldest.
 type recordings struct {
 	Recorded
 	reported    map[string]int // number of sessions by event that the harness reported
@@ -43,7 +44,7 @@ type recordings struct {
 	resume      string         // the command that continues the newest lost session
 }
 
-// of returns what the sessions of an adapter show.
+// of returns the recordings of an adapter.
 func (e *examiner) of(adapter string) *recordings {
 	r := e.recordings[adapter]
 	if r == nil {
@@ -53,7 +54,7 @@ func (e *examiner) of(adapter string) *recordings {
 	return r
 }
 
-// recorded reads what is known of every session, and reports damaged ledgers.
+// recorded reads every session, and reports damaged ledgers.
 func (e *examiner) recorded(st store.Store) error {
 	e.Machine.Damaged = []string{}
 	all, total, err := st.List(func(store.Brief) bool { return true })
@@ -64,7 +65,7 @@ func (e *examiner) recorded(st store.Store) error {
 		r := e.of(s.AdapterID)
 		r.Sessions++
 		switch {
-		case s.Damage != nil: // how it ended is unknown
+		case s.Damage != nil: // the session's end is unknown
 			e.Machine.Damaged = append(e.Machine.Damaged, s.SessionID)
 			e.damaged(s)
 		case s.Liveness == store.Live:
@@ -142,7 +143,8 @@ func (r *recordings) addDegraded(capability string, last view.Change, session st
 	d.Support, d.Newest, d.Evidence = last.Now, session, last.Evidence
 }
 
-// recordedOf reports what the recorded sessions of one adapter show.
+// recordedOf returns the summary of one adapter's recorded sessions, and
+// reports problems in them.
 func (e *examiner) recordedOf(adapter string) Recorded {
 	r := e.of(adapter)
 	slices.SortFunc(r.Degraded, func(a, b Degraded) int { return cmp.Compare(a.Capability, b.Capability) })
@@ -157,8 +159,8 @@ func (e *examiner) recordedOf(adapter string) Recorded {
 	return r.Recorded
 }
 
-// degraded reports in one note what was weaker at the end of sessions.
-// Capabilities with the same reason are listed together.
+// degraded reports in one note the capabilities that were weaker at the end of
+// sessions. Capabilities with the same reason are listed together.
 func (e *examiner) degraded(adapter string, all []Degraded) {
 	var parts []string
 	newest, sessions := "", 0

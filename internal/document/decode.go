@@ -13,13 +13,13 @@ import (
 	"lifeloop/internal/nearest"
 )
 
-// Every number has a bound, so that the sum of a few numbers does not overflow.
+// Every number is limited, so that the sum of a few numbers does not overflow.
 const (
 	maxCount = math.MaxInt32
 	maxMS    = 10 * 365 * 24 * int64(time.Hour/time.Millisecond)
 )
 
-// A Defaulter is an entry of a list that does not begin as its zero value.
+// A Defaulter is an entry of a list whose defaults are not its zero value.
 type Defaulter interface{ SetDefaults() }
 
 // A Worded list may also be written as a single word. SetWord reports whether it
@@ -33,7 +33,7 @@ type Worded interface{ SetWord(word string) bool }
 // takes any value.
 //
 // path is the path of v for errors. note, if not nil, is called with the path
-// of each value that was read, except for structs and maps.
+// of each value that was read, except structs and maps.
 func Decode(v Value, into any, path string, note func(path string, v Value)) error {
 	if note == nil {
 		note = func(string, Value) {}
@@ -122,7 +122,7 @@ func (d decoder) dict(v Value, to reflect.Value, path string) error {
 	if v.Kind != Mapping {
 		return v.expected(path, "a mapping")
 	}
-	out := reflect.MakeMap(to.Type()) // the old map may belong to another document
+	out := reflect.MakeMap(to.Type()) // make a new map, because the old one may belong to another document
 	for _, k := range to.MapKeys() {
 		out.SetMapIndex(k, to.MapIndex(k))
 	}
@@ -168,7 +168,7 @@ func (v Value) expected(path, want string) error {
 }
 
 // SetText sets a scalar from the text of a variable or a flag. A duration is
-// written with its unit, also where the document has milliseconds.
+// written with its unit, even if the document has whole milliseconds.
 func SetText(to reflect.Value, text string, ms bool) error {
 	wrong := fmt.Errorf("expected %s, found %q", expected(to, false), text)
 	switch {
@@ -204,7 +204,7 @@ func SetText(to reflect.Value, text string, ms bool) error {
 	return nil
 }
 
-// expected describes in words what a scalar holds.
+// expected describes in words which values a scalar accepts.
 func expected(to reflect.Value, ms bool) string {
 	switch {
 	case isDuration(to) && ms:

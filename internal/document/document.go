@@ -1,10 +1,9 @@
-// Package document decodes a tree of values, as YAML or JSON spells it,
-// strictly into Go structs: an unknown key, a value of the wrong type or a
-// number out of range is an [Error] that names the path and the position.
+// Package document decodes a tree of values from YAML or JSON strictly into Go
+// structs: an unknown key, a value of the wrong type or a number out of range
+// is an [Error] that names the path and the position.
 //
-// It refuses to guess: no value is converted to another type, and no anchor,
-// alias or tag is followed. It parses JSON itself; package yaml below it parses
-// YAML into the same tree.
+// It converts no value to another type and follows no anchor, alias or tag. It
+// parses JSON itself; package yaml below it parses YAML into the same tree.
 //
 //	doc, err := document.ParseJSON(data)
 //	var plan struct { Retries int `yaml:"retries"` }
@@ -36,11 +35,11 @@ const (
 // A Value is one value of a document.
 type Value struct {
 	Kind    Kind
-	Text    string // of a String its content; of a Number or Bool its JSON spelling
+	Text    string // the content of a String; the JSON text of a Number or Bool
 	Line    int    // from 1; 0 when unknown
 	Column  int    // from 1
 	Items   []Value
-	Members []Member // in the order of the document; names are unique
+	Members []Member // of a mapping, in the order of the document; names are unique
 }
 
 // A Member is one key of a mapping with its value. Line and column are the key's.
@@ -75,7 +74,7 @@ func (v Value) Near(path string) Value {
 	return v
 }
 
-// JSON is v as JSON text.
+// JSON returns v as JSON text.
 func (v Value) JSON() json.RawMessage { return v.appendJSON(nil) }
 
 func (v Value) appendJSON(out []byte) []byte {
@@ -103,18 +102,18 @@ func (v Value) appendJSON(out []byte) []byte {
 		if json.Valid([]byte(v.Text)) {
 			return append(out, v.Text...)
 		}
-		fallthrough // .inf and .nan have no number in JSON
+		fallthrough // JSON cannot represent .inf and .nan
 	case String:
 		var text bytes.Buffer
 		enc := json.NewEncoder(&text)
 		enc.SetEscapeHTML(false)
-		_ = enc.Encode(v.Text) // a string always has a JSON form
+		_ = enc.Encode(v.Text) // encoding a string cannot fail
 		return append(out, bytes.TrimSuffix(text.Bytes(), []byte("\n"))...)
 	}
 	return append(out, "null"...)
 }
 
-// describe names v in an error.
+// describe returns words for v in an error.
 func (v Value) describe() string {
 	switch v.Kind {
 	case Null:
@@ -141,7 +140,7 @@ type Error struct {
 	What         string
 }
 
-// Error is the text with the path, or with the line if the text has no path.
+// Error returns the text with the path, or with the line if there is no path.
 func (e *Error) Error() string {
 	if e.Path == "" && e.Line > 0 {
 		return fmt.Sprintf("line %d: %s", e.Line, e.What)
@@ -156,7 +155,8 @@ func (e *Error) text() string {
 	return e.Path + ": " + e.What
 }
 
-// In is the error's text after FILE:LINE:COLUMN, as far as they are known.
+// In returns the error's text after FILE:LINE:COLUMN, as far as these are
+// known.
 func (e *Error) In(file string) string {
 	if e.Line > 0 {
 		file = fmt.Sprintf("%s:%d:%d", file, e.Line, e.Column)
@@ -164,7 +164,7 @@ func (e *Error) In(file string) string {
 	return file + ": " + e.text()
 }
 
-// Errorf is an [Error] about v, the value at path.
+// Errorf returns an [Error] about v, the value at path.
 func (v Value) Errorf(path, format string, args ...any) *Error {
 	return &Error{Path: path, Line: v.Line, Column: v.Column, What: fmt.Sprintf(format, args...)}
 }

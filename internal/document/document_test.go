@@ -25,7 +25,7 @@ type whole struct {
 	Any  document.Value    `yaml:"any"`
 }
 
-// TestDecode decodes each text twice, as it is and as the JSON of its values.
+// TestDecode decodes each text twice: as it is, and after conversion to JSON.
 func TestDecode(t *testing.T) {
 	rest := 5 * time.Second
 	for _, c := range []struct {

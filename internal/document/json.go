@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// maxDepth bounds how deep lists and mappings nest.
+// maxDepth limits how deep lists and mappings may nest.
 const maxDepth = 100
 
 // ParseJSON parses one JSON value and nothing after it.
@@ -28,7 +28,7 @@ func ParseJSON(data []byte) (Value, error) {
 type jsonReader struct {
 	data             []byte
 	dec              *json.Decoder
-	offset           int // up to which lines are counted
+	offset           int // the offset up to which lines were counted
 	line, lineOffset int
 }
 
@@ -98,7 +98,7 @@ func (r *jsonReader) element(v *Value, path string, depth int) error {
 	if err != nil {
 		return err
 	}
-	name, _ := token.(string) // json.Decoder accepts nothing else as a key
+	name, _ := token.(string) // always a string, because json.Decoder accepts nothing else as a key
 	if slices.ContainsFunc(v.Members, func(m Member) bool { return m.Name == name }) {
 		return at.Errorf(Join(path, name), "given twice")
 	}

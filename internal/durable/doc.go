@@ -1,9 +1,11 @@
-// Package durable has the file operations whose order matters in a crash: replacing
-// a whole file, creating private folders, and a lock that names its owner. It also
-// opens files without following a link and without waiting for a FIFO.
+// Package durable has file operations that must survive a crash or another user:
+// replacing a whole file, creating private folders, and a lock that names its
+// owner. It also opens files without following a link and without waiting for a
+// FIFO.
 //
-// It knows no format and holds no file open but the lock. It never deletes a user's
-// file, never guesses after an error, and does not wait for a lock.
+// It does not interpret files, and keeps no file open except the lock. It never
+// deletes a user's file, never guesses after an error, and does not wait for a
+// lock.
 //
 //	err := durable.Private(dir)                                   // 0700, and no other user can replace it
 //	lock, err := durable.Lock(filepath.Join(dir, "lock"))         // *LockedError names the owner

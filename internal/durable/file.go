@@ -32,7 +32,7 @@ func replace(path string, data []byte, perm fs.FileMode, sync func(*os.File) err
 	return put(path, bytes.NewReader(data), perm, sync)
 }
 
-// Copy is [WriteFile] for data that is too large for the memory.
+// Copy is like [WriteFile], for data that is too large for memory.
 func Copy(path string, data io.Reader, perm fs.FileMode) error {
 	if err := put(path, data, perm, (*os.File).Sync); err != nil {
 		return err
@@ -62,7 +62,7 @@ func put(path string, data io.Reader, perm fs.FileMode, sync func(*os.File) erro
 	if _, err := io.Copy(f, data); err != nil {
 		return err
 	}
-	// Data first, then the name: if the rename reached the disk before the data, a
+	// Sync before the rename: if the rename reached the disk before the data, a
 	// crash would leave an empty file.
 	if err := sync(f); err != nil {
 		return err
@@ -73,7 +73,7 @@ func put(path string, data io.Reader, perm fs.FileMode, sync func(*os.File) erro
 	return os.Rename(f.Name(), path)
 }
 
-// SyncDir makes the names in dir durable: files created, renamed or removed there.
+// SyncDir makes the creation, renaming and removal of files in dir durable.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A FileLock is held until Unlock or any end of the process. The file remains: if it
-// were removed while another process opens it, two processes could hold a lock of
-// the same name.
+// A FileLock is held until Unlock or until the process ends. The file is not
+// removed: if it were removed while another process opens it, two processes could
+// hold locks with the same name.
 type FileLock struct{ f *os.File }
 
 // A LockedError means that another owner holds a lock.
@@ -35,7 +35,7 @@ func (e *LockedError) Error() string {
 }
 
 // probeWait is how long Lock waits for probes (see Locked), which hold a shared lock
-// for some microseconds. A real owner is reported at once.
+// for some microseconds. If there is a real owner, Lock returns an error at once.
 const probeWait = time.Second
 
 // Lock takes the exclusive lock at path and writes the process id into the file. It
@@ -66,8 +66,8 @@ func lockExclusive(f *os.File) error {
 		if err != unix.EWOULDBLOCK {
 			return err
 		}
-		// If a shared lock is available, there is no owner: the file is only held by
-		// probes, for a moment.
+		// If a shared lock is available, there is no owner: only probes hold the
+		// lock, for a moment.
 		if err := flock(f, unix.LOCK_SH|unix.LOCK_NB); err != nil {
 			return err
 		}
@@ -110,9 +110,9 @@ func owner(f *os.File) int {
 
 // Unlock releases the lock. A second Unlock is an error and changes nothing.
 func (l *FileLock) Unlock() error {
-	// The file is emptied before the release, so that no process reads our id later.
-	// The release is explicit, because a child between fork and exec may hold a copy
-	// of the descriptor.
+	// The file is emptied before the release, so that no process reads our process
+	// id later. The lock is released explicitly, because a child between fork and
+	// exec may have a copy of the descriptor.
 	if err := cmp.Or(l.f.Truncate(0), flock(l.f, unix.LOCK_UN), l.f.Close()); err != nil {
 		return fmt.Errorf("unlock %s: %w", l.f.Name(), err)
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // Open opens a regular file as os.OpenFile does. It follows no symbolic link in the
-// last element of the path and never waits: a FIFO, a device, a folder or a link of
-// that name is an error.
+// last element of the path and never waits: if that element is a FIFO, a device, a
+// folder or a link, it returns an error.
 func Open(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, perm)
 	if err != nil {
@@ -62,8 +62,8 @@ func ReadFile(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// OpenLinked opens a regular file for reading, which a symbolic link may lead to. It
-// never waits: a FIFO, a device or a folder is an error.
+// OpenLinked opens a regular file for reading. The path may be a symbolic link to
+// it. It never waits: a FIFO, a device or a folder is an error.
 func OpenLinked(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -80,8 +80,8 @@ func OpenLinked(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadLinked reads a regular file of at most limit bytes, which a symbolic link may
-// lead to. It never waits: a FIFO, a device or a folder is an error.
+// ReadLinked reads a regular file of at most limit bytes. The path may be a
+// symbolic link to it. It never waits: a FIFO, a device or a folder is an error.
 func ReadLinked(path string, limit int64) ([]byte, error) {
 	f, err := OpenLinked(path)
 	if err != nil {

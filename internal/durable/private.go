@@ -24,9 +24,9 @@ import (
 //   - none of these folders can be written by others, unless it is sticky, as /tmp
 //     is.
 //
-// So the user's own symbolic link may lead to dir. A parent may be writable by
-// root's group and by the user's own private group. In a user namespace, an owner
-// without a number counts as root, because that owner is outside the namespace.
+// So a symbolic link that belongs to the user may lead to dir. A parent may be
+// writable by root's group and by the user's own private group. In a user
+// namespace, an owner that has no user id in the namespace counts as root.
 //
 // The check begins at the root. No other user can change a folder that was checked,
 // so the result still holds when the caller uses dir.
@@ -40,7 +40,7 @@ func Private(dir string) error {
 		if err := Mkdir(resolved); err != nil {
 			return err
 		}
-		// A new folder is checked too: some file systems have no modes.
+		// A new folder is checked too, because some file systems do not store modes.
 		err = ours(resolved)
 	}
 	if err != nil {
@@ -60,7 +60,7 @@ func resolve(path string) (string, error) {
 		}
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")
-		next := filepath.Join(at, name) // of "..": the folder above
+		next := filepath.Join(at, name) // for "..", this is the parent folder
 		info, err := os.Lstat(next)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -138,17 +138,19 @@ func trusted(uid int) bool {
 	return uid == os.Geteuid() || uid == 0 || uid == noNumber && inUserNamespace()
 }
 
-// noNumber is what the system shows for an owner without a number in a namespace.
+// noNumber is the user id that the system shows for an owner without a user id in
+// the namespace.
 const noNumber = 65534
 
-// inUserNamespace reports whether some users of the machine have no number here.
+// inUserNamespace reports whether this process is in a user namespace in which
+// some users of the machine have no user id.
 func inUserNamespace() bool {
 	numbers, err := os.ReadFile("/proc/self/uid_map")
 	return err == nil && !bytes.Equal(bytes.Join(bytes.Fields(numbers), []byte(" ")), []byte("0 0 4294967295"))
 }
 
-// privateGroup reports whether a group has no other member: that of root, or that
-// of the current user with the user's own name.
+// privateGroup reports whether a group has no other member: the group of root, or
+// the current user's group with the user's own name.
 func privateGroup(gid int) bool {
 	if gid == 0 {
 		return true

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const stranger = 65533 // neither root nor the user of a namespace
+const stranger = 65533 // a user that is neither root nor the owner of a user namespace
 
-// give makes a file another user's. Only root can.
+// give changes a file's owner to another user, which only root can do.
 func give(t *testing.T, path string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -36,7 +36,7 @@ func mkdir(t *testing.T, mode fs.FileMode, path ...string) string {
 type privateCase struct {
 	name string
 	make func(t *testing.T, root string) (dir string)
-	want string // text of the error, with the command that fixes it; empty for no error
+	want string // the text of the error, with the command that fixes it; empty if no error is expected
 }
 
 func privateModes() []privateCase {
@@ -146,7 +146,7 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 		"a FIFO":          func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a folder":        func(path string) error { return os.Mkdir(path, 0o700) },
 		"a symbolic link": func(path string) error { return os.Symlink("/etc/hostname", path) },
-		"a device":        func(path string) error { return syscall.Mknod(path, syscall.S_IFCHR|0o600, 1<<8|3) }, // only root can make it
+		"a device":        func(path string) error { return syscall.Mknod(path, syscall.S_IFCHR|0o600, 1<<8|3) }, // only root can create a device
 	}
 	uses := map[string]func(path string) error{
 		"read":   func(path string) error { _, err := ReadFile(path); return err },
@@ -158,7 +158,7 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	linked := func(path string) error { _, err := ReadLinked(path, 1<<10); return err }
 	for what, create := range make {
 		if uses["read linked"] = linked; what == "a symbolic link" {
-			delete(uses, "read linked") // it follows links
+			delete(uses, "read linked") // this function follows links
 		}
 		for use, do := range uses {
 			path := filepath.Join(t.TempDir(), "lock")

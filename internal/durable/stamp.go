@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Stamp is what the system says about a file's content without reading it.
+// A Stamp identifies a file's content by its metadata, without reading it.
 type Stamp struct {
 	Size    int64
-	Changed int64 // ctime in nanoseconds: every write sets it, and no program can choose it
+	Changed int64 // ctime in nanoseconds; every write sets it, and programs cannot set it to a chosen time
 }
 
 // StampOf returns the stamp of the regular file at path. A symbolic link is not a
@@ -24,9 +24,10 @@ func StampOf(path string) (Stamp, error) {
 	return stampOf(path, &s)
 }
 
-// ReadTail reads the last bytes of the regular file at path into buf, all of them if
-// they fit. It never waits, whatever the file is, and follows no symbolic link at the
-// end of path. It is for many small files: it costs half of os.ReadFile.
+// ReadTail reads the last bytes of the regular file at path into buf, or the whole
+// file if it fits. It never waits, even if the path is a FIFO, and follows no
+// symbolic link at the end of path. It is meant for many small files, because it
+// takes half the time of os.ReadFile.
 func ReadTail(path string, buf []byte) ([]byte, Stamp, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

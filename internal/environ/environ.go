@@ -1,8 +1,8 @@
-// Package environ makes the environment of a client. A client inherits few
-// variables: those that programs need to run at all, and not the user's keys and
-// tokens. The configuration can add to them.
+// Package environ computes the environment of a client. A client inherits only a
+// few variables, those that programs generally need, and none of the user's keys
+// and tokens. The configuration can add to them.
 //
-// It reads no environment itself.
+// The package does not read the environment; callers pass it.
 //
 //	e := environ.Spec{Env: map[string]string{"MODE": "fast"}, Inherit: environ.Names{"NOTES_*"}}
 //	cmd.Env = e.Of(os.Environ(), "LIFELOOP_CLIENT_ID=notes")
@@ -23,11 +23,11 @@ var always = Names{"PATH", "HOME", "USER", "LANG", "LC_*", "TERM", "TZ", "TMPDIR
 // all is the list of names that the word "all" means.
 var all = Names{"*"}
 
-// A Spec says what a client's environment has beside the variables that every
-// client inherits. The yaml tags are the keys of the configuration.
+// A Spec lists what a client's environment has in addition to the variables
+// that every client inherits. The yaml tags are the keys of the configuration.
 type Spec struct {
-	Env     map[string]string `yaml:"env"`     // set; takes precedence over inherited variables
-	Inherit Names             `yaml:"inherit"` // also inherited
+	Env     map[string]string `yaml:"env"`     // variables to set; they take precedence over inherited ones
+	Inherit Names             `yaml:"inherit"` // names of further inherited variables
 
 	// Written is Env before ${env:VAR} was expanded; nil if it was not.
 	Written map[string]string `yaml:"-"`
@@ -37,8 +37,8 @@ type Spec struct {
 // prefix.
 type Names []string
 
-// SetWord sets n to what the word "all" means, and returns false for any other
-// word.
+// SetWord sets n to all variables if the word is "all", and returns false for
+// any other word.
 func (n *Names) SetWord(word string) bool {
 	*n = slices.Clone(all)
 	return word == "all"
@@ -63,14 +63,14 @@ func (n Names) match(name string) bool {
 // Common reports whether every client inherits the variable.
 func Common(name string) bool { return always.match(name) }
 
-// Of returns the environment of a client: the variables that it inherits from the
-// list from, those that are set, and own, the caller's variables. Each has the form
-// NAME=value. If a name occurs in several of these, the last one counts.
+// Of returns the environment of a client: the variables that it inherits, taken
+// from the list from; those that s sets; and own, the caller's variables. Each has
+// the form NAME=value. If a name occurs in several of these, the last one counts.
 func (s Spec) Of(from []string, own ...string) []string {
 	values := map[string]string{}
 	for _, kv := range from {
 		name, value, ok := strings.Cut(kv, "=")
-		_, seen := values[name] // if from has a name twice, programs see the first one
+		_, seen := values[name] // if from has a name twice, programs use the first one
 		if ok && !seen && (always.match(name) || s.Inherit.match(name)) {
 			values[name] = value
 		}

@@ -20,15 +20,15 @@ import (
 
 const claudeVersion = "2.1.197"
 
-// claude does what Claude Code does: it writes a transcript and a registry file,
-// and runs hooks and a status line.
+// claude behaves like Claude Code: it writes a transcript and a registry file,
+// and runs hooks and a status line command.
 type claude struct {
 	h                     *harness
-	session, prompt, last string // last is the newest prompt's text
+	session, prompt, last string // session id, id of the prompt, text of the newest prompt
 	parent                string // uuid of the newest record
 	model, version        string
 	window, used          int64
-	calls                 int // model calls, for their ids
+	calls                 int // the number of model calls, used for their ids
 	status                string
 	over                  bool // SessionEnd was reported
 }
@@ -54,7 +54,7 @@ func (c *claude) fatal(sig os.Signal) (int, bool) {
 	case unix.SIGHUP:
 		return 129, true
 	}
-	return 0, true // SIGINT
+	return 0, true // for SIGINT
 }
 
 func (c *claude) transcript() string {
@@ -82,8 +82,8 @@ func (c *claude) base(event string) object {
 	return m
 }
 
-// forgetful reports whether no records are written, as inside another session of
-// Claude Code.
+// forgetful reports whether records are not written, as in a Claude Code that
+// runs inside another session of Claude Code.
 func (c *claude) forgetful() bool { return c.h.env["CLAUDE_CODE_CHILD_SESSION"] != "" }
 
 func (c *claude) start(s startStep) {
@@ -232,7 +232,7 @@ func (c *claude) answerRecord(t turnStep, content object, stop string) {
 	})
 }
 
-// usage splits the tokens in use as a cached conversation does.
+// usage divides the tokens in use into parts, as for a cached conversation.
 func (c *claude) usage() object {
 	return object{
 		"input_tokens": c.used % 1000, "cache_creation_input_tokens": 0, "cache_read_input_tokens": c.used - c.used%1000,
@@ -247,7 +247,7 @@ func (c *claude) compact(s compactStep) {
 		c.h.line("Compaction blocked by PreCompact hook")
 		return
 	}
-	// The compactor is a sub-agent without a type.
+	// In Claude Code, a sub-agent without a type makes the compaction.
 	c.h.hook("SubagentStop", object{"agent_id": "afake", "agent_type": "", "stop_hook_active": false, "last_assistant_message": "<summary>what happened so far</summary>"})
 	c.h.hook("SessionStart", object{"source": "compact", "model": c.model})
 	parent := c.parent
@@ -299,7 +299,7 @@ func (c *claude) end(reason string) {
 	c.h.term.restore()
 }
 
-// record appends one record and adds the usual members that it lacks.
+// record appends one record and adds the usual members that are missing in it.
 func (c *claude) record(given object) {
 	if c.forgetful() {
 		return
@@ -391,10 +391,11 @@ func appendLines(path string, rec object, head ...object) {
 	must(f.Close())
 }
 
-// now is the time in the format of both programs.
+// now returns the time in the format that both programs use.
 func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// procStart is field 22 of /proc/self/stat: the start of this process in ticks.
+// procStart returns field 22 of /proc/self/stat, the start of this process in
+// ticks.
 func procStart() string {
 	data, err := os.ReadFile("/proc/self/stat")
 	if err != nil {

@@ -16,17 +16,17 @@ import (
 
 const codexVersion = "0.169.0"
 
-// codex does what the Codex CLI does: it writes a rollout and OSC 7501 on the
+// codex behaves like the Codex CLI: it writes a rollout, writes OSC 7501 to the
 // terminal, and runs hooks.
 type codex struct {
 	h               *harness
 	session, turnID string
-	threads         []codexThread // loaded, oldest first
+	threads         []codexThread // the loaded threads, oldest first
 	model           string
 	window, used    int64
-	total           int64 // tokens of the whole thread
+	total           int64 // sum of the tokens of all calls of the thread
 	calls           int
-	source          string // the source that the next turn's SessionStart hooks report; empty when they ran
+	source          string // the source for the SessionStart hooks of the next turn; empty if they have run
 	over            bool
 }
 
@@ -36,7 +36,7 @@ type codexThread struct {
 	ordinal int
 }
 
-// newID is a UUID that begins with the time.
+// newID returns a UUID that begins with the time.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 func newCodex(h *harness) *codex {
@@ -45,7 +45,7 @@ func newCodex(h *harness) *codex {
 	return c
 }
 
-// open begins a thread; its first turn runs the SessionStart hooks.
+// open begins a thread, whose first turn will run the SessionStart hooks.
 func (c *codex) open(source string) {
 	c.threads = append(c.threads, codexThread{id: newID(), born: time.Now()})
 	c.session, c.turnID, c.source, c.used, c.total = c.thread().id, "", source, 0, 0
@@ -115,7 +115,7 @@ func (c *codex) turn(t turnStep) {
 	c.sessionStart()
 	asked := c.h.hook("UserPromptSubmit", object{"prompt": t.Prompt})
 	if asked.blocked {
-		// The prompt reaches neither the model nor the rollout.
+		// A blocked prompt reaches neither the model nor the rollout.
 		c.complete(nil, "", began)
 		c.osc("done:app=codex")
 		return
@@ -213,7 +213,7 @@ func (c *codex) tool(t turnStep) {
 		c.developer(said.context)
 	}
 	c.item(object{"type": "function_call_output", "id": "fco_" + id, "call_id": id, "output": result})
-	c.tokenCount(tokens(c.used)) // only after the tools ran
+	c.tokenCount(tokens(c.used)) // reported only after the tools have run
 }
 
 func (c *codex) answer(t turnStep) {
@@ -250,7 +250,7 @@ func tokens(used int64) object {
 	}
 }
 
-// complete ends a turn; answer is nil when there is none.
+// complete ends a turn; answer is nil if there is no answer.
 func (c *codex) complete(answer any, failure string, began time.Time) {
 	end := object{
 		"turn_id": c.turnID, "root_turn_id": c.turnID, "last_agent_message": answer, "started_at": began.Unix(),

@@ -8,11 +8,12 @@ import (
 // DemoStory is the built-in story of the demonstration.
 const DemoStory = "claude-demo"
 
-// demoMark in the environment marks a stand-in that was started on purpose under
-// a harness's name.
+// demoMark is an environment variable that shows that a fake harness was started
+// on purpose under a harness's name.
 const demoMark = "LIFELOOP_DEMO_STAND_IN=1"
 
-// speedVariable replaces --speed where the arguments belong to another program.
+// speedVariable sets the speed if --speed cannot be given, because the
+// arguments belong to another program.
 const speedVariable = "FAKEHARNESS_SPEED"
 
 // NameOf returns the program name for a built-in story.
@@ -21,8 +22,8 @@ func NameOf(story string) string {
 	return name
 }
 
-// Environment returns the variables that make a stand-in play a built-in story
-// with all its files below dir; fast shortens the pauses.
+// Environment returns the variables that make a fake harness play a built-in
+// story, with all its files below dir; fast shortens the pauses.
 func Environment(story, dir string, fast bool) []string {
 	env := []string{demoMark, "FAKEHARNESS_STORY=" + story,
 		"CLAUDE_CONFIG_DIR=" + filepath.Join(dir, "home"), "CODEX_HOME=" + filepath.Join(dir, "home")}

@@ -7,8 +7,8 @@
 // demonstration use it.
 //
 // It is simple: hooks of one event run one after another, prompts get the
-// script's answers, and an invalid script ends it with code 2 before its first
-// step.
+// script's answers, and with an invalid script it exits with code 2 before the
+// first step.
 //
 //	args := []string{"claude", "--story", "claude-demo"}
 //	code := fakeharness.Run(args, os.Environ(), os.Stdin, os.Stdout)
@@ -33,8 +33,8 @@ import (
 )
 
 // Run executes the script that args and env select and returns the exit code. It
-// needs its own process: steps change signal dispositions, and one replaces the
-// process.
+// must run in a separate process, because steps change signal dispositions and
+// one step replaces the process.
 func Run(args, env []string, stdin, stdout *os.File) int {
 	h := &harness{env: map[string]string{}, began: time.Now()}
 	var steps []step
@@ -56,13 +56,13 @@ func Run(args, env []string, stdin, stdout *os.File) int {
 	return 0
 }
 
-// exitCode ends the script.
+// exitCode is an error that ends the script with this exit code.
 type exitCode int
 
 func (c exitCode) Error() string { return "exit " + strconv.Itoa(int(c)) }
 
-// stop carries an error from any depth to try. No function on the way can
-// handle the error.
+// stop is the panic value that passes an error to try. No function in between
+// can handle the error.
 type stop struct{ error }
 
 // try runs f until its end or its first error.
@@ -100,12 +100,13 @@ type harness struct {
 	dir   string // working folder
 	term  *terminal
 	hooks hooks
-	kind  dialect  // claude or codex; nil under another name
+	kind  dialect  // claude or codex; nil if the program has another name
 	given []string // additional context that hooks returned, oldest first
 	began time.Time
 }
 
-// A dialect is the records, hooks and terminal output of one kind of harness.
+// A dialect implements the records, hooks and terminal output of one kind of
+// harness.
 type dialect interface {
 	start(startStep)
 	turn(turnStep)
@@ -144,8 +145,8 @@ func (h *harness) prepare(args, env []string, stdin, stdout *os.File) []step {
 	return steps
 }
 
-// arguments is the command line: our own flags, and those flags of claude and
-// codex that change what the stand-in does.
+// arguments is the parsed command line: the flags of the fake harness, and
+// those flags of claude and codex that have an effect here.
 type arguments struct {
 	name     string // claude, codex or neither
 	scripts  []source
@@ -153,22 +154,22 @@ type arguments struct {
 	speed    float64
 
 	sessionID, resume, settings, model string
-	configs                            []string // codex -c
+	configs                            []string // the values of codex's -c
 	bypassTrust, print                 bool
 }
 
-// A source names a script.
+// A source names a script: how it is given, and its file, text or story.
 type source struct{ how, what string }
 
 // valueFlags are the flags that take a value.
 var valueFlags = []string{
 	"--script", "--script-json", "--story", "--launches", "--as", "--speed",
 	"--session-id", "--resume", "--settings", "--model", "-m", "-c", "--config",
-	// Flags of the two programs that change nothing here.
+	// Flags of the two programs that have no effect here.
 	"--permission-mode", "--append-system-prompt", "--append-system-prompt-file", "--output-format",
 	"--input-format", "--name", "--add-dir", "--mcp-config", "--fallback-model", "--max-turns", "-a",
 	"--ask-for-approval", "-s", "--sandbox", "--profile", "-C", "--cd", "--enable", "--disable",
-	"-p", // codex's profile; claude's -p is --print
+	"-p", // --profile for codex; for claude, -p is --print
 }
 
 func parseArguments(args []string, env map[string]string) (arguments, error) {
@@ -269,7 +270,7 @@ func (h *harness) script() []step {
 	return got(parseScript(s.what, f))
 }
 
-// countLaunch adds a byte to the file and returns how many were there.
+// countLaunch adds a byte to the file and returns the number of bytes before.
 func countLaunch(path string) int {
 	f := got(os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))
 	defer f.Close()

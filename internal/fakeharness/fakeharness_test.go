@@ -65,13 +65,14 @@ func (p place) command(t *testing.T, name string, args ...string) *exec.Cmd {
 	cmd.Dir = p.dir
 	cmd.Env = []string{
 		"FAKEHARNESS_TEST_AS=" + name, "HOME=" + p.home, "PATH=" + os.Getenv("PATH"),
-		"GORACE=atexit_sleep_ms=0",  // else each exit takes a second with -race
-		"GOCOVERDIR=" + t.TempDir(), // else a warning on stderr with -cover
+		"GORACE=atexit_sleep_ms=0",  // without this, each exit takes a second with -race
+		"GOCOVERDIR=" + t.TempDir(), // without this, there is a warning on stderr with -cover
 	}
 	return cmd
 }
 
-// settings is --settings with the hook program for these events and as status line.
+// settings returns the flag --settings, with the hook program for these events and
+// as the status line command.
 func (p place) settings(t *testing.T, events ...string) []string {
 	t.Helper()
 	hooks := map[string]any{}
@@ -83,7 +84,7 @@ func (p place) settings(t *testing.T, events ...string) []string {
 	return []string{"--settings", string(data)}
 }
 
-// calls are the logged hook calls: the event, and the stdin.
+// calls returns the logged hook calls: their events and inputs.
 func (p place) calls(t *testing.T) (names []string, stdin []map[string]any) {
 	t.Helper()
 	for _, line := range lines(t, p.hookLog) {
@@ -117,8 +118,8 @@ func glob(t *testing.T, pattern string) string {
 
 var claudeEvents = []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "PreCompact", "PostCompact", "SessionEnd"}
 
-// TestClaudeDemo plays the built-in story and reads the files that it left behind
-// with the decoders for the real program's files.
+// TestClaudeDemo plays the built-in story and reads its files with the decoders
+// for the real program's files.
 func TestClaudeDemo(t *testing.T) {
 	p := newPlace(t)
 	const id = "5e551011-0000-4000-8000-000000000001"
@@ -228,8 +229,8 @@ func TestPreparedClaude(t *testing.T) {
 	require.Equal(t, launch.SessionID, stdin[0]["session_id"])
 }
 
-// decoded is what the transcript decoder of a profile reads in a file; it must
-// know every record.
+// decoded returns the signals that the transcript decoder of a profile reads
+// from a file. It fails if a record is unknown.
 func decoded(t *testing.T, adapter, path string) []string {
 	t.Helper()
 	profile, _ := profiles.For(adapter)
@@ -257,8 +258,8 @@ func decoded(t *testing.T, adapter, path string) []string {
 	return out
 }
 
-// TestHooksMayRefuse: a blocked prompt, a denied tool, a blocked compaction,
-// and a Stop hook that makes the model continue.
+// TestHooksMayRefuse checks a blocked prompt, a denied tool, a blocked
+// compaction, and a Stop hook that makes the model continue.
 func TestHooksMayRefuse(t *testing.T) {
 	for _, tc := range []struct {
 		name, answer, script string
@@ -292,7 +293,8 @@ func TestHooksMayRefuse(t *testing.T) {
 	}
 }
 
-// TestUntrustedHooksDoNotRun: without the right digest Codex asks for a review.
+// TestUntrustedHooksDoNotRun checks that without the right digest the hooks do
+// not run and a review is requested, as in Codex.
 func TestUntrustedHooksDoNotRun(t *testing.T) {
 	p := newPlace(t)
 	hook := `hooks.Stop=[{hooks=[{type="command",command="` + p.hook + ` Stop",timeout=5}]}]`
@@ -327,7 +329,7 @@ func TestUntrustedHooksDoNotRun(t *testing.T) {
 	}
 }
 
-// TestTrustHash compares the digest with recorded ones.
+// TestTrustHash compares computed digests with recorded ones.
 func TestTrustHash(t *testing.T) {
 	const command = `/usr/local/bin/ll hook --run "42" & <x>`
 	for event, want := range map[string]string{
@@ -343,7 +345,7 @@ func TestTrustHash(t *testing.T) {
 	}
 }
 
-// TestEnds: how a process ends when it exits, is killed, or kills itself.
+// TestEnds checks how a process ends when it exits, is killed, or kills itself.
 func TestEnds(t *testing.T) {
 	const ready = `{"start":{}}{"turn":{"prompt":"p","answer":"a","used":5}}{"print":"READY"}`
 	for _, tc := range []struct {
@@ -351,7 +353,7 @@ func TestEnds(t *testing.T) {
 		send             syscall.Signal
 		code             int
 		killed           syscall.Signal
-		lastHook         string // empty: no hook after the turn
+		lastHook         string // empty if no hook runs after the turn
 	}{
 		{name: "steps run out", as: "tool", script: `{"print":"READY"}`},
 		{name: "exit", as: "tool", script: `{"print":"READY"}{"exit":7}{"print":"never"}`, code: 7},
@@ -417,7 +419,8 @@ func waited(t *testing.T, cmd *exec.Cmd) syscall.WaitStatus {
 	return cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
-// TestRecordsAlone: a turn as the transcript has it, and a record from the script.
+// TestRecordsAlone checks that a turn can be written to the transcript without
+// hooks, and a single record from the script.
 func TestRecordsAlone(t *testing.T) {
 	p := newPlace(t)
 	script := `{"turn":{"records":true,"prompt_id":"p-1","prompt":"p","answer":"a","usage":{"input_tokens":7,"cache_read_input_tokens":1000,"cache_creation_input_tokens":30,"output_tokens":5}}}
@@ -433,8 +436,8 @@ func TestRecordsAlone(t *testing.T) {
 	}
 }
 
-// TestProcessesLeftBehind: a lingering tool and an orphan outlive the harness,
-// each in a session of its own.
+// TestProcessesLeftBehind checks that a lingering tool and an orphan outlive
+// the harness, each in its own session.
 func TestProcessesLeftBehind(t *testing.T) {
 	p := newPlace(t)
 	script := `{"tool_child":{"cmd":["sleep","60"],"setsid":true,"linger":true,"pid_file":"tool"}}{"orphan":{"cmd":["sleep","60"],"pid_file":"orphan"}}{"exit":0}`
@@ -460,7 +463,8 @@ func TestProcessesLeftBehind(t *testing.T) {
 	}
 }
 
-// TestLaunches: each launch plays the next script, and the last one repeats.
+// TestLaunches checks that each launch plays the next script, and that the last
+// one is repeated.
 func TestLaunches(t *testing.T) {
 	p := newPlace(t)
 	var got []string
@@ -520,12 +524,12 @@ func TestStoriesParse(t *testing.T) {
 	require.Contains(t, names, DemoStory)
 }
 
-// A screen is a harness in a terminal.
+// A screen runs a harness in a terminal.
 type screen struct {
 	t      *testing.T
 	tty    *os.File
 	cmd    *exec.Cmd
-	output chan []byte // closed when the terminal is
+	output chan []byte // closed when the terminal is closed
 	seen   bytes.Buffer
 }
 
@@ -555,7 +559,8 @@ func newScreen(t *testing.T, cmd *exec.Cmd) *screen {
 	return s
 }
 
-// await reads until text has arrived, and discards the output up to its end.
+// await reads until text has arrived, and discards the output up to the end of
+// text.
 func (s *screen) await(text string) {
 	s.t.Helper()
 	deadline := time.After(time.Minute)
@@ -582,7 +587,7 @@ func (s *screen) press(text string) {
 	require.NoError(s.t, err)
 }
 
-// TestTerminal: keys, echo, sizes and bytes through a real terminal.
+// TestTerminal checks keys, echo, sizes and raw bytes with a real terminal.
 func TestTerminal(t *testing.T) {
 	p := newPlace(t)
 	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "tui"), []byte("\x1b[2J a\nb\x07 END"), 0o600))
@@ -601,7 +606,7 @@ func TestTerminal(t *testing.T) {
 	require.NoError(t, pty.Setsize(s.tty, &pty.Winsize{Rows: 10, Cols: 20}))
 	s.await("winsize 10 20\r\n")
 	s.await("\x1b]7501;state=idle:app=codex\x1b\\\x1b[?1049h")
-	s.await("\x1b[2J a\nb\x07 END") // no carriage return was put in
+	s.await("\x1b[2J a\nb\x07 END") // in raw mode no carriage return is added
 	if status := waited(t, s.cmd); status.ExitStatus() != 0 {
 		t.Errorf("exit code %d", status.ExitStatus())
 	}
@@ -612,7 +617,8 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestInteractive: prompts typed and pasted, /clear, and /exit, as a renewal does it.
+// TestInteractive checks typed and pasted prompts, /clear, and /exit as a renewal
+// types it.
 func TestInteractive(t *testing.T) {
 	for _, name := range []string{"claude", "codex"} {
 		t.Run(name, func(t *testing.T) {
@@ -651,9 +657,9 @@ func TestInteractive(t *testing.T) {
 	}
 }
 
-// TestKeysInPieces: however the bytes of a keyboard are cut, they give the same
-// lines. The exception is a cut after an ESC, because an ESC that arrives alone is
-// the key.
+// TestKeysInPieces checks that the bytes of a keyboard give the same lines in
+// whatever pieces they arrive. The exception is a cut after an ESC, because an ESC
+// that arrives alone is the Escape key.
 func TestKeysInPieces(t *testing.T) {
 	const typed = "one\r\x1b[200~two\rthree\x1b[201~\rfo\x7f\x7fgone\x15four\r\x03\x03"
 	want := []string{"one", "two\rthree", "four", "/exit"}
@@ -706,7 +712,7 @@ func TestTOML(t *testing.T) {
 	}
 }
 
-// FuzzArguments: no command line and no script panics.
+// FuzzArguments checks that no command line and no script causes a panic.
 func FuzzArguments(f *testing.F) {
 	f.Add("--settings\n{}\n-c\nhooks.Stop=[{hooks=[]}]", `{"print":"x"}`)
 	f.Add("-c\nhooks.state={'a'={}}", `{"turn":{}}`)

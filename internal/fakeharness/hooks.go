@@ -20,11 +20,12 @@ import (
 	"time"
 )
 
-// hooks are the configured commands, by event, and that of the status line.
+// hooks holds the configured hook commands, by event, and the status line
+// command.
 type hooks struct {
 	on         map[string][]hookCommand
 	statusline string
-	warning    string // shown at the start
+	warning    string // a warning to print at the start
 }
 
 type hookCommand struct {
@@ -33,7 +34,7 @@ type hookCommand struct {
 	timeout time.Duration
 }
 
-// group is the form of one event's hooks in both programs.
+// group is a group of one event's hooks, in the form that both programs use.
 type group struct {
 	Matcher string `json:"matcher"`
 	Hooks   []struct {
@@ -106,7 +107,8 @@ func claudeHooks(h *harness) hooks {
 	return out
 }
 
-// home is the folder that variable names, or the one below HOME.
+// home returns the folder in the environment variable, or by default the folder
+// below HOME.
 func (h *harness) home(variable, below string) string {
 	if dir := h.env[variable]; dir != "" {
 		return dir
@@ -114,7 +116,7 @@ func (h *harness) home(variable, below string) string {
 	return filepath.Join(h.env["HOME"], below)
 }
 
-// An answer is what the hooks of one event returned.
+// An answer is the combined result of the hooks of one event.
 type answer struct {
 	context []string
 	blocked bool
@@ -143,7 +145,7 @@ func (h *harness) hook(event string, more object) answer {
 	return all
 }
 
-// marshal encodes v, which holds nothing that JSON cannot.
+// marshal encodes v, which must contain only values that JSON can represent.
 func marshal(v any) []byte { return got(json.Marshal(v)) }
 
 // matches compares the matcher with the event's variant.
@@ -163,8 +165,8 @@ func (c hookCommand) matches(stdin object) bool {
 	return true
 }
 
-// run runs one command as both programs do: by the shell, in a session of its
-// own, with JSON on stdin. The output of a command that times out is dropped.
+// run runs one command as both programs do: with the shell, in a new session,
+// with JSON on stdin. The output of a command that times out is dropped.
 func (h *harness) run(command string, stdin []byte, timeout time.Duration) ([]byte, int) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -201,8 +203,8 @@ func (h *harness) hookEnv() []string {
 	return out
 }
 
-// readAnswer reads a hook's output. Plain text is context for the events where
-// both programs use it so; exit code 2 blocks.
+// readAnswer reads a hook's output. For the events for which both programs
+// accept it, plain text is context. Exit code 2 blocks.
 func readAnswer(event string, out []byte, code int) answer {
 	if code == 2 {
 		return answer{blocked: true, reason: "blocked by a hook"}
@@ -231,7 +233,7 @@ func readAnswer(event string, out []byte, code int) answer {
 	if output.Specific.Context != "" {
 		a.context = []string{output.Specific.Context}
 	}
-	// No user answers the question that a hook asks for.
+	// "ask" blocks too, because there is no user who could answer.
 	a.blocked = output.Decision == "block" || slices.Contains([]string{"deny", "ask"}, output.Specific.Permission) || output.Continue != nil && !*output.Continue
 	return a
 }

@@ -13,8 +13,7 @@ import (
 )
 
 // interact takes prompts from the keyboard until /exit, /quit, Ctrl-D or two
-// Ctrl-C. Enter is a carriage return; a bracketed paste is text, whatever bytes
-// it holds.
+// Ctrl-C. Enter is a carriage return; all bytes of a bracketed paste are text.
 func (h *harness) interact(s interactStep) {
 	kind := h.dialect()
 	h.term.raw()
@@ -112,7 +111,7 @@ func (k *keys) feed(b []byte) []string {
 	return lines
 }
 
-// printable returns the typed bytes that a screen shows.
+// printable returns those of the typed bytes that can be displayed.
 func printable(b []byte) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 127 {
@@ -122,7 +121,7 @@ func printable(b []byte) string {
 	}, string(b))
 }
 
-// shell runs a model's command in a session of its own and returns its output.
+// shell runs a command for the model in a new session and returns its output.
 func (h *harness) shell(command string) (out string, failed bool) {
 	cmd := exec.Command("/bin/sh", "-c", command)
 	cmd.Env = h.hookEnv()

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// child starts a process and, unless it lingers, waits for it. A harness that a
-// signal ends meanwhile leaves it running, as the real ones do.
+// child starts a process and, unless it lingers, waits for it. If a signal ends
+// the harness meanwhile, the process continues to run, as with real harnesses.
 func (h *harness) child(c childStep) {
 	cmd := h.command(c, c.Cmd, c.Setsid)
 	must(cmd.Start())
@@ -64,7 +64,8 @@ func (h *harness) command(c childStep, argv []string, setsid bool) *exec.Cmd {
 }
 
 // killSelf ends the process by sig. The Go runtime would turn some signals into
-// an exit code, so the process becomes a shell, which does not.
+// an exit code, so the process first replaces itself by a shell, which does
+// not.
 func killSelf(sig syscall.Signal) {
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // leave no core file
 	err := unix.Exec("/bin/sh", []string{"sh", "-c", fmt.Sprintf("kill -%d $$; exec sleep 5", sig)}, os.Environ())

@@ -25,24 +25,25 @@ import (
 // A step runs one object of a script: a verb with its value, and its params.
 type step func(*harness)
 
-// params are the members that accompany some verbs.
+// params are the members that some verbs have in addition to their value.
 type params struct {
-	Stdin   object `json:"stdin"`            // hook: members on stdin besides the usual ones
-	Changes int    `json:"winsize_on_winch"` // winsize: print again at each of so many changes
+	Stdin   object `json:"stdin"`            // for hook: additional members on stdin
+	Changes int    `json:"winsize_on_winch"` // for winsize: the number of changes at which it prints again
 }
 
 // A verb decodes its value into a step.
 type verb func(value json.RawMessage, p params) (step, error)
 
-// verbs are what a step may do. They are made once, when a script is read: the
-// wrapper links this package, and initialization costs each of its starts.
+// verbs are the possible actions of a step. The map is made when a script is
+// read and not at program start, because it would delay every start of the
+// wrapper, which contains this package.
 var verbs = sync.OnceValue(func() map[string]verb {
 	return map[string]verb{
 		// Actions of any program.
 		"print":      do((*harness).line),  // a line of text
 		"raw":        do((*harness).write), // bytes, written unchanged
 		"sleep_ms":   do(func(h *harness, ms int) { h.pause(time.Duration(ms) * time.Millisecond) }),
-		"ignore":     do((*harness).ignore), // signals, from here on
+		"ignore":     do((*harness).ignore), // signals to ignore from now on
 		"tool_child": do((*harness).child),  // a child process
 		"orphan":     do((*harness).orphan), // a process whose parent has ended, in its own session
 		"exit":       do(func(_ *harness, code exitCode) { must(code) }),
@@ -50,9 +51,9 @@ var verbs = sync.OnceValue(func() map[string]verb {
 
 		// Actions on its terminal.
 		"osc":        do(func(h *harness, text string) { h.write("\x1b]" + text + "\x1b\\") }),
-		"raw_mode":   do((*harness).rawMode), // a line printed after it shows that keys can be typed
+		"raw_mode":   do((*harness).rawMode), // a line that is printed after this step shows that keys can be typed
 		"wait_key":   do(func(h *harness, key string) { h.waitKey(key, false) }),
-		"echo_until": do(func(h *harness, key string) { h.waitKey(key, true) }), // write back every byte until this text came
+		"echo_until": do(func(h *harness, key string) { h.waitKey(key, true) }), // write back every byte until this text has arrived
 		"winsize":    doWith((*harness).winsize),                                // print `winsize ROWS COLS`
 		"record_out": do((*harness).recordOut),                                  // copy all output to this file too
 		"replay":     do((*harness).replay),                                     // a file's bytes, in raw mode
@@ -65,10 +66,10 @@ var verbs = sync.OnceValue(func() map[string]verb {
 		"end":      act(dialect.end), // end the session with this reason
 		"interact": do((*harness).interact),
 
-		// Parts of these, for single tests.
+		// Parts of the actions above, for single tests.
 		"hook":         doWith(func(h *harness, event string, p params) { h.hook(event, p.Stdin) }),
 		"statusline":   act(dialect.statusline), // run the status line, with these members changed
-		"transcript":   act(dialect.record),     // append a record, the usual members filled in
+		"transcript":   act(dialect.record),     // append a record, with the usual members added
 		"registry":     act(dialect.registry),   // rewrite the registry file, with these members changed
 		"show_context": do((*harness).showContext),
 	}
@@ -78,7 +79,7 @@ func do[T any](run func(*harness, T)) verb {
 	return doWith(func(h *harness, value T, _ params) { run(h, value) })
 }
 
-// act is the verb of a dialect: only a harness called claude or codex has it.
+// act returns a verb that only a harness called claude or codex has.
 func act[T any](run func(dialect, T)) verb {
 	return do(func(h *harness, value T) { run(h.dialect(), value) })
 }
@@ -105,10 +106,10 @@ func (s *sig) UnmarshalText(name []byte) error {
 }
 
 type startStep struct {
-	Source string `json:"source"` // startup unless given
+	Source string `json:"source"` // default: startup
 	Model  string `json:"model"`
 	Window int64  `json:"window"`
-	// Version is of Claude Code; the tested one unless given.
+	// Version is the version of Claude Code; default: the tested one.
 	Version string `json:"version"`
 }
 
@@ -127,7 +128,8 @@ type turnStep struct {
 	Records bool `json:"records"`
 }
 
-// tokens returns the tokens in the context after the turn; 0 if not given.
+// tokens returns the tokens in the context after the turn; 0 if the step does
+// not give them.
 func (t turnStep) tokens() int64 {
 	if total, ok := t.Usage["total_tokens"]; ok { // codex
 		return total
@@ -144,8 +146,8 @@ type compactStep struct {
 }
 
 type interactStep struct {
-	Used   []int64 `json:"used"`   // tokens after each turn; the last one repeats
-	Answer string  `json:"answer"` // to every prompt
+	Used   []int64 `json:"used"`   // tokens in the context after each turn; the last value repeats
+	Answer string  `json:"answer"` // the answer to every prompt
 	MS     int     `json:"ms"`
 }
 
@@ -153,12 +155,12 @@ type childStep struct {
 	Cmd     []string `json:"cmd"`
 	Setsid  bool     `json:"setsid"`   // start the process in a session of its own
 	Linger  bool     `json:"linger"`   // do not wait for it
-	TTY     bool     `json:"tty"`      // it gets our stdin and stdout
-	PIDFile string   `json:"pid_file"` // where its process id is written
+	TTY     bool     `json:"tty"`      // the process gets the harness's stdin and stdout
+	PIDFile string   `json:"pid_file"` // the file to which its process id is written
 }
 
 func (c *childStep) UnmarshalJSON(text []byte) error {
-	type plain childStep // without this method
+	type plain childStep // the same type without UnmarshalJSON, which would call itself
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode((*plain)(c)); err != nil || len(c.Cmd) > 0 {
@@ -222,7 +224,7 @@ var stories embed.FS
 func story(name string) ([]step, error) {
 	f, err := stories.Open("stories/" + name + ".jsonl")
 	if err != nil {
-		entries, _ := stories.ReadDir("stories") // embedded, so it cannot fail
+		entries, _ := stories.ReadDir("stories") // cannot fail, because the stories are embedded
 		var names []string
 		for _, e := range entries {
 			names = append(names, strings.TrimSuffix(e.Name(), ".jsonl"))

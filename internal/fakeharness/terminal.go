@@ -15,12 +15,12 @@ import (
 	"golang.org/x/term"
 )
 
-// A terminal is our stdin and stdout, terminals or not. Signals arrive through
-// it as well, by a pipe, so that one poll(2) waits for keys, time and signals
-// and no goroutine delays the echo of a key.
+// A terminal represents stdin and stdout, even if they are not terminals.
+// Signals arrive through it too, by a pipe, so that a single poll(2) waits for
+// keys, time and signals, and no switch of goroutines delays the echo of a key.
 type terminal struct {
 	in, out  *os.File
-	copy     *os.File // record_out
+	copy     *os.File // the file of the step record_out
 	signals  chan os.Signal
 	wakeR    *os.File
 	wakeW    *os.File
@@ -44,13 +44,13 @@ func openTerminal(in, out *os.File) *terminal {
 	return t
 }
 
-// wake makes wait return sig.
+// wake lets a running or later call of wait return sig.
 func (t *terminal) wake(sig unix.Signal) {
-	_, _ = t.wakeW.Write([]byte{byte(sig)}) // fails only after close
+	_, _ = t.wakeW.Write([]byte{byte(sig)}) // the write fails only after close
 }
 
-// catch receives the signals that end a harness instead of dying of them. A
-// signal that was ignored from the start stays ignored.
+// catch makes this process receive the signals that would end it. A signal that
+// was ignored at the start stays ignored.
 func (t *terminal) catch() {
 	for _, sig := range []os.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP} {
 		if !signal.Ignored(sig) {
@@ -70,7 +70,7 @@ func (t *terminal) close() {
 	}
 }
 
-// restore ends raw mode, however often it was set.
+// restore ends raw mode, even if raw was called several times.
 func (t *terminal) restore() {
 	for t.rawDepth > 0 {
 		t.cooked()
@@ -97,7 +97,8 @@ func (t *terminal) line(text string) error {
 	return t.write(strings.ReplaceAll(text, "\n", end) + end)
 }
 
-// raw puts the terminal into raw mode, if it is one; each raw needs a cooked.
+// raw puts the terminal into raw mode, if there is one. Each call needs a later
+// call of cooked.
 func (t *terminal) raw() {
 	if t.rawDepth++; t.rawDepth > 1 {
 		return
@@ -108,13 +109,13 @@ func (t *terminal) raw() {
 }
 
 func (t *terminal) cooked() {
-	if t.rawDepth == 0 { // already restored
+	if t.rawDepth == 0 { // the terminal was already restored
 		return
 	}
 	if t.rawDepth--; t.rawDepth > 0 || t.saved == nil {
 		return
 	}
-	// A terminal that is gone needs no mode.
+	// An error means that the terminal no longer exists, which does not matter.
 	_ = term.Restore(int(t.in.Fd()), t.saved)
 	t.saved = nil
 }
@@ -163,7 +164,7 @@ func (h *harness) write(text string) { must(h.term.write(text)) }
 
 func (h *harness) line(text string) { must(h.term.line(text)) }
 
-// pause waits for d, scaled by the speed, and serves signals meanwhile.
+// pause waits for d, scaled by the speed, and handles signals meanwhile.
 func (h *harness) pause(d time.Duration) {
 	until := time.Now().Add(time.Duration(float64(d) / h.args.speed))
 	for {
@@ -176,7 +177,7 @@ func (h *harness) pause(d time.Duration) {
 	}
 }
 
-// read waits for keys and serves signals meanwhile.
+// read waits for keys and handles signals meanwhile.
 func (h *harness) read() ([]byte, error) {
 	for {
 		b, sig, err := h.term.wait(true, -1)
@@ -187,7 +188,7 @@ func (h *harness) read() ([]byte, error) {
 	}
 }
 
-// signalled is what a harness does when a signal asks it to end.
+// signalled handles a signal that asks the harness to end.
 func (h *harness) signalled(sig os.Signal) {
 	if h.kind == nil || sig == unix.SIGWINCH {
 		return
@@ -200,7 +201,7 @@ func (h *harness) signalled(sig os.Signal) {
 	must(exitCode(code))
 }
 
-// waitKey reads until key arrived, and writes all keys back if echo is set.
+// waitKey reads until key has arrived. If echo is set, it writes all keys back.
 func (h *harness) waitKey(key string, echo bool) {
 	h.term.raw()
 	defer h.term.cooked()
@@ -229,7 +230,8 @@ func (h *harness) replay(path string) {
 	h.write(string(data))
 }
 
-// winsize prints the rows and columns, and again at each of so many changes.
+// winsize prints the rows and columns, and prints them again at each of the
+// given number of changes.
 func (h *harness) winsize(_ bool, p params) {
 	size := func() {
 		if cols, rows, err := term.GetSize(int(h.term.out.Fd())); err != nil {
@@ -239,8 +241,8 @@ func (h *harness) winsize(_ bool, p params) {
 		}
 	}
 	if p.Changes > 0 {
-		// This precedes the first print, because its reader may resize the terminal
-		// at once.
+		// Watch for changes before the first print, because the reader of that output
+		// may resize the terminal at once.
 		signal.Notify(h.term.signals, unix.SIGWINCH)
 	}
 	size()

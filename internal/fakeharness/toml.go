@@ -65,8 +65,8 @@ func codexHooks(configs []string, trustAll bool) (hooks, error) {
 	return out, nil
 }
 
-// trustHash is the digest by which a hook is trusted: over its definition as
-// canonical JSON, with the time-out in effect.
+// trustHash returns the digest by which a hook is trusted. It is computed from
+// the hook's definition as canonical JSON, with the effective time-out.
 func trustHash(event, matcher, command string, timeout int) string {
 	brief := event == "session_end" || event == "interrupt"
 	switch {
@@ -85,16 +85,16 @@ func trustHash(event, matcher, command string, timeout int) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// text is s in JSON, with only the escapes that JSON requires.
+// text returns s as a JSON string, with only the escapes that JSON requires.
 func text(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string and a strings.Builder do not fail
+	_ = enc.Encode(s) // encoding a string into a strings.Builder cannot fail
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// snake is an event's name as trust records spell it.
+// snake returns an event's name as trust records contain it.
 func snake(event string) string {
 	var b strings.Builder
 	for i, r := range event {
@@ -106,9 +106,9 @@ func snake(event string) string {
 	return strings.ToLower(b.String())
 }
 
-// decodeTOML decodes one TOML value of the kinds that overrides are made of:
-// arrays, inline tables, strings, whole numbers and booleans. It rewrites the
-// value as JSON, token by token. Decoding that JSON finds most mistakes.
+// decodeTOML decodes one TOML value of the kinds that overrides use: arrays,
+// inline tables, strings, whole numbers and booleans. It rewrites the value as
+// JSON, token by token. Decoding that JSON finds most mistakes.
 func decodeTOML(value string, to any) error {
 	tokens := regexp.MustCompile(`^("(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_+-]+|[\]\[{}=,])\s*`)
 	var out []string
@@ -131,7 +131,7 @@ func decodeTOML(value string, to any) error {
 		case token == "=":
 			token = ":"
 		case token == "]" && n > 1 && out[n-1] == "," && out[n-2] != "[":
-			out = out[:n-1] // only TOML allows this comma
+			out = out[:n-1] // drop a trailing comma, which only TOML allows
 		case strings.Contains("[]{},", token) || token == "true" || token == "false":
 		case strings.HasPrefix(rest, "="):
 			token = text(token)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// The protocol, which package control describes. The strings are wire format.
+// Constants of the protocol, which package control describes. The strings are
+// part of the wire format.
 const (
 	OpCall   = "hook"   // a hook that waits for its answer
 	OpNotify = "tell"   // a hook that wants no answer
@@ -18,11 +19,10 @@ const (
 	maxLine = 4 << 10
 )
 
-// Call sends a hook's input to the session behind socket and writes the answer
-// to out with one Write. The key shows that the launch itself injected the hook. If
-// anything fails or the deadline passes, Call returns an error and has written
-// nothing, unless the Write itself failed. To a server of another user it sends
-// nothing.
+// Call sends a hook's input to the session behind socket and writes the answer to
+// out with one Write. The key proves that the launch injected the hook. If anything
+// fails or the deadline passes, Call returns an error and has written nothing,
+// unless the Write itself failed. To a server of another user it sends nothing.
 //
 // The deadline limits the exchange with the session, not the write to out.
 func Call(socket, key, event string, input []byte, out io.Writer, deadline time.Time) error {
@@ -48,8 +48,8 @@ func Call(socket, key, event string, input []byte, out io.Writer, deadline time.
 	return nil
 }
 
-// Notify is Call without an answer. It returns when the kernel has accepted all
-// bytes.
+// Notify is like Call, but gets no answer. It returns when the kernel has
+// accepted all bytes.
 func Notify(socket, key, event string, input []byte, deadline time.Time) error {
 	c, err := send(socket, OpNotify, key, event, input, deadline)
 	if err != nil {
@@ -75,7 +75,8 @@ func send(socket, op, key, event string, input []byte, deadline time.Time) (conn
 	return c, nil
 }
 
-// A failure is an error with the action that failed, as fmt.Errorf would make it.
+// A failure is an error with the action that failed. It replaces fmt.Errorf,
+// because this package does not import fmt.
 type failure struct {
 	action string
 	err    error
@@ -95,7 +96,7 @@ func requestLine(op, key, event string, size int) []byte {
 	return append(line, '}', '\n')
 }
 
-// appendText appends the inside of a JSON string.
+// appendText appends text, escaped as in a JSON string, without quotes.
 func appendText(line []byte, text string) []byte {
 	for i := 0; i < len(text); i++ {
 		switch b := text[i]; {
@@ -127,9 +128,9 @@ func replySize(line []byte) (int, error) {
 	return n, nil
 }
 
-// readAnswer reads a line and the body that it announces. It allocates as the
-// body arrives: a peer that announces a large number and sends less costs no
-// memory.
+// readAnswer reads a line and the body that it announces. It allocates memory
+// only as the body arrives, so that a peer that announces a large number and
+// sends less uses little memory.
 func readAnswer(r io.Reader) ([]byte, error) {
 	buf := make([]byte, 0, maxLine)
 	end := -1

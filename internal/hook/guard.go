@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pass is the answer that lets a tool run. An empty answer refuses it, because every
-// other failure looks the same.
+// Pass is the answer that lets a tool run. An empty answer refuses the tool, because
+// failures give an empty answer too.
 const Pass = "pass\n"
 
 const denied = 2 // the exit code by which a harness refuses the tool

@@ -15,9 +15,9 @@ import (
 	"lifeloop/internal/hook"
 )
 
-// TestGuardFailsClosed: a hook that asks whether a tool may run lets it run only after
-// that very answer. A wrapper that is killed closes the connection, one that is stopped
-// does not answer.
+// TestGuardFailsClosed checks that a hook which asks whether a tool may run allows it
+// only after exactly the answer Pass. A killed wrapper closes the connection; a stopped
+// one does not answer.
 func TestGuardFailsClosed(t *testing.T) {
 	pass := serve(t, func(call *control.HookCall) { call.Answer([]byte(hook.Pass)) })
 	deny := serve(t, func(call *control.HookCall) { call.Answer([]byte(`{"deny":"it"}`)) })
@@ -53,7 +53,7 @@ func TestGuardFailsClosed(t *testing.T) {
 			}
 			limit := "--guard=60000"
 			if strings.Contains(c.name, "does not answer") || strings.Contains(c.name, "without end") {
-				limit = "--guard=300" // only these wait for it
+				limit = "--guard=300" // only these cases reach the limit
 			}
 			cmd := process(t, c.socket, limit, "PreToolUse")
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, &errs

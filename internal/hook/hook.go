@@ -2,19 +2,19 @@
 // It sends the harness's input to the session behind a socket and prints the
 // answer. Package control is the other end.
 //
-// It fails open: after any error it prints nothing and exits 0, because a
-// harness must continue without its wrapper. It reads no configuration and no
-// ledger, and does not interpret its input.
+// It ignore the error: the hook fails open: after any error it prints nothing
+// and exits 0, because a harness must continue without its wrapper. It reads no
+// configuration and no ledger, and does not interpret its input.
 //
 //	func main() { os.Exit(hook.Main(os.Args[1:])) }
 //	// or without a separate process:
 //	err := hook.Call(socket, "SessionStart", input, os.Stdout, time.Now().Add(10*time.Second))
 //
-// It must start as fast as an empty program, so it imports very little: every
-// linked package is read from disk and initialised at each call. It formats
-// without fmt, writes and reads the two lines of JSON by hand, and uses plain
-// system calls for socket and pipes: package net and pollable files would first
-// start a poller and threads.
+// It must start as fast as an empty program, so it imports very little: each
+// linked package must be read from disk and initialised at every call. It uses
+// neither fmt nor encoding/json for the two lines of JSON, and plain system
+// calls for socket and pipes, because package net and pollable files would
+// first start a poller and threads.
 package hook
 
 import (
@@ -30,27 +30,27 @@ import (
 
 const (
 	timeLimit = 10 * time.Second
-	// The user's own command, which draws the status line, starts only after the
-	// report to the session, so the report must be quick. inputTime limits the wait
-	// for the end of the input, notifyTime the report.
+	// The user's status line command starts only after the session was notified, so
+	// that must be quick. inputTime limits the wait for the end of the input,
+	// notifyTime the notification.
 	inputTime  = time.Second
 	notifyTime = 200 * time.Millisecond
 )
 
 // Main runs `lifeloop-hook [--key=FILE] [--guard=MS] EVENT [--then CMD]`, and `lifeloop-wrap
-// hook` with the same arguments. It sends stdin to the session behind
-// LIFELOOP_SOCKET, prints the answer and returns the exit code 0. With --then it only
-// notifies the session and becomes `sh -c CMD` with the same stdin; it does not
-// return.
+// hook` with the same arguments. It sends stdin to the session behind LIFELOOP_SOCKET,
+// prints the answer and returns the exit code 0. With --then it only notifies the session
+// and then replaces itself by `sh -c CMD` with the same stdin, so it does not return.
 //
-// FILE holds the key of the launch. It is not an argument, which every user could read,
-// and no variable, which every process below the harness would inherit.
+// FILE contains the key of the launch. The key is neither an argument, which every user
+// could read, nor a variable, which every process below the harness would inherit.
 //
-// One deadline limits everything: 10 s or LIFELOOP_HOOK_TIMEOUT_MS.
+// A single deadline limits the whole call: 10 s or LIFELOOP_HOOK_TIMEOUT_MS.
 //
 // With --guard the hook asks whether a tool may run, and fails closed: unless the
-// session allows it within MS milliseconds, Main returns 2, by which Claude Code,
-// Codex and Gemini CLI refuse the tool with what is on stderr as the reason.
+// session allows it within MS milliseconds, Main returns 2. On exit code 2,
+// Claude Code, Codex and Gemini CLI refuse the tool and use the text on stderr as
+// the reason.
 func Main(args []string) int {
 	call := parse(args)
 	socket := os.Getenv("LIFELOOP_SOCKET")
@@ -64,8 +64,8 @@ func Main(args []string) int {
 
 	deadline := time.Now().Add(limit(os.Getenv("LIFELOOP_HOOK_TIMEOUT_MS")))
 	stdin := stream{unix.Stdin, deadline}
-	// Read to the end even without a session: a harness may not expect that its
-	// hook closes the pipe early.
+	// Read to the end even if there is no session, because a harness may not
+	// expect that its hook closes the pipe early.
 	input, err := io.ReadAll(io.LimitReader(stdin, MaxBody+1))
 	if len(input) > MaxBody {
 		_, _ = io.Copy(io.Discard, stdin)
@@ -77,15 +77,15 @@ func Main(args []string) int {
 	return 0
 }
 
-// A command is the arguments of Main.
+// A command holds the parsed arguments of Main.
 type command struct {
 	keyFile, event, then string
 	hasThen              bool
 	guard                time.Duration // the limit of a hook that fails closed; 0 for the others
 }
 
-// parse ignores what it does not know: a settings file of another version must
-// not break the harness.
+// parse ignores unknown arguments, because a settings file of another version
+// must not break the harness.
 func parse(args []string) (c command) {
 	for i := 0; i < len(args); i++ {
 		then, joined := strings.CutPrefix(args[i], "--then=")
@@ -108,8 +108,8 @@ func parse(args []string) (c command) {
 	return c
 }
 
-// readKey reads the key of a launch. Without one, the session treats the call as
-// that of a foreign process.
+// readKey reads the key of a launch. Without a key, the session treats the call
+// as one of a foreign process.
 func readKey(path string) string {
 	if path == "" {
 		return ""
@@ -127,7 +127,8 @@ func readKey(path string) string {
 	return string(key[:n])
 }
 
-// limit reads a number of milliseconds; anything else means the default.
+// limit reads a number of milliseconds; for anything else it returns the
+// default.
 func limit(ms string) time.Duration {
 	n, err := strconv.Atoi(ms)
 	if err != nil || n <= 0 {
@@ -136,15 +137,15 @@ func limit(ms string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// becomeCommand notifies the session, then replaces this process by the command,
-// so that output, exit code and signals are the command's own and no process is
-// left behind. The notification takes some 100 µs: it only passes bytes to the
-// kernel, even if the session does not read them.
+// becomeCommand notifies the session and then replaces this process by the
+// command. So output, exit code and signals are those of the command, and no
+// process is left behind. The notification takes only some 100 µs, because it
+// does not wait until the session reads it.
 func becomeCommand(call command, socket string) int {
-	// The command reads the input again from memory. Without memory, the input
-	// is left unread for the command.
+	// The command reads the input again from a file in memory. If that file cannot
+	// be created, the input is not read here, so that the command can read it.
 	if memory, err := newMemory(); err == nil {
-		// The session gets the whole input or nothing.
+		// If the input is incomplete, the session is not notified.
 		input, err := io.ReadAll(stream{unix.Stdin, time.Now().Add(inputTime)})
 		if err == nil && socket != "" && call.event != "" {
 			_ = Notify(socket, readKey(call.keyFile), call.event, input, time.Now().Add(notifyTime)) // fails open

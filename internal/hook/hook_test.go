@@ -20,8 +20,8 @@ import (
 	"lifeloop/internal/hook"
 )
 
-// With runHook set the test binary is the hook, so that the tests cover it as a
-// separate process.
+// runHook is an environment variable that makes the test binary act as the
+// hook, so that the tests run it as a separate process.
 const runHook = "LIFELOOP_TEST_RUN_HOOK"
 
 func init() {
@@ -31,7 +31,7 @@ func init() {
 	}
 }
 
-// process is `lifeloop-hook args…` with this LIFELOOP_SOCKET.
+// process returns the command `lifeloop-hook args…` with this LIFELOOP_SOCKET.
 func process(t *testing.T, socket string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -63,7 +63,8 @@ type handler func(*control.HookCall)
 
 func (f handler) Hook(_ context.Context, call *control.HookCall) { f(call) }
 
-// shortDir has a short name: a socket's address holds 108 bytes.
+// shortDir returns a folder with a short path, because the address of a socket
+// has at most 108 bytes.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "hook-")
@@ -72,8 +73,8 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// received receives from c. It fails shortly before the test binary would time
-// out.
+// received receives from c. If nothing arrives, it fails the test shortly
+// before the test binary would time out.
 func received[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	var late <-chan time.Time
@@ -88,7 +89,7 @@ func received[T any](t *testing.T, c <-chan T) (v T) {
 	return v
 }
 
-// endless is a stdin that is not closed before the test ends.
+// endless returns a stdin that is not closed before the test ends.
 func endless(t *testing.T, text string) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -116,7 +117,7 @@ func TestHookPrintsTheAnswer(t *testing.T) {
 	}
 }
 
-// staleSocket is the socket of a process that was killed.
+// staleSocket returns the socket of a process that was killed.
 func staleSocket(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(shortDir(t), "stale.sock")
@@ -127,7 +128,7 @@ func staleSocket(t *testing.T) string {
 	return path
 }
 
-// idleSocket is a socket whose listener never accepts.
+// idleSocket returns a socket whose listener never accepts.
 func idleSocket(t *testing.T) string {
 	t.Helper()
 	server, err := control.Listen(filepath.Join(shortDir(t), "idle.sock"))
@@ -136,7 +137,8 @@ func idleSocket(t *testing.T) string {
 	return server.Path()
 }
 
-// rawSocket answers every call with the same bytes and closes.
+// rawSocket returns a socket at which every call gets the same bytes and is
+// then closed.
 func rawSocket(t *testing.T, answer string) string {
 	t.Helper()
 	ln, err := net.Listen("unix", filepath.Join(shortDir(t), "raw.sock"))
@@ -204,7 +206,7 @@ func TestHookFailsOpen(t *testing.T) {
 				c.stdout = &out
 			}
 			cmd := process(t, c.socket, c.args...)
-			// Only the cases that wait reach this time-out.
+			// Only the cases without an answer reach this time-out.
 			cmd.Env = append(cmd.Env, "LIFELOOP_HOOK_TIMEOUT_MS=500")
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, &errs
 			require.NoError(t, cmd.Run(), "a hook always exits 0")
@@ -229,7 +231,7 @@ func TestHookThatIsKilledIsGone(t *testing.T) {
 	if received(t, delivered) {
 		t.Error("delivered to a killed hook")
 	}
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // an error, because the process was killed
 }
 
 func TestHookBecomesItsCommand(t *testing.T) {
@@ -300,7 +302,7 @@ func TestHookBecomesItsCommand(t *testing.T) {
 	})
 }
 
-// A hook that waits ends with its wrapper.
+// A waiting hook ends when its wrapper ends.
 func TestHookEndsWithItsWrapper(t *testing.T) {
 	server, err := control.Listen(filepath.Join(shortDir(t), "s.sock"))
 	require.NoError(t, err)

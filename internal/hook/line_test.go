@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// encoding/json must read the lines that are written by hand, and the lines that
-// it writes must be readable by hand. These are the lines of package control,
+// The lines that this package writes without encoding/json must be readable with
+// it, and the other way round. The types below are the lines of package control,
 // with a member that a newer version may add.
 type (
 	request struct {
@@ -72,7 +72,7 @@ func TestLinesAreJSON(t *testing.T) {
 	}
 }
 
-// An answer is the same in however many pieces it arrives.
+// The pieces in which an answer arrives do not change it.
 func TestAnswersInPieces(t *testing.T) {
 	long := strings.Repeat("x", 3*maxLine)
 	for _, c := range []struct{ name, sent, want, err string }{

@@ -16,8 +16,8 @@ import (
 	"lifeloop/control"
 )
 
-// strangersSocket is the socket of another user's server. received gets what the
-// first peer sent it.
+// strangersSocket returns the socket of another user's server. received gets the
+// bytes that the first peer sent.
 func strangersSocket(t *testing.T) (path string, received <-chan string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -53,7 +53,8 @@ func strangersSocket(t *testing.T) (path string, received <-chan string) {
 	return path, sent
 }
 
-// A server of another user receives nothing, and nothing of its answer is printed.
+// The hook sends nothing to a server of another user, and prints nothing of its
+// answer.
 func TestHookSendsNothingToAnotherUser(t *testing.T) {
 	for _, args := range [][]string{{"Stop"}, {"StatusLine", "--then", "true"}} {
 		socket, sent := strangersSocket(t)
@@ -70,8 +71,8 @@ func TestHookSendsNothingToAnotherUser(t *testing.T) {
 	require.Empty(t, received(t, sent))
 }
 
-// The hook reads the key of its launch from a file, and sends it. A file that cannot
-// be read gives no key, and a FIFO delays nothing.
+// The hook reads the key of its launch from a file, and sends it. If the file cannot
+// be read, no key is sent; a FIFO does not delay the hook.
 func TestHookSendsItsKey(t *testing.T) {
 	keys := make(chan string, 1)
 	socket := serve(t, func(call *control.HookCall) { keys <- call.Key })

@@ -13,8 +13,8 @@ import (
 // A conn is a connected socket.
 type conn struct{ stream }
 
-// dial connects. While the socket's queue is full it waits, so that a burst of
-// hooks loses none.
+// dial connects to the socket. It waits while the socket's queue is full, so
+// that no hook is lost when many are called at once.
 func dial(socket string, deadline time.Time) (conn, error) {
 	left := time.Until(deadline)
 	if left <= 0 {
@@ -24,8 +24,8 @@ func dial(socket string, deadline time.Time) (conn, error) {
 	if err != nil {
 		return conn{}, err
 	}
-	// This limits the wait for the queue. It is rounded up because 0 means no
-	// limit.
+	// SO_SNDTIMEO limits how long connect waits for a place in the queue. It is
+	// rounded up because 0 means no limit.
 	limit := unix.NsecToTimeval(int64(left + time.Microsecond))
 	if err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit); err == nil {
 		err = unix.Connect(fd, &unix.SockaddrUnix{Name: socket})
@@ -85,8 +85,8 @@ func newMemory() (fd int, err error) {
 	return unix.MemfdCreate("hook-input", unix.MFD_CLOEXEC)
 }
 
-// replaceStdin writes the input to memory and makes it the stdin of this
-// process. If that fails, the command finds its stdin at the end.
+// replaceStdin writes the input to a file in memory and makes that file the
+// stdin of this process. If that fails, the command reads an empty stdin.
 func replaceStdin(memory int, input []byte) {
 	for len(input) > 0 {
 		n, err := unix.Write(memory, input)

@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stream is a file descriptor whose reads and writes end at a deadline. An
-// os.File has no deadlines for inherited pipes. Writing to a closed pipe returns
-// an error; only package os turns it into a signal.
+// A stream is a file descriptor whose reads and writes end at a deadline. It
+// replaces os.File, which does not support deadlines for inherited pipes.
+// Writing to a closed pipe returns an error; only package os would raise a
+// signal.
 type stream struct {
 	fd       int
 	deadline time.Time
@@ -34,9 +35,10 @@ func (s stream) Read(p []byte) (int, error) {
 	}
 }
 
-// Write writes in pieces that fit into a pipe that is ready.
+// Write writes in pieces that are small enough not to block when the pipe is
+// ready.
 func (s stream) Write(p []byte) (sent int, err error) {
-	const atOnce = 4096 // PIPE_BUF
+	const atOnce = 4096 // the constant PIPE_BUF
 	for sent < len(p) {
 		if err := s.ready(unix.POLLOUT); err != nil {
 			return sent, err

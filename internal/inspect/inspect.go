@@ -1,5 +1,5 @@
-// Package inspect explains a manifest to people, one claim at a time. It judges
-// nothing: what a session really has is decided by package negotiate.
+// Package inspect explains a manifest to people, one claim at a time. It does
+// not decide which capabilities a session has; package negotiate does.
 //
 //	inspect.Manifest(m).Print(os.Stdout)
 package inspect
@@ -17,8 +17,8 @@ import (
 	"lifeloop/negotiate"
 )
 
-// meaning explains a capability. It has no text for a telemetry source,
-// which is explained by its kind.
+// meaning explains a capability. It has no text for telemetry sources, which
+// are explained by their kind.
 func meaning(capability string) string {
 	return map[string]string{
 		"session.starting":                      "a harness session is about to start, attach or resume",
@@ -76,10 +76,11 @@ func ConformanceMeaning(level string) string {
 	}[level]
 }
 
-// notBy begins the caveat that names the modes without an event.
+// notBy is the beginning of the note that lists the modes in which an event is
+// not available.
 const notBy = "not by "
 
-// An Inspection is a manifest, one claim at a time.
+// An Inspection is a manifest as a list of claims with explanations.
 type Inspection struct {
 	AdapterID        string                     `json:"adapter_id"`
 	AdapterVersion   string                     `json:"adapter_version"`
@@ -91,7 +92,8 @@ type Inspection struct {
 	IntegrationModes []lifeloop.IntegrationMode `json:"integration_modes"`
 	Claims           []Claim                    `json:"claims"`
 	FailureModes     []FailureMode              `json:"failure_modes"`
-	// KnownDegradations are those that are not caveats of a claim above.
+	// KnownDegradations are the manifest's known degradations that are not already
+	// notes of a claim.
 	KnownDegradations []lifeloop.Degradation `json:"known_degradations"`
 }
 
@@ -105,12 +107,12 @@ type Claim struct {
 	Caveats    []string                   `json:"caveats,omitempty"`
 }
 
-// Notes are the caveats that Modes do not already express.
+// Notes returns the caveats, except those that Modes already shows.
 func (c Claim) Notes() []string {
 	return slices.DeleteFunc(slices.Clone(c.Caveats), func(text string) bool { return strings.HasPrefix(text, notBy) })
 }
 
-// A FailureMode is a failure that the manifest declares, and how to retry.
+// A FailureMode is a failure that the manifest declares, and its retry class.
 type FailureMode struct {
 	FailureClass lifeloop.FailureClass `json:"failure_class"`
 	RetryClass   lifeloop.RetryClass   `json:"retry_class"`
@@ -167,7 +169,7 @@ func inspectClaim(m lifeloop.Manifest, name string) Claim {
 	}
 	if source, ok := strings.CutPrefix(name, "telemetry."); ok {
 		i := slices.IndexFunc(m.TelemetrySources, func(s lifeloop.TelemetrySource) bool { return s.Name == source })
-		s := m.TelemetrySources[i] // the name comes from the manifest
+		s := m.TelemetrySources[i] // cannot fail, because the name comes from the manifest
 		c.Means = "a source of kind " + s.Kind
 		c.Evidence = s.Path
 	}

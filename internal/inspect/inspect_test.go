@@ -28,7 +28,7 @@ func TestEveryClaimIsExplained(t *testing.T) {
 	}
 }
 
-// These kinds of claims are in no shipped manifest.
+// No shipped manifest has these kinds of claims, so the test adds them.
 func TestInspectShowsProfilesAndDegradations(t *testing.T) {
 	m, _ := manifests.Get(manifests.Generic)
 	m.Renewal = &lifeloop.RenewalClaims{Profiles: []string{"host"}, Evidence: "seen"}

@@ -1,20 +1,21 @@
 // Package minimum ends a program at its start if it may open too few files or has
-// too little address space. A program imports it for that effect; it has no names.
+// too little address space. A program imports it only for that effect; it exports
+// nothing.
 //
 //	import _ "lifeloop/internal/minimum"
 //
-// The runtime ends a program that cannot create its poller, or cannot get memory,
-// with a trace and exit code 2, and some packages open a file while they are initialized. So a check in
-// main comes too late. Packages are initialized in the order of their import
-// paths, each after its own imports. This package imports nothing but syscall, and
-// so comes before package os and everything that opens a file. It must import
-// nothing else.
+// A check in main would be too late: if the runtime cannot create its poller or get memory, it ends
+// the program with a trace and exit code 2, and some packages open a file while they are
+// initialized. Packages are initialized in the order of their import paths, each after its own
+// imports. This package imports only syscall, so it is initialized before package os and before
+// every package that opens a file. It must import nothing else.
 package minimum
 
 import "syscall"
 
-// files is how many files a session needs: the standard ones, those of the runtime,
-// the terminal, the guard, the ledger, the socket, and some for a client.
+// files is the number of open files that a session needs: the standard three, those
+// of the runtime, the terminal, the guard, the ledger, the socket, and some for a
+// client.
 const files = 32
 
 // space is the least address space in bytes. The runtime reserves most of it: with
@@ -26,8 +27,9 @@ const space = 900 << 20
 const refused = 125
 
 func init() {
-	// Package os will raise the soft limit of files to the hard one. But the guard
-	// starts with the soft limit, and some of its files are already open then.
+	// Check the soft limit, although package os later raises it to the hard limit:
+	// the guard starts with the soft limit, and some of its files are already open
+	// then.
 	require(syscall.RLIMIT_NOFILE, files, "lifeloop-wrap: this process may open too few files at once: it needs 32\n"+
 		"hint: ulimit -n shows the limit; ulimit -n 1024 raises it\n")
 	require(syscall.RLIMIT_AS, space, "lifeloop-wrap: this process has too little address space: it needs 900 MiB\n"+
@@ -41,7 +43,7 @@ func require(resource int, least uint64, message string) {
 		return
 	}
 	if isHook() {
-		syscall.Exit(0) // a hook that fails must not stop its harness
+		syscall.Exit(0) // a failing hook must not stop its harness
 	}
 	_, _ = syscall.Write(syscall.Stderr, []byte(message))
 	syscall.Exit(refused)
@@ -59,7 +61,7 @@ func isHook() bool {
 	n, _ := syscall.Read(fd, line[:])
 	const word = "hook\x00"
 	for i := range line[:max(n, 0)] {
-		if line[i] == 0 { // the end of the program's name
+		if line[i] == 0 { // the end of the first word, the program's name
 			rest := line[i+1 : n]
 			return len(rest) >= len(word) && string(rest[:len(word)]) == word
 		}

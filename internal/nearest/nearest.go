@@ -1,5 +1,5 @@
-// Package nearest finds the known word that an unknown one resembles, for the
-// message that refuses it. It corrects nothing.
+// Package nearest finds the known word that an unknown word resembles, for an
+// error message. It corrects nothing.
 //
 //	fmt.Errorf("%q is not a state%s", word, nearest.Hint(word, states))
 package nearest
@@ -19,8 +19,8 @@ func Hint(word string, known []string) string {
 // edits. If more than a third of the letters differ, none is like it and the
 // result is "".
 func Word(word string, known []string) string {
-	word = word[:min(len(word), 64)]   // known words are short
-	best, least := "", (len(word)+5)/3 // one more than the edits that are allowed
+	word = word[:min(len(word), 64)]   // a prefix is enough, because known words are short
+	best, least := "", (len(word)+5)/3 // least is one more than the number of edits that are allowed
 	for _, w := range known {
 		if d := distance(word, w); d < least && d < len(word) {
 			best, least = w, d

@@ -16,7 +16,7 @@ func TestWord(t *testing.T) {
 		{"STOPPED", ""},
 		{"x", ""},
 		{"", ""},
-		{strings.Repeat("ABORTED", 1000), ""}, // cut, or it would take long
+		{strings.Repeat("ABORTED", 1000), ""}, // a long word is cut, because comparing all of it would take long
 	} {
 		if got := Word(c.word, states); got != c.want {
 			t.Errorf("%.20q: nearest is %q, want %q", c.word, got, c.want)

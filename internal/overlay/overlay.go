@@ -1,7 +1,8 @@
 // Package overlay makes a folder that replaces a user's home for one launch: it has
-// a link to each entry of the home, and files of ours. Most of what a program
-// writes goes through the links. [Settle] moves the other files to the home: those
-// that the program created in the overlay, or replaced there by renaming.
+// a link to each entry of the home, and files of ours. Most writes of the program
+// go through the links to the real files. [Settle] moves the other files to the
+// home: those that the program created in the overlay, or replaced there by
+// renaming.
 //
 // It removes nothing in the home, and replaces a file there only if that file
 // has not changed since the overlay was made. It does not follow a link of the overlay
@@ -27,7 +28,7 @@ import (
 	"lifeloop/profiles"
 )
 
-// record is the content of the record file: what Settle needs.
+// record is the content of the record file, which Settle needs.
 type record struct {
 	profiles.Overlay
 	Made time.Time `json:"made"`
@@ -58,7 +59,7 @@ func link(o profiles.Overlay, f profiles.OverlayFolder) error {
 		return err
 	}
 	for _, name := range f.Dirs {
-		if err := os.MkdirAll(filepath.Join(f.Real, name), 0o777); err != nil { // the umask applies, as if the program had created the folder
+		if err := os.MkdirAll(filepath.Join(f.Real, name), 0o777); err != nil { // mode 0777 less the umask, as if the program had created the folder
 			return err
 		}
 	}
@@ -92,8 +93,9 @@ func own(o profiles.Overlay, f profiles.OverlayFolder, name string) bool {
 
 // Settle moves what a program wrote into the overlay of this record to the real
 // folders, and removes overlay and record. If a real file must not be overwritten,
-// the new one gets another name beside it, which is returned. Without a record it
-// does nothing. It may be called again after an error or a crash.
+// the new file gets another name in the same folder, which Settle returns. If
+// there is no record, Settle does nothing. It may be called again after an error
+// or a crash.
 func Settle(path string) (kept []string, err error) {
 	defer func() {
 		if err != nil {
@@ -132,7 +134,7 @@ func Settle(path string) (kept []string, err error) {
 	return kept, os.Remove(path)
 }
 
-// giveBack moves one entry of the overlay to its real place.
+// giveBack moves one entry of the overlay to its path in the home.
 func (r record) giveBack(from, to string, kept *[]string) error {
 	ours, err := os.Lstat(from)
 	if err != nil {
@@ -161,7 +163,7 @@ func (r record) giveBack(from, to string, kept *[]string) error {
 	return keep(from, to, kept)
 }
 
-// giveFile moves a file to a place that already has a file.
+// giveFile moves a file to a path where a file already exists.
 func (r record) giveFile(from, to string, theirs fs.FileInfo, kept *[]string) error {
 	data, err := os.ReadFile(from)
 	if err != nil {
@@ -185,7 +187,7 @@ func (r record) giveFile(from, to string, theirs fs.FileInfo, kept *[]string) er
 	return keep(from, to, kept)
 }
 
-// keep moves an entry to a free name beside its real place.
+// keep moves an entry to an unused name in the folder of its real path.
 func keep(from, to string, kept *[]string) error {
 	for n := 1; ; n++ {
 		name := fmt.Sprintf("%s.lifeloop-%d", to, n)

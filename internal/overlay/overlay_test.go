@@ -72,7 +72,7 @@ func TestWritesGoThroughTheLinks(t *testing.T) {
 	w.has("o/.agent/extensions/theirs/x.json", "{}")
 	w.write("o/.agent/settings.json", `{"theme":"light"}`)
 	w.has("home/.agent/settings.json", `{"theme":"light"}`)
-	w.write("o/.agent/history", "line") // it did not exist
+	w.write("o/.agent/history", "line") // this file did not exist in the home
 	w.has("home/.agent/history", "line")
 	w.write("o/.agent/tmp/chat", "hello")
 	w.has("home/.agent/tmp/chat", "hello")
@@ -80,7 +80,8 @@ func TestWritesGoThroughTheLinks(t *testing.T) {
 	w.has("home/notes", "mine")
 }
 
-// replace writes a file as many programs do: under another name, then renamed.
+// replace writes a file as many programs do: to a temporary file that is then
+// renamed.
 func (w *world) replace(name, text string) {
 	w.write(name+".tmp", text)
 	require.NoError(w.t, os.Rename(w.path(name+".tmp"), w.path(name)))
@@ -90,7 +91,7 @@ func TestWhatWasReplacedIsGivenBack(t *testing.T) {
 	w := newWorld(t)
 	w.replace("o/.agent/settings.json", `{"theme":"light"}`)
 	w.replace("o/.agent/projects.json", `{"projects":{"/a":"other","/b":"b"}}`)
-	w.write("home/.agent/projects.json", `{"projects":{"/a":"a","/c":"c"}}`) // another process writes meanwhile
+	w.write("home/.agent/projects.json", `{"projects":{"/a":"a","/c":"c"}}`) // meanwhile another process changes the real file
 	w.write("o/.agent/extensions/new/e.json", "{}")
 	w.write("o/.agent/made", "here")
 	require.Empty(t, w.settle())
@@ -109,8 +110,8 @@ func TestNothingThatChangedMeanwhileIsReplaced(t *testing.T) {
 	w.has("home/.agent/settings.json.lifeloop-1", "ours")
 }
 
-// A crash may come after the record and before every link, and after each step of
-// Settle.
+// A crash may happen after the record was written and before any link, or after
+// any step of Settle.
 func TestAnUnfinishedOverlayIsSettled(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, os.RemoveAll(w.path("o/.agent")))

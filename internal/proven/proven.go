@@ -1,14 +1,14 @@
-// Package proven remembers what was seen working with a version of a harness that
-// was not tested. Without it, every session with a newer harness would begin with
-// partial support and report that again.
+// Package proven stores which capabilities worked with versions of a harness that
+// we have not tested. Without it, every session with a newer version would begin
+// with partial support and report that again.
 //
 // Each user has one file, proven.json in the state folder. It holds names, numbers
 // and dates, and no content of a session. It may be removed at any time: the next
 // session then begins with partial support. A file that cannot be read counts as
 // empty.
 //
-// It does not decide what proves a capability (package kernel does), and it forgets
-// nothing that stopped working: a session sees that itself.
+// It does not decide what proves a capability; package kernel does. It does not
+// remove a capability that stops working; the session detects that itself.
 //
 //	known := proven.Read(stateDir)
 //	setup.Proven = known.Of("claude")
@@ -30,23 +30,23 @@ import (
 const (
 	fileName = "proven.json"
 	lockName = "proven.lock"
-	// maxFile bounds what is read, in bytes; maxVersions is how many versions of one
-	// harness are kept, the newest ones.
+	// maxFile limits the bytes that are read; maxVersions is how many of the most
+	// recently used versions of one harness are kept.
 	maxFile     = 1 << 20
 	maxVersions = 32
 )
 
-// Seen says how often and when a capability was seen working.
+// Seen says how often and when a capability worked.
 type Seen struct {
 	Sessions int       `json:"sessions"`
 	First    time.Time `json:"first"`
 	Last     time.Time `json:"last"`
 }
 
-// Versions are the capabilities by adapter and version.
+// Versions holds the capabilities by adapter and version.
 type Versions map[string]map[string]map[string]Seen
 
-// Read returns what is remembered.
+// Read returns the content of the file.
 func Read(stateDir string) Versions {
 	v := Versions{}
 	data, err := durable.ReadLinked(filepath.Join(stateDir, fileName), maxFile)
@@ -99,8 +99,8 @@ func Add(stateDir string, at time.Time, adapter, version string, capabilities []
 	return durable.Cache(filepath.Join(stateDir, fileName), append(data, '\n'), 0o600)
 }
 
-// lockTime bounds the wait for other sessions that end at the same time. Each takes
-// about a millisecond, but one may be stopped.
+// lockTime limits the wait for other sessions that end at the same time. Each holds
+// the lock for about a millisecond, unless it is stopped by a signal.
 const lockTime = time.Second
 
 func lock(path string) (*durable.FileLock, error) {

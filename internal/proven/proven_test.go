@@ -40,7 +40,7 @@ func TestSessionsAreCounted(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 }
 
-// The versions that were used last are kept.
+// The most recently used versions are kept.
 func TestOldVersionsAreForgotten(t *testing.T) {
 	dir := t.TempDir()
 	for i := range maxVersions + 3 {
@@ -70,7 +70,8 @@ func TestAnUnreadableFile(t *testing.T) {
 	}
 }
 
-// A session does not wait for ever for another one that was stopped.
+// A session waits only a limited time for another session that was stopped by a
+// signal while it holds the lock.
 func TestTheLockIsHeld(t *testing.T) {
 	dir := t.TempDir()
 	held, err := durable.Lock(filepath.Join(dir, lockName))

@@ -27,13 +27,13 @@ import (
 // A Folder is the path of one session's folder.
 type Folder string
 
-// The files beside the ledger. All are readable by their owner only.
+// The files beside the ledger. Only their owner can read them.
 const (
 	socketFile  = "door"         // the path of the session's socket
 	tokenFile   = "token"        // 64 hex digits and a newline (DECISIONS H6)
 	commandFile = "command.json" // a CommandLine; removed when the session ends
 	overlayFile = "overlay.json" // the record of an overlay; removed when it is settled
-	guardsFile  = "guards.json"  // the guards that run; removed when the session ends
+	guardsFile  = "guards.json"  // the running guards; removed when the session ends
 )
 
 func (f Folder) file(name string) string { return filepath.Join(string(f), name) }
@@ -42,7 +42,7 @@ func (f Folder) file(name string) string { return filepath.Join(string(f), name)
 func (f Folder) Size() (total int64) {
 	_ = filepath.WalkDir(string(f), func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // another process removes it
+			return nil // another process removes the folder
 		}
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
 			total += info.Size()
@@ -69,19 +69,20 @@ func (f Folder) Secure() error {
 func (f Folder) Discard() {
 	release, err := ledger.Hold(string(f))
 	if err != nil {
-		_ = os.Remove(string(f)) // removes only an empty folder; the user may not be able to take a lock in it
+		_ = os.Remove(string(f)) // removes the folder only if it is empty; without a lock, because the user may not be able to lock it
 		return
 	}
 	defer release()
 	_ = os.RemoveAll(string(f))
 }
 
-// Overlay is the path of the record of a launch's overlay of the user's home.
+// Overlay returns the path of the file that records a launch's overlay of the
+// user's home.
 func (f Folder) Overlay() string { return f.file(overlayFile) }
 
-// Settle moves what a harness wrote into an overlay of the user's home to the home.
-// If a real file must not be overwritten, the new one gets another name beside it,
-// which is returned.
+// Settle moves files that a harness wrote into an overlay of the user's home to the
+// home. If a real file must not be overwritten, the new file gets another name in
+// the same folder, which Settle returns.
 func (f Folder) Settle() (kept []string, err error) { return overlay.Settle(f.Overlay()) }
 
 // Live reports whether a wrapper has the session's ledger open.
@@ -91,14 +92,15 @@ func (f Folder) Live() bool { return ledger.Locked(string(f)) }
 // facts are neither read nor checked. It stops at an unfinished last line; damage
 // is an error.
 //
-// A ledger of another session is a *[FolderError].
+// If the folder has the ledger of another session, the error is a
+// *[FolderError].
 func (f Folder) Facts(from uint64) iter.Seq2[kernel.Entry, error] {
 	return facts(f.decode(ledger.ReadFrom(string(f), from), from))
 }
 
 // Follow yields the facts of a session, beginning with sequence number from, and
-// waits for more. It ends after the last fact of the session, when the wrapper is
-// gone and all that it wrote has been read, or when ctx ends.
+// waits for more. It ends after the last fact of the session, when the wrapper
+// has died and everything that it wrote has been read, or when ctx ends.
 func (f Folder) Follow(ctx context.Context, from uint64) iter.Seq2[kernel.Entry, error] {
 	return facts(f.FollowRecords(ctx, from))
 }
@@ -186,7 +188,8 @@ func (f Folder) decode(entries iter.Seq2[ledger.Entry, error], from uint64) iter
 	}
 }
 
-// A FolderError says that a folder does not hold the session of its name.
+// A FolderError means that a folder does not contain the session that it is
+// named after.
 type FolderError struct {
 	What string
 	Fix  string // a hint for the user
@@ -220,8 +223,9 @@ func (f Folder) owns(first kernel.Fact) error {
 		Fix: fmt.Sprintf("move that folder back to %s, or remove %s", filepath.Join(sessions, began.SessionID), f)}
 }
 
-// gone returns a *FolderError if another file shows that the ledger, which has no
-// entries, once had some. err is the error of reading the ledger, or nil.
+// gone is called if the ledger is missing or empty. It returns a *FolderError if
+// another file shows that the ledger once had entries. err is the error of
+// reading the ledger, or nil.
 func (f Folder) gone(err error) error {
 	what, shows := "its ledger is empty", []string{summaryFile} // the token may be older than the first entry
 	switch {
@@ -238,8 +242,8 @@ func (f Folder) gone(err error) error {
 	return nil
 }
 
-// WriterGone waits up to patience for the end of the session's wrapper and reports
-// whether the wrapper has ended.
+// WriterGone waits for the end of the session's wrapper, at most for patience, and
+// reports whether the wrapper has ended.
 func (f Folder) WriterGone(patience time.Duration) bool {
 	gone := make(chan struct{})
 	go func() {
@@ -270,7 +274,7 @@ func (f Folder) Socket() (string, error) {
 // IssueToken creates the session's token and returns the digest of its digits.
 func (f Folder) IssueToken() (digest string, err error) {
 	token := make([]byte, 32)
-	_, _ = rand.Read(token) // never fails
+	_, _ = rand.Read(token) // rand.Read never fails
 	digits := hex.EncodeToString(token)
 	sum := sha256.Sum256([]byte(digits))
 	return "sha256:" + hex.EncodeToString(sum[:]), durable.PutFile(f.file(tokenFile), []byte(digits+"\n"))
@@ -283,17 +287,17 @@ func (f Folder) Token() (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// A CommandLine is how a session was started. Its arguments may hold a prompt,
-// so it is not a fact.
+// A CommandLine is how a session was started. Its arguments may contain a
+// prompt, so it is stored in a file and not as a fact.
 type CommandLine struct {
 	Dir   string              `json:"dir"`
 	Argv  []string            `json:"argv"`
-	Flags map[string][]string `json:"flags"` // the given flags, by name
+	Flags map[string][]string `json:"flags"` // the flags that were given, by name
 }
 
-// SaveCommand writes the command line of a session. An error is ignored: the
-// session runs without the file, but to recover it the user must then repeat the
-// command.
+// SaveCommand writes the command line of a session. Errors are ignored: the
+// session runs without the file, but then the user must repeat the command to
+// recover it.
 func (f Folder) SaveCommand(c CommandLine) { f.save(commandFile, c) }
 
 // Command returns the command line of a session.
@@ -308,7 +312,8 @@ func (f Folder) Command() (c CommandLine, err error) {
 	return c, err
 }
 
-// SaveGuards records which guards run, for a wrapper that recovers the session.
+// SaveGuards records the running guards, for a wrapper that recovers the
+// session.
 func (f Folder) SaveGuards(guards []harness.Process) { f.save(guardsFile, guards) }
 
 func (f Folder) save(name string, v any) {

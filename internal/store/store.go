@@ -1,7 +1,7 @@
-// Package store keeps sessions on disk: a folder for each, named by its id,
-// with the ledger and the few files that other commands need. It finds, lists,
-// follows and removes sessions, and keeps a summary of each that is not live. It
-// decides nothing about what a session does, and it writes no fact.
+// Package store manages sessions on disk: each has a folder named by its id,
+// with the ledger and a few files that other commands need. It finds, lists,
+// follows and removes sessions, and keeps a summary of each session that is not
+// live. It makes no decision in a session and writes no fact.
 //
 //	st := store.Open(stateDir)
 //	id, err := st.Find("last")
@@ -38,29 +38,31 @@ func (s Store) StateDir() string { return filepath.Dir(s.dir) }
 // Folder returns the folder of a session, whether it exists or not.
 func (s Store) Folder(id string) Folder { return Folder(filepath.Join(s.dir, id)) }
 
-// Liveness says whether a session has a wrapper.
+// The liveness of a session: whether it has a wrapper.
 const (
 	Live  = "live"  // a wrapper holds the ledger open
-	Ended = "ended" // the ledger holds the end of the session
+	Ended = "ended" // the ledger contains the end of the session
 	Lost  = "lost"  // neither of these: the wrapper died, and the outcome is unknown
 )
 
-// A Session is what the ledger of one session says.
+// A Session is the content of one session's ledger.
 type Session struct {
 	view.Status
 	Claims view.Claims
 	Folder Folder
-	// Damage is why the ledger cannot be read to its end, or nil. An unfinished
-	// last line is not damage: a writer may have died there.
+	// Damage is the reason why the ledger cannot be read to its end, or nil. An
+	// unfinished last line is not damage, because the writer may have died during
+	// its last write.
 	Damage error
 
-	entries uint64 // that were applied
+	entries uint64 // the number of entries that were applied
 }
 
-// Observed reports whether the session had no harness of its own.
+// Observed reports whether the session only observed a harness that it had not
+// launched.
 func (k Session) Observed() bool { return k.Program == "" && k.Events > 0 }
 
-// ResumeCommand is the command that continues a lost session.
+// ResumeCommand returns the command that recovers a lost session.
 func (k Session) ResumeCommand() string {
 	if k.Observed() {
 		return "observe --resume " + k.SessionID
@@ -95,7 +97,7 @@ func (e *NotFoundError) Error() string {
 }
 
 // IDs lists the ids of all sessions. Folders whose name is not an id are ignored. A
-// store that does not exist holds no session.
+// store that does not exist has no sessions.
 func (s Store) IDs() ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -138,15 +140,15 @@ func (s Store) briefs(unbegun bool) (all []Brief, err error) {
 	return all, err
 }
 
-// neverBegan reports whether a folder belongs to a session that could not start, or
-// whose wrapper died before it recorded anything.
+// neverBegan reports whether the session could not start, or its wrapper died
+// before it recorded anything.
 func (k Session) neverBegan() bool {
 	return k.entries == 0 && k.Liveness == Lost && (k.Damage == nil || errors.Is(k.Damage, fs.ErrNotExist))
 }
 
 // each calls see with every session. Sessions that never began are included only
-// if unbegun is true. whole returns the session and may be called until see
-// returns.
+// if unbegun is true. whole reads the complete session; it must not be called
+// after see has returned.
 func (s Store) each(unbegun bool, see func(b Brief, whole func() Session)) error {
 	ids, err := s.IDs()
 	if err != nil {
@@ -167,7 +169,7 @@ func (s Store) each(unbegun bool, see func(b Brief, whole func() Session)) error
 		k := s.Summarize(id)
 		if k.Damage != nil {
 			if _, err := os.Stat(string(f)); errors.Is(err, fs.ErrNotExist) {
-				continue // another process removed it meanwhile
+				continue // another process has removed the session meanwhile
 			}
 		}
 		if unbegun || !k.neverBegan() {
@@ -177,9 +179,9 @@ func (s Store) each(unbegun bool, see func(b Brief, whole func() Session)) error
 	return nil
 }
 
-// Summarize reads the ledger of one session, and leaves a summary if it has no
-// wrapper. It removes files that a wrapper leaves if it is killed after the end of
-// its session.
+// Summarize reads the ledger of one session and, if it has no wrapper, writes a
+// summary. It removes the files of a wrapper that was killed after the end of its
+// session.
 func (s Store) Summarize(id string) Session {
 	before, err := ledger.Measure(string(s.Folder(id)))
 	k := s.Read(id)
@@ -195,7 +197,7 @@ func (s Store) Summarize(id string) Session {
 // Read reads the ledger of one session.
 func (s Store) Read(id string) Session {
 	k := Session{Folder: s.Folder(id)}
-	live := k.Folder.Live() // before reading, so that a session that ends meanwhile counts as ended
+	live := k.Folder.Live() // checked before reading, so that a session that ends meanwhile counts as ended
 	for e, err := range k.Folder.Facts(0) {
 		if err != nil {
 			k.Damage = err
@@ -209,7 +211,7 @@ func (s Store) Read(id string) Session {
 		}
 	}
 	k.SessionID = id
-	if k.StartedAt.IsZero() { // the wrapper has written nothing yet, or died before it did
+	if k.StartedAt.IsZero() { // the wrapper has written nothing yet, or died before its first entry
 		if info, err := os.Stat(string(k.Folder)); err == nil {
 			k.StartedAt = info.ModTime()
 		}
@@ -252,12 +254,12 @@ func (s Store) Find(name string) (string, error) {
 	return "", missing
 }
 
-// A Limit says which sessions Prune removes. It never removes a live session.
+// A Limit says which sessions Prune removes. Live sessions are never removed.
 type Limit struct {
-	OlderThan time.Duration // since its start; negative for no limit
+	OlderThan time.Duration // remove sessions that started longer ago than this; negative for no limit
 	Keep      int           // number of the newest sessions to keep; negative for no limit
 	Bytes     int64         // size of all sessions together; negative for no limit
-	Ended     bool          // remove only ended sessions: a lost one can be recovered
+	Ended     bool          // remove only ended sessions, because a lost one can be recovered
 	Except    string        // id of a session that is not removed
 }
 
@@ -288,7 +290,7 @@ func (s Store) Prune(l Limit, removed func(id string) error) (failed error) {
 		err := s.remove(k.ID)
 		var locked *durable.LockedError
 		if errors.As(err, &locked) || errors.Is(err, fs.ErrNotExist) {
-			continue // a wrapper recovered it, or another process removed it
+			continue // a wrapper has recovered the session, or another process has removed it
 		}
 		if err != nil {
 			failed = cmp.Or(failed, err)
@@ -302,12 +304,12 @@ func (s Store) Prune(l Limit, removed func(id string) error) (failed error) {
 	return failed
 }
 
-// removing is the prefix of the name of a folder that is being removed.
+// removing is the prefix that a folder gets while it is being removed.
 const removing = ".pruned-"
 
 // remove removes a session. It holds the ledger's lock, so that no wrapper can
-// open it meanwhile, and hides the folder in one step, so that no reader finds
-// half a session.
+// open it meanwhile, and first renames the folder, so that no reader finds an
+// incomplete session.
 func (s Store) remove(id string) error {
 	dir := string(s.Folder(id))
 	release, err := ledger.Hold(dir)
@@ -325,8 +327,8 @@ func (s Store) remove(id string) error {
 	return os.RemoveAll(hidden)
 }
 
-// sweep removes what interrupted removals left. Another process may be doing
-// the same, so errors are ignored; the next Prune tries again.
+// sweep removes the folders that interrupted removals left. Another process may
+// be doing the same, so errors are ignored; the next Prune tries again.
 func (s Store) sweep() {
 	left, _ := filepath.Glob(string(s.Folder(removing + "*")))
 	for _, dir := range left {

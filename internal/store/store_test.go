@@ -17,7 +17,7 @@ const (
 	second = "12222222-2222-4222-8222-222222222222"
 )
 
-// write opens a ledger as a wrapper would.
+// write opens a ledger as a wrapper would, and appends the facts.
 func write(t *testing.T, f Folder, facts ...kernel.Fact) *ledger.Log {
 	t.Helper()
 	written, err := ledger.Create(string(f), ledger.Options{})
@@ -37,7 +37,7 @@ func appendFacts(t *testing.T, to *ledger.Log, facts ...kernel.Fact) {
 	}
 }
 
-// began returns times that make the session first the newest.
+// began returns times by which the session "first" is the newest.
 func began(f kernel.Fact) time.Time {
 	if b, ok := f.(kernel.Began); ok && b.SessionID == second {
 		return time.Unix(0, 0)
@@ -75,7 +75,7 @@ func TestFind(t *testing.T) {
 func TestFollow(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		then  func(w *ledger.Log, stop context.CancelFunc) // after the third entry
+		then  func(w *ledger.Log, stop context.CancelFunc) // called after the third entry
 		count int
 	}{
 		{"ends with the session", func(w *ledger.Log, _ context.CancelFunc) {

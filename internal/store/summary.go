@@ -13,26 +13,27 @@ import (
 	"lifeloop/manifests"
 )
 
-// The file named summary beside a ledger has the content that lists show, so that
-// they need not read the ledger. It is written when the session ends, or else by
-// the first reader that finds no wrapper. A summary is used only if it is whole and
-// fits its ledger: any later write to the ledger has changed its extent. Other
-// summaries are ignored. So the file need not be synced, and an error of writing it
-// is ignored.
+// The file summary beside a ledger has the content that lists show, so that they
+// need not read the ledger. It is written when the session ends, or otherwise by
+// the first reader that finds no wrapper. A summary is used only if it is complete
+// and fits its ledger: any later write to the ledger changes the ledger's extent.
+// Other summaries are ignored. So the file need not be synced, and an error while
+// writing it is ignored.
 //
 // It has four lines: a header, the digest of the header, the status as
 // `status --json` prints it, and the claims.
 const summaryFile = "summary"
 
-// maxSummary bounds what is read of a summary; a longer one is not written.
+// maxSummary is the largest size of a summary in bytes; a larger one is neither
+// written nor read.
 const maxSummary = 256 << 10
 
-// summaryForm is the version of what view.Status and view.Claims fold. A change of
-// either needs another number, which TestSummaryForm checks.
+// summaryForm is the version of the results of view.Status and view.Claims. It
+// must be incremented when these change, which TestSummaryForm checks.
 const summaryForm = 2
 
-// form identifies what a summary depends on beside its ledger: the version of the
-// fold, and the manifests, which give the capabilities of a status.
+// form identifies everything that a summary depends on besides its ledger:
+// summaryForm and the manifests, which determine the capabilities in a status.
 func form() string {
 	text := []byte{summaryForm}
 	for _, id := range manifests.IDs() {
@@ -55,7 +56,7 @@ type header struct {
 	Body   canon.Digest  `json:"body"` // the digest of the third and the fourth line
 }
 
-// Apply folds one entry.
+// Apply adds one entry.
 func (k *Session) Apply(e kernel.Entry) {
 	k.entries++
 	k.Status.Apply(e)
@@ -64,8 +65,8 @@ func (k *Session) Apply(e kernel.Entry) {
 
 func (k *Session) brief() Brief { return Brief{k.SessionID, k.StartedAt, k.Liveness} }
 
-// Conclude writes the summary of a session that ended in this process. Its ledger
-// must be closed. All its entries were applied to k.
+// Conclude writes the summary of a session that ended in this process. The ledger
+// must be closed, and all its entries must have been applied to k.
 func (k *Session) Conclude(id string, f Folder) {
 	if x, err := ledger.Measure(string(f)); err == nil && k.Ended() {
 		k.SessionID, k.Folder, k.Liveness = id, f, Ended
@@ -101,12 +102,13 @@ func (k *Session) save(x ledger.Extent) {
 type summaryReader struct {
 	form string
 	buf  [maxSummary]byte
-	// These belong to the last summary that was read.
+	// The fields below belong to the last summary that was read.
 	head header
 	body []byte
 }
 
-// read reports whether a folder has a summary that is whole and fits the ledger.
+// read reads the summary in a folder, and reports whether it is complete and
+// fits the ledger.
 func (r *summaryReader) read(f Folder) bool {
 	text, _, err := durable.ReadTail(f.file(summaryFile), r.buf[:])
 	if err != nil {
@@ -122,7 +124,7 @@ func (r *summaryReader) read(f Folder) bool {
 }
 
 // session returns the session from the summary that was read last, and whether its
-// body is whole.
+// body is complete.
 func (r *summaryReader) session(f Folder) (k Session, ok bool) {
 	status, claims, _ := bytes.Cut(r.body, []byte("\n"))
 	k.Folder = f

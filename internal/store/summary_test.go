@@ -20,7 +20,7 @@ import (
 	"lifeloop/simulate"
 )
 
-// demo is a recorded session.
+// demo returns the entries of a recorded session.
 func demo(t *testing.T) (entries []kernel.Entry) {
 	t.Helper()
 	for e, err := range Folder("../../testdata/sessions/demo").Facts(0) {
@@ -30,7 +30,7 @@ func demo(t *testing.T) (entries []kernel.Entry) {
 	return entries
 }
 
-// goldens are recorded and simulated sessions, by name.
+// goldens returns recorded and simulated sessions, by name.
 func goldens(t *testing.T) map[string][]kernel.Entry {
 	t.Helper()
 	all := map[string][]kernel.Entry{"demo": demo(t)}
@@ -60,7 +60,7 @@ func goldens(t *testing.T) map[string][]kernel.Entry {
 // record writes entries as the ledger of the session that the folder is named after.
 func record(t *testing.T, f Folder, entries []kernel.Entry) {
 	t.Helper()
-	require.NoError(t, os.MkdirAll(string(f), 0o700)) // Create would sync each new folder
+	require.NoError(t, os.MkdirAll(string(f), 0o700)) // faster than Create, which syncs each new folder
 	log, err := ledger.Create(string(f), ledger.Options{})
 	require.NoError(t, err)
 	var records []ledger.Record
@@ -78,7 +78,7 @@ func record(t *testing.T, f Folder, entries []kernel.Entry) {
 	require.NoError(t, log.Close())
 }
 
-// says is all that a list can print of a session.
+// says returns everything that lists can print about a session.
 func says(t *testing.T, k Session) string {
 	t.Helper()
 	damage := ""
@@ -110,8 +110,8 @@ func kept(t *testing.T) (st Store, summary string, text []byte) {
 	return st, summary, text
 }
 
-// TestGoldens checks every golden session: its summary says what its ledger says, and
-// why reads enough of it.
+// TestGoldens checks for every golden session that its summary agrees with its
+// ledger, and that Why reads enough entries.
 func TestGoldens(t *testing.T) {
 	all := goldens(t)
 	require.Greater(t, len(all), 90)
@@ -125,8 +125,8 @@ func TestGoldens(t *testing.T) {
 	require.Greater(t, events, 500)
 }
 
-// summarySaysWhatTheLedgerSays: the summary that the wrapper leaves, the one that the
-// first reader leaves and the ledger say the same.
+// summarySaysWhatTheLedgerSays checks that the summary which the wrapper writes, the
+// one which the first reader writes, and the ledger give the same session.
 func summarySaysWhatTheLedgerSays(t *testing.T, st Store, name string, entries []kernel.Entry) {
 	t.Helper()
 	f := st.Folder(first)
@@ -154,7 +154,7 @@ func summarySaysWhatTheLedgerSays(t *testing.T, st Store, name string, entries [
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
-// printed is the line of status --json.
+// printed returns the line that status --json prints.
 func printed(t *testing.T, k Session) []byte {
 	t.Helper()
 	text, err := json.Marshal(k.Status)
@@ -162,9 +162,9 @@ func printed(t *testing.T, k Session) []byte {
 	return append(text, '\n')
 }
 
-// TestSummaryThatDoesNotFit: whatever is in the place of a summary, and whatever
-// happened to its ledger since, the lists show what the ledger says. Then a whole
-// summary is there again.
+// TestSummaryThatDoesNotFit checks that lists show the content of the ledger,
+// whatever file is in the place of the summary and however the ledger has changed
+// since. Afterwards there is a valid summary again.
 func TestSummaryThatDoesNotFit(t *testing.T) {
 	st, path, whole := kept(t)
 	f := st.Folder(first)
@@ -211,7 +211,8 @@ func TestSummaryThatDoesNotFit(t *testing.T) {
 		require.Equal(t, string(whole), string(after), "%s: it is whole again", name)
 	}
 
-	// Where no summary can be written, the lists still show what the ledger says.
+	// If a summary cannot be written, the lists still show the content of the
+	// ledger.
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
 	want := says(t, st.Read(first))
@@ -230,8 +231,8 @@ func TestSummaryThatDoesNotFit(t *testing.T) {
 	require.ErrorContains(t, listed(t, st)[0].Damage, "the line was changed")
 }
 
-// forged replaces a text in a summary and its digests, as only this user's programs
-// could.
+// forged replaces a text in a summary and updates the digests. Only programs of
+// this user could do that.
 func forged(t *testing.T, summary []byte, old, now string) []byte {
 	t.Helper()
 	lines := strings.SplitN(strings.Replace(string(summary), old, now, 1), "\n", 3)
@@ -243,9 +244,9 @@ func forged(t *testing.T, summary []byte, old, now string) []byte {
 	return []byte(string(head) + "\n" + string(canon.Sum(head)) + "\n" + lines[2])
 }
 
-// TestListsReadOnlySummaries: for an ended session the lists read the summary and
-// no ledger, so they show a forged summary. Read, which `status` uses, reads the
-// ledger and shows what it says.
+// TestListsReadOnlySummaries checks that lists read only the summary of an ended
+// session, so that they even show a forged one. Read, which `status` uses, reads
+// the ledger.
 func TestListsReadOnlySummaries(t *testing.T) {
 	st, path, whole := kept(t)
 	require.NoError(t, os.WriteFile(path, forged(t, whole, `"state":"COMPLETED"`, `"state":"ABORTED"`), 0o600))
@@ -253,8 +254,9 @@ func TestListsReadOnlySummaries(t *testing.T) {
 	require.Equal(t, "COMPLETED", st.Read(first).State)
 }
 
-// TestSummaryOfALostSession: the summary of a lost session is used until the
-// session has a wrapper again, and does not fit after the session's end.
+// TestSummaryOfALostSession checks that the summary of a lost session is used
+// until the session has a wrapper again, and is not used after the session's
+// end.
 func TestSummaryOfALostSession(t *testing.T) {
 	st := Open(t.TempDir())
 	f := st.Folder(first)
@@ -271,15 +273,15 @@ func TestSummaryOfALostSession(t *testing.T) {
 	require.Equal(t, says(t, st.Read(first)), says(t, listed(t, st)[0]))
 }
 
-// TestSummaryForm fails when the fold of a session changes. Then increment
-// summaryForm and write the new digest here, so that no summary of the old fold is
-// used.
+// TestSummaryForm fails when the views compute another result for the same
+// session. Then increment summaryForm and write the new digest here, so that older
+// summaries are not used.
 func TestSummaryForm(t *testing.T) {
 	var k Session
 	for _, e := range demo(t) {
 		k.Apply(e)
 	}
-	k.Capabilities = nil // from manifests, which form covers
+	k.Capabilities = nil // from the manifests, whose changes form detects
 	text, err := json.Marshal([]any{k.Status, k.Claims})
 	require.NoError(t, err)
 	require.Equal(t, "2 sha256:8674f69c412d988d3d228bcbec8a593a30336b30fd6d695afe8162f0528b2480", fmt.Sprint(summaryForm, " ", canon.Sum(text)))

@@ -15,14 +15,14 @@ import (
 // transcriptsDir is the folder of the copies.
 const transcriptsDir = "transcripts"
 
-// maxTranscript is the size in bytes of the largest transcript that is copied. A
-// session of days has some 100 MB.
+// maxTranscript is the size in bytes of the largest transcript that is copied.
+// The transcript of a session of several days has some 100 MB.
 const maxTranscript = 1 << 30
 
-// CopyTranscript copies a transcript of the harness into the session's folder. A path
-// in an overlay of the home ends with the launch, so the recorded one has no links. The
-// copy has the original's name behind some digits that its path gives. A later copy of
-// the same path replaces it.
+// CopyTranscript copies a transcript of the harness into the session's folder. The
+// recorded path has its links resolved, because a path in an overlay of the home exists
+// only during the launch. The copy is named after the original, with a prefix of digits
+// computed from the path. A later copy of the same path replaces it.
 func (f Folder) CopyTranscript(path string) kernel.TranscriptCopied {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -53,8 +53,8 @@ func (f Folder) copyTranscript(path string) (kernel.TranscriptCopied, error) {
 	of := sha256.Sum256([]byte(path))
 	kept := kernel.TranscriptCopied{Path: path, File: filepath.Join(transcriptsDir, hex.EncodeToString(of[:4])+"-"+filepath.Base(path))}
 	digest, size := sha256.New(), new(counter)
-	// The harness may still write: what follows its present end belongs to another
-	// session.
+	// Copy up to the present end, because a harness that still writes belongs to
+	// another session.
 	data := io.TeeReader(io.LimitReader(from, info.Size()), io.MultiWriter(digest, size))
 	if err := durable.Copy(f.file(kept.File), data, 0o600); err != nil {
 		return kernel.TranscriptCopied{}, err

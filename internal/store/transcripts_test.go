@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A copy is that of the newest state of a path. Two files of one name have two copies.
+// Copying a path again replaces its copy. Two files with the same name have two
+// copies.
 func TestCopyTranscript(t *testing.T) {
 	dir, folder := t.TempDir(), Folder(t.TempDir())
 	write := func(name, text string) string {
@@ -38,7 +39,8 @@ func TestCopyTranscript(t *testing.T) {
 	require.Len(t, entries, 2)
 }
 
-// What is not a regular file is not copied, and does not make the session wait.
+// A path that is not a regular file is not copied, and does not make the
+// session wait.
 func TestNoTranscript(t *testing.T) {
 	dir, folder := t.TempDir(), Folder(t.TempDir())
 	fifo, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
@@ -46,7 +48,7 @@ func TestNoTranscript(t *testing.T) {
 	require.NoError(t, os.Symlink(fifo, link))
 	huge, err := os.Create(filepath.Join(dir, "huge"))
 	require.NoError(t, err)
-	require.NoError(t, huge.Truncate(maxTranscript+1)) // a file with a hole
+	require.NoError(t, huge.Truncate(maxTranscript+1)) // a sparse file
 	require.NoError(t, huge.Close())
 	for _, path := range []string{fifo, link, dir, huge.Name(), filepath.Join(dir, "none")} {
 		kept := folder.CopyTranscript(path)

@@ -41,7 +41,7 @@ func (f Folder) Why(name string) (*view.Why, error) {
 		return nil, err
 	}
 	why, _ := view.NewWhy(event)
-	newest := map[string]ledger.Line{} // the newest lines before the event, by place
+	newest := map[string]ledger.Line{} // for each place, the newest line before the event
 	var before []kernel.Entry
 	for line, err := range ledger.Lines(string(f)) {
 		if err != nil {
@@ -81,14 +81,14 @@ func (f Folder) Why(name string) (*view.Why, error) {
 	return why, nil
 }
 
-// event finds the entry of an event by the end of its id, or the whole id.
+// event finds the entry of an event by its id or the end of its id.
 func (f Folder) event(name string) (found kernel.Entry, err error) {
 	missing := &NoEventError{Name: name}
 	text, err := json.Marshal(name)
 	if err != nil || name == "" {
 		return found, missing
 	}
-	text = text[1:] // an id that ends with name ends with this text in JSON
+	text = text[1:] // drop the opening quote: the JSON of an id that ends with name ends with the rest
 	observed := kernel.Kind(kernel.Observed{})
 	for line, err := range ledger.Lines(string(f)) {
 		if err != nil {

@@ -46,8 +46,9 @@ func printedWhy(t *testing.T, w *view.Why) string {
 	return string(text)
 }
 
-// TestWhyChecksWhatItUses: a changed entry that is not evidence is not read; one
-// that is evidence is an error. A name must be the end of exactly one event's id.
+// TestWhyChecksWhatItUses checks that a changed entry causes an error only if it
+// is part of the evidence, and that a name must be the end of exactly one event's
+// id.
 func TestWhyChecksWhatItUses(t *testing.T) {
 	f := Open(t.TempDir()).Folder(first)
 	record(t, f, demo(t))

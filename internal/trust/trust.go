@@ -6,9 +6,9 @@
 //   - its owner is the user or root, and no other user can write to it,
 //   - its path and the digest of its content were recorded by a [Store].
 //
-// A symbolic link is followed, as direnv follows it: the record has the path of
-// the link and the digest of what it leads to, and the checks are those of the
-// file that was opened. A file that is not trusted is not parsed.
+// A symbolic link is followed, as direnv does: the record has the path of the
+// link and the digest of the target, and the checks apply to the file that was
+// opened. A file that is not trusted is not parsed.
 //
 // It does not interpret a file's content, and it does not check the programs that
 // the file names.
@@ -35,20 +35,20 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// MaxFile bounds a file that is read, in bytes.
+// MaxFile is the largest size in bytes of a file that is read.
 const MaxFile = 64 << 10
 
 // A Refusal says why a project's file is not used.
 type Refusal struct {
 	Path    string
 	Why     string
-	Unknown bool // no record, or the record has another content
+	Unknown bool // there is no record, or the content differs from the record
 }
 
 func (r *Refusal) Error() string { return r.Path + ": " + r.Why }
 
-// ReadFile reads a regular file of at most [MaxFile] bytes. It never waits: not
-// for the other end of a FIFO, and not for a device.
+// ReadFile reads a regular file of at most [MaxFile] bytes. It never waits for
+// a device or for the other end of a FIFO.
 func ReadFile(path string) ([]byte, error) {
 	data, _, err := read(path)
 	return data, err
@@ -93,8 +93,8 @@ func Examine(path string) ([]byte, *Refusal) {
 	return data, nil
 }
 
-// unsafe returns why the content of a file may come from another user; empty if it
-// cannot.
+// unsafe returns the reason why the content of a file may come from another user;
+// empty if that is impossible.
 func unsafe(mode fs.FileMode, owner, user int) string {
 	switch {
 	case owner != user && owner != 0:
@@ -113,8 +113,8 @@ func owner(info fs.FileInfo) int {
 }
 
 // Nearest returns the path of the file called name in dir or in the nearest folder
-// above it, or "". The search ends at home, and where the owner of the folders
-// changes. Links in dir are resolved first, so that a file has one path.
+// above it, or "". The search ends at home, or at a folder with another owner.
+// Links in dir are resolved first, so that a file always has the same path.
 func Nearest(dir, home, name string) string {
 	return nearest(resolved(dir), resolved(home), name, func(dir string) (int, error) {
 		info, err := os.Stat(dir)
@@ -166,7 +166,8 @@ type Record struct {
 	At     time.Time    `json:"trusted_at"`
 }
 
-// A Store has one file per record. Several processes may use it at once.
+// A Store is a folder with one file per record. Several processes may use it at
+// the same time.
 type Store struct{ dir string }
 
 // Open returns the records of a state folder. It reads and creates nothing.
@@ -176,7 +177,7 @@ func Open(stateDir string) Store { return Store{filepath.Join(stateDir, "trust")
 type File struct {
 	Path    string   // empty if there is none
 	Data    []byte   // its content, if it is trusted
-	Refused *Refusal // why it is not used; nil if it is trusted
+	Refused *Refusal // the reason why it is not used; nil if it is trusted
 }
 
 // Find finds the nearest project file, see [Nearest], and reads it if it is
@@ -190,13 +191,14 @@ func (s Store) Find(dir, home, name string) File {
 	return File{path, data, refused}
 }
 
-// Check returns why the file at path is not used; nil if it is trusted.
+// Check returns the reason why the file at path is not used; nil if it is
+// trusted.
 func (s Store) Check(path string) *Refusal {
 	_, refused := s.read(path)
 	return refused
 }
 
-// read returns the content of a file if it is the recorded content.
+// read returns the content of a file if it equals the recorded content.
 func (s Store) read(path string) ([]byte, *Refusal) {
 	data, refused := Examine(path)
 	if refused == nil {
@@ -235,7 +237,8 @@ func (s Store) Add(path string, data []byte, now time.Time) (Record, error) {
 	return r, durable.WriteFile(s.file(path), append(text, '\n'), 0o600)
 }
 
-// Remove removes the record of path; [fs.ErrNotExist] if there is none.
+// Remove removes the record of path. The error is [fs.ErrNotExist] if there is
+// none.
 func (s Store) Remove(path string) error {
 	if err := os.Remove(s.file(path)); err != nil {
 		return err
@@ -243,7 +246,7 @@ func (s Store) Remove(path string) error {
 	return durable.SyncDir(s.dir)
 }
 
-// List returns all records that can be used, by path.
+// List returns all valid records, sorted by path.
 func (s Store) List() ([]Record, error) {
 	files, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -252,7 +255,7 @@ func (s Store) List() ([]Record, error) {
 	list := []Record{}
 	for _, f := range files {
 		if filepath.Ext(f.Name()) != ".json" {
-			continue // a file that is being written
+			continue // skip a record that is just being written
 		}
 		r, err := load(filepath.Join(s.dir, f.Name()))
 		if err == nil && s.file(r.Path) == filepath.Join(s.dir, f.Name()) {
@@ -269,7 +272,7 @@ func (s Store) file(path string) string {
 	return filepath.Join(s.dir, name+".json")
 }
 
-// load reads a record, with the same checks as for the file that it is about.
+// load reads a record. Its file must pass the same checks as a project's file.
 func load(file string) (r Record, err error) {
 	data, info, err := read(file)
 	if err != nil {

@@ -23,7 +23,7 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
-// A record is for one path and one content.
+// A record applies to one path and one content.
 func TestRecords(t *testing.T) {
 	dir := resolved(t.TempDir())
 	project, other := write(t, filepath.Join(dir, "a", name), "one"), write(t, filepath.Join(dir, "b", name), "one")
@@ -68,8 +68,8 @@ func TestRecords(t *testing.T) {
 	require.Equal(t, "it is not trusted", why(project))
 }
 
-// Only a regular file of the user or root that no one else can write to counts. A
-// link counts as what it leads to.
+// Only a regular file that belongs to the user or root and that others cannot
+// write to is accepted. For a link, the target is checked.
 func TestExamine(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, filepath.Join(dir, "file"), "text")
@@ -115,7 +115,7 @@ func TestExamine(t *testing.T) {
 	require.Equal(t, "it belongs to another user (uid 4242)", refused.Why)
 }
 
-// The search ends at the home folder, and where the owner changes.
+// The search ends at the home folder, or at a folder with another owner.
 func TestNearest(t *testing.T) {
 	dir := resolved(t.TempDir())
 	deep := filepath.Join(dir, "home", "project", "deep")

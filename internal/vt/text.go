@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Plain is s as part of a line on a terminal. A character that could move the
-// cursor, end the line or reorder the text is written as its escape in Go's
-// syntax: \n, \u001b, \u202e. A byte that is not UTF-8 is written as \x9b. All other
-// text is unchanged.
+// Plain returns s in a form that is safe to print as part of a line on a terminal. A
+// character that could move the cursor, end the line or reorder the text is written
+// as its escape in Go's syntax: \n, \u001b, \u202e. A byte that is not UTF-8 is
+// written as \x9b. All other text is unchanged.
 //
 // Text that comes from outside is printed with it: names of folders and files,
 // labels, ids, what a harness or a client reported, and errors about them.
@@ -38,9 +38,9 @@ func Plain(s string) string {
 	return out.String()
 }
 
-// acts reports whether a terminal may act on r instead of showing it: the control
-// characters C0 and C1, DEL, separators of lines, and controls of the direction of
-// text.
+// acts reports whether a terminal may act on r instead of displaying it: control
+// characters (C0, C1 and DEL), line separators, and characters that control the
+// direction of text.
 func acts(r rune) bool {
 	switch {
 	case r < 0x20, r >= 0x7f && r <= 0x9f:
@@ -63,23 +63,24 @@ func Word(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// A Filter writes text and JSON so that a terminal acts on nothing in it but the
-// ends of lines and tabs. It writes other such characters as \u009b, which is the
-// same string in JSON, and U+FFFD for what is not UTF-8.
+// A Filter writes text and JSON in such a way that a terminal acts only on line
+// ends and tabs. It writes other control characters as escapes such as \u009b,
+// which do not change the string in JSON, and U+FFFD for bytes that are not
+// UTF-8.
 type Filter struct {
 	to      io.Writer
 	out     []byte
-	pending []byte // the beginning of a character whose rest was not written yet
+	pending []byte // the first bytes of a character whose rest has not been passed to Write yet
 }
 
 // NewFilter returns a Filter that writes to w.
 func NewFilter(w io.Writer) *Filter { return &Filter{to: w} }
 
-// Unfiltered returns the writer below.
+// Unfiltered returns the underlying writer.
 func (f *Filter) Unfiltered() io.Writer { return f.to }
 
-// Write writes the whole characters of p. It keeps the beginning of another one
-// for the next call.
+// Write writes the whole characters of p. It keeps the first bytes of an
+// incomplete character for the next call.
 func (f *Filter) Write(p []byte) (int, error) {
 	b := p
 	if len(f.pending) > 0 {
@@ -88,7 +89,7 @@ func (f *Filter) Write(p []byte) (int, error) {
 	}
 	f.out = f.out[:0]
 	for len(b) > 0 {
-		run := 0 // most bytes are copied as they are
+		run := 0 // the start of the bytes that can be copied unchanged
 		for run < len(b) && (b[run] >= ' ' && b[run] < 0x7f || b[run] == '\n') {
 			run++
 		}
@@ -112,8 +113,8 @@ func (f *Filter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what is left of an incomplete character. It does not close the
-// writer below.
+// Close writes a replacement for an incomplete character at the end. It does
+// not close the underlying writer.
 func (f *Filter) Close() error {
 	if len(f.pending) == 0 {
 		return nil

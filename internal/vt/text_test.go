@@ -24,7 +24,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// A shell reads what Word writes as the same word.
+// A shell parses the output of Word to the original string.
 func TestWord(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
@@ -38,8 +38,8 @@ func TestWord(t *testing.T) {
 	}
 }
 
-// However it is cut, JSON stays the same document and nothing in it acts on a
-// terminal.
+// Wherever it is cut, filtered JSON is the same document, and contains nothing
+// on which a terminal acts.
 func TestFilterKeepsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("\u009b\u202e\x7f\x1b\u0085\"\\a💻")))).Draw(t, "text")

@@ -1,10 +1,10 @@
 // Package vt splits the bytes that a program writes to a terminal into text and
-// control sequences (ECMA-48, with the extensions of xterm). It keeps no screen
-// and gives no sequence a meaning: that belongs to the caller.
+// control sequences (ECMA-48, with the extensions of xterm). It does not model
+// the screen or interpret sequences; callers do.
 //
 // The stream may be cut anywhere: the same bytes give the same text and the
 // same sequences however many calls carry them. A sequence that is malformed,
-// cancelled or longer than its bound is dropped, as terminals do.
+// cancelled or too long is dropped, as in terminals.
 //
 //	var p vt.Parser
 //	for len(b) > 0 {
@@ -28,7 +28,7 @@ const (
 )
 
 // A Sequence is one complete control sequence. It is valid until the next call
-// of Next and while the input of Next is not changed.
+// of Next, and only while the input of Next is not changed.
 type Sequence struct {
 	Kind   Kind
 	Marker byte // private marker of a Control, one of < = > ?, or 0
@@ -37,8 +37,8 @@ type Sequence struct {
 
 	// Body holds the parameters of a Control or the text of a Command.
 	Body []byte
-	// Copied means that Body is the parser's own, for a sequence that was cut in two for
-	// example. Otherwise it is part of the input of Next.
+	// Copied means that Body is in the parser's memory, for example because the sequence
+	// was cut in two. Otherwise it is part of the input of Next.
 	Copied bool
 }
 
@@ -47,20 +47,20 @@ const (
 	maxText       = 4096 // bytes in the body of a Command
 )
 
-// C1 says which bytes are the controls U+0080 to U+009F. Each control has the same
-// meaning as ESC and one other byte.
+// C1 says which bytes are read as the controls U+0080 to U+009F. Each control has
+// the same meaning as ESC and one other byte.
 type C1 uint8
 
 const (
 	C1None C1 = iota
 	C1UTF8    // encoded as UTF-8, as xterm reads them in its UTF-8 mode
-	C1Raw     // the byte 0x9b alone, for CSI: other bytes are more likely letters
+	C1Raw     // only the byte 0x9b, which means CSI; other bytes are more likely to be letters
 )
 
-// A Parser follows one stream. Its zero value is ready for use. It allocates
+// A Parser parses one stream. Its zero value is ready for use. It allocates
 // only to hold a sequence that is cut in two, and reuses that space.
 type Parser struct {
-	C1 C1 // may change between two calls of Next; a control in a string is part of that
+	C1 C1 // may change between two calls of Next; it does not apply within a string
 
 	state state
 	half  bool     // the text has ended with the first byte of a C1 control
@@ -88,9 +88,9 @@ const (
 	esc = 0x1b
 )
 
-// Next takes b up to the end of its first sequence. It returns the text before
-// the sequence, control characters included, and the rest of b behind it. The
-// sequence is nil if it was dropped or if none ends in b.
+// Next parses b up to the end of its first sequence. It returns the text before
+// the sequence, including control characters, the sequence, and the rest of b
+// after it. The sequence is nil if it was dropped or if none ends in b.
 func (p *Parser) Next(b []byte) (text []byte, seq *Sequence, rest []byte) {
 	if p.state == ground {
 		i := bytes.IndexByte(b, esc)
@@ -100,7 +100,7 @@ func (p *Parser) Next(b []byte) (text []byte, seq *Sequence, rest []byte) {
 				p.escaped(final)
 				text, b = b[:at], b[after:]
 				if p.state == ground {
-					return text, &p.seq, b // without a body
+					return text, &p.seq, b // the sequence has no body
 				}
 				return p.rest(text, b)
 			}
@@ -109,7 +109,8 @@ func (p *Parser) Next(b []byte) (text []byte, seq *Sequence, rest []byte) {
 			return b, nil, nil
 		}
 		text, b = b[:i], b[i+1:]
-		// The usual sequence is well-formed and not cut in two: nothing is copied.
+		// Usually a sequence is well-formed and not cut in two; then it need not be
+		// copied.
 		if len(b) > 1 && b[0] == '[' {
 			start, marker := 1, byte(0)
 			if b[1] >= '<' && b[1] <= '?' {
@@ -135,7 +136,7 @@ func (p *Parser) Next(b []byte) (text []byte, seq *Sequence, rest []byte) {
 	return p.rest(text, b)
 }
 
-// rest takes b up to the end of the sequence that has begun.
+// rest parses b up to the end of the sequence that has begun.
 func (p *Parser) rest(text, b []byte) ([]byte, *Sequence, []byte) {
 	for len(b) > 0 {
 		if p.state == content {
@@ -163,9 +164,9 @@ func (p *Parser) rest(text, b []byte) ([]byte, *Sequence, []byte) {
 // control in UTF-8.
 func (p *Parser) Half() bool { return p.half }
 
-// findC1 finds a C1 control in b before esc, the position of an ESC or negative. It
-// returns where the control begins and ends, and the byte that follows ESC in its other
-// form, or 0 if there is none.
+// findC1 finds the first C1 control in b that is before esc, the position of an ESC or
+// negative. It returns where the control begins and ends, and the byte that would
+// follow ESC in its 7-bit form, or 0 if there is no control.
 func (p *Parser) findC1(b []byte, esc int) (at, after int, final byte) {
 	const first, csi = 0xc2, 0x9b
 	text := b
@@ -201,8 +202,8 @@ func (p *Parser) findC1(b []byte, esc int) (at, after int, final byte) {
 	return 0, 0, 0
 }
 
-// uncutCommand recognises a Command that lies in b as a whole, without its ESC,
-// and returns its length, or 0.
+// uncutCommand returns the length of the Command at the beginning of b (after
+// its ESC) if all of it is in b, otherwise 0.
 func (p *Parser) uncutCommand(b []byte) int {
 	if len(b) == 0 || b[0] != ']' {
 		return 0
@@ -229,7 +230,7 @@ func (p *Parser) begin(s state) {
 	p.state, p.drop, p.seq, p.body = s, false, Sequence{}, p.body[:0]
 }
 
-// step takes one byte of a sequence. The state is ground after its last one.
+// step handles one byte of a sequence. After the last byte the state is ground.
 func (p *Parser) step(b byte) {
 	switch {
 	case b == can || b == sub:
@@ -251,19 +252,19 @@ func (p *Parser) step(b byte) {
 	case p.state == contentEsc && b == '\\':
 		p.end(String)
 	case p.state == commandEsc || p.state == contentEsc:
-		// An ESC that does not end the string abandons it.
+		// An ESC that does not end the string cancels it.
 		p.begin(escape)
 		p.escaped(b)
 	}
 }
 
-// escaped takes a byte after ESC.
+// escaped handles a byte after ESC.
 func (p *Parser) escaped(b byte) {
 	switch {
 	case b == esc:
 		p.begin(escape)
 	case b < 0x20:
-		// A control character inside a sequence acts and does not end it.
+		// A control character inside a sequence does not end the sequence.
 	case b <= 0x2f:
 		p.seq.Inter = b
 	case p.seq.Inter != 0:
@@ -281,7 +282,7 @@ func (p *Parser) escaped(b byte) {
 	}
 }
 
-// controlled takes a byte of a Control.
+// controlled handles a byte of a Control.
 func (p *Parser) controlled(b byte) {
 	switch {
 	case b == esc:
@@ -291,7 +292,7 @@ func (p *Parser) controlled(b byte) {
 		p.end(Control)
 	case b >= '<' && b <= '?':
 		if len(p.body) > 0 || p.seq.Marker != 0 {
-			p.drop = true // a marker may only be the first byte; terminals ignore such a sequence
+			p.drop = true // a marker is allowed only as the first byte; terminals ignore such a sequence
 		}
 		p.seq.Marker = b
 	case b >= '0' && b <= ';':

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// parse feeds the pieces to one parser and writes down what it returns: text
-// as it is, a sequence in angle brackets.
+// parse passes the pieces to one parser and returns the results as one string:
+// text unchanged, a sequence in angle brackets.
 func parse(pieces ...string) string {
 	var p Parser
 	var b strings.Builder
@@ -155,8 +155,8 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// C1 controls mean the same as ESC and a letter where the caller says so, wherever
-// the stream is cut. Otherwise the same bytes are text.
+// If the caller enables them, C1 controls are parsed like ESC and a letter,
+// wherever the stream is cut. Otherwise the same bytes are text.
 func TestC1(t *testing.T) {
 	for _, c := range []struct {
 		c1         C1

@@ -1,7 +1,7 @@
 // Package yaml parses one YAML document into a [document.Value]. JSON is parsed
-// as JSON, so that tabs and repeated keys mean what they mean there.
+// as JSON, so that tabs and repeated keys are treated as in JSON.
 //
-// It refuses lists and mappings that nest too deep, a second document, and a key that is
+// It rejects lists and mappings that nest too deep, a second document, and a key that is
 // not a plain word or a number.
 //
 //	doc, err := yaml.Parse(data)
@@ -37,7 +37,7 @@ func Parse(data []byte) (root document.Value, err error) {
 	if line := tooDeep(data); line > 0 {
 		return root, &document.Error{Line: line, Column: 1, What: fmt.Sprintf("lists and mappings nest deeper than %d", maxDepth)}
 	}
-	// The parser is a library that may panic on some inputs.
+	// Recover, because the library that parses may panic on some inputs.
 	defer func() {
 		if p := recover(); p != nil {
 			root, err = document.Value{}, &document.Error{What: fmt.Sprintf("not YAML: %v", p)}
@@ -88,7 +88,7 @@ func depth(data []byte) int {
 // A line is enclosed by the lines above it with less indentation, and by each
 // "- ", "? " and ": " before its content. Lines of multi-line strings count too.
 func tooDeep(data []byte) int {
-	var columns []int // columns of the enclosing lines, each larger than the one before
+	var columns []int // the columns of the enclosing lines, in increasing order
 	number := 0
 	for line := range bytes.Lines(data) {
 		number++
@@ -116,7 +116,7 @@ func tooDeep(data []byte) int {
 	return 0
 }
 
-// position is an empty value at the place of n.
+// position returns an empty value with the position of n.
 func position(n ast.Node) (v document.Value) {
 	if tk := n.GetToken(); tk != nil && tk.Position != nil {
 		v.Line, v.Column = tk.Position.Line, tk.Position.Column

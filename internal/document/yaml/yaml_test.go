@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Nesting is bounded however it is written: the parser's time and stack grow with
-// it.
+// Nesting is limited in every notation, because the parser's time and stack grow
+// with it.
 func TestNesting(t *testing.T) {
 	indented := func(levels int, line string) string {
 		var text strings.Builder

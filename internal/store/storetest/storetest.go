@@ -66,7 +66,7 @@ func newLongSession(id, dir string) *longSession {
 		Began: kernel.Began{SessionID: id, AdapterID: "generic", Program: "sleep", WorkDir: dir, Clients: []string{}, Policy: "none"}})}
 }
 
-// play plays one turn; the first one comes after the start.
+// play simulates one turn; the first one follows the session's start.
 func (s *longSession) play(turn int) {
 	if turn == 0 {
 		s.step(kernel.Start{})
@@ -92,7 +92,7 @@ func (s *longSession) step(in kernel.Input) {
 	for _, f := range turn.Facts {
 		kind, body, err := kernel.Encode(f)
 		if err != nil {
-			panic(err) // every fact can be encoded as JSON
+			panic(err) // does not happen, because every fact can be encoded as JSON
 		}
 		s.records = append(s.records, ledger.Record{Kind: kind, At: s.now, Body: body})
 	}
