@@ -140,7 +140,7 @@ func (l *Launch) geminiOverlay(line commandLine, home string, h Host) (reason st
 		{Path: ".gemini", Real: config, Files: geminiWritten, Dirs: []string{"tmp"}},
 		{Path: ".gemini/extensions", Real: filepath.Join(config, "extensions"), Ours: []string{geminiHookName}},
 	}}
-	hooks, _ := mergeHooks(nil, geminiGroups(h.Hook, h.Guards, h.GuardWait)) // there is nothing to merge with, so no error
+	hooks, _ := mergeHooks(nil, geminiGroups(h.Hook, h.Guards, h.GuardWait)) // no error, because there is nothing to merge with
 	l.Files = append(l.Files,
 		File{filepath.Join(ours, "gemini-extension.json"), encode(map[string]string{"name": geminiHookName, "version": "0.0.1"})},
 		File{filepath.Join(ours, "hooks", "hooks.json"), encode(hooks)})

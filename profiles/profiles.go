@@ -43,11 +43,11 @@ type Host struct {
 	// Guards requests hooks for tool calls that fail closed: if the hook fails,
 	// the tool is refused.
 	Guards bool
-	// GuardWait is how long such a hook may wait for an approval, beyond its usual
-	// limit; at most MaxGuardWait.
+	// GuardWait is how long such a hook may wait for an approval, in addition to
+	// its usual limit; at most MaxGuardWait.
 	GuardWait time.Duration
-	// Needs says what needs hooks: a client, a policy or a requirement. It is empty
-	// if the session has no use for what only hooks can give.
+	// Needs names what needs hooks: a client, a policy or a requirement. It is
+	// empty if nothing in the session needs them.
 	Needs string
 	// Guarded reports whether a path and all folders above it belong to root and
 	// are writable by root alone. If it is nil, no path is guarded.

@@ -40,9 +40,9 @@ func hookCommand(hook []string, event string) string {
 	return line.String() + event
 }
 
-// guardTime is the limit of a hook that asks whether a tool may run, and guardSpare how
-// much longer the harness waits for it. The hook must end first, because a harness
-// runs the tool after a hook that it had to end.
+// guardTime is the time limit of a hook that asks whether a tool may run. guardSpare is
+// how much longer the harness waits for the hook. The hook must end first, because a
+// harness runs the tool if it had to end the hook.
 const (
 	guardTime  = 8 * time.Second
 	guardSpare = 12 * time.Second
@@ -51,19 +51,20 @@ const (
 // MaxGuardWait is the longest time that a hook can wait for an approval.
 const MaxGuardWait = 12 * time.Hour
 
-// guardLimit is the limit of such a hook in milliseconds, if a person may take as long
-// as wait to approve the call.
+// guardLimit returns the limit of such a hook in milliseconds, given how long it may
+// wait until a person approves the call.
 func guardLimit(wait time.Duration) string {
 	return strconv.FormatInt((guardTime + min(wait, MaxGuardWait)).Milliseconds(), 10)
 }
 
-// guardTimeout is the harness's limit for it in seconds.
+// guardTimeout returns the harness's limit for such a hook in seconds.
 func guardTimeout(wait time.Duration) int {
 	return int((guardTime + min(wait, MaxGuardWait) + guardSpare + time.Second - 1) / time.Second)
 }
 
-// guardCommand is hookCommand for a hook that fails closed, also if it cannot be
-// started or is killed: by an exit code of 2 it refuses the tool.
+// guardCommand is like hookCommand, but for a hook that fails closed: if the
+// hook fails, cannot be started or is killed, the exit code is 2, which refuses
+// the tool.
 func guardCommand(hook []string, event string, wait time.Duration) string {
 	return hookCommand(append(slices.Clone(hook), "--guard="+guardLimit(wait)), event) + " || exit 2"
 }

@@ -16,8 +16,8 @@ type Gate struct {
 	Refused int `json:"refused"`
 	// Last is the newest refusal; null if there was none.
 	Last *GateRefusal `json:"last_refusal"`
-	// Waiting are the acts that wait for an approval, the oldest first; absent if none
-	// does.
+	// Waiting lists the acts that wait for an approval, the oldest first. It is absent
+	// if there are none.
 	Waiting []GateWaiting `json:"waiting,omitempty"`
 }
 
@@ -25,7 +25,7 @@ type Gate struct {
 // with its intent.
 type GateWaiting struct {
 	ask    string
-	Act    string    `json:"act"` // name of the act in its intent
+	Act    string    `json:"act"` // the act's name, as in its intent
 	Intent string    `json:"intent_digest"`
 	Until  time.Time `json:"until"`
 }
