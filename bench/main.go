@@ -48,6 +48,7 @@ var measurements = []struct {
 }{
 	{"echo", echo},
 	{"hook", hook},
+	{"guard", guardedTool},
 	{"throughput", throughput},
 	{"start", start},
 	{"exit", exit},

@@ -156,7 +156,10 @@ func (AskGate) isEffect()             {}
 func (GateAsked) key() (string, bool) { return "gate_asked", false }
 func (f GateAsked) apply(k *Kernel)   { k.guards.hard.Open = append(k.guards.hard.Open, f) }
 
-func (GateAnswered) key() (string, bool) { return "gate_answered", true }
+// key says that the decision about a tool call need not reach the disk before the hook
+// is answered. It is written before, and synced right after: only a failure of the
+// machine within this time can lose it (DECISIONS F3).
+func (f GateAnswered) key() (string, bool) { return "gate_answered", f.Act != ActTool }
 func (f GateAnswered) apply(k *Kernel) {
 	h := &k.guards.hard
 	h.Open = slices.DeleteFunc(slices.Clone(h.Open), func(q GateAsked) bool { return q.Ask == f.Ask })
@@ -211,6 +214,7 @@ func (g *guards) answer(s *step, q GateAsked, f GateAnswered) {
 		f.GateDecision = GateDecision{Verdict: verdictBlock, Reasons: []string{"gate_failed"}, PolicyDigest: s.cfg.Gate}
 	}
 	s.record(f)
+	s.turn.SyncAfter = s.turn.SyncAfter || f.Act == ActTool
 	if !g.waits(s, p, f) {
 		g.conclude(s, p, f, nil)
 	}

@@ -268,4 +268,6 @@ type Turn struct {
 	Facts   []Fact   // append these, in order, before anything else
 	Effects []Effect // then perform these; their results return as Inputs
 	Sync    bool     // the append must reach the disk first (DECISIONS F3)
+	// SyncAfter says that it must reach the disk at once, but after the effects.
+	SyncAfter bool
 }

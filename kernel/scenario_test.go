@@ -404,6 +404,9 @@ func (w *world) step(in kernel.Input) string {
 	if turn.Sync {
 		b.WriteString("sync\n")
 	}
+	if turn.SyncAfter && !turn.Sync {
+		b.WriteString("sync after the effects\n")
+	}
 	if at, ok := w.k.Deadline(); ok {
 		fmt.Fprintf(&b, "wake in %s\n", at.Sub(w.now))
 	}

@@ -2,7 +2,10 @@ package supervisor
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,4 +38,53 @@ func TestGateThatFails(t *testing.T) {
 	in := decideAct(gateFunc(func(kernel.AskGate) (kernel.GateDecision, error) { return kernel.GateDecision{Verdict: "allow"}, nil }), kernel.AskGate{Ask: "a"})
 	require.Empty(t, in.Failure)
 	require.True(t, in.Decision.Allowed())
+}
+
+// TestEveryAppendMayFailUnderAPolicy fails each append of a run under a policy in turn.
+// No launch, no payload and no tool call passes without its decision on the ledger. A
+// failure of the sync that follows the answer to a tool call ends the run.
+func TestEveryAppendMayFailUnderAPolicy(t *testing.T) {
+	syncs := 0
+	for n, more := 1, true; more; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.ledger.refuse = n
+			r.gate = gateFunc(func(e kernel.AskGate) (kernel.GateDecision, error) {
+				return kernel.GateDecision{Verdict: "allow", IntentDigest: e.Act}, nil
+			})
+			r.answers["notes"] = brings("remember")
+			r.launcher.play = func(func(kernel.Input)) {
+				time.Sleep(time.Second)
+				r.hook("Start", "")
+				for _, call := range []string{"t1", "t2"} {
+					r.hook("Tool", call)
+					time.Sleep(time.Second)
+				}
+				r.hook("Prompt", "p1")
+				time.Sleep(time.Second)
+				r.launcher.child.end(kernel.ChildExited{})
+			}
+			_, err := r.run()
+			where := strings.Join(r.trace, "\n")
+			decided := map[string]int{}
+			for _, f := range r.ledger.facts {
+				if f, ok := f.(kernel.GateAnswered); ok && f.Allowed() {
+					decided[f.Act]++
+				}
+			}
+			require.LessOrEqual(t, len(r.lines("launch")), decided[kernel.ActLaunch], where)
+			require.LessOrEqual(t, strings.Count(where, `"pass\n"`), decided[kernel.ActTool], where)
+			require.LessOrEqual(t, strings.Count(where, "remember"), decided[kernel.ActInject], where)
+			if more = r.ledger.broken; !more {
+				require.NoError(t, err)
+				require.Equal(t, map[string]int{kernel.ActLaunch: 1, kernel.ActTool: 2, kernel.ActInject: 1}, decided, where)
+				return
+			}
+			require.ErrorIs(t, err, ErrLedger, where)
+			if len(r.ledger.failed) == 0 {
+				syncs++
+			}
+		})
+	}
+	require.Equal(t, 2, syncs, "each tool call is synced after its answer")
 }

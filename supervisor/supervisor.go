@@ -357,7 +357,7 @@ func (s *supervisor) outputSeen(inputs []posted) []posted {
 func (s *supervisor) turn(inputs []posted) error {
 	var entries []kernel.Entry
 	var effects []kernel.Effect
-	durable := false
+	durable, after := false, false
 	for _, p := range s.outputSeen(inputs) {
 		if s.late(p) {
 			continue
@@ -381,24 +381,35 @@ func (s *supervisor) turn(inputs []posted) error {
 		}
 		t := s.step(p)
 		entries, effects, durable = s.date(entries, t.Facts), append(effects, t.Effects...), durable || t.Sync
+		after = after || t.SyncAfter
 	}
 	if err := s.commit(entries, durable); err != nil {
-		// No effect of this turn is performed, but every waiting caller is released.
-		s.releaseAll(effects)
-		if !s.o.KeepGoing {
-			return fmt.Errorf("%w: %w", ErrLedger, err)
-		}
-		s.o.Log.Error().Err(err).Msg("the ledger is lost; continuing without it")
-		_ = s.p.Ledger.Close() // releases its lock; the ledger is broken
-		s.p.Ledger = nil
-		t := s.step(posted{at: time.Now(), Input: kernel.LedgerLost{}})
-		_ = s.commit(s.date(nil, t.Facts), false) // without a ledger, only Committed receives the facts
-		s.releaseAll(t.Effects)
-		return nil
+		return s.lost(err, effects)
 	}
 	for _, e := range effects {
 		s.perform(e)
 	}
+	if after && !durable && s.p.Ledger != nil {
+		if _, err := s.p.Ledger.Append(nil, true); err != nil {
+			return s.lost(err, nil)
+		}
+	}
+	return nil
+}
+
+// lost ends the run, or continues without the ledger. The effects that could not be
+// recorded are not performed, but every waiting caller is released.
+func (s *supervisor) lost(err error, effects []kernel.Effect) error {
+	s.releaseAll(effects)
+	if !s.o.KeepGoing {
+		return fmt.Errorf("%w: %w", ErrLedger, err)
+	}
+	s.o.Log.Error().Err(err).Msg("the ledger is lost; continuing without it")
+	_ = s.p.Ledger.Close() // releases its lock; the ledger is broken
+	s.p.Ledger = nil
+	t := s.step(posted{at: time.Now(), Input: kernel.LedgerLost{}})
+	_ = s.commit(s.date(nil, t.Facts), false) // without a ledger, only Committed receives the facts
+	s.releaseAll(t.Effects)
 	return nil
 }
 

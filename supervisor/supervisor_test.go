@@ -47,6 +47,7 @@ type rig struct {
 	policy      attempt.Policy
 	limits      kernel.Limits
 	committed   func(kernel.Entry)
+	gate        Gate
 }
 
 func newRig(t *testing.T) *rig {
@@ -121,8 +122,11 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 		}
 		cfg.Clients = append(cfg.Clients, c)
 	}
+	if r.gate != nil {
+		cfg.Gate = "policy"
+	}
 	r.launcher.setup = cfg.Setup
-	return Run(ctx, kernel.New(cfg), Ports{Ledger: &r.ledger, Launcher: &r.launcher, Clients: clients, Door: &r.door, Signals: r.signals, Committed: r.committed}, r.options)
+	return Run(ctx, kernel.New(cfg), Ports{Ledger: &r.ledger, Launcher: &r.launcher, Clients: clients, Door: &r.door, Signals: r.signals, Committed: r.committed, Gate: r.gate}, r.options)
 }
 
 const hookKey = "key"
@@ -138,6 +142,9 @@ func decodeHook(event string, input []byte) (telemetry.HookCall, error) {
 		sig.Kind, call.Slot = telemetry.Prompt, "pre_frame_trailing"
 	case "Stop":
 		sig.Kind, sig.Outcome = telemetry.TurnStop, telemetry.Completed
+	case "Tool":
+		sig.Kind, sig.Tool = telemetry.ToolStart, string(input)
+		call.Use = &telemetry.ToolUse{Name: "Bash", Tool: string(input)}
 	default:
 		return call, errors.New("not understood")
 	}
