@@ -26,13 +26,30 @@ import (
 const (
 	demoClient = "demo-client"
 	demoNote   = "The nightly build must stay under a second."
+	// demoNotes is the continuation: what the fresh harness session has to know.
+	demoNotes = "The tables are cached now, and 412 commits are measured. Next: the change log.\n"
 )
+
+// demoConfig has the client, and a profile that renews the session when its context is
+// nearly full. The client has time to answer within the hook, on a busy machine too.
+const demoConfig = `hook_patience: 4s
+clients:
+  - id: notes
+    command: %s
+    events: ["*"]
+profiles:
+  - name: handoff
+    client: notes
+    prepare: {command: [cat, %q]}
+    paths: [relaunch]
+renewal: {at: {pressure: critical}}
+`
 
 func demoCmd(g *globals) *cobra.Command {
 	var fast bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show a session without a harness: events, a payload, receipts, a verified ledger",
+		Short: "Show a session without a harness: events, a payload, a renewal, receipts, a verified ledger",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := os.MkdirTemp("", "lifeloop-demo-")
@@ -55,7 +72,7 @@ func demo(cmd *cobra.Command, dir string, fast bool) error {
 	if err != nil {
 		return err
 	}
-	program := filepath.Join(dir, fakeharness.NameOf(fakeharness.DemoStory))
+	program := filepath.Join(dir, fakeharness.NameOf(fakeharness.DemoStories))
 	if err := os.Symlink(exe, program); err != nil {
 		return err
 	}
@@ -63,18 +80,18 @@ func demo(cmd *cobra.Command, dir string, fast bool) error {
 	if err != nil {
 		return err
 	}
-	// The client has time to answer within the hook, on a busy machine too.
-	config := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(config, []byte("hook_patience: 4s\nclients:\n  - id: notes\n    command: "+string(client)+"\n    events: [\"*\"]\n"), 0o600); err != nil {
+	config, notes := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "NOTES.md")
+	err = errors.Join(os.WriteFile(notes, []byte(demoNotes), 0o600), os.WriteFile(config, fmt.Appendf(nil, demoConfig, client, notes), 0o600))
+	if err != nil {
 		return err
 	}
 	name := filepath.Base(program)
-	fmt.Fprintf(out, "$ lifeloop-wrap run --client notes=./notes -- %s      (a scripted stand-in; no model, no network)\n\n", name)
+	fmt.Fprintf(out, "$ lifeloop-wrap run --client notes=./notes --profile handoff -- %s      (a scripted stand-in; no model, no network)\n\n", name)
 
 	state := filepath.Join(dir, "state")
-	run := exec.Command(exe, "--config", config, "--state-dir", state, "run", "--client-drain", "1m", "--", program) // every receipt, on a busy machine too
+	run := exec.Command(exe, "--config", config, "--state-dir", state, "run", "--profile", "handoff", "--pty", "always", "--client-drain", "1m", "--", program) // every receipt, on a busy machine too
 	run.Dir, run.Stdin, run.Stdout, run.Stderr = dir, os.Stdin, os.Stdout, os.Stderr
-	run.Env = append(os.Environ(), fakeharness.Environment(fakeharness.DemoStory, dir, fast)...)
+	run.Env = append(os.Environ(), fakeharness.Environment(fakeharness.DemoStories, dir, fast)...)
 	if err := run.Run(); err != nil {
 		return fmt.Errorf("the wrapped run: %w", err)
 	}
@@ -91,7 +108,7 @@ func printDemo(cmd *cobra.Command, st store.Store, id string) error {
 	out := cmd.OutOrStdout()
 	var text strings.Builder
 	events, receipts := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0), tabwriter.NewWriter(&text, 0, 4, 2, ' ', 0)
-	shown := map[string]int{} // number of printed events by name, and of payloads by status
+	shown := map[string]int{} // number of printed events by name, of payloads by status, and of delivered ones by placement
 	number := map[string]int{}
 	all := 0
 	fmt.Fprintf(out, "\n$ lifeloop-wrap events last      (what the client received)\n")
@@ -103,6 +120,9 @@ func printDemo(cmd *cobra.Command, st store.Store, id string) error {
 			all++
 			for _, p := range r.PayloadReceipts {
 				shown[string(p.Status)]++
+				if p.Status == lifeloop.Delivered {
+					shown[string(p.Placement)]++
+				}
 				fmt.Fprintf(receipts, "#%d\t%s\t%s\t%s\t%s\t%d bytes\n", *r.Sequence, r.Event, p.PayloadKind, p.Placement, p.Status, p.ByteSize)
 			}
 		}
@@ -128,7 +148,7 @@ func printDemo(cmd *cobra.Command, st store.Store, id string) error {
 	if err := (&globals{}).verifyLedger(cmd, st, id); err != nil {
 		return err
 	}
-	if shown["frame.ended"] < 2 || shown["context.compacted"] != 1 || shown["delivered"] == 0 || shown["context.pressure_observed"] < 2 {
+	if shown["frame.ended"] < 2 || shown["context.compacted"] != 1 || shown["delivered"] == 0 || shown[string(lifeloop.DeveloperEquivalentFrame)] != 1 || shown["context.pressure_observed"] < 2 {
 		return fmt.Errorf("some of the demo is missing; it showed %v", shown)
 	}
 	return nil

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// DemoStory is the built-in story of the demonstration.
-const DemoStory = "claude-demo"
+// DemoStories are the built-in stories of the demonstration: one for each launch.
+const DemoStories = "claude-long claude-renewed"
 
 // demoMark is an environment variable that shows that a fake harness was started
 // on purpose under a harness's name.
@@ -22,10 +22,10 @@ func NameOf(story string) string {
 	return name
 }
 
-// Environment returns the variables that make a fake harness play a built-in
-// story, with all its files below dir; fast shortens the pauses.
-func Environment(story, dir string, fast bool) []string {
-	env := []string{demoMark, "FAKEHARNESS_STORY=" + story,
+// Environment returns the variables that make a fake harness play built-in
+// stories, one at each launch, with all its files below dir; fast shortens the pauses.
+func Environment(stories, dir string, fast bool) []string {
+	env := []string{demoMark, "FAKEHARNESS_STORY=" + stories, "FAKEHARNESS_LAUNCHES=" + filepath.Join(dir, "launches"),
 		"CLAUDE_CONFIG_DIR=" + filepath.Join(dir, "home"), "CODEX_HOME=" + filepath.Join(dir, "home")}
 	if fast {
 		env = append(env, speedVariable+"=20")

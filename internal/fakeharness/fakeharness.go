@@ -236,7 +236,12 @@ func (a *arguments) readEnvironment(env map[string]string) error {
 	if len(a.scripts) == 0 {
 		for _, how := range []string{"script", "script-json", "story"} {
 			name := "FAKEHARNESS_" + strings.ReplaceAll(strings.ToUpper(how), "-", "_")
-			if v := env[name]; v != "" {
+			v := env[name]
+			if how == "story" { // a list of names
+				for _, story := range strings.Fields(v) {
+					a.scripts = append(a.scripts, source{how, story})
+				}
+			} else if v != "" {
 				a.scripts = append(a.scripts, source{how, v})
 			}
 		}
