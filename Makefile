@@ -4,7 +4,7 @@
 # ./... does not match the two programs in testdata.
 PACKAGES := ./... ./testdata/fakeharness ./testdata/fakeclient/...
 
-.PHONY: build test race lint fmt cover fuzz chaos vuln bench soak demo e2e e2e-newest
+.PHONY: build test race lint fmt cover fuzz chaos vuln bench soak demo e2e e2e-newest bench-real
 
 build: # build the static binaries bin/lifeloop-wrap and bin/lifeloop-hook
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
@@ -50,3 +50,6 @@ e2e: # run real harnesses from .harnesses against scripted models; prints what i
 
 e2e-newest: # run the same stories with the newest published versions; prints which hold
 	scripts/newest.sh
+
+bench-real: # measure the start of each real harness to its prompt, bare and wrapped by turns
+	@E2E_BENCH=$(or $(PAIRS),9) go test -tags e2e -count=1 -v -timeout 20m -run 'TestStartUp' ./e2e | grep -E 'start-up|target|no prompt|^ok|^FAIL'

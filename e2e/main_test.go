@@ -167,6 +167,14 @@ func isolated(ctx context.Context, home string, env []string, argv ...string) *e
 // alone plays a test in its own world. Outside a world, it starts this program
 // again inside a new one, for this test only. Inside, it plays the test.
 func alone(t *testing.T, k kind, play func(t *testing.T)) {
+	if os.Getenv(insideVar) == "" && missing == nil && absent[k.name] == nil {
+		t.Parallel()
+	}
+	inSequence(t, k, play)
+}
+
+// inSequence does the same for a test that must not run beside others.
+func inSequence(t *testing.T, k kind, play func(t *testing.T)) {
 	if os.Getenv(insideVar) != "" {
 		play(t)
 		return
@@ -177,7 +185,6 @@ func alone(t *testing.T, k kind, play func(t *testing.T)) {
 	if err := absent[k.name]; err != nil {
 		t.Skip(err)
 	}
-	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	self, err := filepath.Abs(os.Args[0])
@@ -189,7 +196,7 @@ func alone(t *testing.T, k kind, play func(t *testing.T)) {
 	for name, version := range running {
 		versions = append(versions, name+"="+version)
 	}
-	cmd := isolated(ctx, t.TempDir(), []string{insideVar + "=1", programsVar + "=" + programs, sourceVar + "=" + source,
+	cmd := isolated(ctx, t.TempDir(), []string{insideVar + "=1", pairsVar + "=" + os.Getenv(pairsVar), programsVar + "=" + programs, sourceVar + "=" + source,
 		versionsVar + "=" + strings.Join(versions, ",")},
 		self, "-test.run", pattern, "-test.v", "-test.timeout", "590s")
 	out, err := cmd.CombinedOutput()
