@@ -53,7 +53,8 @@ contract. The exit code is 1 if there is a violation.`,
 				return err
 			}
 			c.Command, c.Profiles = args, cfg.Profiles
-			// A signal to this process also ends the client and all that it started.
+			// A signal to this process also ends the client and all processes that it
+			// started.
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
 			report, err := conformance.Run(ctx, c)
@@ -76,7 +77,7 @@ contract. The exit code is 1 if there is a violation.`,
 		},
 	}
 	fl := test.Flags()
-	fl.SetInterspersed(false) // what follows CMD belongs to CMD
+	fl.SetInterspersed(false) // words after CMD are arguments of CMD
 	fl.StringVar(&c.AdapterID, "adapter", manifests.IDs()[0], "`ID` of the adapter whose manifest the session has")
 	fl.StringVar(&c.ClientID, "client-id", "client", "`ID` of the client, passed to it in LIFELOOP_CLIENT_ID")
 	fl.StringVar(&c.Mode, "mode", "", "oneshot or persistent (default: each that the client supports)")

@@ -24,13 +24,13 @@ func (s *session) clients(t *harness.Terminal) (clientPrograms, error) {
 	})
 }
 
-// clientPrograms are the configured clients by id. Each starts with its first
+// clientPrograms are the configured clients by id. Each is started at its first
 // call.
 type clientPrograms map[string]supervisor.Client
 
-// newClientPrograms makes the programs of the configured clients. around returns
-// the part of a client's dispatch.Config that depends on the caller; its Env has
-// only the caller's own variables.
+// newClientPrograms returns the programs of the configured clients. around
+// returns the part of a client's dispatch.Config that depends on the caller; its
+// Env has only the variables that the caller sets.
 func newClientPrograms(clients []config.Client, around func(id string) dispatch.Config) (clientPrograms, error) {
 	out := clientPrograms{}
 	for _, c := range clients {
@@ -50,8 +50,8 @@ func newClientPrograms(clients []config.Client, around func(id string) dispatch.
 	return out, nil
 }
 
-// close ends the persistent clients concurrently, so that many slow ones take no
-// longer than one.
+// close ends the persistent clients concurrently, so that several slow clients
+// take no longer than one.
 func (c clientPrograms) close() {
 	var wg sync.WaitGroup
 	for _, client := range c {
@@ -80,7 +80,7 @@ func wants(rs []config.Require) []negotiate.Want {
 	return out
 }
 
-// kernelClients are the configured clients as the kernel sees them.
+// kernelClients converts the configured clients to the kernel's form.
 func kernelClients(clients []config.Client) []kernel.Client {
 	var out []kernel.Client
 	for _, c := range clients {

@@ -30,14 +30,14 @@ func (g *globals) closeLost(cmd *cobra.Command, l *lostSession, reason string) e
 		return err
 	}
 	defer func() {
-		_ = s.ledger.Close() // what was appended is already synced
+		_ = s.ledger.Close() // the error does not matter, because all entries are already synced
 		l.st.Summarize(l.id)
 	}()
 	k, err := s.lostKernel(known.AdapterID, g.savedClients(l.st.Folder(l.id)))
 	if err != nil {
 		return err
 	}
-	s.giveBack() // before the last fact, so that a crash in between leaves a lost session
+	s.giveBack() // done before the last fact, so that after a crash in between the session is still lost and can be closed again
 	if err := supervisor.CloseLost(k, s.ledger, time.Now(), reason); err != nil {
 		return no(lifeloop.InternalError, "session %s: %v", s.id, err)
 	}
@@ -45,8 +45,9 @@ func (g *globals) closeLost(cmd *cobra.Command, l *lostSession, reason string) e
 	return nil
 }
 
-// savedClients are the clients of the command line that started a session. If that
-// command line cannot be read, there are none, and the events make no receipts.
+// savedClients returns the clients in the command line that started a session. If
+// that command line cannot be read, there are none, and the events get no
+// receipts.
 func (g *globals) savedClients(folder store.Folder) []config.Client {
 	from, err := os.Getwd()
 	if err != nil {
@@ -64,8 +65,8 @@ func (g *globals) savedClients(folder store.Folder) []config.Client {
 	return cfg.Clients
 }
 
-// lostKernel is the kernel of a lost session, with no launcher. adapter is the
-// adapter of the session's last launch.
+// lostKernel returns the kernel of a lost session, without a launcher. adapter
+// is the adapter of the session's last launch.
 func (s *session) lostKernel(adapter string, clients []config.Client) (*kernel.Kernel, error) {
 	var k *kernel.Kernel
 	for e, err := range s.folder.Facts(0) {

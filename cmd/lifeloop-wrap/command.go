@@ -17,7 +17,7 @@ import (
 	"lifeloop/supervisor"
 )
 
-// commandTime bounds a command to a live session.
+// commandTime is the time limit of a command to a live session.
 const commandTime = 10 * time.Second
 
 // command sends a command to a live session and waits for its answer. It
@@ -76,7 +76,7 @@ func (g *globals) send(cmd *cobra.Command, name, command string, what any) (id s
 
 const tokenFlag = "token-file"
 
-// acceptToken gives the flag for the session's token to a command that changes a
+// acceptToken adds the flag for the session's token to a command that changes a
 // session. The token is not an argument, which every user of the machine could read.
 func acceptToken(cmd *cobra.Command) {
 	cmd.Flags().String(tokenFlag, "", "`FILE` with the session's token, - for standard input; a process below the harness needs it")
@@ -99,7 +99,7 @@ func readToken(cmd *cobra.Command) (string, error) {
 	return token, nil
 }
 
-// notLive is the error of a command to a session that has no wrapper.
+// notLive returns the error of a command to a session that has no wrapper.
 func notLive(k store.Session) *failure {
 	if k.Ended() {
 		return no(lifeloop.StateConflict, "session %s has ended: %s", k.SessionID, k.Ending()).withHint("lifeloop-wrap ps lists the live sessions")
@@ -117,8 +117,8 @@ type lostSession struct {
 
 func (l *lostSession) Unwrap() error { return l.failure }
 
-// unanswered is the error of a command that got no answer. A wrapper that
-// closes the connection is about to end.
+// unanswered returns the error of a command that got no answer. If the wrapper
+// has closed the connection, it is about to end.
 func unanswered(st store.Store, id string, cause error) *failure {
 	if st.Folder(id).WriterGone(time.Second) {
 		return notLive(st.Read(id))
@@ -131,7 +131,7 @@ func unanswered(st store.Store, id string, cause error) *failure {
 	return no(lifeloop.TransportError, "session %s: %v", id, cause)
 }
 
-// controlCmds are the commands that act on a live session as a whole.
+// controlCmds returns the commands that control a live session as a whole.
 func controlCmds(g *globals) []*cobra.Command {
 	request := func(name, short, long string) *cobra.Command {
 		var w supervisor.SessionCommand

@@ -37,8 +37,9 @@ func configCmd(g *globals) *cobra.Command {
 	return cmd
 }
 
-// warnOf prints on stderr, before a harness has the terminal, that the project's
-// file is not used, and what others can see of the configuration.
+// warnOf prints warnings on stderr, before a harness uses the terminal: that the
+// project's file is not used, and which values of the configuration other users
+// can see.
 func (g *globals) warnOf(cmd *cobra.Command, cfg config.Config) {
 	w := cmd.ErrOrStderr()
 	if r := cfg.Ignored; r != nil && g.json {

@@ -19,9 +19,9 @@ import (
 	"lifeloop/view"
 )
 
-// The demo runs this program on a scripted stand-in for a harness, with a small
-// client. Both are this same program too: started by a link with the harness's
-// name, and by a hidden command.
+// The demo runs this program with a scripted harness and a small client. Both
+// are this program too: the harness is started through a link with the
+// harness's name, the client by a hidden command.
 
 const (
 	demoClient = "demo-client"
@@ -171,7 +171,7 @@ func demoDetail(r lifeloop.EventRecord) string {
 	return ""
 }
 
-// demoClientMain is a whole client: it reads an event from stdin and answers
+// demoClientMain is a complete client: it reads an event from stdin and answers
 // every frame.opening with a note for the model.
 func demoClientMain(stdin io.Reader, stdout io.Writer) int {
 	doc, err := io.ReadAll(stdin)

@@ -72,7 +72,7 @@ func (g *globals) examine(cmd *cobra.Command, args []string) (*doctor.Report, er
 	}
 	host.RunDir, host.Socket, host.SessionID, host.NewID = "/nonexistent/run", "/nonexistent/door", uuid.Nil.String(), uuid.Nil.String()
 	host.Terminal, host.Real = true, realPath
-	host.Key, host.Instructions = "/nonexistent/key", "http://127.0.0.1:1/instructions" // nothing is started
+	host.Key, host.Instructions = "/nonexistent/key", "http://127.0.0.1:1/instructions" // placeholders, because nothing is started
 	var notes []doctor.Finding
 	if r := cfg.Ignored; r != nil {
 		notes = append(notes, doctor.Finding{About: "machine", What: r.Path + " is not used: " + r.Why, Fix: g.trustCommand(r)})

@@ -11,7 +11,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// commonSchema names the definitions that all schemas share.
+// commonSchema is the name of the schema with the definitions that all schemas
+// share.
 const commonSchema = "common"
 
 func envelopeCmd(g *globals) *cobra.Command {
@@ -43,7 +44,7 @@ input. KIND is one of:
 	return cmd
 }
 
-// onDocument is a subcommand that reads a document of a kind.
+// onDocument returns a subcommand that reads a document of a kind.
 func onDocument(verb, short string, do func(cmd *cobra.Command, kind string, doc []byte) error) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " KIND [FILE|-]", Short: short, Args: cobra.RangeArgs(1, 2), ValidArgs: lifeloop.Kinds(),
@@ -65,7 +66,7 @@ func echoDocument(cmd *cobra.Command, kind string, doc []byte) error {
 	if err != nil {
 		return invalid(kind, err)
 	}
-	if again, err = canon.Transform(again); err != nil { // a number that no double can hold
+	if again, err = canon.Transform(again); err != nil { // the document has a number outside the range of a double
 		return no(lifeloop.InvalidRequest, "the %s is valid but cannot be written as canonical JSON: %v", kind, err)
 	}
 	_, err = exact(cmd).Write(append(again, '\n'))

@@ -74,7 +74,7 @@ with --json.`,
 	fl.StringVar(&id, "client-id", "client", "`ID` of the client, passed to it in LIFELOOP_CLIENT_ID")
 	durationFlag(fl, &timeout, "timeout", dispatch.DefaultTimeout, "time limit for the client")
 	if err := invoke.MarkFlagRequired("client"); err != nil {
-		panic(err) // the flag is defined above
+		panic(err) // does not happen, because the flag is defined above
 	}
 	cmd.AddCommand(invoke)
 	return cmd
@@ -105,7 +105,8 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 	if err != nil {
 		return answer, usage("--client: %v", err)
 	}
-	// A signal to this process also ends the client and all that it started.
+	// A signal to this process also ends the client and all processes that it
+	// started.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	answered, err := one.Call(ctx, doc)

@@ -26,7 +26,7 @@ import (
 type reader struct {
 	g      *globals
 	follow bool
-	from   uint64 // least number of a line to print
+	from   uint64 // the number of the first line to print
 }
 
 func (r *reader) flags(cmd *cobra.Command, from string) {
@@ -38,13 +38,13 @@ func (r *reader) flags(cmd *cobra.Command, from string) {
 // ledger.
 const printedTogether = 256
 
-// print prints the lines of a session; with --follow until the session is over
-// or a signal ends the wait.
+// print prints the lines of a session. With --follow it continues until the
+// session ends or a signal arrives.
 //
-// With numbered, the form counts its own events, so the ledger is read from its
-// beginning, whatever --from is. The ledger is synced before a line is printed
-// (DECISIONS F3): otherwise a crash of the machine could take an event back and
-// give its number to another one.
+// If numbered is set, the form numbers its own events, so the ledger is always
+// read from its beginning. The ledger is synced before a line is printed
+// (DECISIONS F3), because otherwise a crash of the machine could remove an
+// event that was already printed and give its number to another event.
 func (r *reader) print(cmd *cobra.Command, session string, render renderer, numbered bool) error {
 	st, id, err := r.g.session(cmd, session)
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *reader) print(cmd *cobra.Command, session string, render renderer, numb
 		}
 		return flush()
 	}
-	// New entries are printed at once.
+	// New entries are printed immediately.
 	if err := read(folder.Facts(next), printedTogether); err != nil || !r.follow || over {
 		return err
 	}
@@ -121,8 +121,8 @@ func formFlags(cmd *cobra.Command, as *string, callbacks *bool) {
 	cmd.Flags().BoolVar(callbacks, "callbacks", false, "with --as l0, print each event's callbacks after it")
 }
 
-// A line is one line of output and its number: that of the ledger's entry, or
-// the one that the form itself counts.
+// A line is one line of output with its number, which is that of the ledger's
+// entry or, if the form numbers its events, that of the event.
 type line struct {
 	number uint64
 	value  any
@@ -131,7 +131,7 @@ type line struct {
 // A renderer turns the entries of one session, in order, into lines.
 type renderer func(kernel.Entry) []line
 
-// rendering returns the renderer for a value of --as. L0 is the view to use for
+// rendering returns the renderer for a value of --as. l0 is the view to use for
 // "l0".
 func rendering(as string, callbacks bool, l0 *view.L0) (renderer, error) {
 	if callbacks && as != "l0" {
@@ -209,7 +209,7 @@ func eventLines(e kernel.Entry) []line {
 type eventsFile struct {
 	path string
 	out  io.Writer // nil without --events
-	err  error     // the first error of a write
+	err  error     // the first write error
 }
 
 // openEvents opens the file of --events.

@@ -42,7 +42,7 @@ func (g *globals) newKey(cmd *cobra.Command, file string) error {
 		return no(lifeloop.InvalidRequest, "cannot make key: %v", err)
 	}
 	if err := writeNew(file, sign.EncodeKey(private), 0o600); err != nil {
-		_ = os.Remove(file + ".pub") // it was created above
+		_ = os.Remove(file + ".pub") // remove the file that was created above
 		return no(lifeloop.InvalidRequest, "cannot make key: %v", err)
 	}
 	id := sign.KeyID(public)

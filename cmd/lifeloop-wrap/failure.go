@@ -15,7 +15,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Exit codes of every command but run: done, the answer is no, wrong usage.
+// Exit codes of all commands except run: success, a negative result, wrong
+// usage.
 const (
 	exitDone  = 0
 	exitNo    = 1
@@ -33,7 +34,8 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// no is a failure with exit code 1: invalid, not found, not verified.
+// no returns a failure with exit code 1, for example if something is invalid,
+// not found or not verified.
 func no(class lifeloop.FailureClass, format string, args ...any) *failure {
 	return &failure{code: exitNo, class: class, text: fmt.Sprintf(format, args...)}
 }
@@ -48,20 +50,21 @@ type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprint("exit ", int(e)) }
 
-// death is the error of a run whose harness died of a signal.
+// death is the error of a run whose harness was ended by a signal.
 type death struct {
 	signal syscall.Signal
-	group  bool // a key ended it: the signal was for the whole foreground group
+	group  bool // the signal came from a key, so it was meant for the whole foreground group
 }
 
 func (d death) Error() string { return "died of " + d.signal.String() }
 
-// refused is a failure of run with exit code 125: the wrapper failed or refused.
+// refused returns a failure of run with exit code 125: the wrapper failed or
+// refused to run.
 func refused(class lifeloop.FailureClass, format string, args ...any) *failure {
 	return &failure{code: 125, class: class, text: fmt.Sprintf(format, args...)}
 }
 
-// ofRun gives exit code 125 to an error that occurred before the session started.
+// ofRun sets exit code 125 for an error that occurred before the session started.
 // It does not change an error of usage.
 func ofRun(err error) error {
 	if f, ok := errors.AsType[*failure](err); ok && f.code == exitUsage {
@@ -70,13 +73,14 @@ func ofRun(err error) error {
 	return refused(lifeloop.InternalError, "%v", err)
 }
 
-// usage is a failure with exit code 2: the command line or configuration is wrong.
+// usage returns a failure with exit code 2: the command line or configuration is
+// wrong.
 func usage(format string, args ...any) *failure {
 	return &failure{code: exitUsage, class: lifeloop.InvalidRequest, text: fmt.Sprintf(format, args...)}
 }
 
-// settle reports the error of a command and returns its exit code. After the death
-// of a harness it does not return: this process dies of the same signal.
+// settle reports the error of a command and returns its exit code. If a signal
+// ended the harness, it does not return: it ends this process by the same signal.
 func (g *globals) settle(err error, args []string, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
@@ -121,10 +125,10 @@ func report(w io.Writer, f *failure, asJSON bool) {
 	}
 }
 
-// classifyErrors gives exit code 1 and class internal_error to errors without a
-// class that occur while a command runs, such as an output that cannot be written.
-// Other errors without a class are those of the command line, which settle
-// reports.
+// classifyErrors sets exit code 1 and class internal_error for errors without a
+// class that occur while a command runs, such as a failed write of the output.
+// Other errors without a class come from parsing the command line; settle reports
+// them.
 func classifyErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -151,7 +155,7 @@ func classifyErrors(cmd *cobra.Command) {
 	}
 }
 
-// startHint is what to do about a harness that was not started.
+// startHint returns a hint for the user about a harness that was not started.
 func startHint(f *failure, program, adapter string) string {
 	switch {
 	case f.code == 126:

@@ -18,15 +18,15 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Exit codes of gate eval, those of the public reference.
+// Exit codes of gate eval, which are the same as those of the public reference.
 const (
 	exitBlocked      = 3
 	exitApproval     = 4
 	exitNotEvaluable = 6
 )
 
-// notEvaluable is a failure with exit code 6: without a verdict the act
-// is not permitted.
+// notEvaluable returns a failure with exit code 6: there is no verdict, so the
+// act is not permitted.
 func notEvaluable(format string, args ...any) *failure {
 	return &failure{code: exitNotEvaluable, class: lifeloop.InvalidRequest, text: fmt.Sprintf(format, args...)}
 }
@@ -94,9 +94,9 @@ func (g *globals) evalIntent(cmd *cobra.Command, e evaluation) error {
 	return nil
 }
 
-// producer is the producer_version of what this program writes. It names the
-// version of the reference whose normal form it follows, because digests differ
-// between versions of the reference.
+// producer returns the producer_version in artifacts of this program. It
+// contains the version of the reference whose normal form is used, because
+// digests differ between versions of the reference.
 func producer() string { return "lifeloop-wrap/" + version + " (gait 1c480c5)" }
 
 func readPolicy(cmd *cobra.Command, file string) (*gate.Policy, error) {

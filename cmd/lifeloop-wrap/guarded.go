@@ -7,7 +7,7 @@ import (
 )
 
 // guarded reports whether a path and every folder above it belong to root and are
-// writable by root alone.
+// writable only by root.
 func guarded(path string) bool {
 	for {
 		info, err := os.Lstat(path)

@@ -83,12 +83,13 @@ func (c *consumption) restore() (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The lock file is never removed: another process may be about to lock it.
+	// The lock file is never removed, because another process may be about to lock
+	// it.
 	release = func() { _ = lock.Unlock() }
 	doc, err := os.ReadFile(c.file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = c.save() // fail before anything is processed
+		err = c.save() // save once now, to fail before anything is processed
 	case err == nil:
 		if err = c.Restore(doc); err != nil {
 			err = no(lifeloop.StateConflict, "%s: %v", c.file, err).withHint("with another --state FILE, all events are processed again")
@@ -108,12 +109,12 @@ type inputLine struct {
 }
 
 // run consumes the input to its end. It records printed events as processed
-// before it waits for more, and after every atMost events. Events that a crash
-// kept from being recorded are printed again by the next run.
+// before it waits for more input, and after every atMost events. Events that
+// were not recorded because of a crash are printed again by the next run.
 func (c *consumption) run(in io.Reader) error {
 	const atMost = 256
 	lines := make(chan inputLine, 64)
-	go readLines(in, lines) // ends with the input or with the process
+	go readLines(in, lines) // this goroutine ends with the input or with the process
 	for {
 		var due <-chan time.Time
 		if len(lines) == 0 || c.pending >= atMost {
@@ -228,7 +229,7 @@ func (c *consumption) print(out []view.HCPOutcome) error {
 			continue
 		}
 		_, _ = c.out.Write(o.Event.Line)
-		if err := c.out.WriteByte('\n'); err != nil { // the writer keeps its first error
+		if err := c.out.WriteByte('\n'); err != nil { // an error is found later, because the writer keeps its first error
 			return err
 		}
 	}

@@ -13,13 +13,13 @@ import (
 	"lifeloop/profiles"
 )
 
-// slotEvents are the events whose answers can reach the model by the hook of the
-// event.
+// slotEvents are the events for which the answer of the harness's hook can carry
+// a client's payload to the model.
 var slotEvents = []lifeloop.Event{lifeloop.SessionStarting, lifeloop.SessionStarted, lifeloop.FrameOpening, lifeloop.FrameOpened}
 
-// needsHooks names the first client, requirement or profile that needs what only hooks
-// give: an event, a capability, or a slot for a payload (DECISIONS L23). It is
-// empty if there is none.
+// needsHooks names the first client, requirement or profile that needs an event, a
+// capability or a payload slot that only hooks provide (DECISIONS L23). It is empty if
+// there is none.
 func needsHooks(cfg config.Config, adapter string) string {
 	rests := profiles.RestsOf(adapter)
 	required := func(by string, requires []config.Require) string {
@@ -46,7 +46,7 @@ func needsHooks(cfg config.Config, adapter string) string {
 	return "profile " + cfg.Renewal.Profiles[0] + " delivers a continuation"
 }
 
-// writeFile writes a file of a launch. Its folder may be one of an overlay.
+// writeFile writes a file of a launch. Its folder may be in an overlay.
 func writeFile(path string, data []byte) error {
 	if err := durable.Mkdir(filepath.Dir(path)); err != nil {
 		return err

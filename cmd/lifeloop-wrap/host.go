@@ -97,8 +97,9 @@ func (h *host) prepare() error {
 // hostStore records which settings files were changed.
 func hostStore(stateDir string) *hosts.Store { return hosts.At(filepath.Join(stateDir, "host")) }
 
-// installation is what to install in the settings of the user, or of the project
-// in the working folder, for an integration profile or for none.
+// installation returns what to install in the settings of the user, or of the
+// project in the working folder. integration is the name of an integration
+// profile, or empty.
 func installation(profile profiles.Profile, project bool, integration string) (profiles.Installation, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -115,8 +116,9 @@ func installation(profile profiles.Profile, project bool, integration string) (p
 	return in, nil
 }
 
-// surroundings are what a profile may read of this process. The working directory
-// is without symbolic links, because harnesses name folders after its real path.
+// surroundings returns the data about this process that a profile may use. The
+// working directory has no symbolic links, because harnesses name folders after
+// its real path.
 func surroundings() (profiles.Host, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -132,11 +134,11 @@ func surroundings() (profiles.Host, error) {
 	return profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, Hook: hookWords(exe), ReadFile: readSettings}, nil
 }
 
-// mostSettings bounds a harness's settings file, in bytes.
+// mostSettings is the largest size of a harness's settings file, in bytes.
 const mostSettings = 64 << 20
 
-// readSettings reads a file of a harness. The file may come with a checkout, and the
-// wrapper must not wait for it.
+// readSettings reads a file of a harness. The file may come with a checkout and
+// could be a FIFO, for which the wrapper must not wait.
 func readSettings(path string) ([]byte, error) { return durable.ReadLinked(path, mostSettings) }
 
 // realPath resolves the symbolic links of a path that exists.
@@ -147,9 +149,9 @@ func realPath(path string) string {
 	return path
 }
 
-// ownPath is the path of this program to write into settings. The path by which
-// it was found is better than its real path, which a package manager may change
-// with each version.
+// ownPath returns the path of this program for use in settings. The path by
+// which it was found is better than its real path, which a package manager may
+// change with each version.
 func ownPath() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {

@@ -25,18 +25,18 @@ import (
 
 // A hook that `host apply` installed runs without a wrapper: one call observes,
 // dispatches and answers. "Negotiation happens inside the existing synchronous
-// command invocation." It stores nothing and claims nothing durable.
+// command invocation." The call stores nothing and claims no durable receipts.
 //
-// It fails open: after any error its answer is empty and it exits 0. If one call
-// cannot give a required capability, the hook prints one sentence on stderr, which
-// the harnesses do not show. Below a wrapper, which injects its own hooks, it does
-// nothing.
+// It errors are ignored: the hook fails open: after any error its answer is empty
+// and it exits 0. If one call cannot give a required capability, the hook prints
+// one sentence on stderr, which the harnesses do not show. Below a wrapper, which
+// injects its own hooks, it does nothing.
 
 // hostHookTime is the time limit of installed hooks, less the time that the
 // process takes to start.
 const (
 	hostHookTime        = 4500 * time.Millisecond
-	hostHookRenewalTime = hostHookTime + 30*time.Second // with the programs of a profile
+	hostHookRenewalTime = hostHookTime + 30*time.Second // the limit if the programs of a profile run too
 )
 
 // limit is the time limit of the call.
@@ -64,7 +64,7 @@ func isHostHook(args []string) (h hostCall, ok bool) {
 
 func hostHook(h hostCall, stdin io.Reader, stdout *os.File, stderr io.Writer) int {
 	deadline := time.Now().Add(h.limit())
-	// Read stdin in every case: a harness may not expect that its hook closes the
+	// Always read stdin, because a harness may not expect that its hook closes the
 	// pipe.
 	input, err := readInTime(stdin, deadline)
 	if err != nil || os.Getenv("LIFELOOP_SOCKET") != "" {
@@ -97,7 +97,7 @@ func hostHook(h hostCall, stdin io.Reader, stdout *os.File, stderr io.Writer) in
 	return 0
 }
 
-// serve makes the one call and writes its answer.
+// serve handles the call and writes the answer.
 func (h hostCall) serve(cfg config.Config, profile profiles.Profile, manifest lifeloop.Manifest, dir string, call telemetry.HookCall, deadline time.Time,
 	stdout *os.File, stderr io.Writer) (none kernel.Result, err error) {
 	id := uuid.NewString()
@@ -129,7 +129,7 @@ func (h hostCall) serve(cfg config.Config, profile profiles.Profile, manifest li
 		if len(answer) == 0 {
 			return true
 		}
-		_ = stdout.SetWriteDeadline(deadline) // if the file supports deadlines
+		_ = stdout.SetWriteDeadline(deadline) // an error means that stdout does not support deadlines
 		n, err := stdout.Write(answer)
 		return err == nil && n == len(answer)
 	}) // fails open

@@ -32,12 +32,14 @@ import (
 // the next harness session, the second call takes the continuation and answers with
 // its text.
 
-// hostVault keeps the continuations of sessions without the wrapper.
+// hostVault returns the vault for the continuations of sessions without the
+// wrapper.
 func hostVault(stateDir string) *vault.Vault {
 	return vault.At(filepath.Join(stateDir, "host", "vault"))
 }
 
-// keepEnded is how long the vault remembers that a continuation has ended.
+// keepEnded is how long the vault keeps the record that a continuation was used
+// or discarded.
 const keepEnded = 30 * 24 * time.Hour
 
 // checkHostProfile returns an error if the hooks of an adapter cannot renew by the
@@ -62,8 +64,8 @@ func checkHostProfile(cfg config.Config, adapter, name string) error {
 	return nil
 }
 
-// renewable negotiates the capabilities that a renewal by hooks needs. It runs before
-// anything that the client owns changes.
+// renewable negotiates the capabilities that a renewal by hooks needs. It is called
+// before anything that belongs to the client changes.
 func renewable(m lifeloop.Manifest, p profile.Profile) (class lifeloop.FailureClass, why string) {
 	wants := []negotiate.Want{
 		{Capability: "renewal.continuation.observation", Level: lifeloop.Required, AcceptPartial: true},
@@ -78,9 +80,9 @@ func renewable(m lifeloop.Manifest, p profile.Profile) (class lifeloop.FailureCl
 	return "", ""
 }
 
-// A hostRenewal does what one hook call contributes to a renewal. It takes the
-// place of the client that owns the profile, passes each event on to that client if
-// it is configured, and reads its answers.
+// A hostRenewal performs the steps of a renewal in one hook call. The kernel calls
+// it in place of the client that owns the profile. It passes each event on to that
+// client, if it is configured, and reads the answers.
 type hostRenewal struct {
 	profile  profile.Profile
 	manifest lifeloop.Manifest
@@ -88,7 +90,7 @@ type hostRenewal struct {
 	vault    *vault.Vault
 	programs *programs.Programs
 	client   supervisor.Client       // nil if the owner is not a configured client
-	events   map[lifeloop.Event]bool // those that the client receives
+	events   map[lifeloop.Event]bool // the events that the client receives
 	stderr   io.Writer
 }
 
@@ -106,7 +108,7 @@ func newHostRenewal(h hostCall, cfg config.Config, manifest lifeloop.Manifest, d
 	return r, err
 }
 
-// join replaces the profile's owner by r among the clients.
+// join replaces the client that owns the profile by r.
 func (r *hostRenewal) join(known []kernel.Client, clients clientPrograms) []kernel.Client {
 	owner := r.profile.Owner()
 	r.client = clients[owner]
@@ -121,8 +123,8 @@ func (r *hostRenewal) join(known []kernel.Client, clients clientPrograms) []kern
 	return known
 }
 
-// deliversAt is the first event of a harness session whose hook accepts text, however
-// the session began.
+// deliversAt returns the first event of every harness session whose hook accepts
+// text.
 func (r *hostRenewal) deliversAt() lifeloop.Event {
 	if negotiate.Support(r.manifest, "placement."+string(lifeloop.PreSession)).Stronger(lifeloop.Partial) {
 		return lifeloop.SessionStarted
@@ -146,7 +148,7 @@ func (r *hostRenewal) Call(ctx context.Context, envelope []byte) (dispatch.Answe
 		return answer, err
 	}
 	if asked.Request.HarnessSessionID == nil {
-		return answer, nil // a continuation has to be bound to a harness session
+		return answer, nil // do nothing, because a continuation must be bound to a harness session
 	}
 	ref := programs.Ref{Profile: r.profile.Name, Client: r.profile.Owner(), Adapter: asked.Request.AdapterID, Session: *asked.Request.HarnessSessionID}
 	if r.programs.Asks(ref.Client, answer.Body) != "" {
@@ -198,7 +200,7 @@ func discardHeld(v *vault.Vault, match func(vault.Binding) bool) error {
 	held, err := v.Held(match, now)
 	for _, t := range held {
 		var refused *vault.RefusedError
-		if gone := v.Discard(t, now); !errors.As(gone, &refused) { // refused: another process has taken it
+		if gone := v.Discard(t, now); !errors.As(gone, &refused) { // a RefusedError means that another process has taken the continuation
 			err = errors.Join(err, gone)
 		}
 	}
@@ -212,8 +214,8 @@ func refOf(ref programs.Ref, t vault.Ticket) programs.Ref {
 }
 
 // deliver adds the continuation of an earlier harness session to an answer. There must
-// be only one such continuation: the hook cannot know which of two sessions in one
-// folder was reset.
+// be only one such continuation, because the hook cannot know which of several
+// sessions in one folder was reset.
 func (r *hostRenewal) deliver(ctx context.Context, ref programs.Ref, body []byte) ([]byte, error) {
 	held, err := r.vault.Held(func(b vault.Binding) bool { return r.ours(b) && b.HarnessSession != ref.Session }, time.Now())
 	switch {
@@ -226,7 +228,7 @@ func (r *hostRenewal) deliver(ctx context.Context, ref programs.Ref, body []byte
 	}
 	response, err := lifeloop.ParseCallbackResponse(body)
 	if err != nil {
-		return body, nil // the kernel reports the invalid answer
+		return body, nil // return the answer unchanged; the kernel reports that it is invalid
 	}
 	text, err := r.programs.Continue(ctx, refOf(ref, held[0]), string(held[0].Digest))
 	if err != nil {

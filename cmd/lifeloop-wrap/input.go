@@ -49,7 +49,7 @@ func readBounded(in io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// problemsOf lists what is wrong with a document, each with its path.
+// problemsOf lists the problems of a document, each with its path.
 func problemsOf(err error) []lifeloop.Problem {
 	if err == nil {
 		return []lifeloop.Problem{}
@@ -60,7 +60,8 @@ func problemsOf(err error) []lifeloop.Problem {
 	return []lifeloop.Problem{{Path: "$", Message: err.Error()}}
 }
 
-// verdict prints whether a document is valid; the exit code says the same.
+// verdict prints whether a document is valid, and returns an error if it is
+// not.
 func (g *globals) verdict(cmd *cobra.Command, kind string, doc []byte) error {
 	_, err := lifeloop.Echo(kind, doc)
 	valid, ignored := err == nil, lifeloop.Unknown(kind, doc)
@@ -83,12 +84,12 @@ func (g *globals) verdict(cmd *cobra.Command, kind string, doc []byte) error {
 	return invalid(kind, err)
 }
 
-// invalid is the error of an invalid document.
+// invalid returns the error for an invalid document.
 func invalid(kind string, err error) *failure {
 	return no(lifeloop.InvalidRequest, "invalid %s: %v", kind, &lifeloop.ValidationError{Problems: problemsOf(err)})
 }
 
-// warn prints what is valid but may be a mistake.
+// warn prints members that are valid but may be mistakes.
 func warn(w io.Writer, ignored []lifeloop.Problem) {
 	for _, p := range ignored {
 		fmt.Fprintf(w, "warning: %s: %s\n", vt.Plain(p.Path), vt.Plain(p.Message))

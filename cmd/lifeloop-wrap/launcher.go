@@ -39,9 +39,9 @@ type launcher struct {
 	otlp         bool
 	gate         *gatekeeper // nil without a policy
 	approvalWait time.Duration
-	force        bool // accept a timeout even if silence cannot be distinguished from waiting
+	force        bool // accept --timeout-inter even if silence cannot be distinguished from waiting for the user
 
-	first   *supervisor.Plan // prepared before the kernel existed
+	first   *supervisor.Plan // the plan of the first launch, prepared before the kernel was created
 	exports *supervisor.Exports
 	asking  *instructions.Server
 	newest  atomic.Pointer[way] // the newest launch, which a renewal may ask for a note
@@ -72,7 +72,7 @@ func (l *launcher) Prepare(e kernel.Launch) (supervisor.Plan, error) {
 		l.first = nil
 		return *plan, nil
 	}
-	if err := l.terminal.Prepare(nil); err != nil { // the guard starts while files are written
+	if err := l.terminal.Prepare(nil); err != nil { // the guard starts in the background while files are written
 		return supervisor.Plan{}, err
 	}
 	return l.plan(e)
@@ -113,13 +113,13 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 	}
 	key := ""
 	if launch.Hooks || launch.Plugin || launch.Guards {
-		// Each launch has a key of its own, so a process left from an earlier launch has
-		// no valid key.
+		// Each launch has a new key, so a process that is left from an earlier launch
+		// has no valid key.
 		key = rand.Text()
 		launch.Files = append(launch.Files, profiles.File{Path: l.keyFile(e), Data: []byte(key)})
 	}
 	if launch.Overlay.Root != "" {
-		l.session.giveBack() // the overlay of an earlier launch, whose processes have ended
+		l.session.giveBack() // settle the overlay of an earlier launch, whose processes have ended
 		if err := overlay.Make(launch.Overlay, l.session.folder.Overlay()); err != nil {
 			return supervisor.Plan{}, refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
 		}
@@ -163,7 +163,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		plan.Asking = l.asking
 	}
 	if launch.Overlay.Root != "" {
-		plan.Ended = l.session.giveBack // before the last fact: a session that has ended has nothing to settle
+		plan.Ended = l.session.giveBack // called before the last fact, so that an ended session never has files to settle
 	}
 	return plan, nil
 }
@@ -174,11 +174,12 @@ func toolTime(wait time.Duration) time.Duration {
 	if wait == 0 {
 		return 0
 	}
-	return min(wait, profiles.MaxGuardWait) + 5*time.Second // less than the hook's own limit
+	return min(wait, profiles.MaxGuardWait) + 5*time.Second // shorter than the hook's own limit
 }
 
-// guarded refuses a launch whose tool calls the policy cannot reach, although hooks of
-// its harness could ask: a session must not look guarded if it is not.
+// guarded returns an error for a launch whose tool calls cannot be checked by the
+// policy, although the harness has hooks for that. Otherwise the user would believe
+// that the tool calls are checked.
 func (l *launcher) guarded(w way, launch profiles.Launch) error {
 	if l.gate == nil || launch.Guards || w.profile.Refuse() == nil {
 		return nil
@@ -188,8 +189,8 @@ func (l *launcher) guarded(w way, launch profiles.Launch) error {
 		withHint("remove what disables the hooks, or run without a policy")
 }
 
-// listen opens the port for a harness that reads instructions. Without it, the
-// launch records what it lacks.
+// listen opens the port for a harness that reads instructions. If that fails,
+// the launch records the capabilities that it lacks.
 func (l *launcher) listen(w way) {
 	if l.asking != nil {
 		l.asking.Close()
@@ -209,12 +210,12 @@ func (l *launcher) listen(w way) {
 // relaunches reports whether one launch may follow another.
 func (l *launcher) relaunches() bool { return l.policy.Relaunches() || len(l.profiles) > 0 }
 
-// keyFile is where the hooks of a launch find their key.
+// keyFile returns the path of the file with the key for the hooks of a launch.
 func (l *launcher) keyFile(e kernel.Launch) string {
 	return filepath.Join(string(l.session.folder), fmt.Sprintf("hook-key-%d", e.Number))
 }
 
-// ask asks the profile how to launch. It changes nothing.
+// ask lets the profile prepare a launch. It changes no files.
 func (l *launcher) ask(w way, e kernel.Launch, otlp string) (profiles.Launch, error) {
 	host, err := surroundings()
 	if err != nil {
@@ -238,8 +239,8 @@ func (l *launcher) ask(w way, e kernel.Launch, otlp string) (profiles.Launch, er
 	return launch, nil
 }
 
-// sources are the sources to read during a launch. Records older than the launch
-// are ignored.
+// sources returns the sources to read during a launch. Records older than the
+// launch are ignored.
 func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, error) {
 	files, err := supervisor.NewFiles(supervisor.Files{Fixed: slices.Concat(launch.Sources, l.activity), Named: w.profile.Transcript,
 		Since: time.Now().Truncate(time.Millisecond), Log: l.session.log})
@@ -287,7 +288,7 @@ func synthConfig(cfg config.Config, p profiles.Profile, l profiles.Launch) synth
 }
 
 // prepareExports applies --otlp to a launch. If its harness cannot export, the
-// launch records that and continues without.
+// launch records that and continues without the export.
 func prepareExports(e *supervisor.Exports, l *profiles.Launch, adapter string) error {
 	const capability = "telemetry.otlp"
 	if l.Export.Decoder == nil {
@@ -303,25 +304,27 @@ func prepareExports(e *supervisor.Exports, l *profiles.Launch, adapter string) e
 	return nil
 }
 
-// hookWords is the command that a harness runs as a hook: lifeloop-hook if it
-// lies beside exe, because it starts faster, otherwise exe.
+// hookWords returns the command that a harness runs as a hook: lifeloop-hook if
+// it is in the same folder as exe, because it starts faster, otherwise exe.
 //
-// Its version is not checked: that would start it once more for each run. The two
-// are installed together, and a difference does no harm: the protocol ignores
-// unknown members and refuses unknown operations, and a refused hook fails open.
+// The version of lifeloop-hook is not checked, because that would start it once
+// more for each run. The two programs are installed together. If their versions
+// differ, the protocol ignores unknown members and refuses unknown operations,
+// and a refused hook fails open.
 func hookWords(exe string) []string {
 	small := filepath.Join(filepath.Dir(exe), "lifeloop-hook")
 	// A symbolic link is not used: it may point to some other program. The operating
 	// system has already resolved the links of exe.
 	if info, err := os.Lstat(small); err == nil && info.Mode().IsRegular() {
-		if _, err := exec.LookPath(small); err == nil { // it is executable
+		if _, err := exec.LookPath(small); err == nil { // reports whether the file is executable
 			return []string{small}
 		}
 	}
 	return []string{exe, "hook"}
 }
 
-// activityFiles are the files of --activity. They need not exist yet.
+// activityFiles returns the sources for the files of --activity, which need not
+// exist yet.
 func activityFiles(paths []string) ([]profiles.Source, error) {
 	var out []profiles.Source
 	for _, p := range paths {

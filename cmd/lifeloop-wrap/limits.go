@@ -5,14 +5,14 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// neededTasks is how many threads the wrapper and the guard have together, with some
-// for the harness.
+// neededTasks is the number of threads that the wrapper, the guard and, roughly, the
+// harness need together.
 const neededTasks = 32
 
-// enough reports why this user may not start the threads that a session needs. If
-// Go's runtime needs a thread and cannot start one, it ends the program with a
-// trace that does not name the reason. Package minimum makes the same check for
-// files.
+// enough returns an error if this user may not start the threads that a session
+// needs. If Go's runtime needs a thread and cannot start one, it ends the program
+// with a trace that does not name the reason. Package minimum makes the same
+// check for files.
 func enough() error {
 	room, limited := harness.TaskRoom()
 	if !limited || room >= neededTasks {

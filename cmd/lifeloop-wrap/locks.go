@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// abandon sets the locks of processes that have ended to a time long ago, so that the
-// harness does not wait until they are old enough to be taken for abandoned. It removes
-// none: the harness does that, in the order that keeps other starts out.
+// abandon sets the times of lock folders whose owner has ended to long ago. The harness
+// then takes them for abandoned at once and does not wait until they are old enough.
+// abandon does not remove them, because the harness does so in a way that is safe
+// against other starts.
 func abandon(locks []string) {
 	here, err := os.Hostname()
 	if err != nil {
@@ -23,7 +24,7 @@ func abandon(locks []string) {
 		if err != nil || !info.Mode().IsRegular() || !ownerEnded(lock, here) {
 			continue
 		}
-		_ = os.Chtimes(heartbeat, time.Unix(0, 0), time.Unix(0, 0)) // else the harness waits
+		_ = os.Chtimes(heartbeat, time.Unix(0, 0), time.Unix(0, 0)) // if this fails, the harness waits
 	}
 }
 

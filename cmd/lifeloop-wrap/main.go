@@ -6,8 +6,8 @@
 //	lifeloop-wrap ps
 //	lifeloop-wrap receipts last
 //
-// This package is flags, wiring and exit codes; the rules are in the packages
-// below it.
+// This package contains flags, wiring and exit codes; the rules are in the
+// packages that it imports.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"lifeloop/harness"
 	"lifeloop/internal/fakeharness"
 	"lifeloop/internal/hook"
-	_ "lifeloop/internal/minimum" // before anything opens a file
+	_ "lifeloop/internal/minimum" // must be initialized before any package opens a file
 )
 
 func main() {

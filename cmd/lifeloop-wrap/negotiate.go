@@ -61,7 +61,8 @@ Nothing is dispatched. The exit code is 1 if something required is not satisfied
 	return cmd
 }
 
-// claimsOf is the shipped manifest of an adapter, or the one in a file.
+// claimsOf returns the shipped manifest of an adapter, or the manifest in a
+// file.
 func claimsOf(cmd *cobra.Command, adapter, file string) (lifeloop.Manifest, error) {
 	if file == "" {
 		m, ok := manifests.Get(adapter)

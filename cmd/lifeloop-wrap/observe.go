@@ -110,12 +110,12 @@ type observer struct {
 	profile  profiles.Profile
 	manifest lifeloop.Manifest
 	sources  []profiles.Source
-	session  string // id of the harness session, if only one is wanted
+	session  string // id of the harness session to observe, if the user named one
 	out      io.Writer
-	notes    io.Writer     // receives notes for the user
+	notes    io.Writer     // notes for the user are written here
 	found    bool          // a session was found
-	facts    store.Session // the fold of what was observed
-	id       string        // the id of this observer's own session
+	facts    store.Session // the session's state, computed from the observed facts
+	id       string        // the id of the wrapper's session for this observation
 	folder   store.Folder  // the folder of the session's files; empty without --ledger
 	ledger   *ledger.Log   // nil without --ledger
 }
@@ -132,8 +132,8 @@ func newObserver(f observeFlags) (*observer, error) {
 	return &observer{flags: f, session: f.session, profile: profile, manifest: manifest, id: cmp.Or(f.resume, uuid.NewString())}, nil
 }
 
-// read adds the sources at the paths. A file that does not exist is an error,
-// unless it is awaited.
+// read adds the sources at the paths. A file that does not exist is an error
+// unless the command waits for it.
 func (o *observer) read(paths []string) error {
 	for _, path := range paths {
 		s, err := o.source(o.flags.source, path)
@@ -158,8 +158,8 @@ func sameSource(a, b profiles.Source) bool {
 	return a.Name == b.Name && (a.Path == b.Path || err1 == nil && err2 == nil && os.SameFile(one, other))
 }
 
-// source is the source at a PATH: of the kind that KIND=PATH or --source names, or
-// of the kind that its content suggests.
+// source returns the source for a PATH: of the kind that KIND=PATH or --source
+// names, otherwise of the kind that its content suggests.
 func (o *observer) source(kind, path string) (profiles.Source, error) {
 	kinds := o.profile.Observable()
 	if len(kinds) == 0 {
@@ -196,7 +196,7 @@ func (o *observer) source(kind, path string) (profiles.Source, error) {
 func holdsHookCalls(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return false // reading it will report the error
+		return false // the later reading of the file will report the error
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
@@ -241,7 +241,7 @@ func (o *observer) note(f kernel.Fact) {
 	}
 }
 
-// troubleText describes what is wrong with a source.
+// troubleText describes a problem of a source.
 func troubleText(what string) string {
 	return cmp.Or(map[string]string{
 		"polling":       "it cannot be watched and is polled once a second",
@@ -257,8 +257,8 @@ func troubleText(what string) string {
 	}[what], what)
 }
 
-// noSessionError is the error of sources that hold no session, or not the one
-// that was wanted.
+// noSessionError returns the error for sources that contain no session, or not
+// the session that the user named.
 func (o *observer) noSessionError() error {
 	if o.found {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"lifeloop/supervisor"
 )
 
-// recent is the time within which the changes of two sessions make it unclear
-// which one is wanted.
+// recent is the age of changes that counts as recent: if two sessions have
+// changed recently, the user must choose one.
 const recent = 2 * time.Minute
 
 // find chooses the newest session of this folder, or the one that --session names.
@@ -27,7 +27,7 @@ func (o *observer) find() error {
 	if err != nil {
 		return fmt.Errorf("find the working folder: %w", err)
 	}
-	dir = realPath(dir) // harnesses record the real path
+	dir = realPath(dir) // without symbolic links, because harnesses record the real path
 	places := o.profile.Places(profiles.Host{Env: os.Environ(), Dir: dir})
 	if len(places) == 0 {
 		return usage("observe: the place of the sessions of adapter %s is unknown", o.profile.Adapter).withHint("name a PATH")

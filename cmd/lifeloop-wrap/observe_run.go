@@ -40,7 +40,7 @@ func (o *observer) observe(cmd *cobra.Command) error {
 	}
 	if o.ledger != nil {
 		defer func() {
-			_ = o.ledger.Close() // each append has reported its error
+			_ = o.ledger.Close() // an error does not matter here, because each append has reported its errors
 			o.facts.Conclude(o.id, o.folder)
 			retain(o.cfg, o.id, o.notes)
 		}()
@@ -51,7 +51,7 @@ func (o *observer) observe(cmd *cobra.Command) error {
 	}
 	defer clients.close()
 	signals := make(chan os.Signal, 2)
-	if !o.flags.once || len(clients) > 0 { // with clients, a signal must end the observation in order
+	if !o.flags.once || len(clients) > 0 { // if there are clients, a signal must end the observation in an orderly way
 		harness.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	}
 	ports := supervisor.Ports{Clients: clients, Signals: signals}
@@ -81,8 +81,8 @@ func (o *observer) observe(cmd *cobra.Command) error {
 	return err
 }
 
-// openLedger opens the ledger, if one is wanted. Beside a new
-// one it saves what resuming needs.
+// openLedger opens the ledger, if --ledger is given. For a new ledger it also
+// saves the data that a resume needs.
 func (o *observer) openLedger(cmd *cobra.Command) (err error) {
 	switch {
 	case !o.flags.keepLog:
@@ -125,8 +125,8 @@ func (o *observer) reopen() (err error) {
 	return nil
 }
 
-// recall replays the ledger of a killed observation. The sum that --usage prints
-// includes its model calls.
+// recall replays the ledger of a killed observation, so that the sum of --usage
+// includes the model calls in it.
 func (o *observer) recall(k *kernel.Kernel) (past *supervisor.Past, err error) {
 	if o.flags.resume == "" {
 		return nil, nil
@@ -178,7 +178,7 @@ func (f *observeFlags) recover(g *globals, cmd *cobra.Command, paths []string) (
 	if err != nil {
 		return nil, "", usage("--resume: read the sources of session %s: %v", id, err)
 	}
-	if cmd.Flags().Changed("once") || cmd.Flags().Changed("follow") { // they exclude each other, so the saved ones are dropped
+	if cmd.Flags().Changed("once") || cmd.Flags().Changed("follow") { // the user gave one of these two flags, which exclude each other, so drop the saved ones
 		delete(c.Flags, "once")
 		delete(c.Flags, "follow")
 	}
@@ -186,8 +186,8 @@ func (f *observeFlags) recover(g *globals, cmd *cobra.Command, paths []string) (
 	return c.Argv, st.StateDir(), setSaved(cmd, c)
 }
 
-// clients returns the configured clients. What a client writes to its stderr is
-// stored beside the ledger, if there is one.
+// clients returns the configured clients. Their stderr is stored beside the
+// ledger, if there is one.
 func (o *observer) clients() (clientPrograms, error) {
 	return newClientPrograms(o.cfg.Clients, func(id string) dispatch.Config {
 		cfg := dispatch.Config{Env: []string{"LIFELOOP_SESSION_ID=" + o.id}}
@@ -209,7 +209,7 @@ func (o *observer) kernelConfig() kernel.Config {
 			return fmt.Sprintf("%s%06d", prefix, n[prefix])
 		}
 	}
-	dir, _ := os.Getwd() // only recorded
+	dir, _ := os.Getwd() // the folder is only recorded, so an error is ignored
 	var read []string
 	for _, s := range o.sources {
 		read = append(read, s.Name)
@@ -246,7 +246,7 @@ func (o *observer) readOnce(k *kernel.Kernel, past *supervisor.Past, ports super
 	return err
 }
 
-// readOn prints events until a signal ends it.
+// readOn prints events until a signal arrives.
 func (o *observer) readOn(k *kernel.Kernel, past *supervisor.Past, ports supervisor.Ports) error {
 	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !o.flags.fromStart, Getenv: os.Getenv, Positions: o.ledger != nil,
 		Runs: func(p telemetry.Process) bool { return harness.Runs(p.PID, p.Start) }})

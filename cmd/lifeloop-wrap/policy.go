@@ -16,19 +16,22 @@ import (
 	"lifeloop/profiles"
 )
 
-// This file checks how a run may launch, from the configuration's attempts block
-// and the flags that set parts of it.
+// This file determines and checks the ways in which a run may launch a harness,
+// from the block attempts of the configuration and from the flags that set parts
+// of it.
 
-// A way is one way to launch a harness: the command line's own, or a fallback.
+// A way is one way to launch a harness: the command in the command line, or a
+// fallback.
 type way struct {
 	name      string // the name of its profile
 	argv      []string
 	profile   profiles.Profile
 	manifest  lifeloop.Manifest
-	continues bool // can continue a harness session that another way started
+	continues bool // this way can continue a harness session that another way started
 }
 
-// ways are the ways to launch, the command line's own first.
+// ways returns the ways to launch. The command in the command line is the
+// first.
 func ways(cfg config.Config, adapter string, argv []string) ([]way, error) {
 	configured := cfg.Attempts.Profiles
 	if len(configured) == 0 {
@@ -54,8 +57,8 @@ func ways(cfg config.Config, adapter string, argv []string) ([]way, error) {
 	return out, nil
 }
 
-// ends is what the end of a launch means. The user's meaning of an exit code
-// overrides the profile's.
+// ends says how the kernel interprets the end of a launch. For an exit code,
+// the user's configuration overrides the profile.
 func ends(a policy.Attempts, p profiles.Profile, l profiles.Launch) kernel.Ends {
 	e := kernel.Ends{Success: a.Success(), Codes: a.Codes(), ByTurn: l.Evidence == profiles.ByLastTurn}
 	for code, cause := range p.ExitCodes {
@@ -97,8 +100,8 @@ func (l *launcher) check() ([]attempt.Profile, error) {
 	return out, nil
 }
 
-// notInstalled says why a program cannot be started, or "". It names no path,
-// because the text is recorded.
+// notInstalled returns the reason why a program cannot be started, or "". The
+// reason contains no path, because it is recorded.
 func notInstalled(program string) string {
 	err := harness.Installed(program, os.Environ())
 	var start *harness.StartError
@@ -111,7 +114,8 @@ func notInstalled(program string) string {
 	return "its program is not installed"
 }
 
-// unmet names a required capability that a way to launch lacks, or is "".
+// unmet returns text that names a required capability which a way to launch
+// lacks, or "".
 func (l *launcher) unmet(w way, launch profiles.Launch) string {
 	m := w.manifest
 	for _, weak := range l.setup(w, launch).Weak {

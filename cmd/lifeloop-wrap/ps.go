@@ -88,8 +88,8 @@ func warnDamaged(w io.Writer, k store.Session, asJSON bool) {
 	fmt.Fprintf(w, "lifeloop-wrap: session %s: %s\n", vt.Plain(short(k.SessionID)), vt.Plain(k.Damage.Error()))
 }
 
-// stateText is the session's state and, while it is paused or waits, why and
-// until when.
+// stateText returns the session's state and, if it is paused or waits, the
+// reason and the time until which it waits.
 func stateText(s view.Status) string {
 	text := cmp.Or(s.State, "-")
 	if s.State == string(hcp.Paused) {
@@ -112,7 +112,7 @@ func activityText(s view.Status) string {
 	return text
 }
 
-// shortLaunch is the number of the launch and its profile.
+// shortLaunch returns the number of the launch and its profile.
 func shortLaunch(s view.Status) string {
 	if s.Attempt == 0 {
 		return "-"
@@ -120,8 +120,8 @@ func shortLaunch(s view.Status) string {
 	return fmt.Sprintf("#%d, %s", s.Attempt, s.Profile)
 }
 
-// clientsText names the clients with failed calls; without one, it counts the
-// clients that were called.
+// clientsText names the clients with failed calls. If there are none, it
+// returns the number of clients that were called.
 func clientsText(clients []view.ClientCalls) string {
 	var failing []string
 	for _, c := range clients {
@@ -153,8 +153,8 @@ func short(id string) string {
 	return id
 }
 
-// nowIfLive is the time from which ages are computed, or the zero time for a
-// session that is not live.
+// nowIfLive returns the present time, or the zero time for a session that is
+// not live.
 func nowIfLive(k store.Session) (now time.Time) {
 	if k.Liveness == store.Live {
 		now = time.Now()
@@ -162,9 +162,8 @@ func nowIfLive(k store.Session) (now time.Time) {
 	return now
 }
 
-// contextText is the current context: "61% of 200k", or its tokens where the
-// window is unknown. now is the present time for an active session; if it is zero,
-// the age is omitted.
+// contextText returns the current context: "61% of 200k", or only its tokens if
+// the window is unknown. If now is not zero, the age of the measurement is added.
 func contextText(c *view.Context, now time.Time) string {
 	if c == nil {
 		return "-"
@@ -200,7 +199,7 @@ func tokenText(n int64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/1e6), ".0") + "M"
 }
 
-// ageText is a duration in its largest unit: 12s, 5m, 3h, 2d.
+// ageText returns a duration in its largest unit: 12s, 5m, 3h, 2d.
 func ageText(d time.Duration) string {
 	switch {
 	case d < time.Minute:

@@ -21,7 +21,7 @@ import (
 	"lifeloop/view"
 )
 
-// This file has the command renew, and what a run needs to renew its session.
+// This file has the command renew, and the parts of run that renew a session.
 
 func renewCmd(g *globals) *cobra.Command {
 	var w supervisor.SessionCommand
@@ -67,7 +67,7 @@ when it was refused, rolled back or failed.`,
 	}
 	acceptToken(cmd)
 	cmd.Flags().StringVar(&w.Profile, "profile", "", "`NAME` of an active profile (default the first active one)")
-	_ = cmd.Flags().SetAnnotation("profile", own, nil) // the flag exists
+	_ = cmd.Flags().SetAnnotation("profile", own, nil) // cannot fail, because the flag exists
 	cmd.Flags().StringVar(&w.Reason, "reason", "", "`TEXT` to record as the reason, one line")
 	cmd.Flags().BoolVar(&wait, "wait", false, "return when the renewal is over")
 	return cmd
@@ -119,7 +119,7 @@ func (s *session) renewing(active []profile.Profile) kernel.Renewing {
 			rules.At = s.cfg.Renewal.At.Pressure
 		}
 		if !slices.ContainsFunc(builtin, func(b profile.Profile) bool { return b.Name == p.Name && b.Self() == p.Self() }) {
-			rules.Claims = p.Family() // what a manifest claims for it holds for the user's profiles too
+			rules.Claims = p.Family() // the manifest's claims for a profile also apply to the user's profiles of the same family
 		}
 		r.Renewals = append(r.Renewals, rules)
 	}
@@ -141,7 +141,7 @@ func (r renewer) Discard(of kernel.RenewalRef, digest string) error {
 	return r.Programs.Discard(programs.Ref(of), digest)
 }
 
-// renewer returns nil if no profile is active or nothing is stored.
+// renewer returns nil if no profile is active or the session has no ledger.
 func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 	active, t := l.profiles, l.terminal
 	if len(active) == 0 || s.ledger == nil {
@@ -165,7 +165,8 @@ func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 	return renewer{p}, nil
 }
 
-// askForNote is the command line that asks a copy of a harness session for a note.
+// askForNote returns the command line that asks a copy of a harness session for a
+// note.
 func (l *launcher) askForNote(r programs.Ref) ([]string, bool) {
 	w := l.newest.Load()
 	if w.profile.Adapter != r.Adapter {

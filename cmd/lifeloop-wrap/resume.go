@@ -18,7 +18,8 @@ import (
 )
 
 // This file recovers a session whose wrapper died: `run --resume SESSION`. The
-// ledger holds its past; command.json beside it holds how it was started.
+// ledger contains the session's past; the file command.json beside it contains
+// the command line.
 
 // notSaved are flags that do not carry over to the recovered session.
 var notSaved = []string{"resume", "session-id", "state-dir", "json", "help"}
@@ -52,7 +53,7 @@ func (f *runFlags) recover(g *globals, cmd *cobra.Command, argv []string) (st st
 }
 
 // recall sets the saved flags of a session on cmd and returns its command. A
-// flag or a command that was given now replaces the saved one.
+// flag or a command in the present command line replaces the saved one.
 func recall(cmd *cobra.Command, folder store.Folder, argv []string) ([]string, error) {
 	const name = "name it: lifeloop-wrap run --resume SESSION -- CMD"
 	c, err := folder.Command()
@@ -74,8 +75,8 @@ func recall(cmd *cobra.Command, folder store.Folder, argv []string) ([]string, e
 	return c.Argv, nil
 }
 
-// setSaved sets the saved flags of a session that were not given now, and enters
-// its folder.
+// setSaved sets the saved flags of a session, except those in the present
+// command line, and enters the session's folder.
 func setSaved(cmd *cobra.Command, c store.CommandLine) error {
 	for name, values := range c.Flags {
 		if f := cmd.Flags().Lookup(name); f == nil || f.Changed {
@@ -94,7 +95,8 @@ func setSaved(cmd *cobra.Command, c store.CommandLine) error {
 	return nil
 }
 
-// recoverable refuses every session but a lost one with a whole ledger.
+// recoverable returns an error unless the session is lost and its ledger is
+// undamaged.
 func recoverable(k store.Session) error {
 	switch {
 	case k.Liveness == store.Live:
@@ -110,7 +112,8 @@ func recoverable(k store.Session) error {
 	return nil
 }
 
-// guardPatience is how long the process tree of a dead wrapper has to end.
+// guardPatience is how long to wait for the end of a dead wrapper's process
+// tree.
 const guardPatience = 15 * time.Second
 
 // reopen opens the ledger of a session that is recovered.
@@ -133,13 +136,14 @@ func (s *session) reopen() error {
 	return nil
 }
 
-// replay returns the kernel of a session that is recovered. The properties of its
-// next launch are known only when that launch is prepared. The program, and
-// whether it can continue a harness session, follow from the command line.
+// replay returns the kernel of a session that is recovered. Most properties of
+// the next launch are known only when it is prepared. Only the program, and
+// whether it can continue a harness session, are derived from the command line
+// here.
 //
-// The ledger is folded while it is read, because it may be far larger than the
-// memory. If the last launch was of a fallback, the ledger is read again: a kernel
-// gets its profile before the first fact.
+// Entries are applied one by one as they are read, because a ledger may be larger
+// than memory. If the last launch was that of a fallback, the ledger is read a
+// second time, because a kernel must get its profile before the first fact.
 func (s *session) replay(l *launcher, argv []string) (*kernel.Kernel, error) {
 	profile := 0
 	for {
@@ -171,7 +175,7 @@ func (s *session) replay(l *launcher, argv []string) (*kernel.Kernel, error) {
 		switch {
 		case last != profile:
 			profile = last
-		case entries == 0: // nothing was recorded: the session starts anew, with a new token
+		case entries == 0: // nothing was recorded, so the session starts as a new one, with a new token
 			var err error
 			if cfg.Began.TokenDigest, err = s.folder.IssueToken(); err != nil {
 				return nil, refused(lifeloop.InternalError, "store the session's token: %v", err)

@@ -26,13 +26,15 @@ import (
 type globals struct {
 	config, stateDir, logLevel, logFile string
 	json                                bool
-	// misused is the error of a command line that asks for help on an unknown command.
+	// misused is the error for a command line that asks for help on an unknown
+	// command.
 	misused error
 }
 
 func execute(args []string) int {
 	g := &globals{}
-	// The filters escape what a terminal would act on, except line ends and tabs.
+	// The filters escape all characters on which a terminal would act, except line
+	// ends and tabs.
 	out, notes := vt.NewFilter(os.Stdout), vt.NewFilter(os.Stderr)
 	defer out.Close()
 	defer notes.Close()
@@ -42,7 +44,7 @@ func execute(args []string) int {
 	root := newRoot(g)
 	root.SetOut(out)
 	root.SetErr(notes)
-	// `lifeloop-wrap -- CMD…` is `lifeloop-wrap run -- CMD…`.
+	// `lifeloop-wrap -- CMD…` means `lifeloop-wrap run -- CMD…`.
 	if len(args) > 0 && args[0] == "--" {
 		args = append([]string{"run"}, args...)
 	}
@@ -91,8 +93,7 @@ tamper-evident ledger.`,
 	return root
 }
 
-// addHelp adds the command help, and refuses help for a command that does not
-// exist.
+// addHelp adds the command help, which reports an error for an unknown command.
 func (g *globals) addHelp(root *cobra.Command) {
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -118,7 +119,7 @@ func (g *globals) addHelp(root *cobra.Command) {
 	})
 }
 
-// group is a command that only has subcommands.
+// group makes cmd a command that only has subcommands.
 func group(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -135,7 +136,7 @@ func (g *globals) load(cmd *cobra.Command) (config.Config, config.Origins, error
 	return g.loadWith(cmd, loadProject)
 }
 
-// loadWith is load with another way to find the project's file.
+// loadWith is like load, but uses project to find the project's file.
 func (g *globals) loadWith(cmd *cobra.Command, project func(dir, stateDir string) trust.File) (config.Config, config.Origins, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -169,8 +170,8 @@ func givenFlags(cmd *cobra.Command, wanted func(name string) bool) map[string][]
 	return given
 }
 
-// own marks a flag of a command that has the name of a flag of the configuration and
-// another meaning.
+// own marks a flag that has the same name as a flag of the configuration but another
+// meaning.
 const own = "own"
 
 func isOwn(cmd *cobra.Command, name string) bool {
@@ -188,8 +189,8 @@ func configHint(cmd *cobra.Command, err error) string {
 	return "lifeloop-wrap config schema prints the schema of a configuration"
 }
 
-// exact is standard output for bytes that have a canonical form, unfiltered. If
-// standard output is a terminal, it is filtered like all other output.
+// exact returns standard output for documents whose bytes must not change: it
+// is unfiltered unless it is a terminal.
 func exact(cmd *cobra.Command) io.Writer {
 	out := cmd.OutOrStdout()
 	if f, filtered := out.(*vt.Filter); filtered && !term.IsTerminal(int(os.Stdout.Fd())) {
@@ -214,7 +215,7 @@ func (g *globals) print(cmd *cobra.Command, v any, text string) error {
 	return err
 }
 
-// version is the program's own version; a release build sets it with -ldflags.
+// version is this program's version; a release build sets it with -ldflags.
 var version = "0.1.0-dev"
 
 func versionCmd(g *globals) *cobra.Command {
@@ -236,8 +237,8 @@ func (g *globals) writeVersion(cmd *cobra.Command) error {
 }
 
 func hookCmd() *cobra.Command {
-	// main serves it before the command tree is built; here it is only
-	// documented.
+	// This entry only provides the help text, because main handles hook before the
+	// commands are built.
 	return &cobra.Command{Use: "hook EVENT", Short: "Serve one hook call of a harness (injected hooks run this)", DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error { return nil }}
 }

@@ -79,8 +79,8 @@ The exit code is that of the last launch, or:
 	return cmd
 }
 
-// run wires one session together, drives it to its end, and returns its exit code
-// or its death as an error.
+// run sets up a session, runs it to its end, and returns its exit code, or the
+// signal that ended the harness, as an error.
 func run(cfg config.Config, f runFlags, argv []string) error {
 	if err := f.check(cfg, argv[0]); err != nil {
 		return err
@@ -107,10 +107,10 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 			return refused(lifeloop.InternalError, "contain the session: %v", err).withHint("--contain auto runs without it; lifeloop-wrap doctor shows what is missing")
 		}
 	}
-	if err := terminal.Prepare(nil); err != nil { // the guard starts while files are opened
+	if err := terminal.Prepare(nil); err != nil { // the guard starts in the background while files are opened
 		return refused(lifeloop.InternalError, "start the guard: %v", err)
 	}
-	// A signal now waits until there is a session to abort.
+	// From now on, a signal waits until there is a session that it can abort.
 	signals := make(chan os.Signal, 4)
 	harness.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	s := &session{id: cmp.Or(f.resume, f.sessionID, uuid.NewString()), cfg: cfg}
@@ -139,7 +139,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 		events.append(e)
 	}}
 	result, err := s.supervise(l, argv, f.resume != "", ports)
-	terminal.Restore() // supervise has already done this, unless it failed before the launch
+	terminal.Restore() // already done by supervise, unless it failed before the launch
 	s.remember(proofs)
 	warnFailing(vt.NewFilter(os.Stderr), calls.Failing(), f.json)
 	events.warn(vt.NewFilter(os.Stderr), f.json)
@@ -152,8 +152,8 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	return exitCode(result.Code)
 }
 
-// warnFailing reports the clients with failed calls, after the terminal was
-// restored: no byte of ours is on the harness's screen.
+// warnFailing reports the clients with failed calls. It is called after the
+// terminal was restored, so that nothing is written to the harness's screen.
 func warnFailing(w io.Writer, clients []view.ClientCalls, asJSON bool) {
 	for _, c := range clients {
 		if asJSON {
@@ -209,11 +209,11 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	if err != nil {
 		return kernel.Result{}, err
 	}
-	endClients := func() harness.Killed { // after the terminal is restored, before its guard ends
+	endClients := func() harness.Killed { // called after the terminal is restored and before its guard ends
 		clients.close()
 		return l.terminal.EndOrphans()
 	}
-	defer endClients() // a run that failed has not ended the clients
+	defer endClients() // for a run that failed before it ended the clients
 	ports.Clients = clients
 	ports.EndClients = func() ([]kernel.Process, int) { return supervisor.Named(endClients()) }
 	if d := s.cfg.Attempts.Retry.Decide; len(d.Command) > 0 {
@@ -226,7 +226,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	if s.cfg.Archive && s.ledger != nil {
 		ports.CopyTranscript = s.folder.CopyTranscript
 	}
-	token, _ := s.folder.Token() // without a ledger there is none
+	token, _ := s.folder.Token() // an error means that there is no token, because there is no ledger
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{Inside: l.terminal.Below, Token: token,
 		Grace: s.cfg.Attempts.Timeouts.AbortGrace, KeepGoing: s.cfg.OnLedgerError == "continue", Restart: recovered, Relaunch: l.relaunches(), Log: s.log})
 	l.terminal.Restore()

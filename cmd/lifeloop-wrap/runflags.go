@@ -14,21 +14,21 @@ import (
 	"lifeloop/profiles"
 )
 
-// runFlags are the flags of run that the configuration does not have.
+// runFlags are the flags of run that have no counterpart in the configuration.
 type runFlags struct {
 	adapter, sessionID, events, pty string
-	resume                          string // the session to recover; its id, once it was found
+	resume                          string // the name of the session to recover; its id, once it was found
 	line                            store.CommandLine
 	activity                        []string
 	hooks                           string
 	noHooks, noLedger, otlp, force  bool
 	json                            bool
-	guard                           *gate.Policy // nil without one
+	guard                           *gate.Policy // the policy of the gate; nil if there is none
 	approvalWait                    time.Duration
 }
 
 func (f *runFlags) define(fl *pflag.FlagSet) {
-	fl.SetInterspersed(false) // what follows CMD belongs to CMD
+	fl.SetInterspersed(false) // words after CMD are arguments of CMD
 	fl.StringVar(&f.adapter, "adapter", "", "`ID` of the adapter (default inferred from CMD's name)")
 	fl.StringArray("client", nil, "client for every event, as `ID=CMDLINE` (repeatable)")
 	fl.StringArray("require", nil, "capability that must be available, as `CAP=LEVEL[:partial]` (repeatable)")
@@ -71,7 +71,7 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.BoolVar(&f.force, "force", false, "accept --timeout-inter even if silence cannot be distinguished from waiting for the user")
 }
 
-// check finds what is wrong with the flags before anything is started.
+// check returns an error for invalid flags before anything is started.
 func (f runFlags) check(cfg config.Config, program string) error {
 	u, err := uuid.Parse(f.sessionID)
 	switch mode := harness.Mode(f.pty); {
@@ -89,13 +89,13 @@ func (f runFlags) check(cfg config.Config, program string) error {
 		return usage("--approval-wait needs a policy, and a positive duration")
 	case program == "":
 		return usage("run: the name of the program is empty")
-	case cfg.SubagentFrames: // ignoring the setting would claim that it has an effect
+	case cfg.SubagentFrames: // an error, because silently ignoring the setting would mislead the user
 		return usage("subagent_frames is not supported by this version").withHint("remove it from the configuration")
 	}
 	return nil
 }
 
-// injection is the user's choice of hooks.
+// injection returns the user's choice about injecting hooks.
 func (f runFlags) injection() profiles.Injection {
 	if f.noHooks {
 		return profiles.Never

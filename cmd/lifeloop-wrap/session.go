@@ -78,8 +78,8 @@ func (s *session) open(noLedger, recovered bool) error {
 	return nil
 }
 
-// createLedger creates the ledger of a new session in a folder of its own. After an
-// error it removes the folder if it is new.
+// createLedger creates the ledger of a new session in a new folder. After an error
+// it removes the folder, unless it existed before.
 func createLedger(folder store.Folder) (created *ledger.Log, err error) {
 	_, missing := os.Lstat(string(folder))
 	if err = folder.Secure(); err == nil {
@@ -91,7 +91,7 @@ func createLedger(folder store.Folder) (created *ledger.Log, err error) {
 	return created, err
 }
 
-// taken describes the session that already has a chosen id.
+// taken returns the error for an id that another session already has.
 func taken(k store.Session) *failure {
 	const another = "leave --session-id out or choose another id"
 	switch {
@@ -120,8 +120,8 @@ func (s *session) openLog() error {
 	return nil
 }
 
-// close releases what open took. It closes the ledger of a session that was
-// refused before it ran; after a run, the supervisor has already closed the
+// close releases the resources of open. It closes the ledger of a session that
+// was refused before it ran; after a run, the supervisor has already closed the
 // ledger.
 func (s *session) close() {
 	if s.door != nil {
@@ -131,7 +131,7 @@ func (s *session) close() {
 		seq, _ := s.ledger.Last()
 		_ = s.ledger.Close()
 		if seq == 0 {
-			s.folder.Discard() // nothing happened in it
+			s.folder.Discard() // discard the folder, because nothing happened in the session
 		}
 		s.facts.Conclude(s.id, s.folder)
 		retain(s.cfg, s.id, vt.NewFilter(os.Stderr))
@@ -145,7 +145,7 @@ func (s *session) close() {
 }
 
 func (s *session) kernelConfig(l *launcher, first kernel.Setup, argv []string) kernel.Config {
-	dir, _ := os.Getwd() // the launcher found it a moment ago
+	dir, _ := os.Getwd() // cannot fail, because the launcher has just found the folder
 	digest := sha256.Sum256([]byte(strings.Join(argv[1:], "\x00")))
 	c := kernel.Config{
 		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: s.ledger != nil, Setup: first, Policy: l.policy,

@@ -59,7 +59,7 @@ func (g *globals) onSession(cmd *cobra.Command, do func(cmd *cobra.Command, st s
 	return cmd
 }
 
-// damaged is the error of a ledger that cannot be read to its end.
+// damaged returns the error for a ledger that cannot be read to its end.
 func damaged(id string, err error) *failure {
 	if f, ok := errors.AsType[*store.FolderError](err); ok {
 		return no(lifeloop.StateConflict, "session %s: %s", id, f.What).withHint("%s", f.Fix)
@@ -119,9 +119,9 @@ the configuration does the same with ended sessions whenever one ends.`,
 	return cmd
 }
 
-// retain removes the sessions that the configuration does not keep. It is called
-// when the session with this id has ended, and never removes that one. An error is
-// only printed.
+// retain removes the sessions that exceed the configured retention. It is called
+// when the session with this id has ended, and never removes that session. Errors
+// are only printed.
 func retain(cfg config.Config, id string, stderr io.Writer) {
 	r := cfg.Retention
 	if r == (config.Retention{}) {
@@ -135,7 +135,7 @@ func retain(cfg config.Config, id string, stderr io.Writer) {
 		limit.Keep = r.Count
 	}
 	if r.Size != "" {
-		limit.Bytes, _ = config.ParseSize(r.Size) // it was checked
+		limit.Bytes, _ = config.ParseSize(r.Size) // cannot fail, because Load has checked the size
 	}
 	if err := store.Open(cfg.StateDir).Prune(limit, func(string) error { return nil }); err != nil {
 		fmt.Fprintf(stderr, "lifeloop-wrap: retention: %s\n", vt.Plain(strings.ReplaceAll(err.Error(), "\n", "; ")))

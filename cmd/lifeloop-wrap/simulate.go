@@ -70,8 +70,9 @@ what it waits for.`,
 	return cmd
 }
 
-// scriptedL0 is the L0 view of a simulation: arguments, results and texts are
-// those of the script. Text belongs to the entry that is applied next.
+// scriptedL0 returns the L0 view of a simulation, in which arguments, results
+// and texts are those of the script. *text must be set to the texts of an entry
+// before the entry is applied.
 func scriptedL0(text **simulate.Text) *view.L0 {
 	return &view.L0{
 		Tool: func(string) (args, result any, ok bool) {

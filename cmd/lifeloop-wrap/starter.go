@@ -164,7 +164,7 @@ func (c policyCase) result(g *gatekeeper) (r caseResult, err error) {
 	return r, nil
 }
 
-// use is the call of a tool that a case describes.
+// use returns the tool call that a case describes.
 func (c policyCase) use() (u telemetry.ToolUse, name string, err error) {
 	given := 0
 	set := func(what, value, tool string, do func()) {
@@ -179,7 +179,7 @@ func (c policyCase) use() (u telemetry.ToolUse, name string, err error) {
 	set("delete", c.Delete, "delete", func() { u.Paths = []telemetry.PathUse{{Path: c.Delete, Op: "delete"}} })
 	set("read", c.Read, "read", func() { u.Paths = []telemetry.PathUse{{Path: c.Read, Op: "read"}} })
 	set("url", c.URL, "webfetch", func() { u.URLs = []string{c.URL} })
-	if given == 0 && c.Tool != "" { // a tool that names nothing
+	if given == 0 && c.Tool != "" { // a tool call without arguments
 		given, name = 1, "tool "+c.Tool
 	}
 	if given != 1 {

@@ -58,7 +58,8 @@ func callsText(s view.Status) string {
 	return text
 }
 
-// livenessText is the state of a session and whether a wrapper supervises it.
+// livenessText returns the state of a session and whether a wrapper supervises
+// it.
 func livenessText(s view.Status) string {
 	switch s.Liveness {
 	case store.Lost:
@@ -69,7 +70,7 @@ func livenessText(s view.Status) string {
 	return s.State
 }
 
-// reasonText is why the state was reached.
+// reasonText returns the reason for the state.
 func reasonText(reason string) string {
 	if reason == "approved" { // HCP's word for a session that was not rejected
 		return "started"
@@ -77,8 +78,8 @@ func reasonText(reason string) string {
 	return reason
 }
 
-// launchText is the number of the launch, its profile, and what the next one
-// waits for.
+// launchText returns the number of the launch, its profile, and the reason why
+// the next launch waits.
 func launchText(s view.Status) string {
 	text := shortLaunch(s)
 	switch {
@@ -90,7 +91,8 @@ func launchText(s view.Status) string {
 	return text
 }
 
-// activityDetail is the activity, since when, and its sources.
+// activityDetail returns the activity, the time since which it lasts, and its
+// sources.
 func activityDetail(k store.Session) string {
 	text := k.Activity
 	if k.Liveness == store.Live {
@@ -118,7 +120,7 @@ func activityDetail(k store.Session) string {
 	return text
 }
 
-// contextDetail is the context with its exact numbers.
+// contextDetail returns the context with its exact numbers.
 func contextDetail(k store.Session) string {
 	text := contextText(k.Context, nowIfLive(k))
 	switch c := k.Context; {

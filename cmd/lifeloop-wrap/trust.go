@@ -65,8 +65,8 @@ type truster struct {
 	dir     string
 }
 
-// truster opens the records without reading the project's file, which may be
-// invalid.
+// truster opens the trust records. It does not read the project's file, because
+// that may be invalid.
 func (g *globals) truster(cmd *cobra.Command) (*truster, error) {
 	if g.config != "" {
 		return nil, usage("trust: a file named by --config needs no trust")
@@ -139,7 +139,7 @@ func (t *truster) revoke(path string) error {
 	return t.g.print(t.cmd, map[string]string{"path": path}, "no longer trusted: "+vt.Plain(path)+"\n")
 }
 
-// list prints each record. If its file is not used, list prints why.
+// list prints each record and, if its file is not used, the reason.
 func (t *truster) list() error {
 	records, err := t.records.List()
 	if err != nil {
@@ -169,7 +169,8 @@ func loadProject(dir, stateDir string) trust.File {
 	return trust.Open(stateDir).Find(dir, os.Getenv("HOME"), config.ProjectFile)
 }
 
-// trustHint says what the user can do about a project's file that is not used.
+// trustHint returns a hint for the user about a project's file that is not
+// used.
 func (g *globals) trustHint(r *trust.Refusal) string {
 	if !r.Unknown {
 		return "nothing in it is used; --config FILE reads it without these checks"

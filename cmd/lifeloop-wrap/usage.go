@@ -13,7 +13,7 @@ import (
 	"lifeloop/internal/nearest"
 )
 
-// This file makes the messages for errors of the command line.
+// This file has the messages for errors in the command line.
 
 func unknownCommand(cmd *cobra.Command, word string) *failure {
 	var names []string
@@ -25,8 +25,8 @@ func unknownCommand(cmd *cobra.Command, word string) *failure {
 	return usage("unknown command %q%s", word, nearest.Hint(word, names)).withHint("%s --help lists the commands", cmd.CommandPath())
 }
 
-// argumentError describes a wrong number of arguments in the words of the
-// command's usage line. err is the library's own error.
+// argumentError describes a wrong number of arguments with the words in the
+// command's usage line. err is the error of the library.
 func argumentError(cmd *cobra.Command, args []string, err error) *failure {
 	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
 	var required []string
@@ -83,7 +83,7 @@ type duration time.Duration
 
 func (d *duration) String() string {
 	if *d == 0 {
-		return "0" // which help does not show as a default
+		return "0" // the help does not show 0 as a default
 	}
 	return time.Duration(*d).String()
 }

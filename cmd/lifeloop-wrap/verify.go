@@ -18,9 +18,9 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// exitRefused is the exit code of a verification that failed, and of artifacts that
-// differ; a file that cannot be read as an artifact exits with exitNotEvaluable.
-// The reference uses the same codes.
+// exitRefused is the exit code of a failed verification, and of diff for artifacts
+// that differ. For a file that cannot be read as an artifact, the code is
+// exitNotEvaluable. The reference uses the same codes.
 const exitRefused = 2
 
 // verification holds the flags of evidence verify.

@@ -23,8 +23,8 @@ const forEnded = "ended"
 // with.
 type awaited struct {
 	word  string
-	event lifeloop.Event            // the next one; empty for a state or an activity
-	holds func(s *view.Status) bool // nil for an event
+	event lifeloop.Event            // the event to wait for; empty for a state or an activity
+	holds func(s *view.Status) bool // reports whether the state or activity is reached; nil for an event
 }
 
 // awaitedWords are the values of --for.
@@ -40,7 +40,7 @@ func awaitedWords() []string {
 	return words
 }
 
-// awaitedBy returns what a value of --for means, in any case of letters.
+// awaitedBy returns what a value of --for means; case does not matter.
 func awaitedBy(word string) (awaited, error) {
 	for _, known := range awaitedWords() {
 		if !strings.EqualFold(word, known) {
@@ -116,13 +116,14 @@ without it, its wrapper died, or --timeout was reached; the error says which.`,
 	}
 	cmd.Flags().StringVar(&word, "for", word, "`WHAT` to wait for: ended, a state, an activity or an event")
 	durationFlag(cmd.Flags(), &limit, "timeout", 0, "longest time to wait (default no limit)")
-	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(awaitedWords(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(awaitedWords(), cobra.ShellCompDirectiveNoFileComp)) // cannot fail, because the flag exists
 	return cmd
 }
 
-// An outcome is what ended a wait: the session, what was awaited, whether it held
-// before, and the entry that made it so. The last four members are null if there
-// is no such entry, as when the wrapper died.
+// An outcome describes the end of a wait: the session, the awaited value, whether
+// it was already reached before the wait, and the entry that ended the wait. The
+// last four members are null if there is no such entry, for example because the
+// wrapper died.
 type outcome struct {
 	SessionID string      `json:"session_id"`
 	For       string      `json:"for"`
@@ -140,15 +141,15 @@ func (m outcome) by(e kernel.Entry) outcome {
 }
 
 // await waits for the awaited event, state or activity, and returns the entry that
-// brought it. It follows the ledger until the session's last entry or until the
+// caused it. It follows the ledger until the session's last entry or until the
 // wrapper is gone.
 func (a awaited) await(ctx context.Context, folder store.Folder, id string) (outcome, error) {
 	m := outcome{SessionID: id, For: a.word}
 	next := uint64(1)
 	holds := false        // the state or activity
-	var made kernel.Entry // the entry since which it holds
+	var made kernel.Entry // the entry that caused it
 	k := store.Session{Folder: folder}
-	// see folds an entry and reports whether it ends the wait.
+	// see applies an entry and reports whether it ends the wait.
 	see := func(e kernel.Entry) bool {
 		k.Apply(e)
 		next = e.Seq + 1
@@ -162,7 +163,7 @@ func (a awaited) await(ctx context.Context, folder store.Folder, id string) (out
 		}
 		return holds
 	}
-	// Existing entries are folded first: only the present state counts.
+	// Apply the existing entries first, because only the present state counts.
 	for e, err := range folder.Facts(0) {
 		if err != nil {
 			return m, damaged(id, err)
@@ -196,7 +197,7 @@ func (a awaited) await(ctx context.Context, folder store.Folder, id string) (out
 	return m, notLive(k)
 }
 
-// without returns the error for a session that ended before the awaited event,
+// without returns the error for a session that ended without the awaited event,
 // state or activity.
 func (a awaited) without(k store.Session) error {
 	return no(lifeloop.StateConflict, "session %s ended without %s: %s", k.SessionID, a.word, k.Ending())
