@@ -29,9 +29,9 @@ func (s *supervisor) dispatch(e kernel.Dispatch) {
 }
 
 // call makes one dispatch and decodes its answer, which it also returns as the client
-// wrote it. A panic of the client is a failure of this call alone. client is nil where
-// the configuration lacks it. known are members of the answer beside those of the
-// contract.
+// wrote it. A panic of the client is a failure of this call alone. client is nil if
+// the configuration has no such client. known lists further members that an answer may
+// have, besides those of the contract.
 func call(ctx context.Context, client Client, e kernel.Dispatch, known ...string) (in kernel.Returned, body []byte) {
 	failed := func(class lifeloop.FailureClass, why string) kernel.Returned {
 		return kernel.Returned{Call: e.Call, Failure: class, Why: why}
@@ -66,16 +66,16 @@ func call(ctx context.Context, client Client, e kernel.Dispatch, known ...string
 	if err != nil {
 		return failed(lifeloop.InvalidRequest, "the answer is not a valid callback response"+where(err)), nil
 	}
-	// An unknown member may be a misspelt one.
+	// An unknown member is logged, because it may be misspelt.
 	for _, p := range lifeloop.Unknown("callback_response", answer.Body, known...) {
 		response.Warnings = append(response.Warnings, p.Path+": "+p.Message)
 	}
 	return kernel.Returned{Call: e.Call, Response: &response}, answer.Body
 }
 
-// where names the first invalid member for the client's author. Its value is
-// left out, because a client's output is never repeated. The command
-// `event invoke` prints more.
+// where returns text that names the first invalid member, for the client's
+// author. Its value is left out, because a client's output is never repeated.
+// The command `event invoke` prints more.
 func where(err error) string {
 	var v *lifeloop.ValidationError
 	if !errors.As(err, &v) || len(v.Problems) == 0 {

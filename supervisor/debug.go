@@ -10,8 +10,8 @@ import (
 	"lifeloop/lifeloop/lifelooptest"
 )
 
-// checkDocuments panics if a turn holds an invalid document: that is a bug of this
-// program. Only a build with the tag lifeloopdebug checks it.
+// checkDocuments panics if a turn contains an invalid document, which is a bug of
+// this program. Only a build with the tag lifeloopdebug makes this check.
 func checkDocuments(turn kernel.Turn) {
 	for _, f := range turn.Facts {
 		switch f := f.(type) {

@@ -26,7 +26,8 @@ func (s *supervisor) decide(e kernel.Decide) {
 	})
 }
 
-// askProgram makes the one call and decodes its answer, which is never quoted.
+// askProgram calls the program once and decodes its answer. Errors never quote
+// the answer.
 func askProgram(ctx context.Context, program Client, e kernel.Decide) kernel.Decided {
 	failed := func(class lifeloop.FailureClass, why string) kernel.Decided {
 		return kernel.Decided{Ask: e.Ask, Failure: class, Why: why}

@@ -17,12 +17,12 @@ import (
 // The names of the commands that a session accepts on its socket.
 const (
 	CommandFrame  = "frame" // its input is a FrameCommand
-	CommandPause  = "pause" // its input is a SessionCommand, like that of the commands below
+	CommandPause  = "pause" // its input, and that of the commands below, is a SessionCommand
 	CommandResume = "resume"
 	CommandAbort  = "abort"
 	CommandRenew  = "renew"
 
-	CommandApprove = "approve" // its intent is in the SessionCommand, like that of deny
+	CommandApprove = "approve" // for approve and deny, the SessionCommand has the intent
 	CommandDeny    = "deny"
 )
 
@@ -42,11 +42,13 @@ type SessionCommand struct {
 	Reason string `json:"reason,omitempty"`
 	// Profile is the profile of a renewal; empty for the first active profile.
 	Profile string `json:"profile,omitempty"`
-	// Intent is the digest of the intent to approve or deny, or a beginning of it.
+	// Intent is the digest of the intent to approve or deny, or the beginning of
+	// the digest.
 	Intent string `json:"intent,omitempty"`
 }
 
-// maxReason bounds a reason in bytes, because every view shows it.
+// maxReason is the longest reason in bytes. It is short, because every view
+// shows it.
 const maxReason = 256
 
 // Validate checks the reason and the profile.
@@ -91,12 +93,12 @@ func (s *supervisor) Do(ctx context.Context, c control.Command) []byte {
 		answer = s.ask(ctx, id, in)
 	}
 	answer.RetryClass = answer.FailureClass.DefaultRetry()
-	out, _ := json.Marshal(answer) // strings only
+	out, _ := json.Marshal(answer) // cannot fail, because all members are strings
 	return out
 }
 
 // admits reports whether the sender of a command may change the session. A wrong
-// token is refused wherever it comes from.
+// token is refused from every process.
 func (s *supervisor) admits(c control.Command) bool {
 	if c.Token != "" {
 		return s.o.Token != "" && subtle.ConstantTimeCompare([]byte(c.Token), []byte(s.o.Token)) == 1
@@ -114,7 +116,7 @@ func command(id, name string, input []byte) (kernel.Input, error) {
 		return kernel.FrameRequested{Ask: id, Open: f.Do == "open", Frame: f.FrameID, Parent: f.Parent, Outcome: f.Outcome}, nil
 	}
 	var c SessionCommand
-	if len(input) > 0 { // an empty input is a command without a reason
+	if len(input) > 0 { // an empty input means a command without a reason
 		if err := json.Unmarshal(input, &c); err != nil {
 			return nil, fmt.Errorf("not a %s command", name)
 		}
@@ -146,7 +148,7 @@ func (s *supervisor) ask(ctx context.Context, id string, in kernel.Input) Comman
 	select {
 	case r = <-replied:
 	case <-ctx.Done():
-		select { // the reply may have been the session's last effect
+		select { // the reply may have been sent as the session's last effect
 		case r = <-replied:
 		default:
 			r = kernel.Reply{Why: "the session has ended", Failure: lifeloop.StateConflict}
@@ -161,8 +163,7 @@ func (s *supervisor) reply(e kernel.Reply) {
 	}
 }
 
-// refuseAsked answers an input that is a command when the kernel can no longer
-// do so.
+// refuseAsked answers a command when the kernel can no longer answer it.
 func (s *supervisor) refuseAsked(in kernel.Input) {
 	ask := ""
 	switch in := in.(type) {

@@ -17,7 +17,7 @@ import (
 	"lifeloop/session"
 )
 
-// do sends the session a command, as the door does, and returns its answer.
+// do sends a command to the session, as the door does, and returns the answer.
 func (r *rig) do(name, input string) string {
 	<-r.door.ready
 	r.door.calls.Add(1)
@@ -63,7 +63,7 @@ func TestCommands(t *testing.T) {
 				{"quit", ``, `invalid_request: unknown command "quit"`},
 				{"abort", `{"reason":"enough"}`, "done"},
 				{"pause", ``, "state_conflict: the session is ABORTING"},
-				{"abort", ``, "done"}, // repeats the first abort
+				{"abort", ``, "done"}, // has the same effect as the first abort
 				{"abort", ``, "done"}, // ends the grace period
 			} {
 				if c.name == "abort" && c.input == "" {
@@ -202,7 +202,7 @@ func TestAPanicEndsTheRunAtOnce(t *testing.T) {
 		}
 		require.PanicsWithValue(t, "a bug", func() { _, _ = r.run() })
 		require.Equal(t, time.Second, time.Since(r.began))
-		r.launcher.child.end(kernel.ChildExited{}) // as the guard would do
+		r.launcher.child.end(kernel.ChildExited{}) // end the harness, as the guard would
 		time.Sleep(time.Second)
 	})
 }

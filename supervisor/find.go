@@ -15,7 +15,7 @@ import (
 	"lifeloop/watchers/sqlite"
 )
 
-// Found is a session found in one of a harness's usual places.
+// Found is a session that Find found in one of a harness's usual places.
 type Found struct {
 	Source  profiles.Source // the source, with its Path
 	Session string          // the harness's id of the session
@@ -25,8 +25,7 @@ type Found struct {
 // headSize is the part of a file, in bytes, that identifies its session.
 const headSize = 256 << 10
 
-// Find lists the sessions of a working folder, the newest first, whether they run or
-// have ended.
+// Find lists the running and ended sessions of a working folder, the newest first.
 func Find(places []profiles.Place, dir string) ([]Found, error) {
 	var found []Found
 	for _, p := range places {

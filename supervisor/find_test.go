@@ -92,14 +92,14 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// folder makes the folders of a path below home.
+// folder creates the folders of a path below home.
 func folder(t *testing.T, home, path string) string {
 	path = filepath.Join(home, path)
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	return path
 }
 
-// file writes lines that changed at a minute of the day.
+// file writes lines to a file and sets its time to a minute of the day.
 func file(t *testing.T, home, path string, minute int, format string, args ...any) {
 	t.Helper()
 	path = folder(t, home, path)

@@ -11,14 +11,14 @@ type Gate interface {
 	Decide(kernel.AskGate) (kernel.GateDecision, error)
 }
 
-// askGate asks the gate. It may look at files that the act names, so it does not run
-// on the loop.
+// askGate asks the gate on another goroutine than the loop's, because the gate may
+// read files that the act names.
 func (s *supervisor) askGate(e kernel.AskGate) {
 	s.wg.Go(func() { s.post(decideAct(s.p.Gate, e)) })
 }
 
-// decideAct asks the gate. A panic fails only this question. The error is not quoted,
-// because it may hold an argument of the act.
+// decideAct asks the gate. After a panic only this question fails. The error's text
+// is not used, because it may contain an argument of the act.
 func decideAct(g Gate, e kernel.AskGate) (in kernel.GateDecided) {
 	in.Ask = e.Ask
 	failed := kernel.GateDecided{Ask: e.Ask, Failure: lifeloop.InternalError, Why: "the gate failed"}

@@ -17,8 +17,8 @@ type gateFunc func(kernel.AskGate) (kernel.GateDecision, error)
 
 func (f gateFunc) Decide(e kernel.AskGate) (kernel.GateDecision, error) { return f(e) }
 
-// TestGateThatFails: without a decision there is a failure, which refuses the act, and
-// no text of the act is in it.
+// TestGateThatFails checks that a gate without a decision gives a failure, which
+// refuses the act, and that the failure contains no text of the act.
 func TestGateThatFails(t *testing.T) {
 	const canary = "rm -rf canary"
 	for name, c := range map[string]struct {

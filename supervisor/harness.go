@@ -37,8 +37,8 @@ type startError struct{ error }
 
 func (e startError) Unwrap() error { return e.error }
 
-// ExitCode is the exit code that a shell uses: 126 not executable, 127 not found, 125
-// other.
+// ExitCode returns the exit code that a shell uses: 126 not executable, 127 not
+// found, 125 any other error.
 func (e startError) ExitCode() int {
 	var s *harness.StartError
 	if errors.As(e.error, &s) {
@@ -51,7 +51,8 @@ type running struct{ *harness.Child }
 
 func (r running) Resume() error { return r.Signal(syscall.SIGCONT) }
 
-// KillTree also abandons a stalled reader of the output, so that the run can end.
+// KillTree kills the tree. It also stops waiting for a stalled reader of the
+// output, so that the run can end.
 func (r running) KillTree() error {
 	r.Abandon()
 	return r.Child.KillTree()
@@ -84,8 +85,8 @@ type sink struct {
 	post   func(kernel.Input)
 	settle func()
 	log    zerolog.Logger
-	// Owned by the reading goroutine: lost bytes, and their lines that were not
-	// posted yet.
+	// Owned by the reading goroutine: the number of lost bytes, and of lost lines
+	// that were not posted yet.
 	lost, skipped int64
 	mu            sync.Mutex // guards the fields below, which two goroutines use
 	osc           telemetry.Decoder
@@ -106,7 +107,8 @@ func (s *sink) Text(stream int, b []byte, total int64) {
 	s.skipped = 0
 }
 
-// TextLost reports lost output once: the guardrails did not check it.
+// TextLost reports once that output was lost, because the guardrails could not
+// check it.
 func (s *sink) TextLost(bytes, lines int64) {
 	s.skipped += lines
 	if s.lost == 0 {
@@ -135,8 +137,8 @@ func (s *sink) OSC(_ int, text string) {
 
 func (s *sink) Continued() { s.post(kernel.ChildContinued{}) }
 
-// Stopped waits for the ledger, because this process may be stopped next. Without the
-// entry the session would appear to be running.
+// Stopped waits for the ledger, because this process may be stopped next. Without an
+// entry about the stop, the session would appear to be running.
 func (s *sink) Stopped(sig syscall.Signal) {
 	s.post(kernel.ChildStopped{Signal: int(sig)})
 	s.settle()

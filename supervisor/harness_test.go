@@ -30,7 +30,7 @@ func TestRepeatedTerminalSignals(t *testing.T) {
 		say("idle", 1)
 		say("working", 50)
 		say("idle", 1)
-		say("working", 150) // a second and a half
+		say("working", 150) // repeated for a second and a half
 		say("nonsense", 5)
 		require.Equal(t, []string{"session_live", "idle", "working", "idle", "working", "working"}, posted)
 	})

@@ -24,8 +24,8 @@ type answer struct {
 	verdict *kernel.HookVerdict // set for a hook that asks whether a tool may run
 }
 
-// render returns the answer in the harness's own format; nil if it is empty. An
-// empty answer refuses a tool.
+// render encodes the answer for the harness; nil if the answer is empty. For a
+// hook that asks about a tool, an empty answer refuses the tool.
 func (a answer) render(p Plan) []byte {
 	switch {
 	case a.verdict != nil && a.verdict.Decision == telemetry.Allow:
@@ -43,7 +43,7 @@ type requests struct {
 	last    atomic.Uint64 // number of the newest request
 	foreign atomic.Uint64 // hook calls of other processes
 
-	mu    sync.Mutex // guards the maps: the connections' goroutines add, the loop answers
+	mu    sync.Mutex // guards the maps, which the loop and the connections' goroutines use
 	hooks map[string]chan answer
 	asks  map[string]chan kernel.Reply
 }
@@ -52,14 +52,15 @@ func newRequests() requests {
 	return requests{hooks: map[string]chan answer{}, asks: map[string]chan kernel.Reply{}}
 }
 
-// newID numbers the requests of one run.
+// newID returns a new id: the prefix and the number of the request.
 func (r *requests) newID(prefix string) string {
 	return prefix + strconv.FormatUint(r.last.Add(1), 10)
 }
 
-// await registers a request in one of the maps, until the caller calls done.
+// await registers a request in one of the maps. The caller must call done to
+// remove it.
 func await[A any](r *requests, in map[string]chan A, id string) (answered <-chan A, done func()) {
-	c := make(chan A, 1) // a request is answered once, so the loop never waits
+	c := make(chan A, 1) // has room for the only answer, so the loop never waits
 	r.mu.Lock()
 	in[id] = c
 	r.mu.Unlock()
@@ -85,12 +86,13 @@ func (r *requests) releaseHooks() {
 	for _, c := range r.hooks {
 		select {
 		case c <- answer{}:
-		default: // the hook has an answer already
+		default: // the hook already has an answer
 		}
 	}
 }
 
-// A caller is the peer of one hook call. *control.HookCall is one.
+// A caller is the process at the other end of a hook call. *control.HookCall
+// implements it.
 type caller interface {
 	Answer(out []byte) (delivered bool)
 	Gone() <-chan struct{}
@@ -120,7 +122,8 @@ func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 		s.postOf(l.number, kernel.SignalsSeen{Signals: decoded.Signals})
 		return
 	}
-	// The number of the launch is unique in the session, whichever wrapper runs it.
+	// The number of the launch is unique in the session, even if several wrappers
+	// run it one after another.
 	id := s.requests.newID("hook_" + strconv.Itoa(l.number) + "_")
 	answered, done := await(&s.requests, s.requests.hooks, id)
 	defer done()
@@ -141,8 +144,8 @@ func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 	}
 }
 
-// foreignHook counts a call of another process. The number is recorded when it
-// reaches a power of two, so that a loop of calls cannot fill the ledger.
+// foreignHook counts a hook call of another process. It records the number only
+// when that is a power of two, so that a loop of calls cannot fill the ledger.
 func (s *supervisor) foreignHook(event string) {
 	n := s.requests.foreign.Add(1)
 	if n&(n-1) != 0 {
@@ -156,7 +159,7 @@ func (s *supervisor) answerHook(e kernel.HookAnswer) {
 	a := answer{event: e.Event, context: e.Context, carries: e.Context.Len() > 0, verdict: e.Verdict}
 	if c := waiting(&s.requests, s.requests.hooks, e.Hook); c != nil {
 		c <- a
-	} else if a.carries { // the harness closed the hook at this moment
+	} else if a.carries { // the harness closed the hook before the answer was delivered
 		s.results = append(s.results, kernel.HookClosed{Hook: e.Hook})
 	}
 }

@@ -9,18 +9,19 @@ import (
 	"lifeloop/kernel"
 )
 
-// A launched is one launch. After the start, only fields with an owner change.
+// A launched is one launch. After the start, only the fields whose comment
+// names an owner change.
 type launched struct {
 	number  int
 	plan    Plan
 	child   Child              // owned by the loop; nil unless the harness runs
 	started Child              // the harness, also after its end
-	stop    context.CancelFunc // ends its sources
+	stop    context.CancelFunc // ends the reading of its sources
 	drained chan struct{}      // closed when its sources were read to their end
-	// questions are set for a harness that asks before each request to its model;
-	// nil for other harnesses.
+	// questions is set if the harness asks before each request to its model, and
+	// nil otherwise.
 	questions *questions
-	runs      bool // owned by the loop; the kernel has received Launched
+	runs      bool // owned by the loop; the harness was started, and Launched was passed to the kernel
 	left      bool // owned by the loop; a process outlived the harness
 	// graceEnd is owned by the loop. Until that time, processes of the harness's tree
 	// may clean up.
@@ -75,11 +76,11 @@ func (s *supervisor) start(e kernel.Launch, l *launched) (Child, error) {
 	if plan.Requests != nil {
 		l.questions = newQuestions(plan.Requests)
 	}
-	s.current.Store(l) // before the harness can call a hook
+	s.current.Store(l) // stored before the harness can call a hook
 	return plan.Start(func(in kernel.Input) { s.postOf(l.number, in) }, s.settle)
 }
 
-// follow runs the sources of a launch.
+// follow starts reading the sources of a launch.
 func (s *supervisor) follow(l *launched) {
 	ctx, stop := context.WithCancel(s.ctx)
 	l.stop = stop
@@ -151,7 +152,7 @@ func (s *supervisor) suspend(e kernel.Effect) {
 	}
 	do, what := child.Hold, "stop the harness's tree"
 	if _, on := e.(kernel.Continue); on {
-		do = func() error { return errors.Join(child.Free(), child.Resume()) } // Resume, because another process may have stopped the harness
+		do = func() error { return errors.Join(child.Free(), child.Resume()) } // also Resume, because another process may have stopped the harness
 		what = "continue the harness's tree"
 	}
 	if err := do(); err != nil {

@@ -23,7 +23,7 @@ func retrying(attempts int) attempt.Policy {
 	return attempt.Policy{Retries: attempt.Retries{Attempts: attempts, MaxRetries: 6, On: attempt.DefaultOn(), Backoff: attempt.Backoff{Base: 10 * time.Second}}}
 }
 
-// ends is a harness that exits after a second.
+// ends returns the script of a harness that exits after a second.
 func (r *rig) ends(code int) func(func(kernel.Input)) {
 	return func(func(kernel.Input)) {
 		time.Sleep(time.Second)
@@ -31,7 +31,8 @@ func (r *rig) ends(code int) func(func(kernel.Input)) {
 	}
 }
 
-// prompt is a record without a session id, so it belongs to the current session.
+// prompt returns a signal without a session id, so it belongs to the current
+// session.
 func prompt(turn string) []telemetry.Signal {
 	return []telemetry.Signal{{Kind: telemetry.Prompt, Source: "transcript", Turn: turn}}
 }
@@ -72,7 +73,8 @@ const aRetry = `
 `
 
 // TestInputsOfAFinishedLaunchAreDropped lets the sources of the first launch post
-// long after their end: while no harness runs, and during the second launch.
+// inputs long after the launch has ended: while no harness runs, and during the
+// second launch.
 func TestInputsOfAFinishedLaunchAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -111,9 +113,9 @@ func TestInputsOfAFinishedLaunchAreDropped(t *testing.T) {
 	})
 }
 
-// TestALeftoverProcessDelaysTheNextLaunch has a process outlive the first harness.
-// The next launch waits for its end, because it may write to the same files, but
-// not longer than treeTime.
+// TestALeftoverProcessDelaysTheNextLaunch lets a process run longer than the first
+// harness. The next launch waits for that process, because it may write to the
+// same files, but not longer than treeTime.
 func TestALeftoverProcessDelaysTheNextLaunch(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -143,8 +145,8 @@ func TestALeftoverProcessDelaysTheNextLaunch(t *testing.T) {
 	}
 }
 
-// A launch that cannot be prepared has failed. It is retried, as the policy says,
-// only after a temporary error.
+// A launch that cannot be prepared counts as failed. The policy retries it only
+// after a temporary error.
 func TestALaunchThatCannotBePrepared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -7,13 +7,13 @@ import (
 	"lifeloop/view"
 )
 
-// notifyLimit bounds the events that wait for slow callbacks.
+// notifyLimit is the number of events that can wait for slow callbacks.
 const notifyLimit = 1024
 
-// A Notifier calls the callbacks of L0 beside a run, so that a slow callback
-// delays neither the loop nor the harness (DECISIONS Z12). The loop puts events
-// into a queue. An event that arrives while the queue is full is dropped and counted;
-// a gap in the event numbers shows where.
+// A Notifier calls the callbacks of L0 on another goroutine than the loop's, so that
+// a slow callback delays neither the loop nor the harness (DECISIONS Z12). The loop
+// puts events into a queue. An event that arrives while the queue is full is dropped
+// and counted; a gap in the event numbers shows where.
 //
 //	notifier := supervisor.NewNotifier(&view.Hooks{OnRetry: …}, view.L0{})
 //	wg.Go(notifier.Run)
@@ -21,7 +21,7 @@ const notifyLimit = 1024
 //	notifier.Close()
 //	wg.Wait()
 type Notifier struct {
-	hooks *view.Hooks // called by Run alone
+	hooks *view.Hooks // used only by Run
 	l0    view.L0     // owned by the caller of Committed
 	queue chan view.L0Event
 	lost  atomic.Int64
@@ -44,15 +44,15 @@ func (t *Notifier) Committed(e kernel.Entry) {
 	}
 }
 
-// Run makes the callbacks, one event after another, until Close was called and
-// the queue is empty.
+// Run makes the callbacks, one event after another. It returns when Close was
+// called and the queue is empty.
 func (t *Notifier) Run() {
 	for event := range t.queue {
 		t.hooks.Emit(event)
 	}
 }
 
-// Close ends the queue: no call of Committed may follow.
+// Close closes the queue. Committed must not be called afterwards.
 func (t *Notifier) Close() { close(t.queue) }
 
 // Lost returns the number of events that were dropped.

@@ -19,16 +19,15 @@ type Listener func(entries []kernel.Entry) error
 // loop of Run and no harness. Of the ports it uses Ledger, Clients and Signals.
 //
 // The first signal, or the end of ctx, ends the reading: each source is read once
-// more to its end, and then the open client calls have a last period to return. A
-// second signal ends that period too. An error of listen ends the observation in the
-// same way. The returned error is the first one of the ledger, of listen or of the
-// sources.
+// more to its end, and then open client calls have a limited time to return. A
+// second signal ends that time too. An error of listen ends the observation in the
+// same way. Observe returns the first error of the ledger, listen or the sources.
 func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o Options, listen Listener) (kernel.Result, error) {
 	asked, signals, again := ctx.Done(), p.Signals, make(chan os.Signal, 1)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	reading, stop := context.WithCancel(ctx)
 	p.Launcher, p.Signals = nothing{}, again
-	var refused, failed error // refused: the error of listen, owned by the loop; failed: the error of the sources
+	var refused, failed error // refused is the error of listen, owned by the loop; failed is the error of the sources
 	p.Committed = func(e kernel.Entry) {
 		if refused != nil {
 			return
@@ -48,7 +47,7 @@ func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o 
 			case sig := <-signals:
 				if !first {
 					again <- sig
-					return // the second signal ends the calls too
+					return // after a second signal, end the calls too
 				}
 			case <-asked:
 				asked = nil
@@ -69,7 +68,7 @@ func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o 
 	return result, nil
 }
 
-// nothing is the Launcher of a run without launches.
+// nothing is the Launcher of an observation, which launches nothing.
 type nothing struct{}
 
 func (nothing) Prepare(kernel.Launch) (Plan, error) {
@@ -77,20 +76,20 @@ func (nothing) Prepare(kernel.Launch) (Plan, error) {
 }
 func (nothing) Release() {}
 
-// An observing steps a kernel that has no launcher, at the times of its own clock. It
-// makes the client calls of one turn at the same time, and reads nothing until they
-// have returned. So no client can fall behind, and the order of the facts does not
-// depend on how fast the clients are.
+// An observing steps a kernel without a launcher, at the times that its caller
+// passes. It makes the client calls of one turn concurrently, and takes no further
+// input until they have returned. So no client can fall behind, and the order of the
+// facts does not depend on how fast the clients are.
 type observing struct {
-	ctx     context.Context // owned by Once: its end fails the calls
+	ctx     context.Context // owned by Once; when it ends, open calls fail
 	k       *kernel.Kernel
-	log     Ledger // nil without a ledger
+	log     Ledger // nil if there is no ledger
 	clients map[string]Client
 	listen  Listener
 	seq     uint64
 }
 
-// step steps the kernel with one input, and then with the outcomes of its effects.
+// step passes one input to the kernel, and then the results of its effects.
 func (o *observing) step(now time.Time, in kernel.Input) error {
 	for inputs := []kernel.Input{in}; len(inputs) > 0; inputs = inputs[1:] {
 		turn := o.k.Step(now, inputs[0])
@@ -121,8 +120,8 @@ func (o *observing) commit(now time.Time, turn kernel.Turn) error {
 	return o.listen(entries)
 }
 
-// perform makes the dispatches of one turn and returns their outcomes, in the order
-// of the dispatches. An observer has no other effect.
+// perform makes the dispatches of one turn and returns their results, in the order
+// of the dispatches. An observer has no other effects.
 func (o *observing) perform(effects []kernel.Effect) []kernel.Input {
 	returned := make([]kernel.Input, len(effects))
 	var wg sync.WaitGroup

@@ -25,7 +25,8 @@ func observer() *kernel.Kernel {
 		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) }})
 }
 
-// watched is a source with one prompt and, when its context ends, the turn's end.
+// watched is a source that posts a prompt, and the turn's end when its context
+// ends.
 type watched struct{ err error }
 
 func (w watched) Run(ctx context.Context, post func(kernel.Input)) error {
@@ -49,7 +50,7 @@ func TestObserve(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		sources watched
-		refuse  lifeloop.Event // the event that the listener fails on
+		refuse  lifeloop.Event // the event at which the listener returns an error
 		want    []lifeloop.Event
 		err     error
 	}{
@@ -83,13 +84,14 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// An observer resumes at the positions of its ledger; without one it writes none.
+// An observer writes the position of each record to its ledger, and none if it
+// has no ledger.
 func TestObserverWritesEachPosition(t *testing.T) {
 	for _, ledger := range []bool{true, false} {
 		k := kernel.New(kernel.Config{Session: "sess", Observing: true, Ledger: ledger, NewID: func(p string) string { return p }})
 		at := time.Unix(1, 0)
 		k.Step(at, kernel.Start{})
-		for offset := range int64(3) { // also for records that report nothing new
+		for offset := range int64(3) { // a position is also written for records that report nothing new
 			turn := k.Step(at, kernel.SignalsSeen{Position: &kernel.Position{Path: "/f", Offset: offset},
 				Signals: []telemetry.Signal{{Kind: telemetry.Prompt, Source: "transcript", Session: "S1", Turn: "p1"}}})
 			written := slices.ContainsFunc(turn.Facts, func(f kernel.Fact) bool { return kernel.Kind(f) == "source_read" })

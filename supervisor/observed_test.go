@@ -23,10 +23,10 @@ var update = flag.Bool("update", false, "write the golden event lists anew; read
 
 // recordings lists the golden files with their sources. The source kind=HARNESS/PATH
 // is the file telemetry/HARNESS/testdata/PATH. Several sources belong to one session.
-// If a name has a "*", each matching file has a golden file of its own.
+// If a name contains "*", each matching recording has a separate golden file.
 var recordings = []struct {
 	adapter string
-	name    string // of the golden file; a "*" is replaced by the recording's file name
+	name    string // the name of the golden file; "*" stands for the recording's file name
 	sources []string
 }{
 	{"claude", "transcript/*", []string{"transcript=claude/transcripts/*.jsonl"}},
@@ -61,7 +61,7 @@ var recordings = []struct {
 	{"hermes", "hooks/*", []string{"hooks=hermes/hooks/sequence-*.jsonl"}},
 	{"hermes", "merged/store", []string{"messages=hermes/messages.jsonl", "sessions=hermes/sessions.jsonl"}},
 
-	// Two sources of one session: each turn is one frame.
+	// Two sources of one session, in which each turn must be one frame.
 	{"claude", "merged/simple_turn", []string{"transcript=claude/transcripts/simple_turn.jsonl", "hooks=claude/transcripts/simple_turn.hooks.jsonl"}},
 	{"claude", "merged/tool_turn", []string{"transcript=claude/transcripts/tool_turn.jsonl", "hooks=claude/transcripts/tool_turn.hooks.jsonl"}},
 	{"claude", "merged/auto_compact", []string{"transcript=claude/transcripts/auto_compact.jsonl", "hooks=claude/transcripts/auto_compact.hooks.jsonl"}},
@@ -118,7 +118,7 @@ func TestObservedRecordings(t *testing.T) {
 	}))
 }
 
-// recordedFile is the path of a recording.
+// recordedFile returns the path of a recording.
 func recordedFile(path string) string {
 	harness, file, _ := strings.Cut(path, "/")
 	return filepath.Join("..", "telemetry", harness, "testdata", filepath.FromSlash(file))
@@ -182,7 +182,8 @@ func observeEach(t *testing.T, adapter string, sources []string, path string) st
 	return b.String()
 }
 
-// observe lists the events of sources, one per line, optionally of one session.
+// observe lists the events of sources, one per line. If session is not empty,
+// it lists only the events of that session.
 func observe(t *testing.T, adapter string, kinds []string, session string) string {
 	profile, ok := profiles.For(adapter)
 	require.True(t, ok)
@@ -197,7 +198,7 @@ func observe(t *testing.T, adapter string, kinds []string, session string) strin
 				require.NoError(t, err)
 				s.Path = abs
 				if s.Form == profiles.Rows && strings.HasSuffix(path, ".jsonl") {
-					s.Form = profiles.Lines // the recorded rows
+					s.Form = profiles.Lines // the recording has the rows as lines
 				}
 				sources = append(sources, s)
 			}
@@ -260,7 +261,7 @@ func eventLine(t *testing.T, e kernel.Entry) string {
 	return b.String() + "\n"
 }
 
-// each is a listener that passes entries one by one.
+// each returns a listener that calls f with each entry.
 func each(f func(kernel.Entry) error) Listener {
 	return func(entries []kernel.Entry) error {
 		for _, e := range entries {

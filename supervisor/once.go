@@ -21,22 +21,22 @@ import (
 	"lifeloop/watchers/sqlite"
 )
 
-// Once reads what the sources of one session hold now, each from its start to
-// its end. The clock is the time of the records, so the same files always give
-// the same facts. Records of one source keep their order, unless the source has
-// none; records of several sources are ordered by time.
+// Once reads the present content of a session's sources, each from its start to
+// its end. The clock is the time in the records, so the same files always give
+// the same facts. Records of one source keep their order, unless the source is
+// unordered; records of several sources are ordered by time.
 //
-// A store may hold several sessions one after another. Those in front of the
+// A store may contain several sessions one after another; those before the
 // requested one are skipped. Of the ports it uses Ledger, Clients and Signals: a
-// signal, or the end of ctx, ends the reading and the calls under way. The error is
-// the first one of reading, of the ledger or of listen.
+// signal, or the end of ctx, ends the reading and the open calls. It returns the
+// first error of reading, the ledger or listen.
 //
-// To resume a killed observation, k must have replayed the facts of past.
-// The records that were read are not observed again. A record whose facts were only
-// partly written is completed on the ledger.
+// To resume a killed observation, k must have replayed the facts of past. Records
+// that were already read are not observed again. If only some facts of the last
+// record were written, Once writes the missing ones.
 func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, past *Past, p Ports, listen Listener) error {
 	var wg sync.WaitGroup
-	defer wg.Wait() // after stop
+	defer wg.Wait() // runs after the deferred stop
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	wg.Go(func() {
@@ -110,9 +110,10 @@ func (o *once) read(sources []profiles.Source, past []*readSource) error {
 	return nil
 }
 
-// began returns the start of a source whose first records have no time: the time of
-// the first record that has one. If no record has a time, the start is in 1970: a
-// reader recognizes it as unknown, and it does not depend on the file's own times.
+// began returns the start time for a source whose first records have no time: the
+// time of the first record that has one. If no record has a time, it returns a time
+// in 1970, which readers recognize as unknown and which does not depend on the
+// file's modification time.
 func began(s profiles.Source) time.Time {
 	for in, err := range recorded(s, false) {
 		if err != nil {
@@ -147,21 +148,21 @@ func unknown(heads []*head) []kernel.UnknownSeen {
 	return all
 }
 
-// A once observes by the clock of the records.
+// A once is an observation whose clock is the time in the records.
 type once struct {
 	observing
 	clock   time.Time
 	started bool
-	// second takes the records that a killed observation has read. It is nil for a new
-	// observation.
+	// second is a kernel that is given the records which a killed observation has
+	// already read. It is nil for a new observation.
 	second *kernel.Kernel
-	taken  bool // second has taken a record
+	taken  bool // second was given a record
 	past   *Past
 }
 
 func (o *once) step(in kernel.Input) error { return o.observing.step(o.clock, in) }
 
-// take steps the kernel with the next input of a source. The first input starts the
+// take passes the next input of a source to the kernel. The first input starts the
 // session.
 func (o *once) take(h *head, heads []*head) error {
 	if h.known {
@@ -169,7 +170,7 @@ func (o *once) take(h *head, heads []*head) error {
 		return nil
 	}
 	if err := o.begin(h.at, heads); err != nil || h.known {
-		return err // if known is set now, begin has completed the record
+		return err // if known is set now, begin has written the missing facts of the record
 	}
 	if err := o.until(h.at); err != nil {
 		return err
@@ -195,7 +196,7 @@ func (o *once) begin(at time.Time, heads []*head) error {
 			return err
 		}
 	} else if o.taken {
-		wakeUntil(o.second, o.clock.Add(1)) // the killed observer handled what was due by then
+		wakeUntil(o.second, o.clock.Add(1)) // the killed observer had handled all deadlines up to then
 	}
 	if o.taken {
 		o.k.Recall(o.second)
@@ -211,8 +212,8 @@ func (o *once) begin(at time.Time, heads []*head) error {
 	return nil
 }
 
-// complete writes the missing facts of the torn record, if it is the next input of a
-// source.
+// complete writes the missing facts of a partly written record, if that is the next
+// input of a source.
 func (o *once) complete(heads []*head) error {
 	f := o.past.torn.read()
 	for _, h := range heads {
@@ -232,7 +233,7 @@ func (o *once) complete(heads []*head) error {
 	return nil
 }
 
-// first starts the second kernel.
+// first creates and starts the second kernel.
 func (o *once) first(at time.Time) {
 	if !o.taken {
 		o.taken = true
@@ -240,7 +241,7 @@ func (o *once) first(at time.Time) {
 	}
 }
 
-// rehearse lets the second kernel take what was observed before.
+// rehearse passes an input that was observed before to the second kernel.
 func (o *once) rehearse(h *head) {
 	if r := find(h.past, h.source.Name, h.place.Path); r != nil && r.taken == 0 && h.place.Offset <= r.first.Offset {
 		return // the record is from before the observation
@@ -250,7 +251,8 @@ func (o *once) rehearse(h *head) {
 	o.second.Step(h.at, h.in)
 }
 
-// until advances the clock to at, and wakes the kernel at each deadline before.
+// until advances the clock to at, and wakes the kernel at each deadline before
+// that time.
 func (o *once) until(at time.Time) error {
 	if !at.After(o.clock) {
 		return nil
@@ -272,18 +274,19 @@ type head struct {
 	in   kernel.Input // nil at the end
 	at   time.Time
 
-	before time.Time // the time of the input before in
+	before time.Time // the time of the previous input
 
 	source profiles.Source
-	past   []*readSource   // how far its files were read before
+	past   []*readSource   // how far a killed observation read the source's files
 	known  bool            // in was observed before the kill
-	place  kernel.Position // where in was read
+	place  kernel.Position // the position of in
 
-	// For an unordered source, in is the earliest of the next lookahead signals.
+	// Of an unordered source, in is the earliest of the next signals, of which
+	// lookahead are read.
 	unordered bool
 	file      kernel.Position
 	count     int64
-	sums      bool // digest is wanted
+	sums      bool // positions get the digest of the bytes before them
 	digest    string
 	ahead     []ahead
 	ended     bool
@@ -292,13 +295,14 @@ type head struct {
 	troubles []kernel.SourceTrouble
 }
 
-// ahead is a signal of a source without an order, and where it was read.
+// ahead is a signal of an unordered source, with its position.
 type ahead struct {
 	telemetry.Signal
 	at kernel.Position
 }
 
-// newHead opens a source. With a ledger, positions are stored, and so need digests.
+// newHead opens a source. If there is a ledger, positions are stored and therefore
+// need digests.
 func newHead(s profiles.Source, past []*readSource, ledger bool) (*head, error) {
 	h := &head{source: s, unordered: s.Unordered, sums: ledger}
 	for _, r := range past {
@@ -326,7 +330,7 @@ func newHead(s profiles.Source, past []*readSource, ledger bool) (*head, error) 
 func changed(s profiles.Source, r *readSource) bool {
 	switch s.Form {
 	case profiles.Whole, profiles.Stamp:
-		return false // only their newest content counts
+		return false // of these files only the newest content matters
 	case profiles.Rows:
 		tail, err := sqlite.Open(s.Path, s.Query)
 		return err == nil && rowsChanged(tail, r.last)
@@ -334,8 +338,8 @@ func changed(s profiles.Source, r *readSource) bool {
 	return watchers.Position(r.last).Changed() != ""
 }
 
-// sameSignals reports whether a source still begins with the signals that were taken
-// from it.
+// sameSignals reports whether a source still begins with the signals that were
+// observed before.
 func sameSignals(s profiles.Source, r *readSource) (bool, error) {
 	h := &head{source: s, unordered: true, sums: true}
 	h.next, h.stop = iter.Pull2(recorded(s, true))
@@ -348,8 +352,8 @@ func sameSignals(s profiles.Source, r *readSource) (bool, error) {
 	return h.digest == r.digest, nil
 }
 
-// reportMissed reports each file whose records may have been missed, and that its
-// reading begins at the start.
+// reportMissed reports each file of which records may be missing, because its
+// reading restarts at the beginning.
 func (h *head) reportMissed(step func(kernel.Input) error) error {
 	for _, r := range h.past {
 		if !r.missed {
@@ -365,7 +369,8 @@ func (h *head) reportMissed(step func(kernel.Input) error) error {
 	return nil
 }
 
-// lookahead is larger than the number of records a harness writes at once.
+// lookahead is the number of signals that are read in advance to order them. It
+// is larger than the number of records that a harness writes at once.
 const lookahead = 256
 
 func (h *head) advance() error {
@@ -441,9 +446,9 @@ func (h *head) isKnown(at kernel.Position) bool {
 	return at.Offset <= r.last.Offset
 }
 
-// fresh returns the next input without the signals that were observed in an earlier
-// content of the file, or that precede the observation. It returns false if none is
-// left.
+// fresh returns the next input without signals that were already observed before
+// the file was replaced, or that are older than the observation. It returns false
+// if none is left.
 func (h *head) fresh() (kernel.Input, bool) {
 	in, ok := h.in.(kernel.SignalsSeen)
 	r := find(h.past, h.source.Name, h.place.Path)
@@ -459,7 +464,7 @@ func (h *head) fresh() (kernel.Input, bool) {
 
 func (h *head) set(in kernel.SignalsSeen) {
 	h.in, h.before = in, h.at
-	// A record may complete a signal that an earlier one began.
+	// A signal in this record may have begun in an earlier record.
 	for _, s := range in.Signals {
 		if s.At.After(h.at) {
 			h.at = s.At
@@ -467,8 +472,8 @@ func (h *head) set(in kernel.SignalsSeen) {
 	}
 }
 
-// read returns the signals of the next record. It does not wait for an unreadable
-// file to recover, since only its present content counts.
+// read returns the signals of the next record. It does not wait until an
+// unreadable file can be read again, because only the present content is read.
 func (h *head) read() (kernel.SignalsSeen, error) {
 	for {
 		in, err, ok := h.next()
@@ -487,9 +492,9 @@ func (h *head) read() (kernel.SignalsSeen, error) {
 	}
 }
 
-// earliest returns the source with the next input. An input of another session
-// comes first, whatever its time, because it is skipped. The next in order is an input
-// that was observed before a kill.
+// earliest returns the source with the next input. An input of another session comes
+// first, whatever its time, because it is skipped. After that, inputs that were
+// observed before a kill come first.
 func earliest(heads []*head, isForeign func(telemetry.Signal) bool) (best *head, foreign bool) {
 	for _, h := range heads {
 		if h.in == nil {
@@ -527,7 +532,7 @@ func recorded(s profiles.Source, ends bool) iter.Seq2[kernel.Input, error] {
 		}
 		files.Launched(0)
 		now, cancel := context.WithCancel(context.Background())
-		cancel() // the present content of the source is still read
+		cancel() // ends the reading at the present end of the source
 		more := true
 		err = files.Run(now, func(in kernel.Input) { more = more && yield(in, nil) })
 		if err != nil && more {

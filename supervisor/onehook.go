@@ -8,12 +8,12 @@ import (
 	"lifeloop/telemetry"
 )
 
-// OneHook runs the loop for a single hook call, where no wrapper runs the
-// harness. It calls the clients, passes the answer to write, and returns when the
+// OneHook runs the loop for a single hook call of a harness that runs without the
+// wrapper. It calls the clients, passes the answer to write, and returns when the
 // clients have answered, at the deadline at the latest.
 //
-// A session that is refused calls no client and does not call write; the result
-// says why.
+// If the session is refused, OneHook calls neither a client nor write; the
+// result has the reason.
 //
 // write is called at most once, with nil for an empty answer. It reports whether the
 // answer was written completely, and must not block beyond the deadline. render

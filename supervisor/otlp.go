@@ -12,9 +12,9 @@ import (
 	"lifeloop/profiles"
 )
 
-// Exports is the source that receives the telemetry that a harness exports. Where
-// the user had configured the harness to export to an endpoint, it forwards the
-// telemetry to that endpoint too.
+// Exports is the source that receives the telemetry that a harness exports. If
+// the user has configured the harness to export to an endpoint, Exports also
+// forwards the telemetry to that endpoint.
 type Exports struct {
 	receiver *otlp.Receiver
 	log      zerolog.Logger
@@ -38,7 +38,7 @@ func NewExports(path string, log zerolog.Logger) (*Exports, error) {
 	return e, err
 }
 
-// Endpoint is the base address for the harness's exporter.
+// Endpoint returns the base address for the harness's exporter.
 func (e *Exports) Endpoint() string { return e.receiver.Endpoint() }
 
 // Close closes the port of a launch that exports nothing. Otherwise Run closes
@@ -55,7 +55,8 @@ func (e *Exports) Prepared(x profiles.Export) error {
 	return e.receiver.PassOn(map[otlp.Signal]otlp.Target{otlp.Logs: {URL: x.Chain, Header: x.Headers}})
 }
 
-// Run receives until ctx ends, and then posts what was received until then.
+// Run receives telemetry until ctx ends, and posts the signals in everything
+// that was received.
 func (e *Exports) Run(ctx context.Context, post func(kernel.Input)) error {
 	e.post = post
 	err := e.receiver.Run(ctx)
@@ -110,7 +111,7 @@ func (e *Exports) Launched(int) {}
 // Watch does nothing: Exports reads no files.
 func (e *Exports) Watch(string) {}
 
-// Join makes one source of several.
+// Join combines several sources into one.
 func Join(sources ...Sources) Sources { return joined(sources) }
 
 type joined []Sources

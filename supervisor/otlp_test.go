@@ -48,7 +48,7 @@ func TestExports(t *testing.T) {
 	body, err := os.ReadFile(recordedFile("claude/otlp-print/001-logs.json"))
 	require.NoError(t, err)
 	post("/v1/logs", body)
-	post("/v1/metrics", []byte(`{"resourceMetrics":[]}`)) // neither requested nor read
+	post("/v1/metrics", []byte(`{"resourceMetrics":[]}`)) // the receiver did not ask for metrics and ignores them
 	post("/v1/logs", []byte(`{"resourceLogs":`))
 	http.DefaultClient.CloseIdleConnections()
 	require.NoError(t, end())

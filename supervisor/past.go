@@ -8,13 +8,13 @@ import (
 	"lifeloop/kernel"
 )
 
-// A Past is what a killed observer has left on its ledger. It holds how far each
-// source was read; the facts are read from the ledger as they are needed, since a
+// A Past describes the ledger of a killed observer: how far each source was read.
+// The facts stay in the ledger and are read when they are needed, because a
 // ledger may be long.
 type Past struct {
 	entries iter.Seq[kernel.Entry]
-	n       int       // of entries
-	began   time.Time // of the first one
+	n       int       // the number of entries
+	began   time.Time // the time of the first entry
 	sources []*readSource
 	torn    *tornRecord
 }
@@ -22,15 +22,15 @@ type Past struct {
 // A tornRecord is the last record of a ledger, with only some of its facts.
 type tornRecord struct {
 	index   int            // index of its first entry
-	entries []kernel.Entry // from that one to the last one
+	entries []kernel.Entry // the entries from index to the end of the ledger
 	before  time.Time      // time of the previous entry
 }
 
 func (r *tornRecord) read() kernel.SourceRead { return r.entries[0].Fact.(kernel.SourceRead) }
 
 // ReadPast reads the facts of a killed observer's ledger and passes each to fold.
-// entries are read again later, up to the last one that is there now. The result is
-// nil if there are none.
+// It returns nil if there are no entries. entries will be iterated again later, but
+// only up to the present last entry.
 func ReadPast(entries iter.Seq[kernel.Entry], fold func(kernel.Entry)) *Past {
 	p := &Past{entries: entries}
 	last := time.Time{}
@@ -76,13 +76,13 @@ type recordRead struct {
 	entries []kernel.Entry // a SourceRead and the facts of the record; valid until the next one
 	before  time.Time      // time of the previous entry
 	whole   bool           // all facts of the record are on the ledger
-	torn    bool           // some are missing, because the ledger ends here
+	torn    bool           // some facts are missing, because the ledger ends here
 }
 
 func (r recordRead) read() kernel.SourceRead { return r.entries[0].Fact.(kernel.SourceRead) }
 
 // reads yields the records that were read. last returns the time of the entry before
-// the one that is yielded.
+// the yielded record.
 func reads(entries iter.Seq[kernel.Entry], last func() time.Time) iter.Seq[recordRead] {
 	return func(yield func(recordRead) bool) {
 		var r recordRead
@@ -91,7 +91,7 @@ func reads(entries iter.Seq[kernel.Entry], last func() time.Time) iter.Seq[recor
 			i++
 			_, resumed := e.Fact.(kernel.Resumed)
 			f, is := e.Fact.(kernel.SourceRead)
-			if open && (resumed || is) { // the observer died in the midst of this record
+			if open && (resumed || is) { // the observer died while it wrote this record
 				if open = false; !yield(r) {
 					return
 				}

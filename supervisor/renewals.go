@@ -17,7 +17,7 @@ type Renewer interface {
 	// Asks returns the profile for which a client's answer asks for a renewal; empty
 	// if it asks for none.
 	Asks(client string, answer []byte) string
-	// Reads are the members of a client's answers that these terms are about.
+	// Reads returns the members of a client's answers that the renewal terms use.
 	Reads(client string) []string
 	// Prepare runs the prepare command, and stores the token that it prints.
 	Prepare(ctx context.Context, r kernel.RenewalRef) (digest string, expires *time.Time, err error)

@@ -17,14 +17,14 @@ import (
 )
 
 // This file serves a harness that asks before each request to its model. The question
-// does not say which session and turn it belongs to. Only the events show that, and
-// they arrive on another goroutine.
+// does not name its session and turn. Only the events of a plugin show them, and
+// these arrive on another goroutine.
 
-// eventTime is how long a question waits for the events that precede it. The harness
-// sent them, but it may be busy.
+// eventTime is how long a question waits for the events before it. The harness has
+// sent them, but they may arrive late on a busy machine.
 const eventTime = 2500 * time.Millisecond
 
-// pluginSource is the decoders' name for a plugin's stream.
+// pluginSource is the name of a plugin's stream in signals.
 const pluginSource = "plugin"
 
 // questions orders the events and the questions of one launch.
@@ -34,7 +34,7 @@ type questions struct {
 	changed chan struct{} // closed and replaced at each record and at the end of a stream
 	peer    int           // pid of the process that streams; 0 before it connected
 	open    int           // its streams that have not ended
-	missing bool          // a question waited for a stream in vain
+	missing bool          // a question waited for a stream, but none was connected in time
 	missed  int           // unknown records in the last report
 }
 
@@ -65,8 +65,8 @@ func (s *supervisor) Follow(_ context.Context, in control.Stream) {
 	q.news()
 }
 
-// connect reports whether a process's stream is read: only the first process to
-// connect is read.
+// connect reports whether to read a process's stream. Only streams of the first
+// process that connects are read.
 func (q *questions) connect(pid int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *supervisor) found(l *launched) {
 	}
 }
 
-// news wakes all goroutines that wait for a change. The caller holds the lock.
+// news wakes all goroutines that wait for a change. Callers hold the lock.
 func (q *questions) news() {
 	close(q.changed)
 	q.changed = make(chan struct{})
@@ -179,8 +179,8 @@ func (s *supervisor) question(ctx context.Context, l *launched, reading caller) 
 	}
 }
 
-// prompted returns the session that received a prompt, if the sources of a launch
-// show it.
+// prompted returns the only session that received a prompt, if the sources of a
+// launch show it.
 func prompted(ctx context.Context, sources Sources) string {
 	ctx, cancel := context.WithTimeout(ctx, eventTime)
 	defer cancel()

@@ -16,9 +16,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// fakeRequests is a harness that asks. A record is a word: "prompt" precedes the
-// question about a prompt, and any other one is a sign of life, which a prompt holds
-// back.
+// fakeRequests decodes the events of a harness that asks. A record is a word:
+// "prompt" must come before the question about that prompt; any other word is a sign
+// of life, which is held back while a prompt is.
 type fakeRequests struct {
 	telemetry.Tally
 	prompted bool
@@ -69,8 +69,8 @@ func (r *rig) asks(more ...func(*fakeCaller)) *fakeCaller {
 	return c
 }
 
-// streams sends the records of a plugin, until it gets the next one; closing the
-// channel ends the stream.
+// streams connects a plugin and returns a channel: each word sent to it becomes
+// a record, and closing it ends the stream.
 func (r *rig) streams(key string, pid int) chan<- string {
 	<-r.door.ready
 	records := make(chan string)
@@ -91,7 +91,7 @@ func (r *rig) streams(key string, pid int) chan<- string {
 	return records
 }
 
-// asking is a rig whose harness asks.
+// asking returns a rig whose harness asks.
 func asking(t *testing.T, play func(r *rig)) *rig {
 	r := newRig(t)
 	r.answers["notes"] = brings("remember")
@@ -107,7 +107,7 @@ func asking(t *testing.T, play func(r *rig)) *rig {
 	return r
 }
 
-// settled are the states of the payloads that were settled.
+// settled returns the states of the payloads that were settled.
 func (r *rig) settled() (out []string) {
 	for _, f := range r.ledger.facts {
 		if f, ok := f.(kernel.PayloadSettled); ok {
@@ -117,8 +117,8 @@ func (r *rig) settled() (out []string) {
 	return out
 }
 
-// A question may come before the events that give it a meaning. It waits for them,
-// and its answer has the payload.
+// If a question arrives before the events that show its session and turn, it waits
+// for them, and its answer contains the payload.
 func TestAQuestionWaitsForItsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := asking(t, func(r *rig) {
@@ -139,7 +139,8 @@ func TestAQuestionWaitsForItsEvents(t *testing.T) {
 	})
 }
 
-// Without its prompt a question ends in time, with an empty answer.
+// If the event of its prompt does not arrive, a question gets an empty answer
+// in time.
 func TestAHarnessStopsWaitingForAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -172,7 +173,7 @@ func TestAHarnessStopsWaitingForAnAnswer(t *testing.T) {
 }
 
 // A stream without the key of the launch, or of another process than the first one,
-// is not read. The end of a stream releases what it held back.
+// is not read. At the end of a stream, held signals are released.
 func TestOnlyThePluginStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := asking(t, func(r *rig) {
@@ -205,7 +206,7 @@ func TestOnlyThePluginStreams(t *testing.T) {
 	})
 }
 
-// The end of a launch waits for what its plugin has sent.
+// At the end of a launch, everything that the plugin has sent is still read.
 func TestTheStreamIsReadToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -229,7 +230,8 @@ func TestTheStreamIsReadToItsEnd(t *testing.T) {
 
 var _ control.Follower = (*supervisor)(nil)
 
-// A plugin that was not loaded is reported, and so is its return.
+// It is reported if a plugin does not connect, and again when it connects
+// later.
 func TestAPluginIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := asking(t, func(r *rig) {

@@ -15,23 +15,24 @@ import (
 	"lifeloop/watchers/sqlite"
 )
 
-// This file resumes an observation that was killed. Its ledger names, for each
-// record with signals, how far its source was read. The records up to there are
-// decoded once more, so that decoders and the soft state of the kernel are as they
-// were, and reading continues with the next one.
+// This file resumes an observation that was killed. For each record with signals,
+// its ledger has the position in the source. The records up to there are decoded
+// once more, which restores the state of the decoders and the kernel's soft state,
+// and reading continues with the next record.
 
-// A readSource is how far one file or one query of a database was read.
+// A readSource records how far one file, or one query of a database, was read.
 type readSource struct {
 	name, path  string
 	first, last kernel.Position // offset at which the reading first began
-	taken       int64           // number of signals taken, if they are taken in the order of their times; else 0
-	digest      string          // digest of the signals that were taken
-	newest      time.Time       // the newest time of its signals, by their own clock
-	floor       time.Time       // records up to this time were observed in an earlier content of the file
-	begin       int             // index of the fact that begins the reading of this content
+	taken       int64           // the number of observed signals, if the source is unordered; otherwise 0
+	digest      string          // digest of the observed signals
+	newest      time.Time       // the newest time in its signals
+	floor       time.Time       // records up to this time were observed before the file was replaced
+	begin       int             // index of the fact with which the reading of this content began
 	missed      bool            // the file was replaced or truncated
-	// records are those that were read, decoded once more on a goroutine that ends
-	// when the last one is taken; next is the one that was received last.
+	// records has the records that were already read, decoded once more by a
+	// goroutine that ends when the last one is taken. next is the record that was
+	// received but not taken yet.
 	records chan recalled
 	next    *recalled
 }
@@ -42,7 +43,8 @@ type recalled struct {
 	signals []telemetry.Signal
 }
 
-// decode decodes the records that were read, each when the one before was taken.
+// decode decodes the records that were already read. It decodes a record when
+// the previous one was taken.
 func (r *readSource) decode(read func(deliver func(recalled))) {
 	records := make(chan recalled)
 	r.records = records
@@ -69,14 +71,15 @@ func (r *readSource) take() *recalled {
 	return record
 }
 
-// noteRead adds a record to what is known of its source.
+// noteRead updates the readSource of a record's source, and adds one if there
+// is none.
 func noteRead(all []*readSource, record recordRead) []*readSource {
 	f, i := record.read(), record.index
 	r := find(all, f.Source, f.Path)
 	if r == nil {
 		r = &readSource{name: f.Source, path: f.Path, begin: i}
 		all = append(all, r)
-	} else if f.Start { // it was reported as missed and is read again
+	} else if f.Start { // the file was reported as missed and is read again from its start
 		r.floor = r.newest
 	}
 	switch again := f.Ino != r.last.Ino && r.last.Ino != 0 || f.Offset < r.last.Offset; {
@@ -102,8 +105,8 @@ func find(all []*readSource, name, path string) *readSource {
 	return nil
 }
 
-// drop sets and returns the floor: records up to that time were observed before the
-// content of the file was replaced.
+// drop sets and returns the floor, the time up to which records were observed
+// before the file was replaced.
 func (r *readSource) drop() time.Time {
 	if r.missed {
 		r.floor = later(r.floor, r.newest)
@@ -112,20 +115,21 @@ func (r *readSource) drop() time.Time {
 }
 
 // Resume prepares to continue where a killed observer stopped. It must be called
-// before Launched. k must have replayed the facts of past, which may be nil. A
-// record whose facts were only partly written is completed on the ledger.
+// before Launched. k must have replayed the facts of past, which may be nil. If
+// only some facts of the last record were written, Resume writes the missing
+// ones.
 //
-// A file that was replaced, truncated or deleted meanwhile is read from its start. It
-// is reported as missed, and its records with a time are dropped up to the newest time
-// that was read. Every server is reported as missed too, because the events that it
-// sent meanwhile are lost.
+// A file that was replaced, truncated or deleted meanwhile is read from its start and
+// reported as missed. Records in it that are not newer than the newest observed record
+// are dropped. Every server is reported as missed too, because the events that it sent
+// meanwhile are lost.
 func (f *Files) Resume(k *kernel.Kernel, past *Past, log Ledger, listen Listener) error {
 	var torn kernel.SourceRead
 	if past != nil {
 		f.past = past.sources
 		defer func() {
 			for _, r := range f.past {
-				for r.take() != nil { // the decoder has to be at the end before it is used again
+				for r.take() != nil { // the decoder must have decoded all these records before it is used again
 				}
 			}
 		}()
@@ -141,7 +145,7 @@ func (f *Files) Resume(k *kernel.Kernel, past *Past, log Ledger, listen Listener
 		switch s := f.source(r.name); s.Form {
 		case profiles.Rows:
 			f.recallRows(r, next)
-		case profiles.Whole, profiles.Stamp: // only their newest content counts
+		case profiles.Whole, profiles.Stamp: // of these files only the newest content matters
 		default:
 			f.recallFile(r, s, next)
 		}
@@ -177,8 +181,8 @@ func (f *Files) Resume(k *kernel.Kernel, past *Past, log Ledger, listen Listener
 	return nil
 }
 
-// rehearse returns a second kernel that has taken the records that were read, each at
-// the time when it was read.
+// rehearse returns a second kernel that was given the records which were already
+// read, each at the time of its reading.
 func (p *Past) rehearse(k *kernel.Kernel) *kernel.Kernel {
 	second := k.Rehearsal()
 	second.Step(p.began, kernel.Start{})
@@ -197,12 +201,12 @@ func (p *Past) rehearse(k *kernel.Kernel) *kernel.Kernel {
 	if p.torn != nil && p.torn.index > 0 {
 		until = p.torn.before
 	}
-	wakeUntil(second, until.Add(1)) // the killed observer did what was due by then
+	wakeUntil(second, until.Add(1)) // the killed observer had handled all deadlines up to then
 	return second
 }
 
-// complete writes the missing facts of the torn record. It returns a kernel
-// that took the record, or nil if the record has changed.
+// complete writes the missing facts of a partly written record. It returns a
+// kernel that was given the record, or nil if the record has changed.
 func (p *Past) complete(k, second *kernel.Kernel, signals []telemetry.Signal, log Ledger, listen Listener) (*kernel.Kernel, error) {
 	torn := p.torn.entries
 	f, at := p.torn.read(), torn[0].At
@@ -225,9 +229,9 @@ func (p *Past) complete(k, second *kernel.Kernel, signals []telemetry.Signal, lo
 	return again, listen(rest)
 }
 
-// missing returns those of facts that are not on the ledger yet, with the ids that the
-// ledger already uses. It returns false if the other facts differ from those on the
-// ledger.
+// missing returns the facts that are not in the ledger yet. In them it replaces new
+// ids by those that the ledger already uses. It returns false if the other facts
+// differ from those on the ledger.
 func missing(torn []kernel.Entry, facts []kernel.Fact, ids []string) (rest []kernel.Fact, ok bool) {
 	if len(facts) < len(torn) {
 		return nil, false
@@ -308,14 +312,14 @@ func wakeUntil(k *kernel.Kernel, at time.Time) {
 	}
 }
 
-// recallFile decodes the records of a file that were read.
+// recallFile decodes the records of a file that were already read.
 func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 	first, last := watchers.Position(r.first), watchers.Position(r.last)
 	key := r.name + "\x00" + r.path
 	d := f.decoderOf(r.name)
 	f.decoders[key] = d
-	// If signals are taken in the order of their times, a record may be read before an
-	// earlier one is observed.
+	// If the source is unordered, a later record may have been read without an earlier
+	// one having been observed.
 	r.missed = last.Changed() != "" || r.taken > 0
 	if floor := r.drop(); !floor.IsZero() {
 		d.since = later(d.since, floor.Add(1))
@@ -336,16 +340,16 @@ func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 			}
 		}})
 		if err != nil {
-			return // happens only without Deliver
+			return // does not happen, because Deliver is set
 		}
 		w.Add(watchers.Spec{Source: r.name, Path: r.path, Form: form(s.Form), From: &first})
 		now, cancel := context.WithCancel(context.Background())
-		cancel() // the present content of the file is still read
+		cancel() // ends the reading at the present end of the file
 		_ = w.Run(now)
 	})
 }
 
-// recallRows decodes the rows of a query that were read.
+// recallRows decodes the rows of a query that were already read.
 func (f *Files) recallRows(r *readSource, until int64) {
 	d := f.databases[r.path]
 	if d == nil {
@@ -378,7 +382,7 @@ func (f *Files) recallRows(r *readSource, until int64) {
 	f.placeRows(r)
 }
 
-// placeRows lets a query continue after the last row that was read.
+// placeRows makes a query continue after the last row that was read.
 func (f *Files) placeRows(r *readSource) {
 	d := f.databases[r.path]
 	if d == nil {
@@ -405,14 +409,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// resumed sets where the Spec of a file resumes. For a pattern, it adds a Spec for
-// each file that was read.
+// resumed sets the position at which the Spec of a file resumes. For a pattern, it
+// adds a Spec for each file that was read.
 func (f *Files) resumed(spec *watchers.Spec) {
 	for _, r := range f.past {
 		if r.name != spec.Source {
 			continue
 		}
-		spec.AtEnd = false // all that is new was written after the observation began
+		spec.AtEnd = false // new records were written after the observation began, so none may be skipped
 		from := watchers.Position(r.last)
 		switch {
 		case spec.Pattern == "" && r.path == spec.Path && !r.missed:

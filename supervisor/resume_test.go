@@ -68,8 +68,8 @@ func newObservation(t *testing.T, adapter, session string, follow bool, sources 
 	return o
 }
 
-// observe observes all that the sources hold and returns the facts on the ledger. It
-// resumes after past, the facts of a killed observer.
+// observe observes the present content of the sources and returns the facts on the
+// ledger. It resumes after past, the facts of a killed observer.
 func (o *observation) observe(past []kernel.Entry) []kernel.Entry {
 	manifest, ok := manifests.Get(o.adapter)
 	require.True(o.t, ok)
@@ -91,7 +91,7 @@ func (o *observation) observe(past []kernel.Entry) []kernel.Entry {
 	}
 	files.Launched(0)
 	over, cancel := context.WithCancel(o.t.Context())
-	cancel() // the present content of the sources is still read
+	cancel() // ends the reading at the present end of the sources
 	_, err = Observe(over, k, files, Ports{Ledger: log}, Options{Restart: len(past) > 0}, listen)
 	require.NoError(o.t, err)
 	return log.entries
@@ -122,8 +122,9 @@ func chronicle(t *testing.T, entries []kernel.Entry) (events []string, usage syn
 }
 
 // TestEveryPrefixOfAnObservationResumes kills an observer between each two of its
-// facts, so also between those of one record, and resumes an hour later. It neither
-// repeats nor loses an event, nor a part of one that was about to be reported.
+// facts, so also between those of one record, and resumes an hour later. No event
+// may be repeated or lost, including an event of which only a part was read before
+// the kill.
 func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 	const claude, codex = "../telemetry/claude/testdata/transcripts/", "../telemetry/codex/testdata/"
 	for _, follow := range []bool{false, true} {
@@ -134,7 +135,7 @@ func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 			{"claude", "", []string{"transcript=" + claude + "auto_compact.jsonl"}},
 			{"claude", "", []string{"transcript=" + claude + "tool_turn.jsonl", "hooks=" + claude + "tool_turn.hooks.jsonl"}},
 			{"codex", "", []string{"rollout=" + codex + "rollouts/manual-compact.tui.jsonl"}},
-			{"gemini", "", []string{"hooks=../telemetry/gemini/testdata/hooks/sequence-interactive.jsonl"}}, // prompts without names
+			{"gemini", "", []string{"hooks=../telemetry/gemini/testdata/hooks/sequence-interactive.jsonl"}}, // prompts without ids
 			{"opencode", "", []string{"store=../telemetry/opencode/testdata/store/opencode.db"}},
 		} {
 			t.Run(fmt.Sprint(c.adapter, len(c.sources), "-follow-", follow), func(t *testing.T) {
@@ -142,7 +143,7 @@ func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 				calm := o.observe(nil)
 				want, usage := chronicle(t, calm)
 				require.GreaterOrEqual(t, len(want), 4)
-				if follow { // else the time is that of the records
+				if follow { // with Once, the time is that of the records
 					calm = anHourAgo(t, calm)
 				}
 				for n := 1; n < len(calm); n++ {
@@ -166,10 +167,10 @@ func anHourAgo(t *testing.T, entries []kernel.Entry) []kernel.Entry {
 		require.NoError(t, err)
 		body = stamp.ReplaceAllFunc(body, func(quoted []byte) []byte {
 			at, err := time.Parse(`"`+time.RFC3339Nano+`"`, string(quoted))
-			if err != nil || at.Before(begin) { // the harness's own
+			if err != nil || at.Before(begin) { // a time in the harness's records, which must not change
 				return quoted
 			}
-			return append([]byte(at.Add(-time.Hour).Format(`"2006-01-02T15:04:05`)), quoted[20:]...) // its fraction as it is
+			return append([]byte(at.Add(-time.Hour).Format(`"2006-01-02T15:04:05`)), quoted[20:]...) // keep the fraction of the second unchanged
 		})
 		body = seconds.ReplaceAllFunc(body, func(member []byte) []byte {
 			n, err := strconv.ParseInt(string(seconds.FindSubmatch(member)[1]), 10, 64)
@@ -213,7 +214,7 @@ func TestRewrittenWhileItWasNotObserved(t *testing.T) {
 	for name, now := range map[string][]string{
 		"shorter":   lines[4:12],
 		"truncated": lines[:3],
-		"longer":    slices.Concat(lines[:6], lines[7:]), // its first 1024 bytes are the same
+		"longer":    slices.Concat(lines[:6], lines[7:]), // longer than before, but the first 1024 bytes are the same
 		"same":      lines,
 	} {
 		for _, follow := range []bool{false, true} {
@@ -274,7 +275,7 @@ func claudeTurns(turns int) (lines []string) {
 	return lines
 }
 
-// killed are the facts up to the last record that was read.
+// killed returns the facts up to the last record that was read.
 func killed(entries []kernel.Entry) []kernel.Entry {
 	for i := len(entries) - 1; i >= 0; i-- {
 		if f, ok := entries[i].Fact.(kernel.SourceRead); ok {

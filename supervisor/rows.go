@@ -20,23 +20,23 @@ type database struct {
 	files   *Files
 	path    string
 	tables  []*table
-	changed chan struct{} // buffered, 1: there may be new rows
+	changed chan struct{} // has a buffer of 1; full if there may be new rows
 
 	prompted *sqlite.Tail       // the sessions that got a prompt; nil if no query asks for them
-	began    sqlite.Cursor      // before the first row of the launch
+	began    sqlite.Cursor      // the cursor before the first row of this launch
 	asked    chan chan<- string // requests for the only session that got a prompt
 	ended    chan struct{}      // closed when reading has ended
 }
 
-// A table is the result of one query. All but its name is owned by the database's
-// goroutine.
+// A table is one query on a database. Its fields, except the name, are owned by
+// the database's goroutine.
 type table struct {
 	*decoder
 	tail    *sqlite.Tail
 	at      sqlite.Cursor
 	failed  time.Time // when reading first failed; zero while it succeeds
 	trouble bool      // the failure was reported
-	resumed bool      // at is a stored position
+	resumed bool      // at is a position from a ledger
 }
 
 // logs are the suffixes of the files of a database, which the watcher watches.
@@ -104,7 +104,7 @@ func (d *database) onlyPrompted() (session string) {
 	return session
 }
 
-// waits reports whether a database will be readable later.
+// waits reports whether err means that the database may be readable later.
 func waits(err error) bool {
 	return errors.Is(err, sqlite.ErrNotYet) || errors.Is(err, sqlite.ErrBusy) || errors.Is(err, sqlite.ErrNoIndex)
 }
@@ -126,17 +126,17 @@ func (d *database) wake() {
 }
 
 const (
-	// settle is the delay of a second look after a change: two writes within the
-	// resolution of a file's time look like one.
+	// settle is the delay of a second read after a change, because two writes
+	// within the resolution of a file's time may be seen as one change.
 	settle = 50 * time.Millisecond
-	// patience is how long a database may lack its tables, because the harness
-	// may be creating it.
+	// patience is how long to wait for missing tables, because the harness may
+	// still be creating the database.
 	patience = time.Second
-	// lastLook bounds the wait for a locked database at the end.
+	// lastLook is the longest wait for a locked database at the end.
 	lastLook = 2 * time.Second
 )
 
-// follow reads what is new whenever the database changed, until changed is
+// follow reads new rows whenever the database has changed, until changed is
 // closed, and then once more.
 func (d *database) follow() {
 	defer close(d.ended)
@@ -209,8 +209,8 @@ func (d *database) take(t *table, at sqlite.Cursor, record []byte) {
 	t.decoder.take(d.files.post, record, &kernel.Position{Path: d.path, Dev: at.Dev, Ino: at.Ino, Offset: at.Row})
 }
 
-// recorded yields what the database holds now. If the database is locked, recorded
-// waits up to lastLook.
+// recorded yields the present rows. If the database is locked, it waits up to
+// lastLook.
 func (d *database) recorded(yield func(kernel.Input, error) bool) error {
 	more := true
 	d.files.post = func(in kernel.Input) { more = more && yield(in, nil) }

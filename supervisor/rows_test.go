@@ -25,7 +25,7 @@ type writer struct {
 
 func writeTo(t *testing.T, path string) writer {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path) // the driver that watchers/sqlite links
+	db, err := sql.Open("sqlite", "file:"+path) // uses the driver that watchers/sqlite imports
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	w := writer{t, db}
@@ -85,7 +85,7 @@ func TestRowsAreFollowed(t *testing.T) {
 	require.Equal(t, 1, unknown)
 }
 
-// The session of a launch is the only one that got a prompt since the launch.
+// Prompted returns the only session that got a prompt since the launch.
 func TestTheOnlyPromptedSession(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	w := writeTo(t, path)

@@ -12,8 +12,9 @@ import (
 	"lifeloop/session"
 )
 
-// Output is reported at most once a second, and the end of output restarts no timer.
-// Still, a harness that writes more often than its time-outs require is not ended.
+// Output is reported at most once a second, and no report follows the last output.
+// Nevertheless, a harness that writes more often than its time-outs require is not
+// ended.
 func TestOutputBetweenTwoReportsIsASignOfLife(t *testing.T) {
 	for name, timeouts := range map[string]attempt.Timeouts{
 		"initial": {Initial: 100 * time.Millisecond}, "inter": {Inter: 100 * time.Millisecond}, "idle": {Idle: 100 * time.Millisecond},
@@ -42,8 +43,8 @@ func TestOutputBetweenTwoReportsIsASignOfLife(t *testing.T) {
 }
 
 // A sign of life has the time at which it was read, however long the loop was busy.
-// A select receives from a random one of two ready channels, so each case is run
-// several times.
+// Each case is run several times, because select chooses randomly between two ready
+// channels.
 func TestSignsThatWaitForABusyLoop(t *testing.T) {
 	for name, stall := range map[string]time.Duration{
 		"the inbox holds them": time.Second,
@@ -56,7 +57,7 @@ func TestSignsThatWaitForABusyLoop(t *testing.T) {
 					r.policy.Inter = 100 * time.Millisecond
 					stalls := 0
 					r.ledger.slow = func(n int) {
-						if stalls++; stalls%3 == 0 { // the other appends take no time
+						if stalls++; stalls%3 == 0 { // only every third append is slow
 							time.Sleep(stall)
 						}
 					}
@@ -102,8 +103,8 @@ func TestASilentHarnessIsEndedInTime(t *testing.T) {
 	}
 }
 
-// Each fact has the time of the input that it follows from, although one write
-// commits the facts of many.
+// Each fact has the time of the input that caused it, although one write
+// commits the facts of many inputs.
 func TestAFactHasTheTimeOfItsInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -18,17 +18,17 @@ import (
 	"lifeloop/watchers"
 )
 
-// Files are the sources of one run: what a harness writes, decoded record by
-// record. Files are read on the watcher's goroutine; each database and each
-// server has a goroutine of its own.
+// Files are the sources of one run: the files, databases and servers of a
+// harness, decoded record by record. Files are read on the watcher's goroutine;
+// each database and each server has a goroutine of its own.
 type Files struct {
-	// Fixed are watched from the launch on. Named describes a file that the
-	// harness names itself.
+	// Fixed are the sources that are read from the launch on. Named describes a
+	// file whose path the harness reports.
 	Fixed []profiles.Source
 	Named profiles.Source
-	// Since drops earlier records, because the file of a continued session holds its
-	// whole past. With a zero Since every record is kept, and tool calls are not
-	// digested, because that would be slow for a long past.
+	// Since is the time before which records are dropped, because the file of a
+	// continued session contains its whole past. If it is zero, every record is
+	// used, and tool calls get no digests, which would be slow for a long past.
 	Since time.Time
 	// AtEnd skips the present content of Fixed sources.
 	AtEnd bool
@@ -48,9 +48,9 @@ type Files struct {
 	servers   []*server
 	post      func(kernel.Input)
 	decoders  map[string]*decoder  // by source and path; owned by the watcher's goroutine
-	past      []*readSource        // what a killed observation had read, if it is resumed
+	past      []*readSource        // how far a killed observation read, if it is resumed
 	missed    []string             // sources that may have lost records meanwhile
-	floors    map[string]time.Time // by source: signals before this time were observed already
+	floors    map[string]time.Time // for each source, the time before which signals were already observed
 	ends      bool                 // each position has the digest of the bytes before it
 }
 
@@ -85,7 +85,8 @@ func NewFiles(f Files) (*Files, error) {
 	return files, err
 }
 
-// Run follows the sources until ctx ends, and then each once more to its end.
+// Run reads the sources until ctx ends, and then reads each once more to its
+// end.
 func (f *Files) Run(ctx context.Context, post func(kernel.Input)) error {
 	f.post = post
 	for _, source := range f.missed {
@@ -118,7 +119,7 @@ func (f *Files) Launched(pid int) {
 		switch s.Form {
 		case profiles.Rows:
 			f.watchDatabase(s)
-		case profiles.Events: // followed by Run
+		case profiles.Events: // Run reads these
 		default:
 			f.follow(s, f.AtEnd || s.Form == profiles.Stamp && !f.Since.IsZero())
 		}
@@ -148,7 +149,7 @@ func (f *Files) follow(s profiles.Source, atEnd bool) {
 	}
 }
 
-// form is the watcher's name of a form.
+// form converts a form to the watchers' type.
 func form(f profiles.Form) watchers.Form {
 	switch f {
 	case profiles.Values:
@@ -203,8 +204,8 @@ func (f *Files) Transcripts() (paths []string) {
 	return paths
 }
 
-// stale reports whether the process that wrote a file has ended, so that the file says
-// nothing about the present.
+// stale reports whether the process that wrote a file has ended, so that the file no
+// longer describes the present.
 func (f *Files) stale(d *decoder, signals []telemetry.Signal) bool {
 	if f.Runs == nil || len(signals) == 0 || signals[0].Process == nil || f.Runs(*signals[0].Process) {
 		d.stale = false
@@ -236,14 +237,14 @@ func (f *Files) reportTrouble(source string, what watchers.TroubleKind, err erro
 	f.post(kernel.SourceTrouble{Source: source, What: string(what)})
 }
 
-// A decoder decodes one file, database or server. Its Decoder is nil where the
-// source has none.
+// A decoder decodes one file, database or server. Its Decoder is nil if the
+// source has no decoder.
 type decoder struct {
 	telemetry.Decoder
 	source   string
 	since    time.Time // earlier signals are dropped
 	reported int       // the number of unknown records in the last report
-	stale    bool      // the end of its writer was reported
+	stale    bool      // it was reported that the writer has ended
 }
 
 func (f *Files) decoderOf(source string) *decoder {
@@ -274,7 +275,7 @@ func (f *Files) newDecoder(s profiles.Source) *decoder {
 	if !f.Since.IsZero() {
 		telemetry.Digesting(d.Decoder)
 	}
-	if s.Form != profiles.Stamp { // a Stamp file's past was skipped, and its time may be that of another machine
+	if s.Form != profiles.Stamp { // not for a Stamp file: its past is skipped by position, and another machine may have set its time
 		d.since = f.Since
 	}
 	return d
@@ -289,9 +290,9 @@ func (d *decoder) read(record []byte) []telemetry.Signal {
 	return slices.DeleteFunc(signals, func(s telemetry.Signal) bool { return !s.At.IsZero() && s.At.Before(d.since) })
 }
 
-// missed reports whether to report the number of unknown records: at the end if it has
-// grown since the last report, and earlier if it has doubled. So a file full of unknown
-// records makes few facts.
+// missed reports whether the number of unknown records should be posted: at the end if
+// it has grown since the last report, and before that only if it has doubled. So a file
+// full of unknown records causes few facts.
 func (d *decoder) missed(atEnd bool) bool {
 	if d.Decoder == nil || d.Missed() <= d.reported || !atEnd && d.Missed() < 2*d.reported {
 		return false

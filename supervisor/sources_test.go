@@ -27,7 +27,7 @@ type reader struct {
 	f    *Files
 	stop func() error
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	posted []string
 	in     []kernel.Input
 }
@@ -60,7 +60,7 @@ func (r *reader) post(in kernel.Input) {
 	}
 }
 
-// until waits until exactly the lines of want were posted.
+// until waits until exactly the wanted lines were posted.
 func (r *reader) until(want ...string) {
 	r.t.Helper()
 	var got string
@@ -75,7 +75,7 @@ func (r *reader) until(want ...string) {
 	r.t.Fatalf("posted:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
 }
 
-// entry is one content of the registry's file.
+// entry returns the content of a registry file.
 func entry(session, status string, at time.Time) string {
 	return fmt.Sprintf(`{"sessionId":%q,"status":%q,"statusUpdatedAt":%d}`, session, status, at.UnixMilli())
 }
@@ -106,7 +106,7 @@ func TestFilesOfALaunch(t *testing.T) {
 	r.until("registry S1 working")
 	log, second := filepath.Join(dir, "log.jsonl"), entry("S2", "busy", day)
 	write(t, log, entry("S2", "idle", day)+"\n"+second[:20])
-	r.until("registry S1 working", "registry S2 idle") // a partial line is not read
+	r.until("registry S1 working", "registry S2 idle") // a partial line is not reported
 	write(t, log, second[20:]+"\nnot JSON\n")
 	r.until("registry S1 working", "registry S2 idle", "registry S2 working")
 
@@ -117,7 +117,8 @@ func TestFilesOfALaunch(t *testing.T) {
 	require.EqualValues(t, len(entry("S2", "idle", day))+1+len(second)+1, last.Offset, "the end of its line")
 }
 
-// TestFilesAreReadToTheirEnd reads what is written just before the run ends.
+// TestFilesAreReadToTheirEnd checks that records written just before the run
+// ends are read.
 func TestFilesAreReadToTheirEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: claude.Registry}})
@@ -131,8 +132,8 @@ func TestFilesAreReadToTheirEnd(t *testing.T) {
 	require.Len(t, r.posted, 51)
 }
 
-// Each change of an activity file is a sign of life; its content before the launch is
-// not. The file's time is ignored, because another machine may have set it.
+// Each change of an activity file is a sign of life, but not its state at the launch.
+// The file's time is ignored, because another machine may have set it.
 func TestActivityFiles(t *testing.T) {
 	dir := t.TempDir()
 	old, path, aside, bell := filepath.Join(dir, "old"), filepath.Join(dir, "alive"), filepath.Join(dir, "aside"), filepath.Join(dir, "bell")
@@ -141,10 +142,10 @@ func TestActivityFiles(t *testing.T) {
 		{Name: "registry", Decoder: claude.Registry, Path: bell, Form: profiles.Whole}}})
 	r.f.Launched(4242)
 	write(t, bell, entry("S1", "busy", time.Now().Add(time.Hour)))
-	r.until("registry S1 working") // the other files were checked before
+	r.until("registry S1 working") // when this line is posted, the other files were already checked
 	write(t, aside, "x")
 	require.NoError(t, os.Chtimes(aside, day, day))
-	require.NoError(t, os.Rename(aside, path)) // one change; creating, writing and setting the time would be three
+	require.NoError(t, os.Rename(aside, path)) // a rename is one change; creating, writing and setting the time would be three
 	r.until("registry S1 working", "file  alive")
 	require.NoError(t, os.Chtimes(old, day, day))
 	r.until("registry S1 working", "file  alive", "file  alive")
@@ -190,7 +191,8 @@ func TestADecoderForEachFile(t *testing.T) {
 }
 
 func TestFilesWithoutDecoder(t *testing.T) {
-	// A profile without such files ignores a file that a harness names.
+	// If the profile describes no such files, a file that a harness names is
+	// ignored.
 	r := read(t, Files{})
 	path := filepath.Join(t.TempDir(), "log")
 	write(t, path, entry("S1", "busy", day)+"\n")
@@ -212,7 +214,7 @@ func TestTroubleIsReported(t *testing.T) {
 	r.until("registry S1 working", "trouble log truncated", "registry S1 idle")
 }
 
-// A file is used only while its writer runs: later it says nothing about the present.
+// A file that describes its writer is used only while that process runs.
 func TestAFileWithoutItsWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "4242.json")
 	state := func(pid int, status string) string {

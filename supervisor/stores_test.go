@@ -12,10 +12,11 @@ import (
 	"lifeloop/profiles"
 )
 
-// These tests compare databases with the golden lists of their rows. A database is
-// one that a harness wrote, or one with the same tables and the recorded rows.
+// These tests compare databases with the golden lists of their rows. Some
+// databases were written by a harness; others have the same tables, filled with
+// the recorded rows.
 
-// stored is an empty database with the tables of schema.
+// stored creates an empty database with the tables of schema.
 func stored(t *testing.T, schema string) (writer, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.sqlite")
@@ -38,7 +39,7 @@ func (w writer) fill(name, statement string) {
 	}
 }
 
-// rows are the named sources of an adapter, in one database.
+// rows returns the named sources of an adapter, all in one database.
 func rows(t *testing.T, adapter, path string, names ...string) (sources []profiles.Source) {
 	t.Helper()
 	profile, _ := profiles.For(adapter)
@@ -100,7 +101,7 @@ func TestHermesDatabase(t *testing.T) {
 	require.Equal(t, frames(list(t, "hermes/merged/store")), frames(eventsOf(t, "hermes", rows(t, "hermes", path, "sessions", "messages"), "")))
 }
 
-// frames are the frame and compaction events of a list, without evidence.
+// frames returns the frame and compaction events of a list, without evidence.
 func frames(events string) (out []string) {
 	for line := range strings.Lines(events) {
 		what, _, _ := strings.Cut(line, " |")

@@ -2,9 +2,9 @@
 // the kernel, the ledger and the only timer. The loop commits the kernel's facts
 // and then performs its effects.
 //
-// It makes no decision: every rule is in the kernel, and everything specific to
-// a harness is behind a port. It refuses to act on a fact that is not on the
-// ledger: when a write fails, it ends the harness and returns ErrLedger.
+// It makes no decisions: every rule is in the kernel, and everything specific
+// to a harness is behind a port. It never performs an effect whose fact is not
+// in the ledger: if a write fails, it ends the harness and returns ErrLedger.
 //
 //	result, err := supervisor.Run(ctx, kernel.New(cfg), supervisor.Ports{
 //		Ledger: log, Launcher: launcher, Clients: clients, Door: door, Signals: signals,
@@ -43,7 +43,8 @@ type Child interface {
 	PID() int
 	Signal(sig syscall.Signal) error // sends a signal to its process group
 	KillTree() error                 // kills all descendants of the guard
-	// Stop asks its process group to end; what outlives it has the grace period.
+	// Stop asks its process group to end. Processes that run longer have the grace
+	// period.
 	Stop(sig syscall.Signal, grace time.Duration) error
 	Wait() kernel.ChildExited // returns when it has exited and its output is drained
 	LastOutput() time.Time    // when output was last read; now if unread output waits; zero before any output
@@ -72,10 +73,11 @@ type Plan struct {
 	// returns when every input posted before it is on the ledger. An error may
 	// be an interface{ ExitCode() int }.
 	Start func(post func(kernel.Input), settle func()) (Child, error)
-	// Containment is what ends the launch if wrapper and guard are killed together,
-	// as the fact of the launch records it.
+	// Containment names the means that ends the launch if wrapper and guard are
+	// killed together. The fact of the launch records it.
 	Containment string
-	// Sources run from the start of the harness to its end; nil where it has none.
+	// Sources are read from the start of the harness to its end; nil if it has
+	// none.
 	Sources Sources
 	// Key is the secret that the hooks of this launch send. If it is empty, no hooks
 	// were injected, and every hook call comes from another process.
@@ -86,11 +88,12 @@ type Plan struct {
 	// Refuse encodes the refusal of a tool call; nil if no hook of the launch can
 	// refuse one.
 	Refuse func(event string, d telemetry.Decision, reason string) []byte
-	// ToolTime is how long the hook of a tool call can wait for its answer; 0 is
-	// Options.HookTime.
+	// ToolTime is how long the hook of a tool call can wait for its answer; 0
+	// means Options.HookTime.
 	ToolTime time.Duration
-	// Requests decodes the events that a plugin of the launch streams, and what the
-	// harness asks; nil without either. Asking receives the questions, or is nil.
+	// Requests decodes the events that a plugin of the launch sends, and the
+	// questions of the harness; nil if there are neither. Asking receives the
+	// questions, or is nil.
 	Requests telemetry.Requests
 	Asking   Asking
 	// Ended, if set, is called once the processes of the launch have ended and its
@@ -107,8 +110,8 @@ type Client interface {
 type Sources interface {
 	// Run follows them until ctx ends, and then reads each once more to its end.
 	Run(ctx context.Context, post func(kernel.Input)) error
-	Launched(pid int)  // the harness runs
-	Watch(path string) // the harness named a file
+	Launched(pid int)  // called when the harness runs
+	Watch(path string) // called when the harness has reported the path of a file
 }
 
 // A Door serves hook calls and commands. *control.Server is one.
@@ -123,17 +126,17 @@ type Ports struct {
 	Launcher Launcher
 	Clients  map[string]Client
 	// EndClients ends the clients' processes and what they left behind, and names
-	// what had to be killed. It is called after the last call of a client; nil
-	// where no client is a process.
+	// what had to be killed. It is called after the last call of a client; nil if
+	// no client is a process.
 	EndClients func() (killed []kernel.Process, more int)
-	// Decider is the program of the policy's retry.decide; nil without one.
+	// Decider is the program of the policy's retry.decide; nil if there is none.
 	Decider Client
-	// Gate decides about guarded acts; nil if nothing is guarded.
+	// Gate decides about guarded acts; nil if no acts are guarded.
 	Gate Gate
-	// Renewer runs the programs of profiles of renewal; nil where none is active.
+	// Renewer runs the programs of renewal profiles; nil if no profile is active.
 	Renewer Renewer
 	// CopyTranscript copies a transcript of the harness into the session's folder; nil
-	// if none is to be copied.
+	// if transcripts are not copied.
 	CopyTranscript func(path string) kernel.TranscriptCopied
 
 	Door    Door
@@ -144,10 +147,10 @@ type Ports struct {
 
 // Options are the settings of a run. The zero value is usable.
 type Options struct {
-	// HookTime is the harness's own time-out for a hook that has a slot. The
-	// answer is sent hookMargin earlier. 0 is 5 s.
+	// HookTime is the harness's time-out for a hook that has a slot. The answer is
+	// sent hookMargin earlier. 0 means 5 s.
 	HookTime time.Duration
-	// Grace is the time from TERM to KILL when the ledger is lost. 0 is 5 s.
+	// Grace is the time from TERM to KILL if the ledger is lost. 0 means 5 s.
 	Grace time.Duration
 	// KeepGoing continues without a ledger after a failed write.
 	KeepGoing bool
@@ -158,23 +161,25 @@ type Options struct {
 	// renewal. A launch is then over
 	// only when no process of its tree is left.
 	Relaunch bool
-	// Inside reports whether a process is part of the harness's tree. nil: none is.
+	// Inside reports whether a process is part of the harness's tree. nil means
+	// that no process is.
 	Inside func(pid int) bool
 	// Token is the session's token; empty if it has none.
 	Token string
 	Log   zerolog.Logger
 }
 
-// SignDelay is how late a sign of life may reach the kernel: a file is read soon
-// after it was written, not at the same time.
+// SignDelay is the longest delay after which a sign of life may reach the
+// kernel, because a file is read a little later than it is written.
 const SignDelay = 100 * time.Millisecond
 
 const (
 	hookMargin = 500 * time.Millisecond
-	// batch bounds the inputs that one write and one sync commit.
+	// batch is the largest number of inputs that one write and one sync commit.
 	batch = 64
-	// treeTime bounds the wait for the processes that outlived a harness. The guard
-	// kills them meanwhile; a process that is left afterwards cannot be killed.
+	// treeTime limits the wait for processes that run longer than their harness.
+	// The guard kills them meanwhile; a process that still runs afterwards cannot
+	// be killed.
 	treeTime = 3 * time.Second
 )
 
@@ -187,39 +192,40 @@ type supervisor struct {
 	k   *kernel.Kernel
 	p   Ports
 	o   Options
-	seq uint64    // of the last committed fact
-	now time.Time // of the newest step; it never goes back
+	seq uint64    // the number of the last committed fact
+	now time.Time // the time of the newest step, which never decreases
 
 	inbox   chan posted
-	results []kernel.Input     // of effects performed on the loop; they precede the inbox
+	results []kernel.Input     // results of effects that the loop performed itself; handled before the inbox
 	settles chan chan struct{} // channels to close at the next commit
 	waiters []chan struct{}    // the channels to close after this turn
 	ctx     context.Context
 	wg      sync.WaitGroup
-	cancel  map[string]context.CancelFunc // of running dispatches, by call
+	cancel  map[string]context.CancelFunc // cancels a running dispatch, by call
 
-	current  atomic.Pointer[launched] // the newest launch, which the door reads
+	current  atomic.Pointer[launched] // the newest launch; the door's goroutines read it
 	requests requests
 }
 
-// A posted input has the number of its launch, as in [kernel.Launch], so that inputs
-// from a finished launch are dropped. 0 means that it belongs to no launch.
+// posted is an input with the number of its launch, as in [kernel.Launch], so that
+// inputs from a finished launch can be dropped. 0 means that the input belongs to no
+// launch.
 type posted struct {
 	of int
 	at time.Time // when it was posted; zero for an input that had to wait for room in the inbox
 	kernel.Input
 }
 
-// Run drives the session to its end. It returns when all its goroutines have
+// Run runs the session to its end. It returns when all its goroutines have
 // returned and all its processes have ended. The end of ctx ends the session as
 // SIGTERM does. The error wraps ErrLedger.
 func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Result, error) {
 	asked := ctx.Done()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := newSupervisor(ctx, k, p, o)
-	panicking := true // until the loop has returned
+	panicking := true // set to false when the loop has returned
 	defer func() {
-		if !panicking { // a panic ends this process at once, and then the guard ends the harness
+		if !panicking { // after a panic, do not wait: the process ends at once, and then the guard ends the harness
 			s.wg.Wait()
 		}
 	}()
@@ -274,7 +280,8 @@ func (s *supervisor) loop(asked <-chan struct{}) (kernel.Result, error) {
 		select {
 		case in = <-s.inbox:
 		case w := <-s.settles:
-			// All inputs that were posted before are in the inbox; gather takes them.
+			// All inputs that were posted before are already in the inbox, where gather
+			// takes them.
 			s.waiters, in = append(s.waiters, w), posted{Input: kernel.Wake{}}
 		case sig := <-s.p.Signals:
 			in = posted{Input: kernel.AbortAsked{Signal: number(sig)}}
@@ -293,8 +300,8 @@ func number(sig os.Signal) int {
 	return int(syscall.SIGTERM)
 }
 
-// gather adds the waiting inputs, so that one write commits all of them. A Wake comes
-// after them, because one of them may be the reason why a timer must not fire.
+// gather adds the waiting inputs, so that one write commits all of them. A Wake is
+// handled after them, because one of them may prevent a timer from firing.
 func (s *supervisor) gather(first posted) []posted {
 	inputs := make([]posted, 0, 8)
 	_, wake := first.Input.(kernel.Wake)
@@ -326,7 +333,8 @@ func (s *supervisor) gather(first posted) []posted {
 }
 
 // add adds an input. If the input's source had to wait for the loop, it may have more
-// to report. Then a sign of life comes first: the harness is not known to be silent.
+// to report. Then add puts a sign of life before the input, because the harness may
+// not have been silent.
 func (s *supervisor) add(inputs []posted, in posted) []posted {
 	if in.of > 0 && in.at.IsZero() {
 		in.at = time.Now()
@@ -335,8 +343,8 @@ func (s *supervisor) add(inputs []posted, in posted) []posted {
 	return append(inputs, in)
 }
 
-// outputSeen adds a sign of life before inputs at which a time-out for silence may
-// pass, because output is reported at most once a second.
+// outputSeen adds a sign of life before inputs at whose time a time-out for
+// silence may expire, because output is reported at most once a second.
 func (s *supervisor) outputSeen(inputs []posted) []posted {
 	l := s.current.Load()
 	if l == nil || l.child == nil || !l.runs {
@@ -432,8 +440,8 @@ func (s *supervisor) date(entries []kernel.Entry, facts []kernel.Fact) []kernel.
 	return entries
 }
 
-// late reports whether an input belongs to a finished launch. If it is a hook call, it
-// gets an empty answer.
+// late reports whether an input belongs to a finished launch. A late hook call gets an
+// empty answer.
 func (s *supervisor) late(p posted) bool {
 	if l := s.current.Load(); p.of == 0 || p.of == l.number && !l.over {
 		return false
@@ -498,8 +506,8 @@ func CloseLost(k *kernel.Kernel, l Ledger, now time.Time, reason string) error {
 func (s *supervisor) post(in kernel.Input) { s.postOf(0, in) }
 
 // postOf posts an input from a launch. An input that has to wait gets the time at
-// which the loop takes it: meanwhile its source reads nothing, so it is not known
-// whether the harness is silent.
+// which the loop takes it, because its source reads nothing while it waits, so it
+// is unknown whether the harness was silent.
 func (s *supervisor) postOf(launch int, in kernel.Input) {
 	p := posted{of: launch, at: time.Now(), Input: in}
 	select {
@@ -514,7 +522,7 @@ func (s *supervisor) postOf(launch int, in kernel.Input) {
 	}
 }
 
-// settleTime bounds the wait for the ledger before this process is stopped.
+// settleTime limits the wait for the ledger before this process is stopped.
 const settleTime = 200 * time.Millisecond
 
 // settle returns when every input that its caller posted before is on the
@@ -534,7 +542,7 @@ func (s *supervisor) settle() {
 	}
 }
 
-// perform starts an effect. Its outcome comes back as an input.
+// perform starts an effect. Its result is passed to the kernel as an input.
 func (s *supervisor) perform(e kernel.Effect) {
 	switch e := e.(type) {
 	case kernel.Launch:
@@ -605,7 +613,7 @@ func (s *supervisor) releaseAll(effects []kernel.Effect) {
 }
 
 // abandon ends a run after a failed write: TERM to the harness, then KILL, then
-// the terminal is restored. Nothing else is performed.
+// the terminal is restored. No other effect is performed.
 func (s *supervisor) abandon(cause error) (kernel.Result, error) {
 	s.requests.releaseHooks()
 	if child := s.child(); child != nil {
@@ -634,7 +642,7 @@ func (s *supervisor) abandon(cause error) (kernel.Result, error) {
 		}
 	}
 	s.p.Launcher.Release()
-	_ = s.close() // releases the lock of the ledger, which is broken
+	_ = s.close() // releases the lock; an error does not matter, because the ledger is broken
 	return kernel.Result{Code: 125, Failure: lifeloop.InternalError}, cause
 }
 

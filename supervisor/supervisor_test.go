@@ -37,13 +37,13 @@ type rig struct {
 
 	ledger      fakeLedger
 	launcher    fakeLauncher
-	sources     fakeSources // of the first launch
+	sources     fakeSources // the sources of the first launch
 	later       map[int]*fakeSources
 	door        fakeDoor
 	signals     chan os.Signal
-	answers     map[string]func(ctx context.Context, event string) (string, error) // by client
+	answers     map[string]func(ctx context.Context, event string) (string, error) // the answers of each client
 	options     Options
-	noTelemetry bool // the process itself is the sign of life
+	noTelemetry bool // the running process counts as a live harness session
 	policy      attempt.Policy
 	limits      kernel.Limits
 	committed   func(kernel.Entry)
@@ -66,7 +66,7 @@ func (r *rig) note(format string, args ...any) {
 	r.trace = append(r.trace, fmt.Sprintf("%-5s ", time.Since(r.began))+fmt.Sprintf(format, args...))
 }
 
-// lines are the lines of the trace that begin with one of the words.
+// lines returns the lines of the trace that begin with one of the words.
 func (r *rig) lines(words ...string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +81,7 @@ func (r *rig) lines(words ...string) []string {
 	return out
 }
 
-// first is the index of the first line of the trace that contains words.
+// first returns the index of the first line of the trace that contains words.
 func (r *rig) first(words string) int {
 	r.t.Helper()
 	r.mu.Lock()
@@ -131,7 +131,7 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 
 const hookKey = "key"
 
-// decodeHook knows two hooks: a prompt, whose input is the turn, and a stop.
+// decodeHook decodes two hooks: a prompt, whose input is the turn, and a stop.
 func decodeHook(event string, input []byte) (telemetry.HookCall, error) {
 	sig := telemetry.Signal{Source: "hook", Detail: event, Session: "S1", Turn: string(input)}
 	call := telemetry.HookCall{Event: event, Capacity: 9500}
@@ -161,7 +161,7 @@ type fakeLedger struct {
 	broken bool
 	closed bool
 	facts  []kernel.Fact
-	failed []kernel.Fact // of the failed append
+	failed []kernel.Fact // the facts of the failed append
 }
 
 var errDisk = errors.New("no space left on device")
@@ -209,7 +209,7 @@ func (l *fakeLedger) Close() error {
 // next function of again.
 type fakeLauncher struct {
 	*rig
-	child  *fakeChild // the newest
+	child  *fakeChild // the newest harness
 	err    error
 	play   func(post func(kernel.Input))
 	again  []func(post func(kernel.Input))
@@ -259,12 +259,12 @@ func (l *fakeLauncher) Release() { l.note("release") }
 
 type fakeChild struct {
 	*rig
-	n      int                              // of its launch
-	exit   chan kernel.ChildExited          // its end; the first one counts
+	n      int                              // the number of its launch
+	exit   chan kernel.ChildExited          // receives how the harness ended; only the first value counts
 	gone   chan struct{}                    // closed when its tree has ended
 	ignore bool                             // the harness ignores signals
-	killed []kernel.Process                 // of its tree
-	output atomic.Pointer[func() time.Time] // what LastOutput returns
+	killed []kernel.Process                 // killed processes of its tree
+	output atomic.Pointer[func() time.Time] // the function that LastOutput calls
 }
 
 func newChild(r *rig, n int) *fakeChild {
@@ -328,7 +328,7 @@ type fakeClient struct {
 func (c fakeClient) Call(ctx context.Context, envelope []byte) (dispatch.Answer, error) {
 	e, err := lifeloop.Parse[lifeloop.DispatchEnvelope](envelope)
 	require.NoError(c.t, err)
-	time.Sleep(10 * time.Millisecond) // so that no other event has the same time
+	time.Sleep(10 * time.Millisecond) // wait, so that no other event has the same time
 	c.note("call %s %s", c.id, e.Request.Event)
 	out, err := c.answer(ctx, string(e.Request.Event))
 	return dispatch.Answer{Body: []byte(out)}, err
@@ -338,7 +338,7 @@ const observed = `{"status":"observed"}`
 
 func quick(context.Context, string) (string, error) { return observed, nil }
 
-// asleep answers after d, unless its context ends first.
+// asleep returns a client that answers after d, unless its context ends first.
 func asleep(d time.Duration) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, _ string) (string, error) {
 		select {
@@ -350,7 +350,8 @@ func asleep(d time.Duration) func(context.Context, string) (string, error) {
 	}
 }
 
-// brings answers frame.opening with a payload for the model.
+// brings returns a client that answers frame.opening with a payload for the
+// model.
 func brings(text string) func(context.Context, string) (string, error) {
 	return func(_ context.Context, event string) (string, error) {
 		if event != string(lifeloop.FrameOpening) {
@@ -371,7 +372,7 @@ type fakeSources struct {
 	*rig
 	last []telemetry.Signal
 	err  error
-	late []telemetry.Signal // posted a minute after its end
+	late []telemetry.Signal // signals posted a minute after the context ended
 }
 
 func (s *fakeSources) Run(ctx context.Context, post func(kernel.Input)) error {
@@ -413,10 +414,10 @@ type fakeCaller struct {
 	*rig
 	event   string
 	gone    chan struct{}
-	lost    bool // the harness closes the hook at the moment of the answer
+	lost    bool // the harness closes the hook just when the answer is sent
 	answers int
 	out     []byte
-	after   time.Duration // the duration of the hook
+	after   time.Duration // how long the hook took
 }
 
 func (c *fakeCaller) Answer(out []byte) bool {
@@ -448,7 +449,8 @@ func (r *rig) post(in kernel.Input) {
 	r.door.s.post(in)
 }
 
-// receipts are the receipts on the ledger, as client, event and status.
+// receipts returns the receipts on the ledger, each as client, event and
+// status.
 func (r *rig) receipts() []string {
 	var out []string
 	for _, f := range r.ledger.facts {
@@ -584,8 +586,9 @@ func TestAStopIsRecordedBeforeWeStop(t *testing.T) {
 	})
 }
 
-// TestASlowClientDelaysNothing has a client that sleeps for half a minute inside a
-// hook. The hook is answered before the harness times out, and the loop continues.
+// TestASlowClientDelaysNothing uses a client that takes half a minute during a
+// hook call. The hook is answered before the harness times out, and the loop
+// continues.
 func TestASlowClientDelaysNothing(t *testing.T) {
 	for name, client := range map[string]func(context.Context, string) (string, error){
 		"it obeys its context": asleep(30 * time.Second),
@@ -631,7 +634,7 @@ func TestSignals(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		ignore bool
-		again  time.Duration // the time of a second signal; 0 for none
+		again  time.Duration // the time of a second signal; 0 if there is none
 		want   []string
 		code   int
 	}{
@@ -765,7 +768,7 @@ func TestHooks(t *testing.T) {
 			c := r.hook("Prompt", "p1", leaves)
 			require.Zero(t, c.answers)
 			require.Equal(t, time.Second, c.after)
-			time.Sleep(2 * time.Second) // the payload arrives and has no slot
+			time.Sleep(2 * time.Second) // the payload arrives too late for its slot
 		}, []string{"notes frame.opening degraded"}},
 		{"it cannot be decoded", func(t *testing.T, r *rig) {
 			c := r.hook("Other", "{")
@@ -825,8 +828,9 @@ func TestSourcesThatCannotBeWatched(t *testing.T) {
 }
 
 // TestEveryAppendMayFail fails the first append, then the second, and so on to the
-// last. No effect of that turn is performed, and no caller is left waiting. It makes
-// no difference here whether the bytes reached the disk; the ledger tests that.
+// last. No effect of that turn is performed, and no caller is left waiting. Whether
+// the bytes reached the disk makes no difference here; the tests of package ledger
+// check that.
 func TestEveryAppendMayFail(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		t.Run(fmt.Sprintf("keep going %t", keep), func(t *testing.T) {
@@ -846,7 +850,7 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 	r := newRig(t)
 	r.ledger.refuse, r.options.KeepGoing = n, keep
 	r.answers["notes"] = brings("remember")
-	var exited time.Time // when the harness exited
+	var exited time.Time // the time at which the harness exited
 	r.launcher.play = func(func(kernel.Input)) {
 		time.Sleep(time.Second)
 		for _, h := range []string{"Start", "Prompt", "Stop"} {
@@ -854,7 +858,7 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 			if c.answers > 1 || c.after > 4500*time.Millisecond {
 				t.Errorf("append %d: hook %s got %d answers after %s", n, h, c.answers, c.after)
 			}
-			r.do("renew", "") // a command is answered too
+			r.do("renew", "") // a command must be answered too
 			time.Sleep(time.Second)
 		}
 		r.do("pause", "")
