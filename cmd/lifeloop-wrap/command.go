@@ -176,10 +176,10 @@ for the end:
 		return cmd
 	}
 	return []*cobra.Command{
-		onIntent(request(supervisor.CommandApprove, "Approve an act that the policy lets wait",
+		onIntent(request(supervisor.CommandApprove, "Approve an act that waits for an approval",
 			`approve permits a launch that waits for an approval (run --approval-wait). INTENT is
 the digest of its intent, or at least 8 characters of it; status shows it.`)),
-		onIntent(request(supervisor.CommandDeny, "Deny an act that the policy lets wait", "")),
+		onIntent(request(supervisor.CommandDeny, "Deny an act that waits for an approval", "")),
 		request(supervisor.CommandPause, "Pause a live session until it is resumed",
 			`pause stops the harness and all its processes. The timeouts of the attempt, a
 wait for the next attempt and the idle time stop too; the session's maximum

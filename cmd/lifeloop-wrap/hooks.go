@@ -60,7 +60,7 @@ func (s *session) giveBack() {
 	w := vt.NewFilter(os.Stderr)
 	kept, err := s.folder.Settle()
 	for _, path := range kept {
-		fmt.Fprintf(w, "lifeloop-wrap: the harness and another program changed the same file; the harness's is in %s\n", vt.Plain(path))
+		fmt.Fprintf(w, "lifeloop-wrap: the harness and another program changed the same file; the harness's version is in %s\n", vt.Plain(path))
 	}
 	if err != nil {
 		fmt.Fprintf(w, "lifeloop-wrap: %s\n", vt.Plain(err.Error()))

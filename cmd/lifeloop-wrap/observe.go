@@ -95,7 +95,7 @@ so the same files give the same lines.`,
 	fl.BoolVar(&f.fromStart, "from-start", false, "print the events of existing records too")
 	fl.BoolVar(&f.usage, "usage", false, "print the sum of the model calls after the events")
 	fl.BoolVar(&f.keepLog, "ledger", false, "store a ledger, as run does")
-	fl.StringVar(&f.resume, "resume", "", "`SESSION` to continue after its observer died; its sources are read on from where it stopped")
+	fl.StringVar(&f.resume, "resume", "", "`SESSION` to continue after its observer died; reading resumes where it stopped")
 	// The configuration reads these flags by name.
 	fl.StringArray("client", nil, "client for every event, as `ID=CMDLINE` (repeatable)")
 	fl.StringArray("require", nil, "capability that must be available, as `CAP=LEVEL[:partial]` (repeatable)")

@@ -50,7 +50,7 @@ func (o *observer) find() error {
 		return no(lifeloop.AdapterUnavailable, "observe: no session %s of adapter %s in %s", o.session, o.profile.Adapter, dir).
 			withHint("sessions: %s", sessionList(found))
 	case len(fit) > 1 && o.session != "":
-		return usage("--session %s: several ids begin so", o.session).withHint("sessions: %s", sessionList(fit))
+		return usage("--session %s: several ids begin with this", o.session).withHint("sessions: %s", sessionList(fit))
 	case len(fit) > 1 && fit[0].At.Sub(fit[1].At) < recent && time.Since(fit[0].At) < recent:
 		return no(lifeloop.StateConflict, "observe: two sessions of adapter %s in %s changed in the last 2 minutes", o.profile.Adapter, dir).
 			withHint("pick one with --session: %s", sessionList(fit))

@@ -174,7 +174,7 @@ func (s *session) remember(proofs view.Proofs) {
 	}
 	for _, p := range proofs.All() {
 		if err := proven.Add(s.cfg.StateDir, time.Now(), p.Adapter, p.Version, p.Capabilities); err != nil {
-			s.log.Warn().Err(err).Msg("store which capabilities were seen")
+			s.log.Warn().Err(err).Msg("store the capabilities that worked")
 		}
 	}
 }
@@ -238,7 +238,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	s.folder.Forget()
 	if r, is := ports.Renewer.(renewer); is {
 		if err := r.Clear(); err != nil {
-			s.log.Warn().Err(err).Msg("remove what is left in the vault")
+			s.log.Warn().Err(err).Msg("clean up the vault")
 		}
 	}
 	if result.Failure != "" {

@@ -39,7 +39,7 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.StringVar(&f.events, "events", "", "`FILE` to append events and receipts to, as JSON Lines; - for stderr")
 	fl.StringVar(&f.pty, "pty", "auto", "`WHEN` to give CMD a terminal: auto, always or never")
 	fl.StringArrayVar(&f.activity, "activity", nil, "`PATH` of a file whose changes show that CMD is alive (repeatable)")
-	fl.StringVar(&f.hooks, "hooks", "auto", "`WHEN` to inject hooks: always, never, or auto: where they cannot be seen or something needs them")
+	fl.StringVar(&f.hooks, "hooks", "auto", "`WHEN` to inject hooks: always, never, or auto (if the user cannot see them or something needs them)")
 	fl.BoolVar(&f.noHooks, "no-hooks", false, "inject no hooks, as --hooks never")
 	fl.BoolVar(&f.otlp, "otlp", false, "receive the harness's log events (OTLP) and forward the user's own export")
 	fl.BoolVar(&f.noLedger, "no-ledger", false, "store no ledger")

@@ -29,7 +29,7 @@ commands and of those that cannot be decided; it allows the rest. Beside it,
 FILE.cases.yaml has cases for policy test. Without FILE it prints the policy.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.initPolicy(cmd, args) },
 	}, &cobra.Command{
-		Use: "test FILE CASES", Short: "Compare what a policy decides with cases", Args: cobra.ExactArgs(2),
+		Use: "test FILE CASES", Short: "Test a policy with cases", Args: cobra.ExactArgs(2),
 		Long: `test evaluates each case of CASES (YAML) by the policy FILE, as run --policy does in
 this folder, and prints those that differ. A case has a verdict, optionally a reason
 that must be among the reason codes, and one of: command, write, delete, read, url

@@ -46,7 +46,7 @@ With --anchor it must contain the checkpoints that were published there.`,
 	f.StringVar(&v.key, "public-key", "", "`FILE` with the public key of the signer")
 	f.BoolVar(&v.signed, "require-signature", false, "require a signature, on each proof record of a pack too")
 	f.BoolVar(&v.strict, "strict", false, "also refuse artifacts that could mislead a reader (default)")
-	f.BoolVar(&v.compat, "compat", false, "accept and refuse exactly what the public reference does")
+	f.BoolVar(&v.compat, "compat", false, "accept and refuse the same artifacts as the public reference")
 	f.StringVar(&v.anchor, "anchor", "", "`FILE` with anchors, as evidence anchor prints them")
 	cmd.MarkFlagsMutuallyExclusive("strict", "compat")
 	return cmd
