@@ -281,8 +281,8 @@ type head struct {
 	known  bool            // in was observed before the kill
 	place  kernel.Position // the position of in
 
-	// Of an unordered source, in is the earliest of the next signals, of which
-	// lookahead are read.
+	// If the source is unordered, in is the earliest of the next lookahead
+	// signals.
 	unordered bool
 	file      kernel.Position
 	count     int64
@@ -352,8 +352,8 @@ func sameSignals(s profiles.Source, r *readSource) (bool, error) {
 	return h.digest == r.digest, nil
 }
 
-// reportMissed reports each file of which records may be missing, because its
-// reading restarts at the beginning.
+// reportMissed reports each file that is read again from its start, because
+// records of it may be missing.
 func (h *head) reportMissed(step func(kernel.Input) error) error {
 	for _, r := range h.past {
 		if !r.missed {

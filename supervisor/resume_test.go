@@ -123,8 +123,8 @@ func chronicle(t *testing.T, entries []kernel.Entry) (events []string, usage syn
 
 // TestEveryPrefixOfAnObservationResumes kills an observer between each two of its
 // facts, so also between those of one record, and resumes an hour later. No event
-// may be repeated or lost, including an event of which only a part was read before
-// the kill.
+// may be repeated or lost, including an event that was only partly read before the
+// kill.
 func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 	const claude, codex = "../telemetry/claude/testdata/transcripts/", "../telemetry/codex/testdata/"
 	for _, follow := range []bool{false, true} {
