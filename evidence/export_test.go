@@ -169,6 +169,23 @@ func TestExportOfASession(t *testing.T) {
 	require.Contains(t, string(job[jobPayloadFile]), `"status":"completed"`)
 }
 
+// A secret in a raw value is redacted, always in the same way, and the result verifies.
+func TestRawValuesAreRedacted(t *testing.T) {
+	export := func() []byte {
+		x := guarded(t)
+		x.events[0].TracePath = "https://me:hunter2@host/trace"
+		data, err := x.Runpack(testKey(), true)
+		require.NoError(t, err)
+		return data
+	}
+	data := export()
+	require.Equal(t, data, export())
+	_, files := entriesOf(t, data)
+	require.Contains(t, string(files[intentsFile]), `"trace_path":"https://me:[redacted url_password sha256:`)
+	require.NotContains(t, string(files[intentsFile]), "hunter2")
+	require.True(t, Verify(RunpackKind, data, Options{PublicKey: testKey().Public().(ed25519.PublicKey)}).OK)
+}
+
 // anchors are all anchors that an export has not returned yet.
 func anchors(t testing.TB, x *Export) (list []Anchor) {
 	t.Helper()

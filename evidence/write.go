@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lifeloop/canon"
+	"lifeloop/evidence/redact"
 	"lifeloop/evidence/sign"
 	"lifeloop/session"
 )
@@ -253,8 +254,9 @@ func (x *Export) Runpack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
 func (x *Export) runpack(key ed25519.PrivateKey, raw bool) (c content, data []byte, digest string, err error) {
 	run := x.runID()
 	c = content{run: Run{Header: x.header(runSchema, x.last), RunID: run, Env: x.env(), Timeline: append([]Timeline{}, x.timeline...)}, mode: Reference}
+	var secrets *redact.Redactor
 	if raw {
-		c.mode = Raw
+		c.mode, secrets = Raw, redact.New()
 	}
 	for _, e := range x.events {
 		args := map[string]any{"session_id": e.SessionID, "sequence": e.Sequence, "trace_id": e.TraceID, "trace_path": e.TracePath}
@@ -267,10 +269,10 @@ func (x *Export) runpack(key ed25519.PrivateKey, raw bool) (c content, data []by
 		if o.OK {
 			res.Status = "ok"
 		}
-		if in.ArgsDigest, in.Args, err = captured(args, raw); err != nil {
+		if in.ArgsDigest, in.Args, err = captured(args, secrets); err != nil {
 			return c, nil, "", err
 		}
-		if res.ResultDigest, res.Result, err = captured(o, raw); err != nil {
+		if res.ResultDigest, res.Result, err = captured(o, secrets); err != nil {
 			return c, nil, "", err
 		}
 		c.intents, c.results = append(c.intents, in), append(c.results, res)
@@ -284,10 +286,13 @@ func (x *Export) runpack(key ed25519.PrivateKey, raw bool) (c content, data []by
 	return c, data, digest, err
 }
 
-// captured returns the digest of a value, and with raw the value too.
-func captured(v any, raw bool) (digest string, value json.RawMessage, err error) {
+// captured returns the digest of a value. With a redactor it returns the value too, with
+// marks in the place of secrets; the digest is then that of the redacted value, since
+// verifiers compare the two.
+func captured(v any, raw *redact.Redactor) (digest string, value json.RawMessage, err error) {
 	doc, err := canon.Marshal(v)
-	if raw {
+	if raw != nil && err == nil {
+		doc, err = canon.Transform([]byte(raw.Text(string(doc))))
 		value = doc
 	}
 	return sign.Sum(doc), value, err

@@ -4,11 +4,13 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"lifeloop/evidence/redact"
 	"lifeloop/evidence/sign"
 	"lifeloop/internal/durable"
 	"lifeloop/lifeloop"
@@ -24,8 +26,31 @@ can read (0600), and FILE.pub the public key. Give FILE.pub to those who verify
 evidence. Existing files are not replaced.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.newKey(cmd, args[0]) },
 	})
-	cmd.AddCommand(key, exportCmd(g), anchorCmd(g), verifyCmd(g), inspectCmd(g), diffCmd(g))
+	cmd.AddCommand(key, exportCmd(g), anchorCmd(g), verifyCmd(g), inspectCmd(g), diffCmd(g), redactCmd())
 	return cmd
+}
+
+func redactCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "redact [FILE]", Short: "Print a text with marks in the place of secrets", Args: cobra.MaximumNArgs(1),
+		Long: `redact prints FILE, or its standard input, with marks in the place of secrets: known
+forms of tokens, private keys, Authorization headers, passwords in addresses, and
+values of names such as API_KEY. A mark has the first digits of the secret's SHA-256.
+JSON stays JSON. Use it on a transcript before it is given away, and read the result:
+not every secret has a known form.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := "-"
+			if len(args) > 0 {
+				name = args[0]
+			}
+			text, err := readInput(cmd, name)
+			if err != nil {
+				return no(lifeloop.InvalidRequest, "%v", err)
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), redact.New().Text(string(text)))
+			return err
+		},
+	}
 }
 
 func (g *globals) newKey(cmd *cobra.Command, file string) error {

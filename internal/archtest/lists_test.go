@@ -12,7 +12,7 @@ import (
 var layers = [][]string{
 	{"canon", "internal/nearest", "internal/vt", "internal/durable", "internal/hook", "internal/minimum", "telemetry/scan"},
 	{"lifeloop", "session", "telemetry", "telemetry/otlplog", "ledger", "internal/document", "internal/trust", "internal/proven", "evidence/sign"},
-	{"lifeloop/lifelooptest", "internal/document/yaml", "internal/environ", "attempt", "manifests", "negotiate", "gate", "gate/starter", "renewal", "synth",
+	{"lifeloop/lifelooptest", "internal/document/yaml", "internal/environ", "attempt", "manifests", "negotiate", "gate", "gate/starter", "evidence/redact", "renewal", "synth",
 		"telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode", "telemetry/openclaw", "telemetry/hermes"},
 	{"profiles", "attempt/policy", "renewal/profile", "internal/inspect", "gate/acts"},
 	{"kernel"},

@@ -1,0 +1,92 @@
+package redact
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Secrets are put together here, so that a scanner of this repository finds none.
+var (
+	ghp    = "ghp" + "_" + strings.Repeat("aB3", 12)
+	aws    = "AKIA" + strings.Repeat("Q2", 8)
+	openai = "sk-" + "proj-" + strings.Repeat("x9", 12)
+	block  = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEowIBAAKCAQEA\nabc+/=\n-----END RSA PRIVATE " + "KEY-----\n"
+	jwt    = "eyJhbGciOiJI.eyJzdWIiOiIx" + ".SflKxwRJSM"
+)
+
+func TestSecrets(t *testing.T) {
+	r := New()
+	for _, c := range []struct{ name, text, secret, rule string }{
+		{"github", "git clone with " + ghp, ghp, "github"},
+		{"github's new form", "github_pat_" + strings.Repeat("A1_", 10), "github_pat_" + strings.Repeat("A1_", 10), "github"},
+		{"aws", "id " + aws + ".", aws, "aws"},
+		{"openai", "key: " + openai, openai, "api_key"},
+		{"anthropic", "sk-ant-" + strings.Repeat("q7", 20), "sk-ant-" + strings.Repeat("q7", 20), "api_key"},
+		{"a key block", "before\n" + block + "after", "MIIEowIBAAKCAQEA", "private_key"},
+		{"a key block that is cut off", block[:50], "MIIEowIBAAK", "private_key"},
+		{"a key block in JSON", quoted(block), "MIIEowIBAAKCAQEA", "private_key"},
+		{"a bearer header", "curl -H 'Authorization: Bearer abcdef123456'", "abcdef123456", "authorization"},
+		{"a bearer header in JSON", quoted(`{"Authorization": "Bearer abcdef123456"}`), "abcdef123456", "authorization"},
+		{"bearer alone", "Bearer " + strings.Repeat("a1", 10), strings.Repeat("a1", 10), "bearer"},
+		{"a web token", "x " + jwt, jwt, "jwt"},
+		{"a variable", "export DB_PASSWORD=hunter22 && run", "hunter22", "assignment"},
+		{"a quoted variable", `MY_API_KEY="correct-horse"`, "correct-horse", "assignment"},
+		{"a variable in JSON", quoted(`MY_SECRET="correct-horse"`), "correct-horse", "assignment"},
+		{"a member", `{"client_secret":"correct horse"}`, "correct horse", "member"},
+		{"a member in a text in JSON", quoted(`{"password": "hunter22"}`), "hunter22", "member"},
+		{"a header", "X-Api-Key: abc12345", "abc12345", "header"},
+		{"an address", "postgres://me:hunter2@db/x", "hunter2", "url_password"},
+		{"slack", "xoxb-" + strings.Repeat("1a", 8), "xoxb-" + strings.Repeat("1a", 8), "slack"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := r.Text(c.text)
+			require.NotContains(t, got, c.secret)
+			require.Regexp(t, `\[redacted `+c.rule+` sha256:[0-9a-f]{16}\]`, got)
+			require.Equal(t, got, r.Text(got), "a second pass")
+			require.Equal(t, got, New().Text(c.text), "the same text")
+			require.Equal(t, json.Valid([]byte(c.text)), json.Valid([]byte(got)))
+		})
+	}
+	require.Equal(t, "A=[redacted github sha256:"+strings.TrimPrefix(r.Text(ghp), "[redacted github sha256:"), r.Text("A="+ghp), "equal secrets have equal marks")
+	require.Regexp(t, `^before\n-----BEGIN RSA PRIVATE KEY-----\[redacted private_key sha256:[0-9a-f]{16}\]-----END RSA PRIVATE KEY-----\nafter$`, r.Text("before\n"+block+"after"))
+}
+
+// What is no secret stays as it is.
+func TestOtherText(t *testing.T) {
+	r := New()
+	for _, text := range []string{
+		"", "The token of appreciation: therefore we go on.", `{"max_tokens":200000,"tokens_before":160000}`,
+		"TOKENS=120000000", "PASSWORD=$OTHER_VARIABLE", "API_KEY=${KEY}", "the bearer of this letter", "sk-short", "https://host:8080/path",
+		`{"token":null,"secret":12345678}`, "password: necessary", "deadbeefdeadbeefdeadbeefdeadbeef", "run_11111111-1111-4111-8111-111111111111",
+	} {
+		require.Equal(t, text, r.Text(text))
+	}
+}
+
+func quoted(text string) string {
+	doc, _ := json.Marshal(text) // a text can always be encoded
+	return string(doc)
+}
+
+// A second pass changes nothing, and JSON stays JSON.
+func FuzzText(f *testing.F) {
+	for _, seed := range []string{"A_TOKEN=" + ghp, block, quoted(block), `{"a_token":"` + jwt + `"}`, "a://b:c@d Authorization: Bearer xxxxxxxxx", aws + openai} {
+		f.Add(seed)
+	}
+	r := New()
+	f.Fuzz(func(t *testing.T, text string) {
+		once := r.Text(text)
+		if twice := r.Text(once); twice != once {
+			t.Fatalf("%q became %q, and then %q", text, once, twice)
+		}
+		if json.Valid([]byte(text)) && !json.Valid([]byte(once)) {
+			t.Fatalf("%q became %q", text, once)
+		}
+		if doc := quoted(text); !json.Valid([]byte(r.Text(doc))) {
+			t.Fatalf("%q became %q", doc, r.Text(doc))
+		}
+	})
+}
