@@ -22,8 +22,8 @@ import (
 type activity struct {
 	soft struct {
 		what   string
-		busy   bool                 // some work was seen in this launch
-		by     map[string]bool      // sources that report the activity
+		busy   bool                 // a source reported work in this launch
+		by     map[string]bool      // the sources that report the present activity
 		until  time.Time            // the end of a limit_wait, if known
 		lifted time.Time            // the same time, on the clock of the steps
 		sign   time.Time            // the last sign of life from any source
@@ -31,9 +31,9 @@ type activity struct {
 		freed  time.Time            // when it last stopped needing input
 		signAt map[string]time.Time // when the last ActivitySeen of each source was recorded
 		flying map[string]toolCall  // tools in flight, by the id of the call
-		past   map[string]bool      // calls that have ended
+		past   map[string]bool      // ids of calls that have ended
 		pastIn []string             // the ids in past, oldest first
-		begun  bool                 // the user has begun a line
+		begun  bool                 // the user has typed a part of a line
 	}
 }
 
@@ -64,9 +64,9 @@ type (
 		Output int64  `json:"output,omitempty"` // bytes written by the harness so far
 		Source string `json:"source,omitempty"` // the source of a sign other than output
 	}
-	// ActivityMoved records a new activity, as its first source reports it. The
-	// activity is uncertain until ActivityConfirmed, except for the end of a
-	// process.
+	// ActivityMoved records a new activity when its first source reports it. The
+	// activity is uncertain until ActivityConfirmed, except that the end of a
+	// process is certain at once.
 	ActivityMoved struct {
 		To     string `json:"to"`
 		Source string `json:"source"`
@@ -111,12 +111,12 @@ func (a *activity) restart(now time.Time) { a.soft.sign = now }
 func (a *activity) line(begun bool)       { a.soft.begun = begun }
 func (a *activity) lineBegun() bool       { return a.soft.begun }
 
-// launching forgets the previous launch.
+// launching clears the state of the previous launch.
 func (a *activity) launching() { *a = newActivity() }
 
-// signal applies the activity that a signal reports. A record of work that is older
-// than the request for input may be written after it. Such a record does not mean
-// that the input was given.
+// signal applies the activity that a signal reports. A record of work may be
+// written after a later request for input. Such a record does not mean that the
+// input was given.
 func (a *activity) signal(s *step, what string, sig telemetry.Signal) {
 	switch {
 	case what == needsInput && sig.At.IsZero():
@@ -135,7 +135,7 @@ func (a *activity) signal(s *step, what string, sig telemetry.Signal) {
 // set records an activity when it is new, or when a second source reports it.
 func (a *activity) set(s *step, what, source, detail string, until time.Time) {
 	if a.is(stopped) {
-		return // a late record of a harness that has ended
+		return // a late record of a harness that has already ended
 	}
 	if a.is(what) && until.Equal(a.soft.until) {
 		if a.soft.by[source] {
@@ -165,21 +165,21 @@ func (a *activity) own(s *step, what, detail string) {
 	a.set(s, what, wrapperSource, detail, time.Time{})
 }
 
-// alive notes a sign of life.
+// alive records in soft state that there was a sign of life now.
 func (a *activity) alive(s *step) {
 	a.soft.sign = s.now
 	s.session.recorded(s.now)
 	s.attempts.sign(s, s.now)
 }
 
-// waited notes that a hook of the harness has waited for the user until now. The tool
-// that it asks about can begin now.
+// waited handles the end of a hook's wait for the user: only now can the tool that it
+// asks about begin.
 func (a *activity) waited(s *step) {
 	a.alive(s)
 	a.soft.freed = s.now
 }
 
-// lives notes a sign of life that came before this step.
+// lives records in soft state a sign of life at a time before this step.
 func (a *activity) lives(s *step, at time.Time) {
 	if !s.attempts.alive() {
 		return
@@ -191,8 +191,8 @@ func (a *activity) lives(s *step, at time.Time) {
 	s.attempts.sign(s, at)
 }
 
-// output handles that the harness wrote to its terminal. Output is a sign of life.
-// It is also a second source for starting and working, and it ends wedged.
+// output handles output of the harness to its terminal. Output is a sign of life.
+// It confirms the activities starting and working, and ends wedged.
 func (a *activity) output(s *step, in OutputSeen) {
 	a.alive(s)
 	a.sign(s, ActivitySeen{Output: in.Total})
@@ -205,9 +205,10 @@ func (a *activity) output(s *step, in OutputSeen) {
 	}
 }
 
-// next is when silence counts as wedged. It never does while only the wrapper
-// reports work, or while a reason for the silence is known: a tool runs or waits for
-// an approval, input is needed, a limit is waited for, or the session is paused.
+// next returns when silence will count as wedged. It is zero while only the wrapper
+// reports work, or while the reason for the silence is known: a tool runs or waits
+// for an approval, input is needed, the harness waits for a limit, or the session is
+// paused.
 func (a *activity) next(k *Kernel) time.Time {
 	if k.session.is(session.Paused) || !a.is(working) || a.toolRuns() || k.guards.asksUser() || len(a.soft.by) == 1 && a.soft.by[wrapperSource] {
 		return time.Time{}
@@ -219,11 +220,11 @@ func (a *activity) wake(s *step) {
 	a.own(s, wedged, "the harness reports work, but no source showed a sign of life for "+s.cfg.WedgedAfter.String()+", and no tool is in flight")
 }
 
-// signEvery is how often a sign of life of a source is recorded if there are no
-// ticks.
+// signEvery is the shortest time between two recorded signs of life of a
+// source, if there are no ticks.
 const signEvery = 30 * time.Second
 
-// sign records a sign of life, at most one per source and tick.
+// sign records a sign of life as a fact, at most one per source and tick.
 func (a *activity) sign(s *step, f ActivitySeen) {
 	every := s.cfg.Tick
 	if every == 0 {

@@ -14,14 +14,14 @@ import (
 // as long as the session's owner chose, and a tool call no longer than its hook can
 // wait. Without that wait a launch and a renewal are refused at once, and a tool call
 // becomes the harness's own question or is refused. A delivery of a payload never
-// waits: a prompt would wait with it. The wrapper's death refuses the act.
+// waits: a prompt would wait with it. If the wrapper dies, the act is refused.
 
 type (
 	// ApprovalAsked records that an act waits for an approval.
 	ApprovalAsked struct {
 		Ask    string    `json:"ask"`
-		Act    string    `json:"act,omitempty"`       // empty in old ledgers: a launch
-		Tool   string    `json:"tool_name,omitempty"` // of the intent
+		Act    string    `json:"act,omitempty"`       // empty in old ledgers, where it means a launch
+		Tool   string    `json:"tool_name,omitempty"` // the name of the tool in the intent
 		Intent string    `json:"intent_digest"`
 		Until  time.Time `json:"until"`
 	}
@@ -31,7 +31,7 @@ type (
 		Ask      string                `json:"ask"`
 		Intent   string                `json:"intent_digest"`
 		Approved bool                  `json:"approved"`
-		Reason   string                `json:"reason,omitempty"` // given with the command
+		Reason   string                `json:"reason,omitempty"` // the reason given with the command
 		Failure  lifeloop.FailureClass `json:"failure,omitempty"`
 	}
 	// ApprovalGiven is the command approve or deny of the session socket. Intent is the
@@ -57,7 +57,8 @@ func (f ApprovalAnswered) apply(k *Kernel) {
 
 func (q ApprovalAsked) act() string { return cmp.Or(q.Act, ActLaunch) }
 
-// waits makes an act wait for an approval, if the session's owner wants that.
+// waits makes an act wait for an approval if the session's owner has configured
+// that, and reports whether it waits.
 func (g *guards) waits(s *step, p pending, f GateAnswered) bool {
 	if f.Act == ActInject || f.Verdict != verdictApproval || f.Failure != "" || s.cfg.ApprovalWait <= 0 || s.ending.requested() || s.session.ledgerLost() {
 		return false
@@ -85,7 +86,8 @@ func (g *guards) asksUser() bool {
 	return slices.ContainsFunc(g.hard.Approvals, func(q ApprovalAsked) bool { return q.act() == ActTool })
 }
 
-// minIntent is how much of a digest names an intent.
+// minIntent is the least number of characters of a digest that identify an
+// intent.
 const minIntent = 8
 
 func (g *guards) given(s *step, in ApprovalGiven) {

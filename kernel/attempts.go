@@ -22,11 +22,11 @@ import (
 type attempts struct {
 	hard struct {
 		Run    string // harness_run_id of the newest launch
-		Number int    // launches so far
+		Number int    // the number of launches so far
 		Alive  bool   // the harness runs
 		Exit   *Exited
 		Last   *AttemptEnded // how the newest attempt ended
-		Broke  string        // the guardrail that this attempt broke first
+		Broke  string        // the first guardrail that this attempt broke
 		Limit  *LimitMet
 	}
 	soft struct {
@@ -42,13 +42,13 @@ type attempting struct {
 	watch   *attempt.Watch
 	units   int64
 	bytes   int64
-	saved   int64             // units at the last checkpoint
+	saved   int64             // the number of units at the last checkpoint
 	lived   time.Time         // its first sign of life
 	quiet   time.Time         // its last sign of life
 	failure *FailureSeen      // the reported cause of its failure, before it has ended
-	turn    telemetry.Outcome // of the last turn; empty if unknown
+	turn    telemetry.Outcome // the outcome of the last turn; empty if unknown
 	closed  time.Time         // when that turn ended, or the failure was reported
-	did     bool              // a turn or a tool was seen in this attempt
+	did     bool              // a turn or a tool call was reported in this attempt
 	limited bool              // the policy's action for a rate limit was taken
 
 	stopWhy attempt.Cause // why the attempt is being stopped; empty if it is not
@@ -56,15 +56,15 @@ type attempting struct {
 	earlier earlierCost
 }
 
-// An earlierCost is what the earlier launches of the same attempt wrote, and when the
-// first of them showed its first sign of life.
+// An earlierCost counts the output of earlier launches of the same attempt, and has
+// the time of the attempt's first sign of life.
 type earlierCost struct {
 	units, bytes int64
 	lived        time.Time
 }
 
-// renewed continues the attempt with its next launch. Its timers begin anew. What it
-// wrote so far counts, and so do the rules that it broke.
+// renewed returns the state for the attempt's next launch. The timers restart.
+// Earlier output and broken rules still count.
 func (a attempting) renewed() attempting {
 	first := a.earlier.lived
 	if first.IsZero() {
@@ -85,8 +85,9 @@ type (
 		Profile int    `json:"profile"`
 		Name    string `json:"name"`
 		Adapter string `json:"adapter_id"`
-		// Checkpoint is what this launch continues; empty for a fresh start.
-		// CheckpointUnits is how many units had been counted when it was saved.
+		// Checkpoint is the checkpoint from which this launch continues; empty for a
+		// fresh start. CheckpointUnits is the number of units that had been counted
+		// when it was saved.
 		Checkpoint      string `json:"checkpoint,omitempty"`
 		CheckpointUnits int64  `json:"checkpoint_units,omitempty"`
 	}
@@ -97,8 +98,8 @@ type (
 		// Hooks says what the injected hooks are needed for. It is empty if none
 		// were injected, or if this harness always gets hooks.
 		Hooks string `json:"hooks,omitempty"`
-		// Containment is what ends the launch if wrapper and guard are killed
-		// together: cgroup, or empty for nothing.
+		// Containment names the means that ends the launch if wrapper and guard are
+		// killed together: cgroup, or empty if there is none.
 		Containment string `json:"containment,omitempty"`
 	}
 	// Exited records how a launch ended.
@@ -108,16 +109,17 @@ type (
 		Signal   int    `json:"signal"`
 		Leftover int    `json:"leftover"`
 		Lost     bool   `json:"lost,omitempty"`
-		// Unseen says that the exit was not seen, because the wrapper had died.
+		// Unseen means that no wrapper observed the exit, because the wrapper had
+		// died.
 		Unseen bool `json:"unseen,omitempty"`
 		// OutputLost says that some output could not be written to its
 		// destination.
 		OutputLost bool `json:"output_lost,omitempty"`
 		// Interrupted says that the user typed the interrupt key shortly before.
 		Interrupted bool `json:"interrupted,omitempty"`
-		// NotStarted says that there was no process.
+		// NotStarted means that no process was started.
 		NotStarted bool `json:"not_started,omitempty"`
-		// Transient says that a later launch may succeed.
+		// Transient means that a later launch may succeed.
 		Transient bool `json:"passing,omitempty"`
 		// Refused says that the gate did not allow the launch.
 		Refused bool `json:"refused,omitempty"`
@@ -130,7 +132,7 @@ type (
 		Units int64                `json:"units"`
 		Rules []attempt.RuleResult `json:"rules"`
 	}
-	// DriftSeen records that the harness repeats itself.
+	// DriftSeen records that the harness repeats the same output or tool call.
 	DriftSeen struct {
 		Types      []string `json:"types"`
 		Confidence float64  `json:"confidence"`
@@ -209,8 +211,9 @@ func (a *attempts) launchedAfter(t, now time.Time) bool {
 	return t.Before(now.Add(-now.Sub(a.soft.launchedAt)).Round(0))
 }
 
-// id returns the harness_run_id for documents; nil before the first launch. The
-// start of a harness session belongs to the launch that is recorded after it.
+// id returns the harness_run_id for documents; nil before the first launch. An
+// event at the start of a harness session has the id of the launch that is
+// recorded right after it.
 func (a *attempts) id() *string {
 	if run := cmp.Or(a.soft.next, a.hard.Run); run != "" {
 		return &run
@@ -260,7 +263,7 @@ func (a *attempts) launched(s *step, in Launched) {
 		s.activity.own(s, working, "the process runs")
 	}
 	s.renewals.launched(s)
-	if signal := s.ending.signal(); signal != 0 { // the abort was requested before there was a process
+	if signal := s.ending.signal(); signal != 0 { // the abort was requested before the process was started
 		s.ending.stop(s, signal)
 	}
 }
@@ -286,7 +289,7 @@ func (a *attempts) exited(s *step, in ChildExited) {
 	s.do(DrainSources{})
 }
 
-// restartSilence begins the wait for the next sign of life.
+// restartSilence restarts the wait for the next sign of life.
 func (a *attempts) restartSilence(now time.Time) { a.soft.quiet = now }
 
 // shift postpones the timers of the attempt by the length of a pause.
@@ -294,7 +297,7 @@ func (a *attempts) shift(pause time.Duration, now time.Time) {
 	a.soft.quiet = shifted(a.soft.quiet, pause, now)
 }
 
-// sign notes a sign of life, from whatever source.
+// sign handles a sign of life from any source.
 func (a *attempts) sign(s *step, at time.Time) {
 	if at.After(a.soft.quiet) {
 		a.soft.quiet = at
@@ -323,18 +326,18 @@ func (a *attempts) output(s *step, in OutputSeen) {
 	}
 }
 
-// partialTime is how long an incomplete line waits for its rest, before the rules
-// are checked against it (DECISIONS A1).
+// partialTime is how long an incomplete line waits for its rest before it is
+// checked against the rules (DECISIONS A1).
 const partialTime = 200 * time.Millisecond
 
-// examine checks the rules against lines whose rest did not come in time.
+// examine checks incomplete lines whose rest did not arrive in time.
 func (a *attempts) examine(s *step) {
 	for f := range a.soft.watch.Examine(s.now.Add(-partialTime)) {
 		a.found(s, f)
 	}
 }
 
-// examineRest checks the rules against the last line of a harness that has ended.
+// examineRest checks the last line of a harness that has ended.
 func (a *attempts) examineRest(s *step) {
 	for f := range a.soft.watch.Close() {
 		a.found(s, f)
@@ -342,8 +345,9 @@ func (a *attempts) examineRest(s *step) {
 }
 
 // found handles the result of checking one line. Drift ends the attempt at once,
-// and so does a broken rule that is unrecoverable. What the harness writes until it
-// has ended is checked too, because it may have come in the same piece.
+// and so does a broken rule that is unrecoverable. Output that the harness writes
+// until it has ended is checked too, because it may have been read together with
+// that line.
 func (a *attempts) found(s *step, f attempt.Finding) {
 	a.soft.units = f.Units
 	if f.Rules != nil {
@@ -367,10 +371,10 @@ func (a *attempts) drifted(s *step) {
 	a.stop(s, attempt.Drift, "")
 }
 
-// worked remembers that a tool was called or returned.
+// worked records in soft state that a tool was called or returned.
 func (a *attempts) worked() { a.soft.did = true }
 
-// tool looks for a loop in the arguments of tools.
+// tool checks whether tool calls with the same arguments repeat too often.
 func (a *attempts) tool(s *step, name string, args *telemetry.Sized) {
 	if args != nil && a.soft.watch != nil && a.soft.stopWhy == "" && a.soft.watch.Tool(name, args.Digest) {
 		a.drifted(s)
@@ -380,8 +384,8 @@ func (a *attempts) tool(s *step, name string, args *telemetry.Sized) {
 func (a *attempts) turnEnded(o telemetry.Outcome) { a.soft.turn = o }
 func (a *attempts) lastTurn() telemetry.Outcome   { return a.soft.turn }
 
-// unjudged reports whether the harness still runs, or its output and files are
-// still being read.
+// unjudged reports whether the attempt's result is not known yet: the harness
+// still runs, or its output and files are still being read.
 func (a *attempts) unjudged(s *step) bool {
 	return a.hard.Alive || a.hard.Exit != nil && !s.recovery.between() && !s.ending.draining() && !s.renewals.between()
 }
@@ -395,7 +399,7 @@ func (a *attempts) checkpoint(s *step, id string) {
 	s.record(CheckpointSaved{Checkpoint: id, Units: a.soft.units})
 }
 
-// failureSeen remembers the reported cause of a failure until the attempt has
+// failureSeen stores the reported cause of a failure until the attempt has
 // ended. The action for a rate limit may be taken at once.
 func (a *attempts) failureSeen(s *step, in FailureSeen) {
 	if !a.unjudged(s) {
@@ -440,7 +444,7 @@ func (a *attempts) signal(s *step, sig telemetry.Signal) {
 		}
 	case telemetry.UsageSeen:
 		if a.soft.stopWhy == "" && a.answers(sig) {
-			a.soft.failure, a.soft.limited = nil, false // the model answered after all
+			a.soft.failure, a.soft.limited = nil, false // the model has answered, so the earlier error did not fail the turn
 		}
 	case telemetry.TurnStop, telemetry.TurnEnd:
 		a.soft.did = true
@@ -467,7 +471,7 @@ func (a *attempts) failed(s *step, sig telemetry.Signal, kind telemetry.ErrorKin
 	}
 }
 
-// close notes when a failure was reported or a turn ended: at the time of its
+// close stores when a failure was reported or a turn ended: the time of its
 // record, or now if the record has none.
 func (a *attempts) close(s *step, sig telemetry.Signal) {
 	at := sig.At
@@ -499,7 +503,7 @@ func (a *attempts) stop(s *step, why attempt.Cause, detail string) {
 		return
 	}
 	a.soft.stopWhy, a.soft.detail = why, detail
-	if s.session.pausedByCommand() { // output from before the pause was read only now
+	if s.session.pausedByCommand() { // output from before the pause may be read only now
 		s.session.unpause(s, beingEnded)
 		if s.session.is(session.Paused) {
 			s.session.move(s, session.Running, beingEnded)
@@ -510,7 +514,7 @@ func (a *attempts) stop(s *step, why attempt.Cause, detail string) {
 	}
 }
 
-// over records how the attempt ended and what follows.
+// over records how the attempt ended, and decides what follows.
 func (a *attempts) over(s *step) {
 	s.renewals.conclude(s, "the attempt ended")
 	e, v := a.hard.Exit, a.judge(s)
@@ -546,8 +550,8 @@ func (s *step) unharmed() bool {
 	return s.ending.signal() == 0 && (e == nil || e.Code == 0 && e.Signal == 0 && !e.Lost && !e.Unseen)
 }
 
-// failure is the reason of a session whose last attempt failed: the cause, or how
-// the harness ended.
+// failure returns the reason for the end of a session whose last attempt failed:
+// the cause, or how the harness ended.
 func (a *attempts) failure() string {
 	last, e := a.hard.Last, a.hard.Exit
 	switch {
@@ -564,8 +568,8 @@ func (a *attempts) failure() string {
 	return a.endReason()
 }
 
-// endReason is the reason of session.ended if the harness reports none: how its
-// process ended.
+// endReason returns the reason in session.ended if the harness reports none:
+// how its process ended.
 func (a *attempts) endReason() string {
 	switch e := a.hard.Exit; {
 	case e == nil:

@@ -15,11 +15,11 @@ type books struct {
 	hard struct{ Usage synth.Usage } // the sum in the newest fact
 	soft struct {
 		meter   synth.Meter
-		base    synth.Usage // the sum of earlier wrappers
-		changed bool        // the sum changed since it was recorded last
+		base    synth.Usage // the sum that earlier wrappers of the session recorded
+		changed bool        // the sum has changed since it was last recorded
 		savedAt time.Time
-		// recalled says that the meter was restored after a restart, with its
-		// counts from before.
+		// recalled means that the meter was restored after a restart, with its
+		// earlier counts.
 		recalled bool
 	}
 }
@@ -69,8 +69,8 @@ func (b *books) recovered() {
 	}
 }
 
-// next is when a changed sum is recorded. It comes during a long tool call too, so
-// that the usage is recorded before the call ends.
+// next returns when a changed sum is recorded. It does not wait for the end of a
+// long tool call.
 func (b *books) next(*Kernel) (at time.Time) {
 	if b.soft.changed {
 		at = b.soft.savedAt.Add(saveEvery)
@@ -80,8 +80,8 @@ func (b *books) next(*Kernel) (at time.Time) {
 
 func (b *books) wake(s *step) { b.save(s) }
 
-// recall takes over the meter. Calls whose records could not be read again remain
-// counted in base.
+// recall takes over the meter. Calls whose records could not be read again are
+// still counted in base.
 func (b *books) recall(past *books) {
 	b.soft.meter, b.soft.changed, b.soft.savedAt, b.soft.recalled = past.soft.meter, past.soft.changed, past.soft.savedAt, true
 }

@@ -7,16 +7,16 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// This file bounds what one answer of a client adds to the ledger: 256 KiB in all
-// its facts, and 64 KiB in its receipt (DECISIONS L21). Lengths are those of JSON
-// text, where a control character takes six bytes.
+// This file limits how much one answer of a client adds to the ledger: 256 KiB in
+// all its facts, and 64 KiB in its receipt (DECISIONS L21). Lengths are those of
+// JSON text, where a control character takes six bytes.
 
 const (
-	maxWarnings    = 32       // of one receipt
-	keptWarnings   = 7        // how many of the last ones are always kept: these are the wrapper's own
-	maxWarning     = 1024     // bytes of each warning
-	maxPayloads    = 64       // of one answer
-	maxPayloadText = 12 << 10 // bytes of the ids, kinds and keys of its payloads
+	maxWarnings    = 32       // the largest number of warnings in one receipt
+	keptWarnings   = 7        // how many of the last warnings are always kept, because the wrapper itself wrote them
+	maxWarning     = 1024     // the largest size of a warning in bytes
+	maxPayloads    = 64       // the largest number of payloads in one answer
+	maxPayloadText = 12 << 10 // the largest size in bytes of the ids, kinds and keys of an answer's payloads
 )
 
 const dropped = "further warnings were dropped: a receipt has at most 32"
@@ -71,7 +71,7 @@ func cut(s string) string {
 	return s
 }
 
-// jsonLength is the length of a string as JSON text, without its quotes.
+// jsonLength returns the length of a string as JSON text, without its quotes.
 func jsonLength(s string) int {
 	n := len(s)
 	for _, c := range s {

@@ -12,16 +12,16 @@ import (
 	"lifeloop/synth"
 )
 
-// SelfClient is the client of a run without clients, so that such a run still
-// leaves receipts (DECISIONS L4).
+// SelfClient is the client id in the receipts of a run without clients
+// (DECISIONS L4).
 const SelfClient = "lifeloop-wrap"
 
-// A Client is one subscriber, as the kernel sees it.
+// A Client describes one subscriber to the kernel.
 type Client struct {
 	ID      string
 	Events  map[lifeloop.Event]bool // the events that it subscribed to
 	Wants   []negotiate.Want
-	Timeout time.Duration // of one dispatch
+	Timeout time.Duration // the time limit of one dispatch
 	// Program is set if the client is a process that the wrapper starts. Such a
 	// client may leave other processes behind.
 	Program bool
@@ -38,15 +38,15 @@ func (c *Client) requires(d *lifeloop.Degradation) bool {
 
 // Config is fixed for the life of a Kernel.
 type Config struct {
-	Session string // our own session id, the HCP session
+	Session string // the id of the wrapper's session, which is also the HCP session
 	Clients []Client
-	Wants   []negotiate.Want // what the wrapper's owner requires
-	// Setup describes the first launch. Later launches bring their own.
+	Wants   []negotiate.Want // the requirements of the wrapper's owner
+	// Setup describes the first launch. Each later launch has its own Setup.
 	Setup
 	// Policy says how attempts are supervised. A policy without fallbacks may list
 	// no profiles.
 	Policy attempt.Policy
-	// Manifests are those of the policy's profiles, by index.
+	// Manifests are the manifests of the policy's profiles, by index.
 	Manifests []lifeloop.Manifest
 
 	Optional
@@ -60,8 +60,8 @@ type Config struct {
 	// Ledger says that facts are stored, so that receipts may be numbered.
 	Ledger bool
 
-	Tick        time.Duration // between two supervisor.tick, for clients that subscribe to it by name; 0 is off
-	ClientDrain time.Duration // how long clients have after the harness ended
+	Tick        time.Duration // the interval of supervisor.tick, for clients that subscribe to it by name; 0 means none
+	ClientDrain time.Duration // how long clients may take to answer after the harness has ended
 	Limits
 
 	Began Began // the first fact of this run
@@ -80,7 +80,7 @@ type Renewing struct {
 	Stores   bool            // a vault holds their tokens
 }
 
-// profiles are the active profiles, as manifests name them.
+// profiles returns the active profiles, by their names in manifests.
 func (c *Config) profiles() (names []string) {
 	for _, r := range c.Renewals {
 		names = append(names, cmp.Or(r.Claims, r.Profile))
@@ -88,8 +88,8 @@ func (c *Config) profiles() (names []string) {
 	return names
 }
 
-// receivers are the clients that get receipts; if there are none, the wrapper
-// itself.
+// receivers returns the clients that get receipts; if there are no clients, the
+// wrapper itself.
 func (c *Config) receivers() []Client {
 	if len(c.Clients) == 0 {
 		return []Client{{ID: SelfClient}}
@@ -97,13 +97,14 @@ func (c *Config) receivers() []Client {
 	return c.Clients
 }
 
-// Limits are bounds. The zero value of each means its default.
+// Limits holds time limits and bounds. The zero value of each field means its
+// default.
 type Limits struct {
-	AbortGrace  time.Duration // from the first signal to KILL; 0 is none
-	WedgedAfter time.Duration // the silence after which a working harness is wedged; 0 is 5 min
-	FirstHook   time.Duration // from the launch to the first hook; 0 is 10 s
+	AbortGrace  time.Duration // the time from the first signal to KILL; 0 means none
+	WedgedAfter time.Duration // the silence after which a working harness counts as wedged; 0 means 5 min
+	FirstHook   time.Duration // the longest time from the launch to the first hook; 0 means 10 s
 	// ClientPatience is how long a hook waits for the earlier calls of its clients;
-	// 0 is 1 s, a negative value means no waiting.
+	// 0 means 1 s, a negative value means no waiting.
 	ClientPatience time.Duration
 	// MaxQueue is how many calls may wait for a client before one of its waiting
 	// ticks and levels of pressure is replaced; 0 is 64.
@@ -117,9 +118,9 @@ type Limits struct {
 	SignDelay time.Duration
 }
 
-// observerQueue is the default of MaxQueue and MaxCalls for an observer, and bounds
-// its memory. No hook waits for its clients, so a slow client loses nothing until
-// its queue is that long.
+// observerQueue is the default of MaxQueue and MaxCalls for an observer. It only
+// limits the memory: no hook waits for an observer's clients, so a slow client gets
+// all events until its queue is that long.
 const observerQueue = 100_000
 
 // A Setup describes one launch: which harness, and which of its signals the
@@ -130,17 +131,17 @@ type Setup struct {
 
 	// HarnessSession is the id that the harness was asked to use; empty when it
 	// chooses its own. For an observer it is the only session to observe, in
-	// sources that may hold others; empty is the first one that is seen.
+	// sources that may contain others; empty means the first session in them.
 	HarnessSession string
 	// Cause is why the harness session begins, according to the command line;
 	// empty is startup. A signal that names a cause overrides it.
 	Cause string
 	Injected
-	// Rests lists, by capability, the sources of this launch that the capability
-	// rests on. One of them is enough.
+	// Rests lists, for each capability, the sources of this launch on which it
+	// depends. One of them is enough.
 	Rests map[string][]string
-	// Expected are the sources that report every turn, so that their silence
-	// is a degradation.
+	// Expected are the sources that should report every turn, so that their
+	// silence is a degradation.
 	Expected []string
 	// NoTelemetry says that no telemetry of this harness is understood: the
 	// running process is then the only sign of a live session.
@@ -149,10 +150,10 @@ type Setup struct {
 	// Weak lists capabilities that this launch cannot have, with the reason.
 	Weak []Weakened
 
-	// Quit is the signal that the harness handles as a request to quit; 0 is
+	// Quit is the signal that the harness handles as a request to quit; 0 means
 	// TERM.
 	Quit int
-	// Ends says what the end of the harness means.
+	// Ends says how to interpret the end of the harness.
 	Ends Ends
 	// Resumes is set if the harness can continue a harness session by its id.
 	Resumes bool
@@ -177,8 +178,8 @@ type Versions struct {
 	// Tested lists the versions with which the harness's claims were tested. If it is
 	// empty, versions are not checked.
 	Tested []string
-	// Proven lists, by version, the capabilities that earlier sessions saw working with
-	// a version that was not tested.
+	// Proven lists, by version, the capabilities that worked in earlier sessions with
+	// versions that were not tested.
 	Proven map[string][]string
 }
 
@@ -186,16 +187,15 @@ type Versions struct {
 type Injected struct {
 	// Hooks says that hooks were injected and that calls of them are expected.
 	Hooks bool
-	// HookAtPrompt says that the harness calls its first hook with the first
-	// prompt, and none before.
+	// HookAtPrompt means that the harness calls no hook before the first prompt.
 	HookAtPrompt bool
 	// HooksFor says what the hooks are needed for; empty if this harness always
 	// gets hooks.
 	HooksFor string
 }
 
-// valid returns the setup, without its harness session if documents cannot hold
-// that id: a command line may give any text as an id.
+// valid returns the setup. It removes the harness session's id if that is not a
+// valid id for documents, because a command line may contain any text.
 func (l Setup) valid() Setup {
 	if !lifeloop.ValidID(l.HarnessSession) {
 		l.HarnessSession = ""
@@ -203,13 +203,13 @@ func (l Setup) valid() Setup {
 	return l
 }
 
-// Ends says what the end of a harness means, beyond the usual exit codes. The
-// zero value is a program that succeeds with exit code 0.
+// Ends says how to interpret the end of a harness. The zero value describes a
+// program that succeeds with exit code 0.
 type Ends struct {
-	Success map[int]bool          // exit codes of a completed attempt; nil is 0 alone
+	Success map[int]bool          // exit codes that mean success; nil means only 0
 	Codes   map[int]attempt.Cause // exit codes that have a specific cause
-	// ByTurn says that the harness exits with success even if it was cut short. The
-	// attempt is then completed only if its last turn is, as far as the outcome of
-	// that turn is known.
+	// ByTurn means that the harness exits with success even if it was interrupted.
+	// The attempt is then completed only if its last turn was completed, as far as
+	// the outcome of that turn is known.
 	ByTurn bool
 }

@@ -11,7 +11,8 @@ import (
 // This file asks the policy's program, `retry.decide`, about a retry. The program
 // may refuse the retry or choose its delay, and nothing else. If it fails or is
 // late, the policy's own rule applies. The rule also applies after a crash of the
-// wrapper: the program is not asked again, because it may have had an effect.
+// wrapper: the program is not called again, because the first call may have had
+// an effect.
 
 type (
 	// RetryAsked records that the program is asked, and what follows each possible
@@ -20,7 +21,7 @@ type (
 		Ask     string       `json:"ask"`
 		Until   time.Time    `json:"until"`
 		Planned AttemptEnded `json:"planned"` // the delay of the policy's own rule
-		Refused AttemptEnded `json:"refused"` // if the program refuses the retry
+		Refused AttemptEnded `json:"refused"` // what follows if the program refuses the retry
 	}
 	// RetryAnswered records the answer. If Failure is set, the policy's own rule
 	// applies.
@@ -72,14 +73,15 @@ func (f RetryAsked) apply(k *Kernel)      { k.recovery.hard.Asked = &f }
 func (RetryAnswered) key() (string, bool) { return "retry_answered", true }
 func (RetryAnswered) apply(*Kernel)       {}
 
-// longestDelay bounds the delay that a program chooses.
+// longestDelay is the longest delay that a program may choose.
 const longestDelay = 24 * time.Hour
 
-// conclude records the end of an attempt and what follows, once it is known. The
-// program is not asked about a wait for a limit, because the limit decides.
+// conclude records the end of an attempt and what follows, or asks the program
+// first. The program is not asked about the wait for a rate limit, because the
+// limit determines the delay.
 func (r *recovery) conclude(s *step, f, refused AttemptEnded) {
 	timeout := s.cfg.Policy.Decide
-	if f.Cause == attempt.Aborted && s.session.active() { // aborted by the user, at the harness's own terminal
+	if f.Cause == attempt.Aborted && s.session.active() { // the user aborted the attempt in the harness's terminal
 		s.session.move(s, session.Aborting, s.attempts.endReason())
 	}
 	if f.Retry == nil || f.Retry.Wait == attempt.WaitLimit || timeout <= 0 {
@@ -95,7 +97,7 @@ func (r *recovery) conclude(s *step, f, refused AttemptEnded) {
 		DefaultRetry: true, DefaultDelay: f.Retry.DelayMS}})
 }
 
-// decided follows the program's answer. A late answer is dropped.
+// decided handles the program's answer. A late answer is dropped.
 func (r *recovery) decided(s *step, in Decided) {
 	if r.hard.Asked == nil || r.hard.Asked.Ask != in.Ask {
 		return
@@ -104,7 +106,7 @@ func (r *recovery) decided(s *step, in Decided) {
 	r.follow(s)
 }
 
-// settle answers an open question by the policy's own rule.
+// settle ends an open question by applying the policy's own rule.
 func (r *recovery) settle(s *step, class lifeloop.FailureClass, why string) {
 	if q := r.hard.Asked; q != nil {
 		s.do(Cancel{q.Ask})
@@ -112,8 +114,8 @@ func (r *recovery) settle(s *step, class lifeloop.FailureClass, why string) {
 	}
 }
 
-// settleLost does the same after a crash. The program is not asked again, because
-// it may have had an effect.
+// settleLost does the same after a crash. The program is not called again,
+// because the first call may have had an effect.
 func (r *recovery) settleLost(s *step) {
 	if q := r.hard.Asked; q != nil {
 		r.answer(s, RetryAnswered{Ask: q.Ask, Failure: lifeloop.TransportError, Why: "the wrapper died before the answer was recorded"})
@@ -125,7 +127,7 @@ func (r *recovery) answer(s *step, a RetryAnswered) {
 	q := r.hard.Asked
 	f := q.Planned
 	asked := r.soft.asked
-	if asked.IsZero() { // asked by the wrapper that died
+	if asked.IsZero() { // the wrapper that died had asked
 		asked = q.Until.Add(-s.cfg.Policy.Decide)
 	}
 	a.DurationMS, r.soft.asked = max(s.now.Sub(asked).Milliseconds(), 0), time.Time{}

@@ -9,9 +9,9 @@ import (
 	"lifeloop/negotiate"
 )
 
-// This file announces changes of support (DECISIONS L8), and handles what follows
-// for clients and payloads. Each capability that a client negotiated has an event
-// of its own; all others share one event.
+// This file announces changes of support (DECISIONS L8), and handles their
+// consequences for clients and payloads. Each capability that a client negotiated
+// gets a separate event; all others share one event.
 
 // A SupportChange is the previous and the current support of a capability.
 type SupportChange struct {
@@ -74,14 +74,14 @@ func (h *health) announce(s *step, changes []SupportChange, evidence string) {
 func (s *step) degrade(c SupportChange, also []SupportChange, evidence string) {
 	retry := lifeloop.RetryAfterReconfigure
 	if !c.weaker() {
-		retry = lifeloop.SafeRetry // support returned, so nothing has to change first
+		retry = lifeloop.SafeRetry // the support has returned, so a retry is safe
 	}
 	d := &lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: c.Capability, PreviousSupport: c.PreviousSupport,
 		CurrentSupport: c.CurrentSupport, ObservedAtEpochS: s.now.Unix(), Evidence: evidence, RetryClass: retry}
 	data := map[string]any{"capability": c.Capability, "previous_support": string(c.PreviousSupport), "current_support": string(c.CurrentSupport),
 		"observed_at_epoch_s": d.ObservedAtEpochS, "evidence": evidence, "retry_class": string(retry)}
 	if len(also) == 0 {
-		also = nil // in the form in which the ledger returns it
+		also = nil // nil instead of an empty list, as the ledger returns it
 	} else {
 		names := make([]any, len(also))
 		for i, other := range also {
@@ -115,10 +115,10 @@ func (s *step) negotiated(capability string) bool {
 	return asked(s.cfg.Wants) || slices.ContainsFunc(s.cfg.Clients, func(c Client) bool { return asked(c.Wants) })
 }
 
-// renegotiate evaluates again what the owner and the clients asked for, and records
-// each result that changed. A preferred or optional capability that became weaker
-// causes a warning in the client's next receipt. A required one has an event and a
-// receipt of its own.
+// renegotiate evaluates the requirements of the owner and the clients again, and
+// records each result that changed. For a preferred or optional capability that
+// became weaker, the client's next receipt has a warning. For a required one there
+// is a separate event and receipt.
 func (h *health) renegotiate(s *step, evidence string) {
 	now := h.manifest(s)
 	evaluate := func(client string, wants []negotiate.Want) {
@@ -139,8 +139,8 @@ func (h *health) renegotiate(s *step, evidence string) {
 	}
 }
 
-// relaunched compares the claims of a new launch with what was negotiated: a
-// fallback may support less than the harness that it replaces.
+// relaunched compares the claims of a new launch with the negotiated results,
+// because a fallback may support less than the harness that it replaces.
 func (h *health) relaunched(s *step) {
 	var weaker []SupportChange
 	add := func(client string, wants []negotiate.Want) {
@@ -168,8 +168,8 @@ func (h *health) agreed(f Negotiated) {
 
 func agreement(client, capability string) string { return client + "\x00" + capability }
 
-// unmet is the failure class of a receipt about weaker capabilities, if one of them
-// is now weaker than its client requires; else empty.
+// unmet returns the failure class for a receipt about weaker capabilities, if one
+// of them is now weaker than its client requires, and otherwise "".
 func (s *step) unmet(k *call) lifeloop.FailureClass {
 	i := slices.IndexFunc(s.cfg.Clients, func(c Client) bool { return c.ID == k.Client })
 	if i < 0 {

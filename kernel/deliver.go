@@ -10,8 +10,8 @@ import (
 // This file asks the gate about payloads before a hook carries them to the model
 // (DECISIONS G1). A payload without a permission is not delivered.
 
-// A permission is what is known about the delivery of a payload in the answer of one
-// hook.
+// A permission is the state of the gate's decision about delivering a payload in the
+// answer of one hook.
 type permission int
 
 const (
@@ -25,8 +25,8 @@ const (
 const askTime = 500 * time.Millisecond
 
 // submit asks the gate about the payloads of a hook, and reports whether the hook must
-// wait for it. At the limit of the hook it is too late to ask: a payload that was not
-// asked about waits for a later slot.
+// wait for it. At the time limit of the hook it is too late to ask, so a payload about
+// which the gate was not asked waits for a later slot.
 func (l *slots) submit(s *step, h *hook) (waits bool) {
 	if !s.cfg.guarded() {
 		return false
@@ -45,7 +45,7 @@ func (l *slots) submit(s *step, h *hook) (waits bool) {
 	return h.asking > 0
 }
 
-// permitted follows the gate's decision about one payload of a hook.
+// permitted handles the gate's decision about one payload of a hook.
 func (l *slots) permitted(s *step, p pending, f GateAnswered) {
 	h := l.soft.hooks[p.hook]
 	if h == nil || h.answered || p.parcel.permit != asking {
@@ -65,7 +65,7 @@ func (l *slots) permitted(s *step, p pending, f GateAnswered) {
 	}
 }
 
-// refuse takes a payload out of the answer of a hook and settles it as not delivered.
+// refuse removes a payload from the answer of a hook and settles it as not delivered.
 func (l *slots) refuse(s *step, h *hook, p *parcel, class lifeloop.FailureClass, why string) {
 	l.release(h, p)
 	st := lifeloop.Skipped
@@ -75,7 +75,7 @@ func (l *slots) refuse(s *step, h *hook, p *parcel, class lifeloop.FailureClass,
 	l.settle(s, p, st, class, why)
 }
 
-// release takes a payload out of the answer of a hook.
+// release removes a payload from the answer of a hook.
 func (l *slots) release(h *hook, p *parcel) {
 	i := slices.Index(h.parcels, p)
 	h.parcels = slices.Delete(slices.Clone(h.parcels), i, i+1)
@@ -83,8 +83,8 @@ func (l *slots) release(h *hook, p *parcel) {
 	p.hook, p.permit = "", unasked
 }
 
-// strike refuses the payloads of a hook that have no permission, when the gate can no
-// longer be asked.
+// strike refuses the payloads of a hook that have no permission, because the gate can
+// no longer be asked.
 func (l *slots) strike(s *step, h *hook, why string) {
 	if !s.cfg.guarded() {
 		return

@@ -10,15 +10,16 @@ import (
 	"lifeloop/session"
 )
 
-// ending is the end of the harness and of the session. The signals that end a
-// harness are rungs of a ladder, each with a part of the grace period:
+// ending handles the end of the harness and of the session. A harness is ended
+// by a sequence of signals, called rungs; each has a part of the grace period:
 //
 //	quit or the abort's own signal ──► TERM ──► KILL to the whole tree
 //
 // A second abort sends KILL at once, unless it comes within repeatTime of the
-// first: a program that sends one signal often sends several. After the last launch
-// the clients have a drain period to answer. Then the processes that clients left
-// behind are ended, and the session moves to its terminal state.
+// first: a program that sends one signal often sends several. After the last
+// launch, the clients have some time, the drain period, to answer. Then the
+// processes that clients left behind are ended, and the session moves to its
+// terminal state.
 type ending struct {
 	hard struct {
 		Requested bool // an abort was requested
@@ -63,7 +64,7 @@ type (
 	// StopResult records the effect of a rung.
 	StopResult struct {
 		Rung   int    `json:"rung"`
-		Effect string `json:"effect"` // ended; partly, if some processes outlived the harness; or none
+		Effect string `json:"effect"` // "ended"; "partly", if some processes ran longer than the harness; or "none"
 	}
 	// ProcessesKilled names processes of a launch that did not end by themselves
 	// and got KILL. More is the number of killed processes that are not listed.
@@ -97,8 +98,8 @@ func (ProcessesKilled) apply(*Kernel)       {}
 func (DrainBegan) key() (string, bool) { return "drain_began", true }
 func (DrainBegan) apply(*Kernel)       {}
 
-// An abort decides the exit code only if there is a harness or a planned launch to
-// end.
+// An abort is durable only if it can decide the exit code, because there is a
+// harness or a planned launch to end.
 func (AbortRequested) key() (string, bool) { return "abort_requested", true }
 func (f AbortRequested) apply(k *Kernel) {
 	h := &k.ending.hard
@@ -117,7 +118,7 @@ func (e *ending) draining() bool     { return e.soft.draining }
 // drainTime returns how long the drain still lasts.
 func (e *ending) drainTime(now time.Time) time.Duration { return e.soft.drainDue.Sub(now) }
 
-// launching forgets how the previous launch was ended.
+// launching clears the state of the previous launch's end.
 func (e *ending) launching() { e.soft.rung, e.soft.first = 0, 0 }
 
 func (e *ending) next(*Kernel) time.Time { return sooner(e.soft.stopDue, e.soft.drainDue) }
@@ -136,8 +137,9 @@ func (e *ending) wake(s *step) {
 // (DECISIONS A2).
 const repeatTime = 2 * time.Second
 
-// abort begins to end the harness with the signal that the wrapper received,
-// because without the wrapper the harness would have received it.
+// abort begins to end the harness. It first sends the signal that the wrapper
+// received, because without the wrapper the harness would have received that
+// signal.
 func (e *ending) abort(s *step, in AbortAsked) {
 	if s.session.is(session.None) {
 		e.soft.early = &in
@@ -157,7 +159,7 @@ func (e *ending) abort(s *step, in AbortAsked) {
 	if in.Ask != "" {
 		s.do(Reply{Ask: in.Ask})
 	}
-	if s.cfg.OneHook || s.cfg.Observing { // an observer launched no harness
+	if s.cfg.OneHook || s.cfg.Observing { // an observer has no harness to end
 		s.sourcesDrained()
 		e.drainOver(s)
 		return
@@ -194,7 +196,8 @@ func (e *ending) abort(s *step, in AbortAsked) {
 	}
 }
 
-// stop sends the first rung, unless the harness is being ended already.
+// stop sends the signal of the first rung, unless the harness is already being
+// ended.
 func (e *ending) stop(s *step, signal int) {
 	if e.soft.rung == 0 {
 		e.soft.first = signal
@@ -282,7 +285,7 @@ func (s *step) sourcesDrained() {
 	s.books.save(s)
 	s.pressure.save(s)
 	if s.cfg.Observing || s.cfg.OneHook {
-		s.pressure.flush(s) // open frames remain open, because their end was not seen
+		s.pressure.flush(s) // the frames stay open, because their end was not observed
 		s.slots.giveUpScope(s, s.scopes.number(), "no slot is left")
 		s.ending.drain(s)
 		return
@@ -304,9 +307,8 @@ func (e *ending) drain(s *step) {
 	s.slots.answerAll(s)
 }
 
-// wait records the drain period as soon as a client has something to answer. That
-// is often at the beginning of the period; an event of this step may also follow
-// later.
+// wait records the drain period once a client has something to answer: usually at
+// the beginning of the period, but sometimes only at a later event.
 func (e *ending) wait(s *step) {
 	if e.soft.draining && !e.soft.waits && s.router.open() {
 		e.soft.waits = true
@@ -332,7 +334,7 @@ func (e *ending) finish(s *step) {
 	}
 	programs := slices.ContainsFunc(s.cfg.Clients, func(c Client) bool { return c.Program })
 	switch {
-	case !programs || s.session.closing(): // the clients ended with their wrapper
+	case !programs || s.session.closing(): // the clients have ended together with their wrapper
 	case e.soft.clients == clientsRun:
 		e.soft.clients = clientsEnding
 		s.do(EndClients{})
@@ -389,7 +391,7 @@ func (s *step) ledgerLost() {
 	s.slots.answerAll(s)
 	s.recovery.settle(s, lifeloop.InternalError, why)
 	switch {
-	case s.recovery.planned() != nil: // there is no next launch to wait for
+	case s.recovery.planned() != nil: // do not wait for the next launch
 		s.recovery.giveUp(s, attempt.Fatal, why)
 	case s.renewals.between():
 		s.renewals.abandon(s, why)

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// A Fact is something that became true. Facts are the only data that the
-// ledger stores and the only cause of a change of hard state. They hold ids,
-// names, sizes, digests, numbers and times; never text of the session
-// (DECISIONS F1).
+// A Fact is something that became true. Facts are the only data that the ledger
+// stores and the only cause of a change of hard state. They contain ids, names,
+// sizes, digests, numbers and times, but never text of the session (DECISIONS
+// F1).
 //
 // To add a fact, write its type with these methods beside the machine that it
 // changes, add its zero value to registry, and give it a place in the views.
 type Fact interface {
 	// key returns the fact's kind, which is its name in the ledger, and whether it
 	// is durable. A durable fact must be on the disk before any effect of its turn.
-	// Receipts, moves and effects with a consequence are durable (DECISIONS F3).
+	// Durable are receipts, changes of the session's state, and facts whose effects
+	// have consequences outside (DECISIONS F3).
 	key() (kind string, durable bool)
 	// apply changes the hard state. It is the only way to change it.
 	apply(k *Kernel)
@@ -46,13 +47,13 @@ var registry = []Fact{
 	GateAsked{}, GateAnswered{}, ApprovalAsked{}, ApprovalAnswered{},
 }
 
-// Kind is the name of a fact in the ledger.
+// Kind returns the name of a fact in the ledger.
 func Kind(f Fact) string {
 	kind, _ := f.key()
 	return kind
 }
 
-// Encode renders a fact for the ledger.
+// Encode returns a fact in the form in which the ledger stores it.
 func Encode(f Fact) (kind string, body json.RawMessage, err error) {
 	body, err = json.Marshal(f)
 	return Kind(f), body, err

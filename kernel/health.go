@@ -19,8 +19,8 @@ import (
 //	a version that was not tested, until the capability is seen (version.go)
 //	a prompt without its hook; an unknown context window; a lost ledger
 //
-// Whatever changed, assess compares all capabilities with what was last
-// reported, and announces the difference in one turn:
+// After any change, assess compares all capabilities with the last reported
+// support, and announces the differences in one turn:
 //
 //	claimed ──► weaker or unavailable ──► claimed again
 //
@@ -28,17 +28,17 @@ import (
 // manifest.
 type health struct {
 	hard struct {
-		Support   map[string]lifeloop.Support // last reported support of the capabilities that changed
+		Support   map[string]lifeloop.Support // the last reported support of each capability that has changed
 		Agreed    map[string]lifeloop.Support // newest negotiated support, by client and capability
 		Versions  []string                    // version that the harness of this launch reported
-		Announced []string                    // untested versions announced in this session, with their adapters
-		Unproven  map[string]bool             // capabilities not yet seen of an untested version
-		Proven    int                         // capabilities that were seen since
+		Announced []string                    // the untested versions that were announced in this session, with their adapters
+		Unproven  map[string]bool             // capabilities that have not worked yet with an untested version
+		Proven    int                         // the number of these that have worked since
 		Weak      map[string]bool             // capabilities that this launch lacks from its start
 	}
 	soft struct {
 		hookDue time.Time            // when the first hook must have been called; zero after it
-		reports                      // observations of the sources of this launch
+		reports                      // what the sources of this launch have reported
 		early   []SourceTrouble      // troubles before the first harness session
 		watched map[string]bool      // files that signals named
 		readAt  map[string]time.Time // when the position of a source was recorded last
@@ -48,7 +48,7 @@ type health struct {
 // reports holds the observations of the sources of a launch.
 type reports struct {
 	worth    map[string]lifeloop.Support // support of sources that are weaker than claimed
-	hooked   bool                        // a hook was called
+	hooked   bool                        // a hook was called in this launch
 	missed   bool                        // the hook of the newest prompt was not called
 	noWindow bool                        // the context window is unknown
 	reported map[string]bool             // sources that reported something in this launch
@@ -62,8 +62,8 @@ type (
 		Capability string `json:"capability"`
 		Reason     string `json:"reason"`
 	}
-	// SourceNamed records that the harness named one of its files, which is then
-	// read.
+	// SourceNamed records that the harness reported the path of one of its files,
+	// which is then read.
 	SourceNamed struct {
 		Path string `json:"path"`
 		By   string `json:"by"`
@@ -103,15 +103,16 @@ type (
 	}
 )
 
-// A Position is how far a source was read: enough to continue there after a
-// crash without losing or repeating a line.
+// A Position records how far a source was read, so that after a crash reading
+// continues there without losing or repeating a line.
 type Position struct {
 	Path   string `json:"path"`
 	Dev    uint64 `json:"dev"`
 	Ino    uint64 `json:"ino"`
 	Prefix string `json:"prefix"`
 	Offset int64  `json:"offset"`
-	// Last is the number of some bytes right before Offset, and then their digest.
+	// Last is the number of bytes right before Offset that it covers, and their
+	// digest.
 	Last string `json:"last,omitempty"`
 }
 
@@ -140,13 +141,13 @@ func (h *health) launched() {
 	h.hard.Versions, h.hard.Proven = nil, 0
 }
 
-// launching forgets what the sources of the previous launch reported.
+// launching clears the reports of the previous launch's sources.
 func (h *health) launching() {
 	h.soft.watched = map[string]bool{}
 	h.soft.reports = reports{worth: map[string]lifeloop.Support{}, reported: map[string]bool{}, spoken: map[string]bool{}, silent: map[string]int{}}
 }
 
-// observed applies a degradation and the others that its event names.
+// observed applies a degradation and the others in the same event.
 func (h *health) observed(d *lifeloop.Degradation, also []SupportChange) {
 	if d == nil {
 		return
@@ -167,7 +168,7 @@ func (h *health) weaken(s *step) {
 	}
 }
 
-// claimed is the support that this launch began with.
+// claimed returns the support with which this launch began.
 func (h *health) claimed(s *step, capability string) lifeloop.Support {
 	return negotiate.Support(s.claims(), capability)
 }
@@ -189,7 +190,7 @@ func (h *health) worth(s *step, claims lifeloop.Manifest, capability string) lif
 	return now
 }
 
-// proven is the support that a capability has once it was seen in this launch.
+// proven returns the support of a capability that has worked in this launch.
 func (h *health) proven(s *step, claims lifeloop.Manifest, capability string) lifeloop.Support {
 	now := negotiate.Support(claims, capability)
 	limit := func(to lifeloop.Support) {
@@ -205,7 +206,7 @@ func (h *health) proven(s *step, claims lifeloop.Manifest, capability string) li
 		on = []string{source}
 	}
 	if capability == string(lifeloop.SessionStarted) && s.scopes.begun() || capability == identityCapability && s.scopes.identified() {
-		on = nil // information that is already known remains after its source is lost
+		on = nil // information that is already known stays known after its source is lost
 	}
 	lost := func(source string) bool { return h.soft.worth[source] == lifeloop.Unavailable }
 	switch {
@@ -221,7 +222,7 @@ func (h *health) proven(s *step, claims lifeloop.Manifest, capability string) li
 	return now
 }
 
-// manifest is what the adapter supports now.
+// manifest returns the adapter's manifest with the present support.
 func (h *health) manifest(s *step) lifeloop.Manifest {
 	m := s.claims()
 	for _, name := range slices.Sorted(maps.Keys(h.hard.Support)) {
@@ -230,8 +231,8 @@ func (h *health) manifest(s *step) lifeloop.Manifest {
 	return m
 }
 
-// placing is the manifest for placements. A placement that is only weaker keeps its
-// claim: if one hook was not called, the next one still has its slot.
+// placing returns the manifest for placing payloads. A placement that only became
+// weaker keeps its claim, because the next hook may still be called.
 func (h *health) placing(s *step) lifeloop.Manifest {
 	m := s.claims()
 	for _, class := range lifeloop.Placements() {
@@ -260,8 +261,9 @@ func sourceName(source string) string {
 	return source
 }
 
-// began waits for the first hook of a launch. If that hook comes with the first
-// prompt, the wait begins later, with the first sign of a turn.
+// began starts the wait for the first hook of a launch. If the harness calls
+// its first hook at the first prompt, the wait starts later, at the first sign
+// of a turn.
 func (h *health) began(s *step) {
 	if s.cfg.Hooks && !s.cfg.HookAtPrompt {
 		h.expectHook(s)
@@ -280,16 +282,16 @@ func (h *health) restart(s *step) {
 	}
 }
 
-// worked remembers a sign of a turn. If hooks come with prompts and none was called
-// in this launch, the wait for the first hook begins.
+// worked handles a sign of a turn. It starts the wait for the first hook if the
+// harness calls that at the first prompt.
 func (h *health) worked(s *step, source string) {
 	if s.cfg.Hooks && s.cfg.HookAtPrompt && source != "hook" && !h.soft.hooked && h.soft.hookDue.IsZero() && h.soft.worth[hooksSource] == "" {
 		h.expectHook(s)
 	}
 }
 
-// hookCalled ends the wait for the first hook. Hooks that counted as lost are
-// available again, and the files that only hooks name are read.
+// hookCalled ends the wait for the first hook. If hooks counted as lost, they
+// are available again, and files whose paths only hooks report are read.
 func (h *health) hookCalled(s *step) {
 	h.stopExpecting()
 	h.soft.hooked = true
@@ -317,8 +319,8 @@ func (h *health) prompted(s *step, source string, byHook bool) {
 	}
 }
 
-// window notes whether the context window is known. Without it the level is
-// unknown.
+// window records whether the context window is known; if not, the level of
+// pressure is unknown.
 func (h *health) window(s *step, known bool, source string) {
 	why := "the context window is unknown, and so is the level"
 	if known {
@@ -330,8 +332,8 @@ func (h *health) window(s *step, known bool, source string) {
 	}
 }
 
-// next is the end of the wait for the first hook. It is zero while the session is
-// paused, because a paused harness calls no hook.
+// next returns the end of the wait for the first hook. It is zero while the
+// session is paused, because a paused harness calls no hook.
 func (h *health) next(k *Kernel) (at time.Time) {
 	if !k.session.is(session.Paused) {
 		at = h.soft.hookDue
@@ -340,8 +342,8 @@ func (h *health) next(k *Kernel) (at time.Time) {
 }
 
 // wake reports that the injected hooks are not called. Either a dialog is open, or
-// a setting of the user or an administrator turned the hooks off. The files that
-// only hooks name are not read then.
+// a setting of the user or an administrator turned the hooks off. Then files whose
+// paths only hooks report are not read.
 func (h *health) wake(s *step) {
 	h.stopExpecting()
 	if !s.attempts.alive() {
@@ -378,7 +380,7 @@ func (h *health) sourceWorth(s *step, source string, to lifeloop.Support, why st
 	}
 }
 
-// named begins to watch a file that a hook named.
+// named begins to watch a file whose path a hook has reported.
 func (h *health) named(s *step, sig telemetry.Signal) {
 	if h.soft.watched[sig.Path] {
 		return
@@ -420,7 +422,7 @@ func (h *health) earlyTroubles(s *step) {
 }
 
 // troubled degrades a source. A source that was truncated or replaced is not
-// degraded: it is read from its start, so nothing is lost.
+// degraded, because it is read from its start and no record is lost.
 func (h *health) troubled(s *step, in SourceTrouble) {
 	switch in.What {
 	case "polling":
@@ -442,7 +444,7 @@ func (h *health) troubled(s *step, in SourceTrouble) {
 // lost.
 const silentTurns = 2
 
-// spoke remembers that a source reported something in this turn.
+// spoke records in soft state that a source reported something in this turn.
 func (h *health) spoke(s *step, source string) {
 	h.soft.spoken[source], h.soft.reported[source] = true, true
 	if h.soft.silent[source] >= silentTurns {

@@ -6,12 +6,12 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file decides which harness session a signal belongs to. A hook, a plugin of
-// ours or the launch proves that. A file that was only found, and that the harness never named, proves
-// nothing.
+// This file decides to which harness session a signal belongs. A hook, our plugin or the launch
+// proves it. A file that was only found, and whose path the harness never reported, proves nothing.
 
-// storeSource is the decoders' name for a database of many sessions. pluginSource
-// is their name for our plugin, which runs in the harness and sends its events.
+// storeSource is the source name in signals from a database of many sessions.
+// pluginSource is that of our plugin, which runs in the harness and sends its
+// events.
 const (
 	storeSource  = "store"
 	pluginSource = "plugin"
@@ -35,7 +35,7 @@ func (s *step) signals(in SignalsSeen) {
 	}
 	switch {
 	case in.Position == nil || s.cfg.Observing && !s.cfg.Ledger:
-	case s.cfg.Observing: // a recovery resumes exactly here, after it has read the earlier records again
+	case s.cfg.Observing: // a resumed observation continues exactly here, after it has read the earlier records again
 		f := SourceRead{Source: in.Source, Position: *in.Position, Start: len(in.Signals) == 0,
 			Taken: in.Taken, Digest: in.Digest, Facts: len(s.turn.Facts) - before}
 		for _, sig := range in.Signals {
@@ -43,7 +43,7 @@ func (s *step) signals(in SignalsSeen) {
 				f.Newest = sig.At
 			}
 		}
-		s.record(f) // before the facts of the record, so that a partly written turn is detected
+		s.record(f) // recorded before the facts of the record, so that a partly written record can be detected
 		copy(s.turn.Facts[before+1:], s.turn.Facts[before:])
 		s.turn.Facts[before] = f
 	case len(in.Signals) > 0:
@@ -54,7 +54,7 @@ func (s *step) signals(in SignalsSeen) {
 // signal applies one signal. h is the hook that carried it, or nil.
 func (s *step) signal(sig telemetry.Signal, h *hook) {
 	if s.ending.draining() || s.recovery.between() || s.renewals.between() {
-		return // the session or the attempt has ended, or the next launch is prepared
+		return // the session or the attempt has ended, or the next launch is being prepared
 	}
 	if s.scopes.number() == 0 && !s.discover(sig) {
 		return
@@ -63,7 +63,7 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 	s.health.spoke(s, sig.Source)
 	if sig.Agent != "" || sig.Side != "" {
 		s.books.count(s, sig)
-		return // only usage counts: a sub-agent runs inside a tool call of the harness, a side call beside its turn
+		return // only the usage matters, because a sub-agent runs within a tool call and a side call outside of the turn
 	}
 	if sig.Path != "" && h != nil {
 		s.health.named(s, sig)
@@ -85,7 +85,7 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 		s.turns.signal(s, sig, h)
 	}
 	s.health.version(s, sig)
-	if !s.scopes.current().Ended { // later records add nothing about the context
+	if !s.scopes.current().Ended { // records of an ended session say nothing about the present context
 		s.pressure.see(s, sig)
 	}
 }
@@ -116,7 +116,7 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	hs := s.scopes.current()
 	switch {
 	case !injected(sig.Source) && s.scopes.ended(sig.Session):
-		return // the file of a session that ended was read late
+		return // the signal is from the file of an ended session, which was read late
 	case s.elsewhere(sig):
 		s.scopes.refuse(s, sig)
 		return
@@ -137,7 +137,8 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	s.scopes.start(s, sig.Cause, by(sig), h)
 }
 
-// endBy returns the reason of an end that only the next session's start shows.
+// endBy returns the reason for the end of a session, if only the start of the
+// next session shows that end.
 func endBy(cause string) string {
 	switch cause {
 	case "clear", "resume", "fork":
@@ -170,17 +171,17 @@ func (s *step) elsewhere(sig telemetry.Signal) bool {
 }
 
 // cleared reports whether the current session starts empty and keeps its id.
-// Several sources may report it, one of them late: a session without a prompt has
-// nothing to clear, and a report older than the newest prompt is a repetition.
+// Several sources may report it, some of them late. It is not a new report if the
+// session has no prompt yet, or if the report is older than the newest prompt.
 func (s *step) cleared(sig telemetry.Signal) bool {
 	hs := s.scopes.current()
 	return sig.Cause == "clear" && sig.Session != "" && sig.Session == hs.ID && hs.Started && hs.Prompted &&
 		(sig.At.IsZero() || s.turns.prompted(sig.At))
 }
 
-// revive begins an observed session again, if the session ended and then calls a
-// hook: another process resumed it. The SessionStart of that process may come after
-// a compaction.
+// revive begins an observed session again if a hook is called in it after its end,
+// because another process has resumed it. The SessionStart of that process may be
+// reported only after a compaction.
 func (s *step) revive(sig telemetry.Signal) {
 	hs := s.scopes.current()
 	if !s.cfg.Observing || !hs.Ended || sig.Source != "hook" || sig.Session == "" || sig.Session != hs.ID {
@@ -200,7 +201,7 @@ func (s *step) identify(sig telemetry.Signal, h *hook) bool {
 	if sig.Session == "" || sig.Session == hs.ID {
 		return true
 	}
-	if h == nil && !injected(sig.Source) { // a hook that was recorded proves as much as one that was called
+	if h == nil && !injected(sig.Source) { // a recorded hook call proves as much as a live one
 		// A file may belong to another session. Only an observed session without an
 		// id takes the id of the file.
 		if hs.ID == "" && !hs.Ended && s.cfg.Observing {
@@ -217,8 +218,8 @@ func (s *step) identify(sig telemetry.Signal, h *hook) bool {
 		s.scopes.bind(s, sig.Session, "hook: "+sig.Detail)
 		return true
 	case hs.Cause == "fork" || !s.turns.any():
-		// The start of a fork still carries the id of its origin; the first
-		// prompt carries its own.
+		// At its start, a fork still reports the id of its origin; from the first
+		// prompt on, its own id.
 		s.scopes.bind(s, sig.Session, "hook reports another id before the first frame: "+sig.Detail)
 		return true
 	default:

@@ -15,9 +15,9 @@ type Input interface{ handle(s *step) }
 type (
 	// Start asks for the session to begin.
 	Start struct{}
-	// Launched says that the harness runs. Setup describes this launch. It is nil
-	// for the first launch of a session that was not recovered, which Config
-	// describes.
+	// Launched reports that the harness runs. Setup describes this launch; it is
+	// nil for the first launch of a session that was not recovered, because Config
+	// describes that.
 	Launched struct {
 		PID         int
 		Containment string
@@ -29,10 +29,10 @@ type (
 	// code of a shell: 126 not executable, 127 not found, 125 other.
 	LaunchFailed struct {
 		Code int
-		Why  string // a sentence for the user
+		Why  string // the reason, in words for the user
 		// Transient says that a later launch may succeed.
 		Transient bool
-		Refused   bool // by the gate
+		Refused   bool // the gate refused the launch
 	}
 	// OutputSeen says that this launch has written Total bytes so far. If the
 	// policy reads the output, Text is the next output of Stream, and follows
@@ -47,8 +47,8 @@ type (
 		Skipped int64
 		Whole   bool
 	}
-	// SignOfLife says that output of the harness was read at At, which is not after
-	// the time of the step. The OutputSeen of that output follows later.
+	// SignOfLife reports that output of the harness was read at the time At, which
+	// is not after the time of the step. OutputSeen reports that output later.
 	SignOfLife struct{ At time.Time }
 	// FailureSeen reports, by a typed cause, why this attempt is about to fail. The
 	// failure counts only when the attempt has ended.
@@ -64,7 +64,7 @@ type (
 	// SignalsSeen carries the decoded signals of one telemetry record.
 	SignalsSeen struct {
 		Signals  []telemetry.Signal
-		Position *Position // how far the source was read; nil for sources without positions
+		Position *Position // the position up to which the source was read; nil for sources without positions
 		// Source is the source to which Position belongs. If there are no Signals,
 		// an observer begins to read the source there.
 		Source string
@@ -85,8 +85,8 @@ type (
 		Hook      string
 		Delivered bool
 	}
-	// Returned carries the outcome of one dispatch: a valid Response, or a
-	// Failure with a short reason in Why.
+	// Returned carries the result of one dispatch: a valid Response, or a Failure
+	// with a short reason in Why.
 	Returned struct {
 		Call     string
 		Response *lifeloop.CallbackResponse
@@ -100,7 +100,7 @@ type (
 	ChildExited struct {
 		Code     int  // exit code, when Signal is 0
 		Signal   int  // the signal that ended it
-		Leftover int  // processes of its tree that outlived it and are being ended
+		Leftover int  // the number of processes of its tree that still run and are being ended
 		Lost     bool // the guard was lost, so the rest is unknown
 		// OutputLost says that some output could not be written to its
 		// destination.
@@ -124,8 +124,8 @@ type (
 	// ChildStopped and ChildContinued report job control.
 	ChildStopped   struct{ Signal int }
 	ChildContinued struct{}
-	// AbortAsked asks the wrapper itself to end: by a signal, or by the command
-	// Ask of the session socket.
+	// AbortAsked asks the wrapper to end. It was caused by a signal, or by a
+	// command with the id Ask on the session socket.
 	AbortAsked struct {
 		Signal int
 		Ask    string
@@ -143,13 +143,14 @@ type (
 	// calling anything. It is the only input of a kernel that replayed the
 	// ledger.
 	CloseAsked struct{ Reason string }
-	// SourceTrouble and UnknownSeen carry what the facts of the same form record.
+	// SourceTrouble and UnknownSeen carry the content of SourceTroubled and
+	// UnknownCounted.
 	SourceTrouble SourceTroubled
 	UnknownSeen   UnknownCounted
 	// FrameRequested asks to open or close a client's own frame.
 	FrameRequested struct {
 		Ask     string // our id of the command
-		Open    bool   // else close
+		Open    bool   // open the frame; otherwise close it
 		Frame   string
 		Parent  string // parent of a frame to open; empty for a top-level frame
 		Outcome string // outcome of a frame to close; empty for completed
