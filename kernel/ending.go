@@ -98,8 +98,8 @@ func (ProcessesKilled) apply(*Kernel)       {}
 func (DrainBegan) key() (string, bool) { return "drain_began", true }
 func (DrainBegan) apply(*Kernel)       {}
 
-// An abort is durable only if it can decide the exit code, because there is a
-// harness or a planned launch to end.
+// An abort determines the exit code only if there is a harness or a planned
+// launch to end.
 func (AbortRequested) key() (string, bool) { return "abort_requested", true }
 func (f AbortRequested) apply(k *Kernel) {
 	h := &k.ending.hard

@@ -189,9 +189,10 @@ func (in SourceTrouble) handle(s *step)  { s.health.trouble(s, in) }
 func (in UnknownSeen) handle(s *step)    { s.record(UnknownCounted(in)) }
 func (in FrameRequested) handle(s *step) { s.requestFrame(in) }
 func (LedgerLost) handle(s *step)        { s.ledgerLost() }
-func (Wake) handle(*step)                {} // the machines wake in every step
+func (Wake) handle(*step)                {} // nothing to do, because the machines wake in every step
 
-// An Effect is something the shell must do once the turn's facts are durable.
+// An Effect is an action that the supervisor must perform after the turn's
+// facts were written.
 type Effect interface{ isEffect() }
 
 type (
@@ -207,7 +208,8 @@ type (
 		Fresh   bool
 	}
 	// Stop sends Signal to the harness's process group; Tree sends it to every
-	// process below the wrapper. Grace is how long the tree may still clean up.
+	// process below the wrapper. Grace is how long the processes of the tree may
+	// take to clean up.
 	Stop struct {
 		Signal int
 		Tree   bool
@@ -233,7 +235,7 @@ type (
 		Hook    string
 		Event   string
 		Context lifeloop.Opaque
-		Verdict *HookVerdict // of a hook that asks whether a tool may run
+		Verdict *HookVerdict // the answer to a hook that asks whether a tool may run
 	}
 	// Reply answers a command of the session socket; Failure is empty when it
 	// was done. Renewal is the id of the renewal that it began.
@@ -243,11 +245,12 @@ type (
 		Why     string
 		Renewal string
 	}
-	// Release gives the terminal back: the harness has ended.
+	// Release restores the terminal, because the harness has ended.
 	Release struct{}
 	// DrainSources reads every watched file once more to its end.
 	DrainSources struct{}
-	// EndClients ends the persistent clients and what clients left behind.
+	// EndClients ends the persistent clients and the processes that clients left
+	// behind.
 	EndClients struct{}
 )
 
@@ -266,8 +269,8 @@ func (EndClients) isEffect()   {}
 
 // A Turn is the result of one Step.
 type Turn struct {
-	Facts   []Fact   // append these, in order, before anything else
-	Effects []Effect // then perform these; their results return as Inputs
+	Facts   []Fact   // facts to append, in order, before anything else
+	Effects []Effect // effects to perform then; their results are passed back as Inputs
 	Sync    bool     // the append must reach the disk first (DECISIONS F3)
 	// SyncAfter says that it must reach the disk at once, but after the effects.
 	SyncAfter bool

@@ -1,9 +1,10 @@
-// Package kernel decides what happens in a session, without doing any of it.
+// Package kernel makes all decisions in a session, but performs none of the
+// actions itself.
 //
 // [Kernel.Step] takes one [Input] and a clock reading and returns a [Turn]: the
 // facts that became true and the effects that must now be performed. The caller
 // appends the facts to the ledger first and performs the effects second; the
-// results of effects come back as further inputs.
+// results of effects are passed back as further inputs.
 //
 //	k := kernel.New(cfg)
 //	turn := k.Step(now, kernel.Start{})
@@ -19,16 +20,14 @@
 // applying the recorded facts to a fresh kernel gives the same hard state. No
 // turn has an effect without a fact.
 //
-// A [Kernel] is a set of machines, each in the file of its name: session, scopes
-// (with identity.go), turns (nested.go), pressure, books, activity (tools.go),
-// health (degrade.go, version.go), router (receipt.go), slots (payload.go, place.go, deliver.go),
-// attempts (timers.go, verdict.go), recovery, renewals, guards
-// (permits.go, approvals.go), ending. A machine owns its state:
-// only its own methods access its fields. The hard part of the state is computed
-// from the facts and survives a crash; the soft part is lost in a crash, on
-// purpose. Each fact is declared in a file of the machine that it changes. start.go
-// and restart.go begin a session and recover one; input.go lists what goes in and
-// out.
+// A [Kernel] is a set of machines, each in the file of its name: session, scopes (with
+// identity.go), turns (nested.go), pressure, books, activity (tools.go), health (degrade.go,
+// version.go), router (receipt.go), slots (payload.go, place.go, deliver.go), attempts
+// (timers.go, verdict.go), recovery, renewals, guards (permits.go, approvals.go), ending. A
+// machine owns its state: only its own methods access its fields. The hard part of the state is
+// computed from the facts and survives a crash; the soft part is lost in a crash by design. Each
+// fact is declared in a file of the machine that it changes. start.go and restart.go begin a
+// session and recover one; input.go lists the inputs and effects.
 package kernel
 
 import (
@@ -43,7 +42,7 @@ import (
 // Kernel is the state of one wrapped session.
 type Kernel struct {
 	cfg  Config
-	step step // newest step; a field, so that Step allocates no memory
+	step step // the newest step; a field, so that Step allocates no memory
 
 	session sessionMachine
 	scopes  scopes
@@ -67,7 +66,7 @@ type gauges struct {
 }
 
 // A machine with timers. next returns when it must wake; the zero time means never.
-// wake does what is due.
+// wake performs the actions whose time has come.
 type machine interface {
 	next(k *Kernel) time.Time
 	wake(s *step)
@@ -86,7 +85,7 @@ func New(cfg Config) *Kernel {
 	cfg.FirstHook = cmp.Or(cfg.FirstHook, 10*time.Second)
 	cfg.ClientPatience = cmp.Or(cfg.ClientPatience, time.Second)
 	cfg.WedgedAfter = cmp.Or(cfg.WedgedAfter, 5*time.Minute)
-	if cfg.Observing { // an observer may read old records faster than its clients answer
+	if cfg.Observing { // large queues, because an observer may read old records faster than its clients answer
 		cfg.MaxQueue, cfg.MaxCalls = cmp.Or(cfg.MaxQueue, observerQueue), cmp.Or(cfg.MaxCalls, observerQueue)
 		cfg.Manifest = negotiate.Observed(cfg.Manifest)
 	}
@@ -96,11 +95,12 @@ func New(cfg Config) *Kernel {
 		health: newHealth(), router: newRouter(), slots: newSlots(), guards: newGuards()}
 }
 
-// Step advances the kernel by one input. After each input, every machine does what
-// is due, so it does not matter whether an input or a Wake comes first.
+// Step advances the kernel by one input. After each input, every machine performs
+// the actions whose time has come, so it does not matter whether an input or a
+// Wake comes first.
 func (k *Kernel) Step(now time.Time, in Input) Turn {
 	if k.State().Terminal() {
-		return Turn{} // inputs that were still queued change nothing
+		return Turn{} // the session has ended, so later inputs are ignored
 	}
 	k.step = step{Kernel: k, now: now}
 	s := &k.step
@@ -142,7 +142,7 @@ type step struct {
 	*Kernel
 	now        time.Time
 	turn       Turn
-	invocation string // shared by all events of this step; empty before the first
+	invocation string // the id that all events of this step share; empty before the first event
 }
 
 func (s *step) record(f Fact) {
@@ -177,16 +177,16 @@ func (s *step) invocationID() string {
 	return s.invocation
 }
 
-// State is the state of the session.
+// State returns the state of the session.
 func (k *Kernel) State() session.State { return k.session.state() }
 
 // A Result is how the session ended, for the exit code and the last message.
 type Result struct {
 	State   session.State
 	Code    int                   // the code to exit with
-	Signal  int                   // the signal that ended the last launch, if Code follows from it
+	Signal  int                   // the signal that ended the last launch, if it determines Code
 	Failure lifeloop.FailureClass // set if the session was refused, or the wrapper and not the harness failed
-	Why     string                // a sentence for the user, when Failure is set
+	Why     string                // the reason in words for the user, if Failure is set
 }
 
 // Done reports whether nothing more can happen, and how the session ended.
@@ -210,10 +210,9 @@ func (k *Kernel) Done() (Result, bool) {
 	return r, true
 }
 
-// exitStatus is the wrapper's exit code (CLI.md, run), and the signal that ended
-// its last launch, if the code follows from that signal. Without a policy `run`
-// only records: a harness that exits with success then counts as successful,
-// whatever else was observed.
+// exitStatus returns the wrapper's exit code (CLI.md, run), and the signal that
+// ended the last launch, if it determines the code. Without a policy, a harness
+// that exits with success counts as successful, whatever else was observed.
 func (k *Kernel) exitStatus() (code, signal int) {
 	e, by := k.attempts.exit(), k.ending.signal()
 	acts := k.cfg.Policy.Acts() || k.cfg.Ends.Success != nil
@@ -224,7 +223,7 @@ func (k *Kernel) exitStatus() (code, signal int) {
 		return 75, 0
 	case (e == nil || e.Unseen) && by != 0:
 		return 128 + by, 0
-	case e == nil, e.Lost, e.Unseen: // nil: refused, or nothing was launched
+	case e == nil, e.Lost, e.Unseen: // nil means that the session was refused or nothing was launched
 		return 125, 0
 	case e.NotStarted:
 		return e.Code, 0

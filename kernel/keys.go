@@ -10,9 +10,8 @@ import (
 
 // This file is the index of idempotency keys (DECISIONS L7). A key is a client's
 // own name for one delivery. It is valid only in the harness session in which it
-// was used: what was delivered is lost with the context of that session. A harness
-// session belongs to one launch, and so to one adapter. In it, the newest maxKeys
-// keys of each client are known.
+// was used, because delivered payloads are lost with the context of that session.
+// In each harness session, the newest maxKeys keys of each client are kept.
 
 const maxKeys = 1000
 
@@ -21,14 +20,15 @@ type keyed struct {
 	Content   canon.Digest
 	Call      string
 	Index     int             // index of the payload in its answer
-	Of        int             // payloads in that answer; 0 if its call makes no receipt
+	Of        int             // the number of payloads in that answer; 0 if its call gets no receipt
 	Status    lifeloop.Status // empty while it waits for a slot
 	Placement lifeloop.PayloadPlacement
 	Receipt   *ReceiptIssued // receipt of its call
 }
 
-// protects reports whether the payload was delivered or still waits. A payload that
-// was not delivered may be sent again with its key.
+// protects reports whether the key must not be used again, because its payload was
+// delivered or still waits. A payload that was not delivered may be sent again with
+// its key.
 func (u *keyed) protects() bool { return u.Status == "" || u.Status == lifeloop.Delivered }
 
 // keyOf returns the first use of a key in the harness session of a call.
@@ -41,7 +41,7 @@ func (r *router) keyOf(c *call, key *string) *keyed {
 
 func keyName(c *call, key string) string { return fmt.Sprint(c.Scope, "\x00", c.Client, "\x00", key) }
 
-// use remembers the first use of a payload's key. It does nothing if the key was
+// use records the first use of a payload's key. It does nothing if the key was
 // used for other content, or by a payload that is protected.
 func (r *router) use(c *call, i int) {
 	p, h := c.Answer.Payloads[i], &r.hard
@@ -68,11 +68,10 @@ func (r *router) use(c *call, i int) {
 // because they are no longer valid.
 func (r *router) forgetKeys() { clear(r.hard.Keys); clear(r.hard.KeysIn) }
 
-// repeats returns the call whose delivery an answer asks for again: each payload
-// has the same key and the same content as in the answer to that call. It is empty
-// for any other answer.
+// repeats returns the earlier call whose answer this answer repeats: each payload
+// has the same key and the same content. It returns "" if the answer repeats none.
 func (r *router) repeats(c *call, a Answered) (first string) {
-	if a.Status == lifeloop.Failed || c.Event == lifeloop.ReceiptEmitted { // a failed answer places nothing, and receipt.emitted makes no receipt
+	if a.Status == lifeloop.Failed || c.Event == lifeloop.ReceiptEmitted { // a failed answer places nothing, and receipt.emitted has no receipt
 		return ""
 	}
 	for i, p := range a.Payloads {
@@ -85,8 +84,8 @@ func (r *router) repeats(c *call, a Answered) (first string) {
 	return first
 }
 
-// again ends a call that repeated a delivery. It issues the receipt of the first
-// call again, with the payloads of the first call.
+// again ends a call whose answer repeated a delivery. It issues the receipt of
+// the first call again, with its payloads.
 func (r *router) again(s *step, c *call) {
 	first := c.First.Receipt
 	s.record(ReceiptIssued{Receipt: first.Receipt, Call: c.ID, Scope: c.Scope, Frame: first.Frame, Replay: true})
@@ -94,8 +93,8 @@ func (r *router) again(s *step, c *call) {
 }
 
 // settleKeyed settles a payload whose key was used before, in an answer that is not
-// a plain repetition. It reports whether it did. Nothing is placed twice, and other
-// content is a conflict.
+// a plain repetition. It reports whether it settled the payload. No payload is
+// placed twice; the same key with other content is a conflict.
 func (r *router) settleKeyed(s *step, c *call, i int) bool {
 	fact := c.Answer.Payloads[i]
 	first := r.keyOf(c, fact.Key)

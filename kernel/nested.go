@@ -8,9 +8,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file keeps the tree of frames: a recursive client opens frames of its
-// own below the live session (DECISIONS L20). "subcall requires
-// parent_frame_id, top_level forbids it."
+// This file has the tree of frames: a recursive client may open its own frames
+// within the live session (DECISIONS L20). "subcall requires parent_frame_id,
+// top_level forbids it."
 
 // clientSource is the evidence source of frames that a client opened.
 const clientSource = "client"
@@ -22,7 +22,7 @@ func frameContext(id, parent string) *lifeloop.FrameContext {
 	return &lifeloop.FrameContext{FrameID: id, FrameClass: lifeloop.Subcall, ParentFrameID: &parent}
 }
 
-// requestFrame opens or closes a client's frame, or refuses to.
+// requestFrame opens or closes a client's frame, or refuses the request.
 func (s *step) requestFrame(in FrameRequested) {
 	failure, why := s.frameRefusal(in)
 	what := "frame close"
@@ -80,7 +80,7 @@ func (t *turns) closeInner(s *step, id string, ev []lifeloop.Evidence) {
 		inner := ""
 		for _, f := range t.hard.Frames {
 			if f.Parent == id {
-				inner = f.ID // the newest frame
+				inner = f.ID // after the loop, the newest frame below id
 			}
 		}
 		if inner == "" {

@@ -8,14 +8,14 @@ import (
 	"lifeloop/negotiate"
 )
 
-// This file takes a payload from a client's answer to the slot that carries it
-// to the model (DECISIONS L6, L13, L19; place.go says which slots it can still
-// reach). Bodies exist in soft state only: a crash loses them, and a receipt
-// reports that.
+// This file moves a payload from a client's answer to the slot by which it
+// reaches the model (DECISIONS L6, L13, L19; place.go decides which slots it
+// can still reach). Bodies are only in soft state, so a crash loses them; a
+// receipt then reports the loss.
 
 const (
-	maxWaiting      = 64      // payloads waiting per client
-	maxWaitingBytes = 1 << 20 // and their bytes
+	maxWaiting      = 64      // the largest number of waiting payloads per client
+	maxWaitingBytes = 1 << 20 // the largest sum of their sizes in bytes
 )
 
 // A parcel is a payload that waits for a slot, or is in the answer of a hook.
@@ -25,22 +25,22 @@ type parcel struct {
 	client  string
 	scope   int
 	frame   string // frame of the event that it answers; empty if it belongs to the harness session
-	after   int    // number of prompts before that event, if pre_prompt_frame means the prompt after it; else -1
+	after   int    // the number of prompts before that event, if pre_prompt_frame means the prompt after the event; otherwise -1
 	payload lifeloop.PayloadEnvelope
-	choices []negotiate.Candidate // in the client's order
-	// receiptOnly says that the client accepts receipt_only when no slot opens.
+	choices []negotiate.Candidate // the possible placements, in the client's order
+	// receiptOnly means that the client accepts receipt_only if no slot opens.
 	receiptOnly bool
 	required    bool
 	expires     *int64
-	hook        string // the hook whose answer holds it; empty while it waits
+	hook        string // the hook whose answer contains it; empty while it waits
 	permit      permission
 	chosen      negotiate.Candidate
 	claimed     lifeloop.Support // support that the launch claims for the chosen slot
 }
 
 type (
-	// A PayloadFact is the part of a payload that the ledger may hold: never its
-	// body.
+	// A PayloadFact is the part of a payload that the ledger may contain, which is
+	// never the body.
 	PayloadFact struct {
 		ID          string  `json:"payload_id"`
 		PayloadKind string  `json:"payload_kind"`
@@ -51,7 +51,7 @@ type (
 		// content for which it was used. Both are empty without a key.
 		Key     *string      `json:"idempotency_key,omitempty"`
 		Content canon.Digest `json:"content,omitempty"`
-		// First is the placement that a receipt names when the payload is given up.
+		// First is the placement that the receipt names if the payload is not placed.
 		First lifeloop.PayloadPlacement `json:"first_placement"`
 	}
 	// PayloadSettled records the outcome of one payload.
@@ -89,8 +89,8 @@ func payloadFact(p lifeloop.PayloadEnvelope) PayloadFact {
 	return f
 }
 
-// accept takes one payload of an answer: it is settled at once, or waits. An
-// answer that failed places nothing.
+// accept handles one payload of an answer, which is settled at once or waits. A
+// failed answer places nothing.
 func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
 	fact := k.Answer.Payloads[i]
 	if k.Answer.Status == lifeloop.Failed {
@@ -128,12 +128,12 @@ func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
 	l.soft.waiting = append(l.soft.waiting, w)
 }
 
-// expired returns why a payload may no longer be delivered, not even as
-// receipt_only.
+// expired is the reason for a payload that may no longer be delivered, not even
+// as receipt_only.
 const expired = "expired"
 
-// refusal returns why a payload cannot wait for a slot; empty if it can. A payload
-// of a harness session that has ended is refused, whatever a later launch claims.
+// refusal returns the reason why a payload cannot wait for a slot; empty if it
+// can. A payload for a harness session that has ended is always refused.
 func (l *slots) refusal(s *step, k *call, p lifeloop.PayloadEnvelope, placed negotiate.Placed) (lifeloop.FailureClass, string) {
 	hs := s.scopes.of(k.Scope)
 	switch {
@@ -189,7 +189,7 @@ func (l *slots) settle(s *step, p *parcel, st lifeloop.Status, class lifeloop.Fa
 	} else if k != nil {
 		f.Placement = k.Answer.Payloads[p.index].First
 	} else {
-		f.Placement = p.payload.AcceptablePlacements[0].Placement // of a renewal
+		f.Placement = p.payload.AcceptablePlacements[0].Placement // a payload of a renewal, which is not in an answer
 	}
 	l.soft.waiting = slices.DeleteFunc(slices.Clone(l.soft.waiting), func(w *parcel) bool { return w == p })
 	s.record(f)
@@ -201,8 +201,8 @@ func (l *slots) settle(s *step, p *parcel, st lifeloop.Status, class lifeloop.Fa
 	}
 }
 
-// giveUp ends the wait of a payload that found no slot. class is the failure of
-// a required one.
+// giveUp ends the wait of a payload for which no slot opened. class is the
+// failure class if the payload is required.
 func (l *slots) giveUp(s *step, p *parcel, class lifeloop.FailureClass, why string) {
 	switch {
 	case p.receiptOnly && why != expired:
@@ -215,8 +215,8 @@ func (l *slots) giveUp(s *step, p *parcel, class lifeloop.FailureClass, why stri
 	}
 }
 
-// giveUpScope ends the wait of every payload for a harness session that is
-// over.
+// giveUpScope ends the wait of every payload for a harness session that has
+// ended.
 func (l *slots) giveUpScope(s *step, scope int, why string) {
 	l.giveUpIf(s, why, func(p *parcel) bool { return p.scope == scope })
 }
@@ -226,7 +226,7 @@ func (l *slots) giveUpCall(s *step, call, why string) {
 }
 
 func (l *slots) giveUpIf(s *step, why string, which func(*parcel) bool) {
-	for _, p := range l.soft.waiting { // settle replaces the slice
+	for _, p := range l.soft.waiting { // settle replaces this slice while it is iterated
 		if p.hook == "" && which(p) {
 			l.giveUp(s, p, lifeloop.PayloadRejected, why)
 		}
@@ -250,10 +250,10 @@ func payloadReceipts(k *call) []lifeloop.PayloadReceipt {
 	return out
 }
 
-// weakVoices returns the degradations of a receipt that come from the slots of its
-// payloads. A payload counts if it was delivered with weaker support than its
-// launch claims: the model sees the text as the user's. A slot that the launch
-// itself claims as weak is not a degradation.
+// weakVoices returns the degradations of a receipt that are caused by the slots of
+// its payloads. There is one for each payload that was delivered with weaker
+// support than its launch claims, because the model sees the text as the user's.
+// If the launch claims only weak support, that is not a degradation.
 func (s *step) weakVoices(k *call) []lifeloop.Degradation {
 	var out []lifeloop.Degradation
 	for _, p := range k.Settled {

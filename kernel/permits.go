@@ -11,8 +11,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file asks about each guarded act, and performs or refuses it when it is
-// decided.
+// This file asks the gate about each guarded act, and performs or refuses the
+// act after the decision.
 
 // admit asks about the first launch of the session, before the session runs.
 func (g *guards) admit(s *step) {
@@ -29,8 +29,9 @@ func (g *guards) launch(s *step, l Launch) {
 	g.ask(s, pending{launch: &l}, GateAsked{Act: ActLaunch, Profile: l.Profile}, AskGate{})
 }
 
-// renew asks about a renewal whose capabilities are there. Until it is allowed,
-// nothing that a client owns has changed. reply is the command that asked for it.
+// renew asks about a renewal whose capabilities are available. Until it is
+// allowed, nothing that belongs to a client is changed. reply is the id of the
+// command that requested it.
 func (g *guards) renew(s *step, r *renewal.Machine, path renewal.Path, reply string) {
 	client := cmp.Or(s.renewals.rules(s).Client, SelfClient)
 	g.ask(s, pending{renewal: r.ID, path: path, reply: reply}, GateAsked{Act: ActRenew, Renewal: r.ID, Profile: s.recovery.spent().Profile},
@@ -43,7 +44,7 @@ func (g *guards) tool(s *step, h *hook) {
 	g.ask(s, pending{hook: h.id, limit: h.limit, canAsk: use.CanAsk}, GateAsked{Act: ActTool, Hook: h.id, Tool: use.Name, Call: use.Tool}, AskGate{Use: use})
 }
 
-// deliver asks about a payload that a hook is to carry.
+// deliver asks about a payload that is to be delivered by a hook.
 func (g *guards) deliver(s *step, h *hook, p *parcel) {
 	e := p.payload
 	act := &PayloadAct{ID: e.PayloadID, Client: p.client, Kind: e.PayloadKind, Placement: p.chosen.Payload, Slot: string(p.chosen.Class), Bytes: size(e)}
@@ -56,8 +57,8 @@ func (g *guards) deliver(s *step, h *hook, p *parcel) {
 	g.ask(s, pending{hook: h.id, limit: h.limit, parcel: p}, GateAsked{Act: ActInject, Hook: h.id, Payload: e.PayloadID, Dispatch: p.call, Index: p.index}, AskGate{Payload: act})
 }
 
-// conclude performs or refuses an act. a is the answer to the approval that the
-// policy required; nil if none was waited for.
+// conclude performs or refuses an act. a is the answer of the user, if the act
+// waited for an approval; otherwise nil.
 func (g *guards) conclude(s *step, p pending, f GateAnswered, a *ApprovalAnswered) {
 	allowed, why := f.Allowed(), f.refusal()
 	if a != nil {
@@ -97,7 +98,8 @@ func (g *guards) concludeLaunch(s *step, p pending, allowed bool, why string) {
 	}
 }
 
-// refusal says why an act was refused, for the user or the model.
+// refusal returns text for the user or the model that says why an act was
+// refused.
 func (f GateAnswered) refusal() string {
 	what := f.Act
 	if f.Act == ActTool {

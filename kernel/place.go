@@ -8,9 +8,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file says which slots a waiting payload can still reach (DECISIONS L19).
-// A payload belongs to the frame of the event that it answers. Without a frame it
-// belongs to the harness session. Its slots, in the order of a session:
+// This file decides which slots a waiting payload can still reach (DECISIONS
+// L19). A payload belongs to the frame of the event that it answers. Without a
+// frame it belongs to the harness session. Its slots, in the order of a session:
 //
 //	              pre_session   its prompt   tool results   the next prompt
 //	session.*          ●            ●              ●               ●
@@ -19,15 +19,15 @@ import (
 //	frame.ending                                   ●               ●
 //	frame.ended                                                    ●
 //
-// A slot that has passed does not come again. A payload that can reach none of its
-// placements is settled in the same step.
+// A slot that has passed does not open again. A payload that can no longer reach
+// any of its placements is settled in the same step.
 
-// locate finds the harness session of a hook. If the hook has another slot, the
-// session's pre_session slot has passed.
+// locate sets the harness session of a hook. A hook with another slot than
+// pre_session shows that the session's pre_session slot has passed.
 func (l *slots) locate(s *step, h *hook) {
 	hs := s.scopes.current()
 	if hs == nil || h.call.Session != "" && hs.ID != "" && h.call.Session != hs.ID {
-		return // another harness that was started below this one
+		return // the hook is of another harness, which this harness has started
 	}
 	h.scope = s.scopes.number()
 	if h.call.Slot != "" && h.call.Slot != telemetry.SlotSession {
@@ -46,8 +46,8 @@ func (l *slots) frameOf(s *step, h *hook) string {
 	return s.turns.topFrame()
 }
 
-// asking reports whether a frame is open and the hook of its prompt has no answer
-// yet.
+// asking reports whether a frame is open while the hook of its prompt still waits
+// for an answer.
 func (l *slots) asking(s *step, frame string) bool {
 	for h := range l.unanswered {
 		if frame != "" && h.opens == frame {
@@ -70,13 +70,13 @@ func (l *slots) starts(scope int) bool {
 
 // reachable reports whether a slot of this candidate can still take a payload.
 func (l *slots) reachable(s *step, p *parcel, c negotiate.Candidate) bool {
-	if s.cfg.OneHook { // there is no later hook
+	if s.cfg.OneHook { // in this mode there is no later hook
 		return slices.ContainsFunc(l.soft.order, func(id string) bool {
 			h := l.soft.hooks[id]
 			return !h.answered && h.call.Slot == string(c.Class)
 		})
 	}
-	if s.scopes.of(p.scope).Ending { // no prompt and no tool call follows
+	if s.scopes.of(p.scope).Ending { // the session is ending, so no prompt or tool call follows
 		return false
 	}
 	session := p.frame == ""
@@ -89,8 +89,9 @@ func (l *slots) reachable(s *step, p *parcel, c negotiate.Candidate) bool {
 	return session || l.asking(s, p.frame) || c.Payload == lifeloop.PrePromptFrame && l.nextPrompt(s, p)
 }
 
-// nextPrompt reports whether the prompt after the event of a payload has not come
-// yet, or its hook still waits for an answer.
+// nextPrompt reports whether the prompt after a payload's event can still carry
+// it, because that prompt was not submitted yet or its hook still waits for an
+// answer.
 func (l *slots) nextPrompt(s *step, p *parcel) bool {
 	if p.after < 0 {
 		return false
@@ -122,13 +123,13 @@ func (l *slots) choose(s *step, p *parcel, h *hook) (none negotiate.Candidate, o
 	return none, false
 }
 
-// within reports whether a hook belongs to the frame of a payload, or to the next
-// prompt if the payload waits for that.
+// within reports whether a hook belongs to the frame for which a payload waits,
+// or to the next prompt if it waits for that.
 func (l *slots) within(s *step, p *parcel, h *hook) bool {
 	switch {
 	case p.frame == "":
 		return true
-	case h.call.Slot == telemetry.SlotTool: // of an earlier or later turn?
+	case h.call.Slot == telemetry.SlotTool: // the tool call must be of the payload's own turn
 		f := s.turns.top()
 		return f == nil || f.Turn == "" || h.call.Turn == "" || f.Turn == h.call.Turn
 	}
@@ -155,8 +156,8 @@ func (l *slots) review(s *step) {
 	}
 }
 
-// lost removes a class of placements that this launch lost from the waiting
-// payloads, and settles those that have no other.
+// lost handles that this launch lost a placement class: it removes the class
+// from the waiting payloads, and settles payloads that have no other placement.
 func (l *slots) lost(s *step, class lifeloop.Placement, why string) {
 	for _, p := range l.soft.waiting {
 		if p.hook != "" {

@@ -8,7 +8,7 @@ import (
 	"lifeloop/telemetry"
 )
 
-// pressure follows how full the model's context is. Package synth finds the
+// pressure observes how full the model's context is. Package synth computes the
 // observations; this machine emits them as events:
 //
 //	signals ──► synth ──► pressure   ──► context.pressure_observed, when the level changes
@@ -19,17 +19,17 @@ type pressure struct {
 	hard struct{ Level string } // the last level that was emitted
 	soft struct {
 		synth   *synth.State
-		saved   ContextMeasured // recorded last
+		saved   ContextMeasured // the last recorded measurement
 		savedAt time.Time
 	}
 }
 
-// ContextMeasured records what is known of the context now, even if the level did
-// not change. Tokens is null while nothing is known, as when a session has just
-// begun.
+// ContextMeasured records the newest measurement of the context, even if the
+// level did not change. Tokens is null while nothing is known, for example when a
+// session has just begun.
 type ContextMeasured struct {
 	Tokens       *int64      `json:"tokens_used"`
-	Window       int64       `json:"window_tokens,omitempty"` // 0: unknown
+	Window       int64       `json:"window_tokens,omitempty"` // 0 if unknown
 	WindowSource string      `json:"window_source,omitempty"`
 	Level        synth.Level `json:"level,omitempty"`
 	// Stale marks a measurement from before a compaction. Estimate marks a number
@@ -53,7 +53,8 @@ func (p *pressure) level() string        { return p.hard.Level }
 func (p *pressure) fold(level string)    { p.hard.Level = level }
 func (p *pressure) use(cfg synth.Config) { p.soft.synth.Use(cfg) }
 
-// newScope begins with an empty context, or with that of a resumed session.
+// newScope starts a harness session with an empty context, or with that of a
+// resumed session.
 func (p *pressure) newScope(s *step, resumed bool) {
 	if resumed {
 		p.soft.synth.Resume()
@@ -73,8 +74,8 @@ func (p *pressure) figure() (m ContextMeasured) {
 		Stale: now.Stale, Estimate: now.Estimate, At: now.At}
 }
 
-// changed reports whether the newest measurement differs from the recorded one. A
-// repeated measurement of the same tokens does not.
+// changed reports whether the newest measurement differs from the recorded one in
+// more than its time.
 func (p *pressure) changed() bool {
 	now, saved := p.figure(), p.soft.saved
 	if (now.Tokens == nil) != (saved.Tokens == nil) || now.Tokens != nil && *now.Tokens != *saved.Tokens {
@@ -95,8 +96,8 @@ func (p *pressure) save(s *step) {
 	}
 }
 
-// forget starts again without a known window, because another harness may have
-// another window.
+// forget resets the state, including the window, because another harness may
+// have another window.
 func (p *pressure) forget(cfg synth.Config) { p.soft.synth = synth.New(cfg) }
 
 // expectWindow sets whether a status line is expected to report the window. If none
@@ -110,8 +111,8 @@ func (p *pressure) expectWindow(s *step, expected bool) {
 	}
 }
 
-// before emits a waiting compaction that must have happened before a signal. The
-// compaction is emitted before the next prompt, whose context it shortened.
+// before emits a held compaction before a signal that comes after it, for
+// example before the next prompt.
 func (p *pressure) before(s *step, sig telemetry.Signal) { p.emit(s, p.soft.synth.Before(sig)) }
 
 func (p *pressure) see(s *step, sig telemetry.Signal) {
@@ -122,8 +123,8 @@ func (p *pressure) see(s *step, sig telemetry.Signal) {
 	p.emit(s, p.soft.synth.See(sig, s.now))
 }
 
-// extend lets a compaction wait again for its second report, which may have come
-// while the observer was dead.
+// extend restarts the wait for the second report of a compaction, because that
+// report may have been written while no observer ran.
 func (p *pressure) extend(s *step) { p.soft.synth.Extend(s.now) }
 
 func (p *pressure) flush(s *step) { p.emit(s, p.soft.synth.Flush()) }
@@ -198,8 +199,8 @@ func pressureData(p synth.Pressure, stale bool) map[string]any {
 		data["estimate"] = true
 	}
 	if f, ok := p.Fraction(); ok {
-		// Four digits are enough for any window, and give the same line wherever
-		// the fraction is computed.
+		// The fraction is cut to four digits, which is precise enough, so that it is
+		// the same on every machine.
 		data["level"], data["window_tokens"], data["fraction"] = string(p.Level), p.Window, float64(int64(f*10_000))/10_000
 	}
 	return data

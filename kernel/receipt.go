@@ -52,7 +52,7 @@ func (f ReceiptIssued) apply(k *Kernel) {
 	k.router.issued(r.ClientID, parent{r.InvocationID, r.ReceiptID})
 }
 
-// issued remembers the newest receipt of a client.
+// issued stores the newest receipt of a client.
 func (r *router) issued(client string, p parent) { r.hard.Parents[client] = p }
 
 // A parent is the newest receipt of a client. It is the parent of the next receipt
@@ -78,7 +78,7 @@ func (r *router) warn(s *step, client, why string) {
 	}
 }
 
-// receipt issues the one receipt of a call.
+// receipt issues the receipt of a call. Each call has exactly one.
 func (r *router) receipt(s *step, k *call, o outcome) {
 	if more := r.soft.warnings[k.Client]; len(more) > 0 {
 		delete(r.soft.warnings, k.Client)
@@ -110,7 +110,7 @@ func (r *router) announce(s *step, k *call, doc lifeloop.Receipt) {
 		if k.First != nil {
 			data["replay"] = true
 		}
-		if k.Skips != nil { // doc is the receipt of a run
+		if k.Skips != nil { // the receipt is that of a run of skipped events
 			data["skipped"] = k.Skips.Events
 		}
 		about := k.origin

@@ -18,15 +18,15 @@ import (
 //	           │ └───► halt ──► drain
 //	           └─ completed ──► drain
 //
-// A pause, and nothing else, delays the next launch beyond its time.
+// Only a pause delays the next launch beyond its planned time.
 type recovery struct {
 	hard struct {
 		Spent attempt.Spent
 		Name  string        // name of the profile that was launched last
 		Asked *RetryAsked   // the open question of retry.decide
 		Next  *AttemptEnded // the ended attempt, while the next launch waits
-		// Checkpoint is what the next launch may continue, and CheckpointBy the
-		// profile that made it.
+		// Checkpoint is the checkpoint from which the next launch may continue, and
+		// CheckpointBy the profile that created it.
 		Checkpoint      string
 		CheckpointUnits int64
 		CheckpointBy    int
@@ -47,14 +47,14 @@ type (
 		// error.
 		Detail  string                `json:"detail,omitempty"`
 		Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
-		// Evidence is what shows that the attempt completed or failed, beside the
-		// raw exit.
+		// Evidence names what shows that the attempt completed or failed, in addition
+		// to the exit status.
 		Evidence string `json:"evidence"`
 		Code     int    `json:"code"`
 		Signal   int    `json:"signal"`
 		// Recovery says what follows a failure; empty after a completed attempt.
 		Recovery attempt.Recovery `json:"recovery,omitempty"`
-		Reason   string           `json:"reason,omitempty"` // a sentence for people
+		Reason   string           `json:"reason,omitempty"` // the reason in words for people
 		Retry    *RetryPlan       `json:"retry,omitempty"`
 		// Next is the profile that is launched next, and Skipped are those that
 		// cannot be launched.
@@ -65,37 +65,38 @@ type (
 	}
 	// An AttemptRef names an attempt.
 	AttemptRef struct {
-		Run     string `json:"run"` // empty if no launch was under way
+		Run     string `json:"run"` // empty if no launch was in progress
 		Attempt int    `json:"attempt"`
 		Profile int    `json:"profile"`
 		Name    string `json:"name"`
 	}
-	// An AttemptCost is what an attempt used up.
+	// An AttemptCost counts what an attempt used.
 	AttemptCost struct {
 		// Short counts the launches in a row that ended soon after they began.
 		Short      int   `json:"short,omitempty"`
 		Units      int64 `json:"units"`
 		Bytes      int64 `json:"bytes"`
-		DurationMS int64 `json:"duration_ms"` // since the attempt's first sign of life
+		DurationMS int64 `json:"duration_ms"` // the time since the attempt's first sign of life
 	}
-	// A Budget is what the policy allows to the attempts of a session.
+	// A Budget limits the attempts of a session, as the policy configures.
 	Budget struct {
 		Attempts   int      `json:"attempts"`    // counted retries of a profile
-		MaxRetries int      `json:"max_retries"` // retries of every kind, in all
+		MaxRetries int      `json:"max_retries"` // retries of every kind in the whole session
 		Profiles   []string `json:"profiles"`    // the primary, then the fallbacks
 	}
 	// A RetryPlan says when the next attempt begins.
 	RetryPlan struct {
 		Number  int          `json:"number"` // number among this profile's retries, from 1
-		Of      int          `json:"of"`     // counted retries that the profile may have
+		Of      int          `json:"of"`     // the number of counted retries that the profile may have
 		Counted bool         `json:"counted"`
 		DelayMS int64        `json:"delay_ms"`
 		Wait    attempt.Wait `json:"wait"`
 		At      time.Time    `json:"at"`
 	}
 	// CheckpointSaved records that a later launch can continue from a checkpoint.
-	// CheckpointDropped records that no launch will: the next profile cannot use
-	// the checkpoint, or it continues what broke a guardrail.
+	// CheckpointDropped records that no launch will, because the next profile
+	// cannot use the checkpoint or it would continue a conversation that broke a
+	// guardrail.
 	CheckpointSaved struct {
 		Checkpoint string `json:"checkpoint"`
 		Units      int64  `json:"units"`
@@ -161,12 +162,12 @@ func (r *recovery) postponed(to *time.Time) {
 func (r *recovery) spent() attempt.Spent   { return r.hard.Spent }
 func (r *recovery) planned() *AttemptEnded { return r.hard.Next }
 
-// between reports whether an attempt has ended, and another one follows or may
-// follow.
+// between reports whether an attempt has ended and another one is planned or
+// may follow.
 func (r *recovery) between() bool      { return r.hard.Next != nil || r.hard.Asked != nil }
 func (r *recovery) checkpoint() string { return r.hard.Checkpoint }
 
-// retryAt is when the next attempt begins; zero while no retry is planned.
+// retryAt returns when the next attempt begins; zero if no retry is planned.
 func (r *recovery) retryAt() (at time.Time) {
 	if n := r.hard.Next; n != nil && n.Retry != nil {
 		at = r.soft.due
@@ -181,7 +182,8 @@ func (r *recovery) arm(s *step) {
 	}
 }
 
-// current names the newest attempt; run is empty if no launch is under way.
+// current identifies the newest attempt; run is empty if no launch is in
+// progress.
 func (r *recovery) current(s *step, run string) AttemptRef {
 	p := r.hard.Spent
 	return AttemptRef{Run: run, Attempt: p.Launches, Profile: p.Profile, Name: cmp.Or(r.hard.Name, s.profileName(p.Profile))}
@@ -194,11 +196,12 @@ func (s *step) profileName(i int) string {
 	return s.cfg.Manifest.AdapterID
 }
 
-// longWait is how long a wait must be for the session to be paused meanwhile
+// longWait is the shortest wait during which the session's state is PAUSED
 // (DECISIONS H3).
 const longWait = 5 * time.Second
 
-// budget is what the session's attempts may use up.
+// budget returns the limits for the session's attempts; nil if there is only
+// one attempt.
 func (s *step) budget() *Budget {
 	p := s.cfg.Policy
 	if p.MaxRetries == 0 && len(p.Profiles) < 2 {
@@ -220,8 +223,8 @@ func (r *recovery) launching(s *step, cause string, profile, number int) Launchi
 		Name: s.profileName(profile), Adapter: s.cfg.Manifest.AdapterID}
 }
 
-// relaunch begins the planned attempt. State that belongs only to the previous
-// launch is forgotten.
+// relaunch begins the planned attempt. It resets state that belongs only to the
+// previous launch.
 func (r *recovery) relaunch(s *step) {
 	n := r.hard.Next
 	number := r.hard.Spent.Launches + 1
@@ -264,7 +267,7 @@ func (r *recovery) renew(s *step, old string) {
 	s.attempts.launch(s, l, old, start)
 }
 
-// launchCause is the cause of the launch that follows an attempt.
+// launchCause returns the cause of the launch that follows an attempt.
 func (f *AttemptEnded) launchCause() string {
 	if f.Retry != nil && f.Retry.Wait == attempt.WaitRestart {
 		return causeRestart
@@ -272,9 +275,9 @@ func (f *AttemptEnded) launchCause() string {
 	return string(f.Recovery)
 }
 
-// continuation is what the launch of a profile continues; empty for a fresh
-// start. A restart continues the harness session even where the policy saves no
-// checkpoint.
+// continuation returns the checkpoint from which the launch of a profile
+// continues; empty for a fresh start. A restart after a crash continues the
+// harness session even if the policy saves no checkpoints.
 func (r *recovery) continuation(s *step, profile int, restart bool) string {
 	switch {
 	case r.continues(s, profile):
@@ -298,7 +301,7 @@ func (r *recovery) continues(s *step, profile int) bool {
 	return max(profile, by) < len(p.Profiles) && p.Profiles[profile].AcceptsContinuation && p.Profiles[profile].Adapter == p.Profiles[by].Adapter
 }
 
-// plan fills in what follows a failure.
+// plan decides what follows a failure and adds it to the fact.
 func (r *recovery) plan(s *step, f *AttemptEnded, v verdict) {
 	e := s.attempts.exit()
 	f.Failure = failureClass(v.Cause, e)
@@ -319,8 +322,8 @@ func (r *recovery) plan(s *step, f *AttemptEnded, v verdict) {
 	}
 }
 
-// giveUp halts a session that waits for its next attempt. The fact names no
-// attempt, because none is under way.
+// giveUp ends a session that waits for its next attempt. The fact names no
+// attempt, because none is in progress.
 func (r *recovery) giveUp(s *step, cause attempt.Cause, detail string) {
 	f := AttemptEnded{AttemptRef: r.current(s, ""), Cause: cause, Detail: detail, Evidence: "no attempt was under way",
 		Failure: failureClass(cause, nil), Recovery: attempt.Halt, Reason: sentence(cause, detail, nil)}
@@ -329,7 +332,7 @@ func (r *recovery) giveUp(s *step, cause attempt.Cause, detail string) {
 	r.follow(s)
 }
 
-// follow carries out the decision at the end of an attempt. The next launch itself
+// follow performs the decision made at the end of an attempt. The next launch
 // begins in wake.
 func (r *recovery) follow(s *step) {
 	n := r.hard.Next
@@ -341,7 +344,7 @@ func (r *recovery) follow(s *step) {
 	s.session.planned(s.now)
 	if broken := s.attempts.broken(); s.cfg.Policy.Continuation && r.hard.Checkpoint != "" {
 		switch {
-		case broken != "": // a continuation would continue what broke the rule
+		case broken != "": // continuing the conversation would break the same rule again
 			r.drop(s, "the checkpoint leads to what broke guardrail "+broken)
 		case n.Recovery == attempt.Fallback && !r.continues(s, n.Next):
 			r.drop(s, fmt.Sprintf("profile %s cannot continue a checkpoint of profile %s", s.profileName(n.Next), s.profileName(r.hard.CheckpointBy)))
@@ -352,7 +355,7 @@ func (r *recovery) follow(s *step) {
 	}
 }
 
-// drop gives up the continuation: the next launch is a fresh start, and the clients
+// drop discards the checkpoint: the next launch is a fresh start, and the clients
 // are warned (DECISIONS Z9).
 func (r *recovery) drop(s *step, why string) {
 	s.record(CheckpointDropped{Checkpoint: r.hard.Checkpoint, Reason: why})

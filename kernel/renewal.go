@@ -14,7 +14,7 @@ import (
 )
 
 // renewals move the session into a fresh harness session. Package renewal has the
-// states and the rules; this machine carries out their decisions:
+// states and the rules; this machine performs the decisions:
 //
 //	asked, negotiated ──► at the prompt ──► prepare command ──► prepared
 //	prepared ──► at the prompt ──► the harness is ended ──► its sources are drained
@@ -58,8 +58,8 @@ type (
 		Renewal string `json:"renewal"`
 		Command string `json:"command"`
 		Digest  string `json:"digest,omitempty"` // identifies the token; only for continue
-		// Only for prepare: Scope is the harness session to leave, and ID its id,
-		// if known.
+		// Set only for prepare: Scope is the harness session that will be left, and
+		// ID its id, if known.
 		Scope int    `json:"scope,omitempty"`
 		ID    string `json:"harness_session_id,omitempty"`
 	}
@@ -71,7 +71,7 @@ type (
 		Broke   bool   `json:"broke,omitempty"`
 	}
 
-	// RenewalPrepared carries the outcome of PrepareRenewal: the digest of the token,
+	// RenewalPrepared carries the result of PrepareRenewal: the digest of the token,
 	// which is in the vault, or a Failure with a short reason in Why.
 	RenewalPrepared struct {
 		Renewal string
@@ -80,7 +80,7 @@ type (
 		Failure lifeloop.FailureClass
 		Why     string
 	}
-	// RenewalContinued carries the outcome of ContinueRenewal: the text for the new
+	// RenewalContinued carries the result of ContinueRenewal: the text for the new
 	// session and its digest, or a Failure.
 	RenewalContinued struct {
 		Renewal string
@@ -101,13 +101,14 @@ type (
 		Digest  string
 		Timeout time.Duration
 	}
-	// DiscardToken removes a token that will not be used; without a Digest, what the
-	// prepare command of this renewal stored, if anything.
+	// DiscardToken removes a token that will not be used. Without a Digest, it
+	// removes any token that the prepare command of this renewal has stored.
 	DiscardToken struct {
 		RenewalRef
 		Digest string
 	}
-	// A RenewalRef says what the token of a renewal is bound to.
+	// A RenewalRef names the renewal, client and session to which a token is
+	// bound.
 	RenewalRef struct {
 		Renewal, Profile, Client, Adapter string
 		Session                           string // the harness session to leave
@@ -180,7 +181,8 @@ func (r *renewals) issued(f ReceiptIssued) {
 	}
 }
 
-// staged reports whether a call is the renewal's own: its payload waits for a slot.
+// staged reports whether a call stands for the renewal itself, whose payload waits
+// for a slot.
 func (r *renewals) staged(call string) bool { return call != "" && call == r.hard.ID }
 
 // rules returns the rules of the named profile, or of the first one if profile is
@@ -194,8 +196,8 @@ func (c *Config) rules(profile string) *renewal.Rules {
 	return nil
 }
 
-// rules returns the rules of the newest renewal. If its profile is not active in a
-// recovered session, they hold only the name.
+// rules returns the rules of the newest renewal. In a recovered session in which
+// its profile is not active, they contain only the name.
 func (r *renewals) rules(s *step) renewal.Rules {
 	if rules := s.cfg.rules(r.hard.Profile); rules != nil {
 		return *rules
@@ -221,8 +223,8 @@ func (r *renewals) commanded(s *step, in RenewAsked) {
 }
 
 // wanted handles the answer of a client that asks for a renewal. The request is
-// ignored while a renewal is under way, or if the answer is about an earlier
-// harness session.
+// ignored while a renewal is the act in progress, or if the answer is about an
+// earlier harness session.
 func (r *renewals) wanted(s *step, k *call, profile string) {
 	if r.hard.Open() || k.Scope != s.scopes.number() {
 		return
@@ -250,7 +252,8 @@ func (r *renewals) pressed(s *step, level string) {
 	}
 }
 
-// admit returns why no renewal can begin now; class is empty if one can.
+// admit returns the reason why no renewal can begin now; class is empty if one
+// can.
 func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class lifeloop.FailureClass, why string) {
 	found := s.cfg.rules(profile)
 	switch {
@@ -275,8 +278,9 @@ func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class li
 }
 
 // begin records a renewal, and refuses it if the limits or the capabilities do not
-// allow it. Under a policy the gate decides then, and answers the command reply, if
-// it is set. Until it allows the renewal, nothing that a client owns has changed.
+// allow it. If there is a gate, it is asked next, and its decision also answers the
+// command reply, if that is set. Until it allows the renewal, nothing that a client
+// owns has changed.
 func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request, reply string) (lifeloop.FailureClass, string) {
 	q.Profile = rules.Profile
 	q.Before, q.Trigger = s.pressure.trigger(q.By == renewal.ByTrigger)
@@ -299,7 +303,7 @@ func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request, reply 
 	return "", ""
 }
 
-// agree lets a renewal wait for the prompt.
+// agree makes a renewal wait until the harness is at its prompt.
 func (r *renewals) agree(s *step, path renewal.Path) {
 	s.record(RenewalMoved{r.hard.Agree(path)})
 	r.soft.undone, r.soft.why, r.soft.again = false, "", time.Time{}
@@ -324,7 +328,8 @@ func (r *renewals) permitted(s *step, p pending, allowed bool, why string) {
 	}
 }
 
-// start remembers that an act, or with None the wait for the prompt, begins now.
+// start records in soft state that an act begins now, or, with None, the wait
+// for the prompt.
 func (r *renewals) start(s *step, act renewal.Act) { r.soft.act, r.soft.since = act, s.now }
 
 // The capabilities that a renewal needs.
@@ -336,7 +341,8 @@ const (
 	capManual      = "renewal.reset.manual"
 )
 
-// negotiate compares what a renewal needs with what is available now.
+// negotiate compares the capabilities that a renewal needs with those that are
+// available now.
 func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifeloop.FailureClass, string) {
 	m := s.health.manifest(s)
 	if !s.cfg.Stores {
@@ -414,7 +420,7 @@ func (r *renewals) review(s *step) {
 		r.conclude(s, "the harness has changed its session since the renewal was prepared")
 		return
 	}
-	gone := act == renewal.FallBack && s.scopes.current().Ended // there is no prompt to wait for
+	gone := act == renewal.FallBack && s.scopes.current().Ended // the harness session has ended, so there is no prompt to wait for
 	switch {
 	case !gone && !r.mayReset(s), !r.soft.again.IsZero():
 		return
@@ -454,7 +460,7 @@ func (r *renewals) mayReset(s *step) bool {
 	return s.activity.atPrompt() && s.turns.top() == nil
 }
 
-// prepared applies the outcome of the prepare command.
+// prepared applies the result of the prepare command.
 func (r *renewals) prepared(s *step, in RenewalPrepared) {
 	if in.Renewal != r.hard.ID || r.soft.act != renewal.Prepare {
 		return
@@ -509,7 +515,7 @@ func (r *renewals) drained(s *step) bool {
 	if s.session.is(session.Running) {
 		s.session.move(s, session.Paused, causeRenewal)
 	}
-	if held := r.soft.held; held != nil { // of a reset that began in place
+	if held := r.soft.held; held != nil { // the reset had begun in place
 		r.soft.held = nil
 		r.relaunch(s, *held)
 		return true
@@ -520,7 +526,8 @@ func (r *renewals) drained(s *step) bool {
 	return true
 }
 
-// obstacle says why the session cannot continue after its harness ended.
+// obstacle returns the reason why the session cannot continue after its harness
+// has ended, or "".
 func (r *renewals) obstacle(s *step) string {
 	switch e := s.attempts.exit(); {
 	case s.ending.requested():
@@ -537,7 +544,7 @@ func (r *renewals) obstacle(s *step) string {
 	return ""
 }
 
-// continued applies the outcome of the continue command: the harness is started and
+// continued applies the result of the continue command: the harness is started and
 // its text delivered to it. If the command failed, or no slot accepts the text, the
 // old harness session continues.
 func (r *renewals) continued(s *step, in RenewalContinued) {
@@ -575,7 +582,7 @@ func (r *renewals) relaunch(s *step, held inHand) {
 // continue.
 func (r *renewals) lost(s *step, why string) {
 	r.end(s, lifeloop.PayloadRejected, why, false)
-	if r.hard.Ahead { // it has not ended
+	if r.hard.Ahead { // the old harness session has not ended
 		return
 	}
 	old := ""
@@ -593,18 +600,18 @@ func (r *renewals) launched(s *step) {
 	}
 }
 
-// live notes that the new harness session has begun.
+// live records that the new harness session has begun.
 func (r *renewals) live(s *step) {
 	if r.soft.act != renewal.Launch {
 		return
 	}
 	s.record(RenewalMoved{r.hard.Resume(s.scopes.number(), s.scopes.current().ID)})
-	r.start(s, renewal.Reset) // what follows has no time limit
+	r.start(s, renewal.Reset) // the next steps have no time limit
 	r.receipt(s, renewalStep{event: lifeloop.SessionStarted, scope: s.scopes.number()})
 	r.unpause(s)
 }
 
-// settled applies the outcome of the delivery.
+// settled applies the result of the delivery.
 func (r *renewals) settled(s *step, p *parcel, st lifeloop.Status, class lifeloop.FailureClass, why string) {
 	if !r.hard.Open() {
 		return
@@ -637,8 +644,8 @@ func (r *renewals) end(s *step, class lifeloop.FailureClass, why string, broke b
 	r.over(s, v)
 }
 
-// over records the end of a renewal and undoes what is still open: a running
-// command, an unused token, a waiting payload, and the pause.
+// over records the end of a renewal and ends everything that is still open: a
+// running command, an unused token, a waiting payload, and the pause.
 func (r *renewals) over(s *step, v renewal.Move) {
 	was, act, resets, typing := r.hard.State, r.soft.act, r.resets(), r.soft.typing
 	r.soft.act, r.soft.held, r.soft.typing = renewal.None, nil, false
@@ -679,7 +686,7 @@ func (r *renewals) eventAfter(was renewal.State) lifeloop.Event {
 	return lifeloop.SessionEnding
 }
 
-// conclude ends an open renewal because its attempt or its session is over.
+// conclude ends an open renewal because its attempt or its session has ended.
 func (r *renewals) conclude(s *step, why string) {
 	if r.hard.Open() {
 		class := lifeloop.StateConflict
@@ -709,8 +716,8 @@ func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 		s.attempts.recovered()
 		return r.drained(s), false
 	}
-	// A token may have been stored before that was recorded, or not been taken after
-	// that was.
+	// A token may have been stored without a record of that, or not have been taken
+	// although that is recorded.
 	unsure := r.hard.Prepares && r.hard.Digest == "" || r.hard.Unused()
 	r.conclude(s, "the wrapper died")
 	if unsure {

@@ -24,8 +24,8 @@ import (
 // that there are some (Setup.Clears).
 
 type (
-	// RenewalTyped records that keys are about to be typed: those of the reset, or
-	// those that take it back; or that the typing is about to be stopped.
+	// RenewalTyped records that keys are about to be typed, either those of the
+	// reset or those that undo it, or that the typing is about to be stopped.
 	RenewalTyped struct {
 		Renewal string `json:"renewal"`
 		Keys    string `json:"keys"`
@@ -43,7 +43,7 @@ type (
 		Renewal string
 		Undo    bool
 	}
-	// KeysTyped carries the outcome of TypeKeys. Busy says that nothing was typed,
+	// KeysTyped carries the result of TypeKeys. Busy says that nothing was typed,
 	// because the user has begun a line or has just sent one. Failure says why only
 	// some keys were typed, or none.
 	KeysTyped struct {
@@ -79,13 +79,15 @@ func (TypeKeys) isEffect() {}
 func (in KeysTyped) handle(s *step) { s.renewals.typed(s, in) }
 func (in LineSeen) handle(s *step)  { s.activity.line(in.Begun) }
 
-// A continuation in hand waits for the fresh session of a reset in place.
+// inHand is a continuation that waits for the fresh session of a reset in
+// place.
 type inHand struct {
 	payload lifeloop.PayloadEnvelope
 	choices []negotiate.Candidate
 }
 
-// typeAgain is when keys are tried again that met a line of the user.
+// typeAgain is the delay before keys are typed again that were not typed
+// because the user had begun a line.
 const typeAgain = 3 * time.Second
 
 // clearing reports whether keys for a fresh session were typed, and none has begun.
@@ -93,7 +95,8 @@ func (r *renewals) clearing() bool {
 	return r.hard.InPlace() && r.hard.Typed && r.soft.held != nil
 }
 
-// lineFree reports whether typed keys would not meet a line of the user.
+// lineFree reports whether keys can be typed without being mixed with a line
+// that the user has begun.
 func (r *renewals) lineFree(s *step) bool { return s.cfg.KeepsLine || !s.activity.lineBegun() }
 
 // consume begins a reset in place with the continue command.
@@ -192,13 +195,13 @@ func (r *renewals) reason(reported string) string {
 	return reported
 }
 
-// cleared reports whether a harness session that begins for this cause is that of the
-// keys.
+// cleared reports whether a harness session that begins with this cause was begun by
+// the typed keys.
 func (r *renewals) cleared(s *step, cause string) bool {
 	return r.clearing() && s.attempts.alive() && (cause == "clear" || cause == "unknown")
 }
 
-// left notes that the keys ended the old harness session.
+// left records that the keys ended the old harness session.
 func (r *renewals) left(s *step) {
 	if !r.clearing() || !s.attempts.alive() {
 		return
@@ -224,7 +227,8 @@ func (r *renewals) opened(s *step) {
 	s.slots.stage(s, r.hard.ID, held.payload, held.choices)
 }
 
-// overdue handles that keys brought no fresh session within their limit.
+// overdue handles typed keys after which no fresh session began within the time
+// limit.
 func (r *renewals) overdue(s *step) {
 	r.soft.typing = false
 	r.fallBack(s, fmt.Sprintf("the harness began no fresh session within %s", r.rules(s).Filled().Clear))

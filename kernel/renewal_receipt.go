@@ -6,9 +6,9 @@ import (
 )
 
 // This file issues the receipts of a renewal: prepare, reset, observation and
-// delivery. The parent of each is the receipt before it, and each has its own event
-// id. If the renewal ends early, the step that it did not reach has a failed
-// receipt (DECISIONS R6, R11).
+// delivery. Each has its own event id, and its parent is the previous receipt. If
+// the renewal ends early, the first step that was not reached gets a failed receipt
+// (DECISIONS R6, R11).
 
 // A renewalStep is the step that one of these receipts describes.
 type renewalStep struct {
@@ -76,8 +76,9 @@ func (l *slots) stage(s *step, renewal string, p lifeloop.PayloadEnvelope, choic
 		choices: choices, required: true})
 }
 
-// undeliverable returns why this launch has no slot for a continuation: it never
-// had one, or lost it. The result is empty if there is a slot.
+// undeliverable returns the failure class if this launch has no slot for a
+// continuation, because it never had one or lost it. The result is empty if
+// there is a slot.
 func (h *health) undeliverable(s *step) lifeloop.FailureClass {
 	has := func(m lifeloop.Manifest) bool {
 		for _, class := range []lifeloop.Placement{lifeloop.PreSession, lifeloop.PreFrameLeading, lifeloop.PreFrameTrailing} {

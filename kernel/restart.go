@@ -10,7 +10,7 @@ import (
 	"lifeloop/session"
 )
 
-// This file recovers a session whose wrapper died. Its state is the fold of the
+// This file recovers a session whose wrapper died. Its state is computed from the
 // ledger. Open calls and frames are closed with the failure class that applies, and
 // an action that may have had an effect is not repeated (DECISIONS, Crashes).
 
@@ -23,7 +23,7 @@ const (
 	causeRestart   = "restart"
 )
 
-// Replay returns a kernel in the state to which the facts of a ledger lead. Its
+// Replay returns a kernel in the state that the facts of a ledger give. Its
 // first input is [Restarted].
 func Replay(cfg Config, entries iter.Seq[Entry]) *Kernel {
 	k := New(cfg)
@@ -57,7 +57,7 @@ func (s *step) recover(in Restarted) {
 		s.recoverObserved()
 		return
 	}
-	if s.session.pausedByCommand() { // a recovery ends the pause, which delays the next attempt until now
+	if s.session.pausedByCommand() { // a recovery ends the pause, which has delayed the next attempt
 		s.session.resumeWait(s, supervisorLost)
 	}
 	s.router.failOpen(s)
@@ -80,7 +80,7 @@ func (s *step) recover(in Restarted) {
 }
 
 // exitUnseen records the end of the harness that ran when the wrapper died, and
-// reports whether there was one.
+// reports whether a harness ran.
 func (s *step) exitUnseen() bool {
 	if s.attempts.run() == "" || s.attempts.exit() != nil {
 		return false
@@ -97,7 +97,7 @@ func (s *step) endRecoveredScope(lost bool) {
 	if hs == nil || hs.Ended {
 		return
 	}
-	if !hs.Starting { // power failed between two facts of one turn
+	if !hs.Starting { // possible only if the power failed between two facts of one turn
 		s.emit(emission{event: lifeloop.SessionStarting, evidence: own("launch"), data: map[string]any{"cause": hs.Cause}})
 	}
 	reason, why := supervisorLost, "the wrapper died, and how the harness ended is unknown"
@@ -114,8 +114,8 @@ func (s *step) attemptOpen() bool {
 	return run != "" && (last == nil || last.Run != run && s.recovery.planned() == nil && last.Recovery != attempt.Halt)
 }
 
-// followRecovered continues where the wrapper died; again says that the lost
-// attempt is repeated.
+// followRecovered continues the session after the crash; again means that the
+// lost attempt is repeated.
 func (s *step) followRecovered(again bool) {
 	switch {
 	case s.attemptOpen():
@@ -134,8 +134,9 @@ func (s *step) followRecovered(again bool) {
 	}
 }
 
-// saveContinuation saves the harness session of the lost attempt, even where
-// the policy saves no checkpoint: the recovery continues it.
+// saveContinuation saves the harness session of the lost attempt as a
+// checkpoint, even if the policy saves none, so that the recovery can continue
+// it.
 func (r *recovery) saveContinuation(s *step) {
 	if id := s.scopes.prompted(); s.cfg.Resumes && id != "" && id != r.checkpoint() {
 		s.record(CheckpointSaved{Checkpoint: id})
@@ -159,9 +160,9 @@ func (r *recovery) reason(s *step, again bool) string {
 	return recovered
 }
 
-// attemptLost records the attempt that was under way when the wrapper died. The
-// attempt is repeated, because that is the purpose of a recovery, and the retry
-// counts toward no budget.
+// attemptLost records the end of the attempt that was in progress when the
+// wrapper died. The attempt is repeated, because that is the purpose of a
+// recovery, and the retry counts toward no budget.
 func (s *step) attemptLost() {
 	e, spent := s.attempts.exit(), s.recovery.spent()
 	s.record(AttemptEnded{AttemptRef: s.recovery.current(s, s.attempts.run()),
@@ -277,15 +278,15 @@ func (k *Kernel) Redo(entries iter.Seq[Entry], past *Kernel, at time.Time, in Si
 	again = Replay(cfg, entries)
 	again.Recall(past)
 	again.step = step{Kernel: again, now: at}
-	in.handle(&again.step) // no machine wakes: what is due is done after the recovery
+	in.handle(&again.step) // do not wake the machines: timers are handled after the recovery
 	return again, again.step.turn.Facts, ids
 }
 
-// Fold applies one more fact of the ledger to a kernel that replays it.
+// Fold applies the next fact of the ledger to a kernel that is replaying it.
 func (k *Kernel) Fold(e Entry) {
 	e.Fact.apply(k)
 	k.session.replayed(e)
 }
 
-// LastReplayed is the time of the last fact that was replayed.
+// LastReplayed returns the time of the last fact that was replayed.
 func (k *Kernel) LastReplayed() time.Time { return k.session.lastReplayed() }

@@ -21,23 +21,23 @@ import (
 //	                         │           └─ failed: time-out, no answer
 //	                         └─ replaced (skips.go)
 //
-// receipt.emitted makes no receipt; call_over ends its call.
+// Calls about receipt.emitted get no receipt; call_over ends them.
 type router struct {
 	hard struct {
 		Calls   map[string]*call    // calls without a receipt so far
-		Open    map[string][]string // calls that will have a receipt, by client, in order
-		Made    int                 // calls so far
+		Open    map[string][]string // for each client, the calls that will get a receipt, in order
+		Made    int                 // the number of calls so far
 		Parents map[string]parent   // by client
-		Keys    map[string]*keyed   // by scope, client and idempotency key
-		KeysIn  map[string][]string // the same by client, oldest first
+		Keys    map[string]*keyed   // the used keys, by scope, client and idempotency key
+		KeysIn  map[string][]string // the same keys for each client, oldest first
 		Skipped map[string]*skips   // runs of skipped events that no call has ended, by client
 	}
 	soft struct {
-		queue    map[string][]string // calls by client
+		queue    map[string][]string // the queued calls of each client
 		behind   map[string]bool     // clients that are not called until their queue is shorter
 		flying   map[string]string   // the call that a client is busy with
 		over     map[string]outcome  // outcomes of calls whose receipts wait for an earlier one
-		warnings map[string][]string // for the next receipt of a client
+		warnings map[string][]string // warnings for the next receipt of each client
 		tickDue  time.Time
 	}
 }
@@ -45,19 +45,19 @@ type router struct {
 // A call is one event on its way to one client.
 type call struct {
 	ID, Client, Idempotency string
-	N                       int // in the order in which calls were made
+	N                       int // the number of the call, in the order in which calls were made
 	origin
 	Dispatched bool
 	Answer     *Answered
-	Settled    []*PayloadSettled // by payload index; nil while it waits
+	Settled    []*PayloadSettled // the result of each payload; nil while it waits
 	Uses       []*keyed          // the keys that its payloads used first
-	First      *keyed            // the first delivery, if the answer repeats one
+	First      *keyed            // the repeated delivery, if the answer repeats one
 	Skips      *skips            // events that were skipped right before it
 }
 
-// An origin has the members that the request and the receipt of a call have about
-// the event. It is fixed when the event is observed: a client may answer when
-// another harness session, or another launch, has begun (DECISIONS L2).
+// An origin has the members that describe the event in the request and in the
+// receipt of a call. It is fixed when the event is observed: a client may answer
+// when another harness session, or another launch, has begun (DECISIONS L2).
 type origin struct {
 	Event               lifeloop.Event
 	EventID, Invocation string
@@ -68,9 +68,9 @@ type origin struct {
 	Degradation         *lifeloop.Degradation
 	Also                []SupportChange
 	Adapter, Version    string
-	Run, Session        *string // nil while unknown
+	Run, Session        *string // nil if unknown
 	Pressure            string  // the level of the context's pressure
-	Prompts             int     // frames of the harness so far
+	Prompts             int     // the number of the harness's frames so far
 }
 
 type (
@@ -84,7 +84,7 @@ type (
 		Run            *string   `json:"harness_run_id,omitempty"`
 		AdapterVersion string    `json:"adapter_version,omitempty"`
 		Calls          []callRef `json:"calls"`
-		// Skipped are the clients that are not called, because too many calls wait
+		// Skipped lists the clients that are not called because too many calls wait
 		// for them.
 		Skipped []string `json:"skipped,omitempty"`
 		// Degradation is set on capability.degraded.
@@ -117,7 +117,7 @@ type (
 		// repeats none.
 		Replays string `json:"replays,omitempty"`
 	}
-	// CallOver records the end of a call that makes no receipt: a call about
+	// CallOver records the end of a call that gets no receipt: a call about
 	// receipt.emitted.
 	CallOver struct {
 		Call string `json:"call"`
@@ -216,7 +216,7 @@ func (r *router) forget(c *call) {
 	delete(r.hard.Calls, c.ID)
 }
 
-// settled remembers the outcome of a payload.
+// settled stores the result of a payload.
 func (r *router) settled(f PayloadSettled) {
 	c := r.hard.Calls[f.Call]
 	if c == nil || f.Index >= len(c.Settled) {
@@ -230,7 +230,7 @@ func (r *router) settled(f PayloadSettled) {
 	}
 }
 
-// An emission is one event about to be emitted.
+// An emission describes an event that is about to be emitted.
 type emission struct {
 	event       lifeloop.Event
 	scope       int // 0 means the current one
@@ -238,7 +238,7 @@ type emission struct {
 	parent      string // set if a frame opens; otherwise looked up
 	data        map[string]any
 	evidence    []lifeloop.Evidence
-	mode        lifeloop.IntegrationMode // empty: derived from the evidence
+	mode        lifeloop.IntegrationMode // if empty, derived from the evidence
 	degradation *lifeloop.Degradation
 	also        []SupportChange
 	about       *origin // the event's origin, if it is not the current launch
@@ -393,8 +393,8 @@ func (s *step) task() *string {
 	return new(s.cfg.Session)
 }
 
-// returned applies the outcome of one dispatch. A late answer to a call that was
-// given up is dropped.
+// returned applies the result of one dispatch. An answer to a call that has
+// already ended is dropped.
 func (r *router) returned(s *step, in Returned) {
 	k, ok := r.hard.Calls[in.Call]
 	if !ok || !k.Dispatched || k.Answer != nil {
@@ -452,7 +452,7 @@ func answerOf(k *call, r *lifeloop.CallbackResponse) Answered {
 	return a
 }
 
-// close ends an answered call as soon as none of its payloads waits.
+// close ends an answered call if none of its payloads still waits.
 func (r *router) close(s *step, k *call) {
 	if r.hard.Calls[k.ID] == nil || k.Answer == nil {
 		return
@@ -465,12 +465,12 @@ func (r *router) close(s *step, k *call) {
 	o := outcome{status: cmp.Or(a.Status, lifeloop.Failed), failure: a.Failure, retry: a.Retry, warnings: slices.Clone(a.Warnings)}
 	delivered, missed := 0, 0
 	for i, p := range k.Settled {
-		if p != nil && p.Failure == lifeloop.OperatorRequired { // the gate refused it
+		if p != nil && p.Failure == lifeloop.OperatorRequired { // the gate refused the payload
 			o.warnings = append(o.warnings, fmt.Sprintf("payload %s: %s", a.Payloads[i].ID, p.Why))
 		}
 		switch {
 		case p == nil:
-			return // it waits for a slot
+			return // this payload still waits for a slot
 		case p.Status == lifeloop.Delivered:
 			delivered++
 		case p.Status == lifeloop.Failed && o.failure == "" && (a.Payloads[i].Required || p.Failure == lifeloop.StateConflict):
@@ -492,8 +492,8 @@ func (r *router) close(s *step, k *call) {
 	r.end(s, k, o)
 }
 
-// maxOpen is how many calls of a client may wait for the payload of an earlier
-// call. If there are more, that payload is given up.
+// maxOpen is how many calls of a client may wait for the receipt of an earlier
+// call whose payload waits. If there are more, that payload is given up.
 const maxOpen = 1000
 
 // end ends a call, and issues the receipts that waited only for that call.
@@ -550,7 +550,7 @@ func (r *router) fail(s *step, client string, class lifeloop.FailureClass, why s
 	}
 }
 
-// giveUp ends every call, because the clients' time has passed.
+// giveUp ends every call, because the time for the clients' answers is over.
 func (r *router) giveUp(s *step) {
 	for _, c := range s.cfg.Clients {
 		if id, busy := r.soft.flying[c.ID]; busy {

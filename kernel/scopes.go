@@ -20,11 +20,11 @@ type scopes struct {
 	hard struct {
 		Scope    int // number of the current scope
 		Sessions map[int]*harnessSession
-		Numbers  map[string]int // the scope that numbers the receipts of an id
+		Numbers  map[string]int // for each id, the scope that numbers its receipts
 	}
 	soft struct {
 		refused map[string]bool   // ids of other sessions that sources named
-		gone    *telemetry.Signal // the reported end of a session whose turn has not ended
+		gone    *telemetry.Signal // the report of the session's end, while its turn has not ended
 		goneDue time.Time
 	}
 }
@@ -35,10 +35,10 @@ type harnessSession struct {
 	Starting bool // session.starting was emitted
 	Started  bool
 	Ending   bool
-	Reason   string // of session.ending
+	Reason   string // the reason in session.ending
 	Ended    bool
-	Prompted bool  // a prompt was seen
-	Receipts int64 // issued so far, if this scope numbers them
+	Prompted bool  // a prompt was observed
+	Receipts int64 // the number of receipts so far, if this scope numbers them
 	// Numbers is the scope that numbers the receipts of this one: the first scope
 	// with the same id (DECISIONS L2). Several scopes in a row without an id count
 	// as one. An id has several scopes if its harness session is resumed, or
@@ -47,7 +47,7 @@ type harnessSession struct {
 }
 
 type (
-	// HarnessSessionOpened begins a scope: what follows belongs to a new
+	// HarnessSessionOpened begins a scope: the facts that follow belong to a new
 	// harness session. ID is empty while it is unknown.
 	HarnessSessionOpened struct {
 		Scope int    `json:"scope"`
@@ -97,7 +97,7 @@ func newScopes() (c scopes) {
 	return c
 }
 
-// name gives a scope its id. All receipts of one id share one sequence.
+// name sets the id of a scope. All receipts of one id share one sequence.
 func (c *scopes) name(scope int, id string) {
 	hs := c.hard.Sessions[scope]
 	hs.ID = id
@@ -127,8 +127,9 @@ func (c *scopes) observed(f Observed) {
 	}
 }
 
-// numbering is the scope that numbers a receipt. For a receipt with an id it is the
-// scope of that id, because the receipt's own scope may have another id by now.
+// numbering returns the scope that numbers a receipt. For a receipt with an id it
+// is the scope of that id, because the receipt's own scope may have another id by
+// now.
 func (c *scopes) numbering(scope int, id *string) *harnessSession {
 	if id != nil && c.hard.Numbers[*id] != 0 {
 		return c.hard.Sessions[c.hard.Numbers[*id]]
@@ -138,7 +139,7 @@ func (c *scopes) numbering(scope int, id *string) *harnessSession {
 
 func (c *scopes) receipt(scope int, id *string, sequence int64) {
 	first := c.numbering(scope, id)
-	first.Receipts = max(first.Receipts, sequence) // in older ledgers each scope numbered its own
+	first.Receipts = max(first.Receipts, sequence) // in older ledgers each scope numbered its own receipts
 }
 
 func (c *scopes) nextReceipt(scope int, id *string) int64 {
@@ -205,7 +206,7 @@ func (c *scopes) open(s *step, id, cause string, ev []lifeloop.Evidence, h *hook
 	}
 	s.record(HarnessSessionOpened{Scope: c.hard.Scope + 1, ID: id, Cause: cause})
 	if s.cfg.Observing {
-		s.attempts.turnEnded("") // the last turn was of another harness session
+		s.attempts.turnEnded("") // the last turn belongs to another harness session
 	}
 	if before := c.hard.Sessions[c.hard.Scope-1]; before != nil {
 		s.pressure.newScope(s, before.ID == id && id != "" && !emptied)
@@ -222,7 +223,7 @@ func (c *scopes) start(s *step, cause string, ev []lifeloop.Evidence, h *hook) {
 		return
 	}
 	cause = cmp.Or(cause, hs.Cause, "unknown")
-	if hs.Cause == causeRenewal { // the harness does not know why it was started
+	if hs.Cause == causeRenewal { // the harness itself does not know about the renewal
 		cause = causeRenewal
 	}
 	s.slots.inside(s, h, s.emit(emission{event: lifeloop.SessionStarted, evidence: ev, data: map[string]any{"cause": cause}}), "")
@@ -264,13 +265,13 @@ func (c *scopes) gone(s *step, sig telemetry.Signal) {
 	if hs.ID == "" && sig.Session != "" {
 		c.bind(s, sig.Session, sig.Source+": "+sig.Detail)
 	}
-	c.start(s, "unknown", by(sig), nil) // a session that ends has started
+	c.start(s, "unknown", by(sig), nil) // a session that ends must have started
 	// For an observer this is the only report of the end.
 	if sig.Reason == "clear" || sig.Reason == "resume" || s.cfg.Observing {
 		s.endScope(s.renewals.reason(sig.Reason), by(sig))
 		return
 	}
-	// The hook may come before the record of how the last turn ended.
+	// The hook may be called before the record of the last turn's end is read.
 	if f := s.turns.top(); f != nil && !f.Ending && s.attempts.exit() == nil {
 		c.soft.gone, c.soft.goneDue = &sig, s.now.Add(lastRecords)
 		return
@@ -292,7 +293,7 @@ func (c *scopes) stopWaiting(s *step) {
 	}
 }
 
-// launching forgets a reported end, because it belonged to the previous launch.
+// launching discards a reported end, because it belongs to the previous launch.
 func (c *scopes) launching() { c.soft.gone, c.soft.goneDue = nil, time.Time{} }
 
 func (c *scopes) next(*Kernel) time.Time { return c.soft.goneDue }
@@ -302,12 +303,12 @@ func (c *scopes) bind(s *step, id, reason string) {
 	s.record(Bound{Scope: c.hard.Scope, ID: id, Was: c.current().ID, Reason: reason})
 }
 
-// maxRefused bounds how many other sessions are recorded.
+// maxRefused is the largest number of other sessions that are recorded.
 const maxRefused = 64
 
-// refuse records, once for each id, that a source names a session that nothing
-// links to this one: two sessions may share a folder, and a file that was only
-// found binds nothing.
+// refuse records, once for each id, that a source names a session that is not
+// linked to this one. Two sessions may share a folder, so a file that was only
+// found there proves nothing.
 func (c *scopes) refuse(s *step, sig telemetry.Signal) {
 	if c.known(sig.Session) || c.soft.refused[sig.Session] || len(c.soft.refused) >= maxRefused {
 		return

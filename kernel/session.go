@@ -17,8 +17,9 @@ import (
 //	   ▼           ├──► COMPLETED
 //	REJECTED       └──► FAILED
 //
-// PAUSED has four reasons: a command (hard.Paused), a signal that stopped the
-// harness, a long wait for the next attempt, and a wrapper that died.
+// A session is PAUSED for one of five reasons: a command (hard.Paused), a
+// signal that stopped the harness, a long wait for the next attempt, a renewal,
+// or the death of the wrapper.
 type sessionMachine struct {
 	hard struct {
 		State      session.State
@@ -26,7 +27,7 @@ type sessionMachine struct {
 		Refused    lifeloop.FailureClass
 		RefusedWhy string
 		Paused     bool      // by a command
-		End        time.Time // when the session ran out of time; zero without a limit
+		End        time.Time // when the session's time is over; zero if there is no limit
 		TimedOut   Timer     // the session's own timer that fired
 	}
 	soft struct {
@@ -45,21 +46,22 @@ type (
 		SessionID      string   `json:"session_id"`
 		AdapterID      string   `json:"adapter_id"`
 		AdapterVersion string   `json:"adapter_version"`
-		Program        string   `json:"program"`     // base name only
-		Args           int      `json:"args"`        // how many; their text may be a prompt
+		Program        string   `json:"program"`     // only the base name
+		Args           int      `json:"args"`        // only the number of arguments, because their text may be a prompt
 		ArgsDigest     string   `json:"args_digest"` // sha256 over the NUL-joined arguments
 		WorkDir        string   `json:"work_dir"`
 		Version        string   `json:"version"` // of the wrapper
 		PID            int      `json:"pid"`     // of the wrapper
 		PTY            bool     `json:"pty"`
 		Clients        []string `json:"clients"`
-		Policy         string   `json:"policy"` // "none" without one (DECISIONS G2)
+		Policy         string   `json:"policy"` // digest of the gate's policy, or "none" (DECISIONS G2)
 		// TokenDigest is the digest of the session's token; empty if none was
 		// issued.
 		TokenDigest string `json:"session_token_digest,omitempty"`
-		// Budget bounds the attempts; nil if there is only one.
+		// Budget limits the attempts; nil if there is only one attempt.
 		Budget *Budget `json:"budget,omitempty"`
-		// Meta is the owner's description of the session, which is not interpreted.
+		// Meta holds the labels that the owner gave the session; they are not
+		// interpreted.
 		Meta map[string]string `json:"meta,omitempty"`
 	}
 	// SessionMoved records a move of the session machine.
@@ -85,7 +87,7 @@ type (
 	// records, or its refusal.
 	CommandReceived struct {
 		What    string                `json:"what"`
-		Reason  string                `json:"reason,omitempty"` // given with the command
+		Reason  string                `json:"reason,omitempty"` // the reason given with the command
 		Frame   string                `json:"frame,omitempty"`
 		Failure lifeloop.FailureClass `json:"failure,omitempty"`
 	}
@@ -107,7 +109,7 @@ type (
 	Resumed struct {
 		PID    int       `json:"pid"`
 		LastAt time.Time `json:"last_at"`
-		// Budget bounds the attempts from now on; nil if there is only one.
+		// Budget limits the attempts from now on; nil if there is only one attempt.
 		Budget *Budget `json:"budget,omitempty"`
 	}
 )
@@ -178,7 +180,7 @@ func (m *sessionMachine) recorded(at time.Time)   { m.soft.eventAt = at }
 func (m *sessionMachine) arm(s *step)             { m.soft.end = s.timerAt(m.hard.End) }
 func (m *sessionMachine) lastReplayed() time.Time { return m.soft.replayedTo }
 
-// replayed remembers the time of a fact of the ledger.
+// replayed stores the time of a fact that was replayed.
 func (m *sessionMachine) replayed(e Entry) {
 	m.soft.replayedTo = e.At
 	switch e.Fact.(type) {
@@ -191,15 +193,16 @@ func (m *sessionMachine) replayed(e Entry) {
 	}
 }
 
-// planned remembers that an attempt ended. A pause that has already begun delays
-// the next attempt only from now on.
+// planned handles the end of an attempt. If the session is already paused, the
+// pause delays the next attempt only from now on.
 func (m *sessionMachine) planned(now time.Time) {
 	if !m.soft.pausedAt.IsZero() {
 		m.soft.pausedAt = now
 	}
 }
 
-// pausedFor returns how long a pause by a command has delayed the session so far.
+// pausedFor returns how long a pause a command paused the session has delayed the
+// session so far.
 func (m *sessionMachine) pausedFor(now time.Time) (d time.Duration) {
 	if !m.soft.pausedAt.IsZero() {
 		d = now.Sub(m.soft.pausedAt)
@@ -207,7 +210,7 @@ func (m *sessionMachine) pausedFor(now time.Time) (d time.Duration) {
 	return d
 }
 
-// lives notes a sign of life that came before this step.
+// lives records in soft state a sign of life at a time before this step.
 func (m *sessionMachine) lives(at time.Time) {
 	if at.After(m.soft.eventAt) {
 		m.soft.eventAt = at
@@ -273,8 +276,8 @@ func (m *sessionMachine) wake(s *step) {
 	}
 }
 
-// timeoutReason is the reason of a session that its own timer ended (DECISIONS
-// H2, H4).
+// timeoutReason returns the reason for the end of a session by its own timer
+// (DECISIONS H2, H4).
 func timeoutReason(which Timer) string {
 	if which == timerIdle {
 		return "idle_timeout"
@@ -390,7 +393,7 @@ func (m *sessionMachine) stopped(s *step, in ChildStopped) {
 
 // continued handles a signal that continued the harness. If a command paused the
 // session, only a command may resume it, so the harness is stopped once more. A
-// late report of an earlier signal does no harm.
+// late report of an earlier signal has no effect.
 func (m *sessionMachine) continued(s *step) {
 	switch {
 	case m.pausedBySignal(s.Kernel):

@@ -2,7 +2,7 @@ package kernel
 
 import "strconv"
 
-// The signals that the kernel sends or looks at.
+// The signals that the kernel sends or handles.
 const (
 	sigINT  = 2
 	sigKILL = 9

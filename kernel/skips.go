@@ -6,8 +6,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// This file bounds what waits for a client that is slower than the harness
-// (DECISIONS L18). Two rules skip events:
+// This file limits how many events wait for a client that is slower than the
+// harness (DECISIONS L18). Two rules skip events:
 //
 //	MaxQueue calls wait  a tick or a level of pressure replaces the one that waits
 //	MaxCalls calls wait  no call is made until half of them have ended
@@ -29,7 +29,7 @@ type skips struct {
 	origin
 }
 
-// and joins the run and the next one; either may be nil.
+// and joins the run with the next one; either may be nil.
 func (r *skips) and(next *skips) *skips {
 	if r == nil || next == nil {
 		if r == nil {
@@ -44,8 +44,8 @@ func skipped(of origin) *skips {
 	return &skips{SkippedRun{1, of.EventID, of.EventID}, of}
 }
 
-// vital reports whether an event is skipped only when twice MaxCalls calls wait.
-// Without such an event, a client would misread all others.
+// vital reports whether an event is skipped only if twice MaxCalls calls wait,
+// because without it a client would misunderstand the other events.
 func vital(e lifeloop.Event) bool { return e.Session() || e == lifeloop.CapabilityDegraded }
 
 // behind reports whether a client is too far behind to be called about an event.
@@ -63,8 +63,8 @@ func (r *router) behind(s *step, client string, e lifeloop.Event) bool {
 	return r.soft.behind[client]
 }
 
-// obsolete is the waiting call that a call about a new event of the same kind
-// replaces. It is empty if there is none, or if few calls wait.
+// obsolete returns the waiting call that a call about a new event of the same
+// kind replaces. It is empty if there is none, or if few calls wait.
 func (r *router) obsolete(s *step, client string, e lifeloop.Event) string {
 	q := r.soft.queue[client]
 	if len(q) < s.cfg.MaxQueue || e != lifeloop.SupervisorTick && e != lifeloop.ContextPressureObserved {

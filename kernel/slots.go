@@ -30,12 +30,12 @@ type slots struct {
 	}
 }
 
-// A hook is one call of a harness's hook that is not over yet.
+// A hook is one call of a harness's hook that has not ended yet.
 type hook struct {
 	id       string
 	call     telemetry.HookCall
-	deadline time.Time // of its clients
-	limit    time.Time // of its answer; later than deadline if the gate is asked about payloads
+	deadline time.Time // until when the hook waits for its clients
+	limit    time.Time // when the hook must be answered; later than deadline if the gate is asked about payloads
 	scope    int       // the scope whose model reads the answer; 0 for a hook of another session
 	// waitsFor are the calls that the hook waits for. The time is until when a call
 	// may wait for earlier calls of its client; it is zero once the client is free
@@ -43,9 +43,9 @@ type hook struct {
 	waitsFor  map[string]time.Time
 	patience  time.Time // the end of those waits
 	answered  bool
-	guarded   bool         // it asks whether a tool may run
-	verdict   *HookVerdict // the answer to that
-	asking    int          // payloads about which the gate is asked
+	guarded   bool         // the hook asks whether a tool may run
+	verdict   *HookVerdict // the answer to the question about the tool
+	asking    int          // the number of payloads about which the gate is being asked
 	envelopes []lifeloop.PayloadEnvelope
 	parcels   []*parcel
 	opens     string // the frame that is opened when the hook is over
@@ -68,8 +68,8 @@ type (
 		Hook  string      `json:"hook"`
 		Event string      `json:"event"`
 		Slot  string      `json:"slot"`
-		Frame string      `json:"frame,omitempty"` // of the harness; empty at the start of its session
-		Bytes int         `json:"bytes"`           // of the whole transport envelope
+		Frame string      `json:"frame,omitempty"` // the harness's frame; empty at the start of a harness session
+		Bytes int         `json:"bytes"`           // the size of the whole transport envelope
 		Items []placedRef `json:"items"`
 	}
 	// placedRef is one payload in a slot.
@@ -97,7 +97,7 @@ func (l *slots) open() bool { return len(l.soft.hooks) > 0 }
 // unanswered yields the hooks without an answer, oldest first. An answer to one of
 // them may end others, which are then left out.
 func (l *slots) unanswered(yield func(*hook) bool) {
-	for _, id := range l.soft.order { // over replaces the slice
+	for _, id := range l.soft.order { // over replaces this slice while it is iterated
 		if h := l.soft.hooks[id]; h != nil && !h.answered && !yield(h) {
 			return
 		}
@@ -174,7 +174,7 @@ func (s *step) adopt(call telemetry.HookCall) {
 	}
 }
 
-// inside makes a hook with a slot wait for the calls of one of its events. The
+// inside makes a hook with a slot wait for the calls about one of its events. The
 // calls keep their places in the queues of their clients. If a frame is given, it
 // is opened when the hook is over.
 func (l *slots) inside(s *step, h *hook, calls []callRef, frame string) {
@@ -233,7 +233,7 @@ func (l *slots) next(*Kernel) (at time.Time) {
 		}
 	}
 	for _, p := range l.soft.waiting {
-		if p.expires != nil && p.hook == "" { // a payload in an answer cannot be withdrawn
+		if p.expires != nil && p.hook == "" { // only while it waits, because a payload in an answer cannot be withdrawn
 			at = sooner(at, time.Unix(*p.expires, 0))
 		}
 	}
@@ -255,7 +255,7 @@ func (l *slots) wake(s *step) {
 // leaveBusy stops waiting for clients that are still busy with earlier events. The
 // calls stay in order in their queues, but miss this slot.
 func (l *slots) leaveBusy(s *step, h *hook) {
-	if h.guarded || h.asking > 0 { // it waits for the gate
+	if h.guarded || h.asking > 0 { // the hook waits for the gate
 		return
 	}
 	maps.DeleteFunc(h.waitsFor, func(_ string, turn time.Time) bool { return s.due(turn) })
@@ -264,9 +264,9 @@ func (l *slots) leaveBusy(s *step, h *hook) {
 	}
 }
 
-// answer answers a hook with the waiting payloads that fit its slot. Under a policy
-// the gate is asked about each of them first, and the last of its decisions brings
-// the hook here again.
+// answer answers a hook with the waiting payloads that fit its slot. If there is a
+// gate, it is asked about each payload first, and answer is called again after its
+// last decision.
 func (l *slots) answer(s *step, h *hook) {
 	if h.call.Slot != "" && s.attempts.exit() == nil && !s.session.ledgerLost() {
 		l.fill(s, h)
@@ -294,8 +294,8 @@ func (l *slots) answer(s *step, h *hook) {
 	s.do(HookAnswer{Hook: h.id, Event: h.call.Event, Context: context})
 }
 
-// answerOf is the verdict that answers a hook; nil for a hook that asks for none. A
-// hook that asks is refused if the gate was not asked.
+// answerOf returns the verdict in the answer of a hook; nil for a hook that does
+// not ask. If the gate was not asked, the verdict refuses the tool.
 func (h *hook) answerOf(s *step) *HookVerdict {
 	if !h.guarded {
 		return nil
@@ -313,7 +313,7 @@ func (l *slots) closed(s *step, in HookClosed) {
 	if h == nil {
 		return
 	}
-	delivered := in.Delivered && h.answered // else the harness ended the hook before the answer
+	delivered := in.Delivered && h.answered // otherwise the harness ended the hook before the answer
 	h.answered = true
 	l.over(s, h, delivered)
 }

@@ -11,7 +11,8 @@ import (
 
 // This file begins a session: negotiation, then the first launch.
 
-// Negotiated records what one client, or the owner, required and got.
+// Negotiated records the requirements of one client, or of the owner, and the
+// results.
 type Negotiated struct {
 	Client     string `json:"client"`
 	Capability string `json:"capability"`
@@ -34,7 +35,8 @@ func (s *step) start() {
 	s.begin()
 }
 
-// begin takes a session from its first fact to its first launch.
+// begin performs the start of a session, from its first fact to its first
+// launch.
 func (s *step) begin() {
 	if s.session.is(session.None) {
 		s.session.move(s, session.Pending, "start")
@@ -58,7 +60,7 @@ func (s *step) begin() {
 	s.approved()
 }
 
-// approved begins a session that nothing refused.
+// approved continues the start of a session that was not refused.
 func (s *step) approved() {
 	s.session.move(s, session.Running, "approved")
 	if s.cfg.Observing || s.cfg.OneHook {
@@ -71,11 +73,12 @@ func (s *step) approved() {
 	s.recovery.launch(s)
 }
 
-// startCause is why the first harness session begins.
+// startCause returns the cause of the first harness session.
 func (s *step) startCause() string { return cmp.Or(s.cfg.Cause, "startup") }
 
 // negotiate evaluates what the owner and the clients require. The first
-// refusal ends the session before anything happened.
+// requirement that is not satisfied ends the session before anything is
+// started.
 func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
 	evaluate := func(client string, wants []negotiate.Want) {
 		for _, r := range negotiate.Capabilities(s.claims(), wants, s.cfg.profiles()...) {
@@ -115,8 +118,9 @@ func (s *step) refuse(why string, class lifeloop.FailureClass) {
 	s.session.reject(s, why, class)
 }
 
-// claims is the adapter's manifest without the capabilities that this launch lacks,
-// that a single hook call cannot have, or that need a profile which is not active.
+// claims returns the adapter's manifest without the capabilities that this launch
+// lacks, that a single hook call cannot have, or that need a profile which is not
+// active.
 func (s *step) claims() lifeloop.Manifest {
 	m := s.cfg.Manifest
 	if m.Renewal != nil {

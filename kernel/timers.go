@@ -7,7 +7,7 @@ import (
 	"lifeloop/session"
 )
 
-// This file holds the timers that end an attempt.
+// This file has the timers that end an attempt.
 
 // A Timer is one of the timers that can end an attempt or a session.
 type Timer string
@@ -15,8 +15,8 @@ type Timer string
 const (
 	TimerInitial Timer = "initial" // from the launch to the first sign of life
 	TimerInter   Timer = "inter"   // between two signs of life
-	TimerTool    Timer = "tool"    // of one call of a tool
-	timerSession Timer = "session" // of the whole session
+	TimerTool    Timer = "tool"    // the duration of one tool call
+	timerSession Timer = "session" // the duration of the whole session
 	timerIdle    Timer = "idle"    // without any fact or sign of life
 )
 
@@ -30,8 +30,8 @@ type TimerSet struct {
 func (TimerSet) key() (string, bool) { return "timer_set", false }
 func (TimerSet) apply(*Kernel)       {}
 
-// timer is the timer of the attempt that fires next, and when. A timer does
-// not run while a known reason for the silence lasts (DECISIONS Z6).
+// timer returns the timer of the attempt that fires next, and when. A timer
+// does not run while a known reason for the silence lasts (DECISIONS Z6).
 func (a *attempts) timer(k *Kernel) (at time.Time, which Timer) {
 	p := &k.cfg.Policy
 	if !a.hard.Alive || !k.session.is(session.Running) || a.soft.stopWhy != "" || k.ending.signal() != 0 {
@@ -65,7 +65,7 @@ func (a *attempts) next(k *Kernel) time.Time {
 	return sooner(at, a.examination())
 }
 
-// examination is when the rules are checked against an incomplete line.
+// examination returns when an incomplete line is checked against the rules.
 func (a *attempts) examination() time.Time {
 	if a.soft.watch == nil || a.soft.watch.Oldest().IsZero() {
 		return time.Time{}

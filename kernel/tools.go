@@ -7,8 +7,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file follows the harness's own calls of tools. Several sources report
-// each call, so the ids of calls that are over are kept as well:
+// This file tracks the harness's own tool calls. Several sources report each
+// call, so the ids of calls that have ended are kept too:
 //
 //	tool start ──► in flight ──► past
 //	tool end ────────────────────▲
@@ -41,12 +41,12 @@ func (ToolCalled) apply(*Kernel)         {}
 func (ToolReturned) key() (string, bool) { return "tool_returned", false }
 func (ToolReturned) apply(*Kernel)       {}
 
-// maxTools bounds the calls in flight, which are far fewer, and the memory of calls
-// that are over. It is enough because sources report the same turn at about the
-// same time.
+// maxTools limits the calls in flight, of which there are far fewer, and the ids of
+// ended calls that are kept. That is enough, because all sources report a turn at
+// about the same time.
 const maxTools = 1000
 
-// shift moves the timers of the calls in flight on by the length of a pause.
+// shift postpones the timers of the calls in flight by the length of a pause.
 func (a *activity) shift(pause time.Duration, now time.Time) {
 	for id, call := range a.soft.flying {
 		call.began = shifted(call.began, pause, now)
@@ -54,7 +54,7 @@ func (a *activity) shift(pause time.Duration, now time.Time) {
 	}
 }
 
-// tool handles what a signal of the current harness session says about tools.
+// tool handles the tool calls in a signal of the current harness session.
 func (a *activity) tool(s *step, sig telemetry.Signal) {
 	switch sig.Kind {
 	case telemetry.ToolStart:
@@ -106,8 +106,8 @@ func (a *activity) remember(id string) {
 	}
 }
 
-// toolBegan is when the oldest call in flight began, or when the harness last
-// stopped needing input, if that is later.
+// toolBegan returns when the oldest call in flight began, or when the harness
+// last stopped needing input, if that is later.
 func (a *activity) toolBegan() time.Time {
 	_, call := a.oldest()
 	if call.began.Before(a.soft.freed) {
@@ -116,7 +116,7 @@ func (a *activity) toolBegan() time.Time {
 	return call.began
 }
 
-// oldest is the call that has been in flight for longest.
+// oldest returns the call that has been in flight for the longest time.
 func (a *activity) oldest() (id string, oldest toolCall) {
 	for tool, call := range a.soft.flying {
 		if id == "" || call.began.Before(oldest.began) || call.began.Equal(oldest.began) && tool < id {

@@ -29,7 +29,7 @@ import (
 type turns struct {
 	hard struct {
 		Frames []frame         // open, outermost first
-		Past   map[string]bool // names of closed turns and frames, the newest maxPast
+		Past   map[string]bool // names of closed turns and frames, at most the newest maxPast
 		PastIn []string
 		// Prompts counts the harness's frames.
 		Prompts int
@@ -39,7 +39,7 @@ type turns struct {
 		state    turnState
 		answered bool             // the newest model call of the turn was an answer
 		idleAt   time.Time        // when the state became idle
-		idleBy   telemetry.Signal // what reported that
+		idleBy   telemetry.Signal // the signal that reported the idle state
 	}
 }
 
@@ -48,14 +48,14 @@ type turnState int
 
 const (
 	turnNone    turnState = iota // no frame is open
-	turnAsked                    // no work was seen
-	turnWorking                  // the harness was seen to work in it
+	turnAsked                    // a prompt was reported, but no work
+	turnWorking                  // a source reported work in the turn
 	turnIdle                     // the harness is idle, and the turn has not stopped
 	turnStopped                  // frame.ending was emitted
-	turnResumed                  // it stopped, and a source says that it continues
+	turnResumed                  // the turn stopped, and then a source reported that it continues
 )
 
-// A prompt is what is known of the newest prompt.
+// prompt describes the newest prompt.
 type prompt struct {
 	opened  time.Time // when its frame was opened
 	at      time.Time // when it was made, by the clock of its source
@@ -142,8 +142,7 @@ func (t *turns) observed(f Observed) {
 	}
 }
 
-// remember keeps a name of a closed frame: its turn is over, and its id is not
-// used again.
+// remember stores the name of a closed frame, so that it is not used again.
 func (t *turns) remember(name string) {
 	h := &t.hard
 	if name == "" || h.Past[name] {
@@ -157,7 +156,7 @@ func (t *turns) remember(name string) {
 	}
 }
 
-// frame is the open frame of an id, or an empty one.
+// frame returns the open frame with an id, or an empty frame.
 func (t *turns) frame(id string) *frame {
 	for i := range t.hard.Frames {
 		if t.hard.Frames[i].ID == id {
@@ -167,7 +166,7 @@ func (t *turns) frame(id string) *frame {
 	return &frame{}
 }
 
-// top is the harness's own open frame.
+// top returns the harness's own open frame, or nil.
 func (t *turns) top() *frame {
 	for i := len(t.hard.Frames) - 1; i >= 0; i-- {
 		if !t.hard.Frames[i].Client {
@@ -211,8 +210,8 @@ func (t *turns) frameFor(sig telemetry.Signal) *frame {
 func (t *turns) isOpen(id string) bool { return t.frame(id).ID == id }
 func (t *turns) prompts() int          { return t.hard.Prompts }
 
-// unfinished says why the last turn of an observed session is not complete; it is
-// empty if the turn is complete. An interrupted turn is complete, because the user
+// unfinished returns the reason why the last turn of an observed session is not
+// complete, or "" if it is. An interrupted turn is complete, because the user
 // chose to interrupt it.
 func (t *turns) unfinished(last telemetry.Outcome) string {
 	if f := t.top(); f != nil {
@@ -230,14 +229,14 @@ func (t *turns) unfinished(last telemetry.Outcome) string {
 	return ""
 }
 
-// abandoned is the outcome of a frame whose end nothing reported.
+// abandoned is the outcome of a frame whose end no source reported.
 const abandoned = "abandoned"
 
 func (t *turns) past(name string) bool          { return t.hard.Past[name] }
 func (t *turns) any() bool                      { return len(t.hard.Frames) > 0 || len(t.hard.Past) > 0 }
 func (t *turns) prompted(before time.Time) bool { return before.After(t.soft.prompt.at) }
 
-// launching forgets the turn of the previous launch.
+// launching clears the state of the previous launch's turn.
 func (t *turns) launching() {
 	t.soft.prompt.sources, t.soft.prompt.named = nil, false
 	t.soft.state, t.soft.answered, t.soft.idleAt = turnNone, false, time.Time{}
@@ -247,7 +246,7 @@ func (t *turns) launching() {
 func (t *turns) signal(s *step, sig telemetry.Signal, h *hook) {
 	if sig.Kind == telemetry.Alive && sig.Session == "" {
 		s.activity.sign(s, ActivitySeen{Source: sig.Source})
-		return // without a session it does not prove that one has started
+		return // a signal without a session does not prove that a session has started
 	}
 	if t.late(sig) || h == nil && t.repeated(s, sig) {
 		return
@@ -256,7 +255,7 @@ func (t *turns) signal(s *step, sig telemetry.Signal, h *hook) {
 		t.notIdle()
 	}
 	if !s.cfg.Hooks {
-		s.scopes.start(s, s.likelyCause(), by(sig), nil) // no better evidence will come
+		s.scopes.start(s, s.likelyCause(), by(sig), nil) // no better evidence of the start will follow
 	}
 	t.provesOpen(s, sig)
 	s.activity.tool(s, sig)
@@ -296,7 +295,7 @@ func (t *turns) signal(s *step, sig telemetry.Signal, h *hook) {
 	}
 }
 
-// worked notes that the harness was seen to work in the turn.
+// worked records that a source reported work in the turn.
 func (t *turns) worked() {
 	if t.soft.state == turnAsked {
 		t.soft.state = turnWorking
@@ -320,8 +319,9 @@ func (t *turns) gap(s *step, sig telemetry.Signal) {
 		"source": sig.Source, "missing_from": sig.Missing[0], "missing_to": sig.Missing[1]}})
 }
 
-// provesOpen opens a frame if the model already works in it, although its hook was
-// not seen to end. The hook's process may be slower than the model.
+// provesOpen opens a frame if the model already works in it, even if the end of
+// its hook was not reported yet, because the hook's process may be slower than the
+// model.
 func (t *turns) provesOpen(s *step, sig telemetry.Signal) {
 	switch sig.Kind {
 	case telemetry.UsageSeen, telemetry.ToolStart, telemetry.ToolEnd:
@@ -376,8 +376,8 @@ func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 	return true
 }
 
-// likelyCause is the cause of a start that no source names: a session whose id
-// the wrapper chose is a new one.
+// likelyCause returns the cause of a start if no source names it. A session
+// whose id the wrapper chose is a new one.
 func (s *step) likelyCause() string {
 	if s.scopes.number() == 1 && s.cfg.HarnessSession != "" {
 		return "startup"
@@ -387,7 +387,7 @@ func (s *step) likelyCause() string {
 
 // opening begins the frame of a prompt.
 func (t *turns) opening(s *step, sig telemetry.Signal, h *hook) {
-	s.scopes.stopWaiting(s) // the previous turn is over
+	s.scopes.stopWaiting(s) // the new prompt shows that the previous turn has ended
 	if s.scopes.current().Ending {
 		return
 	}
@@ -429,13 +429,13 @@ func (t *turns) stop(s *step, sig telemetry.Signal) {
 		return
 	}
 	if sig.Outcome == "" && t.soft.answered {
-		sig.Outcome = telemetry.Completed // another source saw the answer
+		sig.Outcome = telemetry.Completed // another source has reported the answer
 	}
 	t.soft.state = turnStopped
 	s.frameEnding(f.ID, string(sig.Outcome), class(sig.Error, sig.Outcome), by(sig))
 }
 
-// end ends a frame that a source says is over.
+// end ends a frame whose end a source has reported.
 func (t *turns) end(s *step, sig telemetry.Signal) {
 	f := t.frameFor(sig)
 	if f == nil {
@@ -519,7 +519,7 @@ func (s *step) frameEnding(id, outcome string, failure lifeloop.FailureClass, ev
 	s.emit(emission{event: lifeloop.FrameEnding, frame: id, evidence: ev, data: s.turns.frame(id).data(outcome, failure)})
 }
 
-// data is the data of the frame's events after the first.
+// data returns the data of the frame's events after the first one.
 func (f *frame) data(outcome string, failure lifeloop.FailureClass) map[string]any {
 	if f.Origin == "" && outcome == "" && failure == "" {
 		return nil
@@ -538,7 +538,7 @@ func (f *frame) data(outcome string, failure lifeloop.FailureClass) map[string]a
 }
 
 // closeAll ends every open frame, innermost first, because a later event proves
-// that they are over.
+// that they have ended.
 func (t *turns) closeAll(s *step, ev []lifeloop.Evidence) {
 	for n := len(t.hard.Frames); n > 0; n = len(t.hard.Frames) {
 		t.close(s, t.hard.Frames[n-1].ID, ev)
@@ -578,8 +578,8 @@ func (t *turns) compacted(s *step, sigs []telemetry.Signal) {
 	}
 }
 
-// class is the contract's failure class of a typed error. Error messages are never
-// read.
+// class returns the contract's failure class for a typed error. Error messages are
+// never read.
 func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	if _, c := consequences(e); c != "" || o != telemetry.Failed {
 		return c

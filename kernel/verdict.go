@@ -14,7 +14,7 @@ import (
 // This file decides how an attempt ended, once its harness has exited and all of
 // its output was read. It also words the result for the user and for clients.
 
-// A verdict is how an attempt ended, and by what evidence.
+// A verdict says how an attempt ended, and which evidence shows that.
 type verdict struct {
 	attempt.Failure
 	detail   string
@@ -70,7 +70,8 @@ func (v *verdict) withLimit(f *FailureSeen, now time.Time) {
 	v.Limit, v.until = max(f.Until.Sub(now), 0), f.Until
 }
 
-// notAllowed is the detail of an attempt whose launch the gate refused.
+// notAllowed is the detail in the end of an attempt whose launch the gate
+// refused.
 const notAllowed = "not_allowed"
 
 func notStarted(e *Exited) verdict {
@@ -88,7 +89,8 @@ func notStarted(e *Exited) verdict {
 	return v
 }
 
-// succeeded reports whether the harness ended with success, and by what evidence.
+// succeeded reports whether the harness ended with success, and sets the evidence
+// in v.
 func (a *attempts) succeeded(s *step, v *verdict) bool {
 	e, ends, turn := a.hard.Exit, s.cfg.Ends, a.soft.turn
 	v.evidence = a.endReason()
@@ -102,7 +104,7 @@ func (a *attempts) succeeded(s *step, v *verdict) bool {
 	return true
 }
 
-// checkRules checks the rules that wait for the end of the attempt, unless it
+// checkRules checks the rules that apply at the end of the attempt, unless it
 // failed before it wrote anything. A broken rule that is unrecoverable takes
 // precedence over how the attempt ended.
 func (a *attempts) checkRules(s *step, v verdict) verdict {
@@ -124,9 +126,9 @@ func (a *attempts) checkRules(s *step, v verdict) verdict {
 	return v
 }
 
-// consequences of a typed error of a harness are the cause of an attempt that ends
-// with it, and the class of its turn. The cause is fatal where the same command
-// line will fail again. An unknown error has neither.
+// consequences returns, for a typed error of a harness, the cause of an attempt
+// that ends with it and the failure class of its turn. The cause is fatal if the
+// same command line would fail again. An unknown error has neither.
 func consequences(e telemetry.ErrorKind) (attempt.Cause, lifeloop.FailureClass) {
 	switch e {
 	case telemetry.ErrRateLimit:
@@ -141,14 +143,14 @@ func consequences(e telemetry.ErrorKind) (attempt.Cause, lifeloop.FailureClass) 
 		return attempt.Fatal, lifeloop.OperatorRequired
 	case telemetry.ErrInvalidRequest:
 		return attempt.Fatal, lifeloop.InvalidRequest
-	case telemetry.ErrContextFull: // the conversation fills it, not the command line
+	case telemetry.ErrContextFull: // not fatal, because the conversation fills the context, not the command line
 		return attempt.Model, lifeloop.InvalidRequest
 	case "", telemetry.ErrUnknown:
 	}
 	return "", ""
 }
 
-// failureClass is the class of a cause in receipts. e is nil if no launch has
+// failureClass returns the failure class for a cause. e is nil if no launch has
 // ended.
 func failureClass(c attempt.Cause, e *Exited) lifeloop.FailureClass {
 	switch c {
@@ -158,7 +160,7 @@ func failureClass(c attempt.Cause, e *Exited) lifeloop.FailureClass {
 		switch {
 		case e != nil && e.NotStarted && !e.Refused:
 			return lifeloop.AdapterUnavailable
-		case c == attempt.Fatal && e != nil && (e.Lost || e.OutputLost): // the wrapper's side failed
+		case c == attempt.Fatal && e != nil && (e.Lost || e.OutputLost): // the failure is the wrapper's, not the harness's
 			return lifeloop.InternalError
 		case c == attempt.Fatal:
 			return lifeloop.OperatorRequired
@@ -167,12 +169,12 @@ func failureClass(c attempt.Cause, e *Exited) lifeloop.FailureClass {
 	case attempt.Guardrail, attempt.Drift:
 		return lifeloop.OperatorRequired
 	case attempt.Aborted:
-		return "" // it was requested
+		return "" // an abort was requested, so it is not a failure
 	}
 	return lifeloop.InternalError
 }
 
-// sentence says why an attempt failed.
+// sentence returns the reason why an attempt failed, in words.
 func sentence(c attempt.Cause, detail string, e *Exited) string {
 	switch c {
 	case attempt.Timeout:

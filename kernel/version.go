@@ -10,13 +10,13 @@ import (
 
 // This file compares the harness's version with those that the claims were tested
 // with (DECISIONS L8). An untested version may write its records differently, so
-// capabilities that rest on records are only partial until they are seen in this
-// launch, or were seen with this version by an earlier session. One fact records
-// this, and one event of the session reports it.
+// capabilities that depend on records are only partial until they have worked in
+// this launch, or in an earlier session with this version. One fact records this,
+// and one event of the session reports it.
 
 type (
-	// VersionSeen records the harness's version, and what is unproven of one that
-	// was not tested.
+	// VersionSeen records the harness's version and, if it was not tested, its
+	// unproven capabilities.
 	VersionSeen struct {
 		Version  string   `json:"version"`
 		Source   string   `json:"source"`
@@ -55,7 +55,7 @@ func (f VersionSeen) apply(k *Kernel) {
 	}
 }
 
-// name is the version with its adapter.
+// name returns the adapter and the version.
 func (f VersionSeen) name() string { return f.Adapter + " " + f.Version }
 
 func (CapabilityProven) key() (string, bool) { return "capability_proven", false }
@@ -65,14 +65,15 @@ func (f CapabilityProven) apply(k *Kernel) {
 	h.Support[f.Capability], h.Proven = f.Support, f.Proven
 }
 
-// dialect are the capabilities that rest on how a harness writes its records or
-// calls its hooks, and that clients need most. Each is an event, and is proven when
-// the harness causes that event.
+// dialect lists the capabilities that depend on the format of a harness's records
+// and hooks, and that clients need most. Each is an event, and is proven when the
+// harness causes that event.
 var dialect = []lifeloop.Event{
 	lifeloop.FrameOpening, lifeloop.FrameOpened, lifeloop.ContextPressureObserved, lifeloop.ContextCompacted, lifeloop.FrameEnded,
 }
 
-// maxVersions bounds how many versions one launch considers: one is usual.
+// maxVersions is how many versions are considered in one launch; usually there
+// is one.
 const maxVersions = 8
 
 // version handles the version that a source reports of the current harness session.
@@ -84,7 +85,7 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 		return
 	}
 	if !sig.At.IsZero() && s.attempts.launchedAfter(sig.At, s.now) {
-		return // the version of the program that began the session, which this launch resumes
+		return // this is the version of the program that began the session, which this launch resumes
 	}
 	f := VersionSeen{Version: sig.Version, Source: sig.Source, Detail: sig.Detail, Adapter: s.cfg.Manifest.AdapterID}
 	var weaker []SupportChange
