@@ -27,7 +27,7 @@ type router struct {
 		Calls   map[string]*call    // calls without a receipt so far
 		Open    map[string][]string // for each client, the calls that will get a receipt, in order
 		Made    int                 // the number of calls so far
-		Parents map[string]parent   // by client
+		Parents map[string]parent   // the newest receipt of each client
 		Keys    map[string]*keyed   // the used keys, by scope, client and idempotency key
 		KeysIn  map[string][]string // the same keys for each client, oldest first
 		Skipped map[string]*skips   // runs of skipped events that no call has ended, by client
@@ -277,7 +277,7 @@ func (s *step) emit(e emission) []callRef {
 		case !s.router.behind(s, c.ID, e.event):
 			f.Calls = append(f.Calls, callRef{Call: s.cfg.NewID("call_"), Client: c.ID, IdempotencyKey: s.cfg.NewID("idem_"),
 				Replaces: s.router.obsolete(s, c.ID, e.event)})
-		case e.event != lifeloop.ReceiptEmitted: // a call about receipt.emitted makes no receipt
+		case e.event != lifeloop.ReceiptEmitted: // a call about receipt.emitted gets no receipt
 			f.Skipped = append(f.Skipped, c.ID)
 		}
 	}
@@ -498,7 +498,7 @@ const maxOpen = 1000
 
 // end ends a call, and issues the receipts that waited only for that call.
 func (r *router) end(s *step, k *call, o outcome) {
-	if k.Event == lifeloop.ReceiptEmitted { // a call about receipt.emitted makes no receipt
+	if k.Event == lifeloop.ReceiptEmitted { // a call about receipt.emitted gets no receipt
 		s.record(CallOver{k.ID})
 	} else {
 		r.soft.over[k.ID] = o

@@ -41,9 +41,9 @@ func (ToolCalled) apply(*Kernel)         {}
 func (ToolReturned) key() (string, bool) { return "tool_returned", false }
 func (ToolReturned) apply(*Kernel)       {}
 
-// maxTools limits the calls in flight, of which there are far fewer, and the ids of
-// ended calls that are kept. That is enough, because all sources report a turn at
-// about the same time.
+// maxTools limits the ids of ended calls that are kept, and the calls in flight,
+// which are far fewer. That is enough, because all sources report a turn at about
+// the same time.
 const maxTools = 1000
 
 // shift postpones the timers of the calls in flight by the length of a pause.

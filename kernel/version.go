@@ -22,7 +22,7 @@ type (
 		Source   string   `json:"source"`
 		Detail   string   `json:"detail,omitempty"`
 		Adapter  string   `json:"adapter_id,omitempty"`
-		Unproven []string `json:"unproven,omitempty"` // capabilities
+		Unproven []string `json:"unproven,omitempty"` // the unproven capabilities
 		// Before lists capabilities that count as proven, because earlier sessions saw
 		// them with this version.
 		Before []string `json:"proven_before,omitempty"`
