@@ -17,11 +17,12 @@ import (
 // Limits of an archive, so that a small file cannot fill the memory.
 const (
 	maxEntries = 4096
-	maxEntry   = 100 << 20 // bytes of one entry; the reference's limit
-	maxTotal   = 256 << 20 // bytes of all entries
+	maxEntry   = 100 << 20 // the largest size of an entry in bytes, as in the reference
+	maxTotal   = 256 << 20 // the largest size of all entries together
 
-	// Bytes and values of one JSON document. A few bytes of JSON can become a struct
-	// of hundreds, and a few bytes of an archive can become much JSON.
+	// The largest size and number of values of a JSON document. Decoding a few bytes
+	// of JSON can need hundreds of bytes of memory, and a small archive can contain
+	// much JSON.
 	maxDocument = 64 << 20
 	maxValues   = 1 << 20
 )
@@ -47,7 +48,7 @@ func checkSize(doc []byte) error {
 		return fmt.Errorf("the document is larger than the limit of %d bytes", maxDocument)
 	}
 	values := 0
-	for _, mark := range []string{",", "[", "{"} { // those in texts count too
+	for _, mark := range []string{",", "[", "{"} { // marks within strings are counted too
 		values += bytes.Count(doc, []byte(mark))
 	}
 	if values > maxValues {

@@ -31,12 +31,11 @@ func deflated(t testing.TB, files map[string]string) []byte {
 	return out.Bytes()
 }
 
-// head begins a manifest of a runpack.
+// head is the beginning of a runpack's manifest.
 const head = `{"schema_id":"gait.runpack.manifest","schema_version":"1.0.0","created_at":"2026-01-01T00:00:00Z","producer_version":"1",`
 
-// A small artifact can hold much JSON, and little JSON can become large values. Every
-// reader is bounded: it allocates at most 1 GiB in all, which bounds its memory too, and
-// is done in seconds.
+// A small artifact can contain much JSON, and a little JSON can need much memory. Every
+// reader must allocate at most 1 GiB in total, and finish within seconds.
 func TestReadersAreBounded(t *testing.T) {
 	const size = 12 << 20
 	list := func(item string) string { return strings.Repeat(item+",", size/(len(item)+1)) + item }
@@ -87,7 +86,7 @@ func TestReadersAreBounded(t *testing.T) {
 	}
 }
 
-// Many checkpoints of one chain may name the same large file. It is read once.
+// A large file that many checkpoints of a chain name is read only once.
 func TestAFileOfManyCheckpointsIsReadOnce(t *testing.T) {
 	var c chain
 	require.NoError(t, json.Unmarshal(read(t, "session/own_ok_signed/journal_chain.json"), &c))

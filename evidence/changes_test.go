@@ -17,8 +17,8 @@ import (
 
 var allChanges = flag.Bool("changes", false, "change each byte of an export to all 255 other values (make chaos), not only to one or two")
 
-// others returns the values that a byte is changed to. In a file that no digest covers
-// whole, another case of a letter is of interest too.
+// others returns the values to which the test changes a byte. In a file that no digest
+// covers completely, this includes the other case of a letter.
 func others(b byte, packed bool) (list []byte) {
 	for mask := 1; mask < 256; mask++ {
 		if *allChanges || mask == 1 || mask == 0x20 && !packed {
@@ -110,7 +110,8 @@ func TestAChangedByteOfAnArchiveOfAnExport(t *testing.T) {
 	}
 }
 
-// A key only adds reasons to refuse, which refused relies on.
+// A verification with a key refuses everything that one without a key refuses.
+// The function refused relies on this.
 func TestAKeyOnlyAddsProblems(t *testing.T) {
 	key := testKey()
 	c := &changing{all: files(t, guarded(t), key)}

@@ -10,8 +10,8 @@ import (
 	"lifeloop/kernel"
 )
 
-// This file makes events of the journal from the decisions of the gate. Under a policy
-// every act that this program decides on has one.
+// This file converts the gate's decisions to events of the journal. Under a policy,
+// every act on which this program decides has such an event.
 
 func (x *Export) guarded() bool { return x.began.Policy != "" && x.began.Policy != "none" }
 
@@ -38,13 +38,13 @@ func (x *Export) judged(e kernel.Entry, f kernel.GateAnswered) {
 	if f.Rule != "" {
 		ev.MatchedRuleIDs = []string{f.Rule}
 	}
-	if f.Act == kernel.ActTool || f.Act == kernel.ActInject { // what the tool did is not known here; a delivery is settled later
+	if f.Act == kernel.ActTool || f.Act == kernel.ActInject { // the result of a tool is not known here, and that of a delivery only later
 		x.settle(key, outcome{OK: f.Allowed(), Status: f.Verdict})
 	}
 }
 
 // trace adds the TraceRecord of a decision. Its times are that of the ledger's entry.
-// What could not be evaluated has no trace.
+// A decision without an evaluation has no trace.
 func (x *Export) trace(e kernel.Entry, f kernel.GateAnswered) {
 	if f.TraceID == "" {
 		return

@@ -4,12 +4,12 @@
 //
 // Verification is strict: it also refuses artifacts that could mislead a reader
 // although the reference accepts them, such as one with an archive entry that no
-// manifest names. With Options.Compat the verdicts are the reference's own. Every
-// report says what it does not prove.
+// manifest names. With Options.Compat the verdicts are those of the reference.
+// Every report lists what it does not prove.
 //
-// It is pure: it reads no file, makes no key and has no clock. Its input may be
-// hostile: sizes, depths and counts are bounded, and no path of an archive is
-// written to.
+// The package reads no file, creates no key and reads no clock. Its input may
+// be hostile, so sizes, depths and counts are limited, and no file of an
+// archive is written to disk.
 //
 //	report := evidence.Verify(evidence.Detect(name, data), data, evidence.Options{PublicKey: key})
 //	if !report.OK { … report.Problems … }
@@ -56,7 +56,7 @@ const (
 
 // Options control a verification.
 type Options struct {
-	// Compat gives the reference's verdicts.
+	// Compat gives the same verdicts as the reference.
 	Compat bool
 	// PublicKey verifies signatures. Without it they are skipped, and the report
 	// says so.
@@ -75,7 +75,7 @@ type Options struct {
 // Statuses of the signatures of an artifact.
 const (
 	SignatureMissing  = "missing"
-	SignatureSkipped  = "skipped" // there is one, but no key to verify it
+	SignatureSkipped  = "skipped" // there is a signature, but no key to verify it
 	SignatureVerified = "verified"
 	SignatureFailed   = "failed"
 )
@@ -88,7 +88,7 @@ type Report struct {
 	Unreadable bool   `json:"unreadable,omitempty"`
 	Mode       string `json:"mode"` // strict or compat
 	ID         string `json:"id,omitempty"`
-	Digest     string `json:"digest,omitempty"` // of the manifest, the pack or the last checkpoint
+	Digest     string `json:"digest,omitempty"` // the digest of the manifest, the pack or the last checkpoint
 	LegacyType string `json:"legacy_type,omitempty"`
 
 	Checked          int    `json:"checked"` // number of files, checkpoints or records

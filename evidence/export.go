@@ -13,15 +13,16 @@ import (
 	"lifeloop/session"
 )
 
-// A checkpoint seals the events so far at each launch of a harness, at each
-// delivery, at the end of the session, and at these limits.
+// A checkpoint covers the events since the previous one. It is written at each
+// launch of a harness, at each delivery, at the end of the session, and when
+// one of these limits is reached.
 const (
 	sealEvery = 64               // events
 	sealAfter = 10 * time.Minute // by the times of the ledger's entries
 )
 
-// An Export makes evidence from the ledger of one session. It folds the entries of
-// the ledger from the first one on; the same entries give the same bytes.
+// An Export computes evidence from the ledger of one session. It must be given all
+// entries in order; the same entries give the same bytes.
 //
 // The events of its journal are the acts that this program decides on: launches and
 // renewals of the harness, and deliveries of payloads. Without a policy they have
@@ -86,7 +87,7 @@ func NewExport() *Export {
 	return &Export{outcomes: map[string]outcome{}, waiting: map[string]string{}, traces: map[string]gate.Trace{}, asked: map[string]kernel.GateAsked{}}
 }
 
-// Apply folds one entry of the ledger; digest is the entry's own.
+// Apply adds one entry of the ledger; digest is that entry's digest.
 func (x *Export) Apply(e kernel.Entry, digest string) {
 	if x.at.IsZero() {
 		x.at = e.At
@@ -180,7 +181,8 @@ func (x *Export) seal(at time.Time) {
 	}
 }
 
-// happened adds an entry to the timeline if its fact is of interest there.
+// happened adds an entry to the timeline if the timeline shows its kind of
+// fact.
 func (x *Export) happened(e kernel.Entry) {
 	ref := ""
 	switch f := e.Fact.(type) {

@@ -118,7 +118,7 @@ func files(t testing.TB, x *Export, key ed25519.PrivateKey) map[string][]byte {
 	return all
 }
 
-// verified judges one file of an export, with the others beside it.
+// verified verifies one file of an export; the others are available beside it.
 func verified(name string, all map[string][]byte, o Options) Report {
 	o.Beside = func(name string) ([]byte, error) {
 		if data, ok := all[name]; ok {
@@ -152,7 +152,7 @@ func TestExportsVerifyAndAreTheSameTwice(t *testing.T) {
 	}
 }
 
-// What became of each act is in the runpack; without a policy no act has a
+// The runpack has the result of each act; without a policy no act has a
 // verdict.
 func TestExportOfASession(t *testing.T) {
 	x := small(t)
@@ -236,8 +236,8 @@ func TestAnchorsFollowTheLedger(t *testing.T) {
 	}
 }
 
-// Checkpoints are only ever added: those of a prefix of a ledger are the first of
-// the whole one, byte for byte.
+// The checkpoints of a prefix of a ledger are, byte for byte, the first
+// checkpoints of the whole ledger.
 func TestLawAPrefixHasTheFirstCheckpoints(t *testing.T) {
 	whole, err := recorded(t, 0).Chain(testKey())
 	require.NoError(t, err)

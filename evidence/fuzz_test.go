@@ -29,7 +29,8 @@ func tryAll(t *testing.T, data []byte, o Options) {
 	tryKinds(t, data, o, Kinds()...)
 }
 
-// What the strict mode accepts, the reference's mode accepts too.
+// Everything that the strict mode accepts is accepted in the reference's mode
+// too.
 func tryKinds(t *testing.T, data []byte, o Options, kinds ...Kind) {
 	for _, kind := range kinds {
 		o.Compat = false
@@ -113,7 +114,7 @@ func FuzzContents(f *testing.F) {
 	var all []artifact
 	for i, path := range []string{"runpack/own_ok_signed.zip", "pack/own_ok_run_no_proof.zip", "pack/ok_job.zip"} {
 		names, files := entriesOf(f, read(f, path))
-		names = slices.DeleteFunc(names, func(name string) bool { return name == proofsFile }) // it has the digests again
+		names = slices.DeleteFunc(names, func(name string) bool { return name == proofsFile }) // the manifest is written again with new digests
 		delete(files, proofsFile)
 		all = append(all, artifact{names, files})
 		for n, name := range names {
@@ -146,7 +147,7 @@ func FuzzHeaders(f *testing.F) {
 		for _, header := range []*zip.FileHeader{h, {Name: "b"}} {
 			e, err := w.CreateRaw(header)
 			if err != nil {
-				return // the writer cannot write it
+				return // the zip writer rejects this header
 			}
 			_, _ = e.Write(content)
 		}

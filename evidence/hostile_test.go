@@ -45,8 +45,8 @@ func codes(r Report) (list []string) {
 	return list
 }
 
-// A small file cannot make the verifier read much: the sizes in the headers are
-// not trusted, whether they are too large or too small.
+// A small file cannot make the verifier read much, because it does not trust
+// sizes in headers.
 func TestBombs(t *testing.T) {
 	var bomb bytes.Buffer
 	w := zip.NewWriter(&bomb)

@@ -22,8 +22,8 @@ type Document struct {
 	Records []json.RawMessage `json:"records,omitempty"`
 }
 
-// Inspect lists the files of an artifact, those of a nested archive too. It checks
-// nothing: what it lists may be forged.
+// Inspect lists the files of an artifact, including those of nested archives. It
+// checks nothing, so the files may be forged.
 func Inspect(name string, data []byte) ([]Document, error) {
 	var in inspection
 	if !bytes.HasPrefix(data, []byte("PK")) {
@@ -48,7 +48,7 @@ func Inspect(name string, data []byte) ([]Document, error) {
 			return nil, fmt.Errorf("the nested archives are larger than the limit of %d bytes", maxTotal)
 		}
 		if err != nil {
-			continue // it is listed as a plain file
+			continue // the file is listed without records
 		}
 		for _, inner := range slices.Sorted(maps.Keys(nested.files)) {
 			in.add(path.Join(file, inner), nested.files[inner])
@@ -85,8 +85,8 @@ func (in *inspection) add(name string, data []byte) {
 	in.list = append(in.list, d)
 }
 
-// A Difference is a place where two artifacts differ. A side that lacks this place
-// is empty.
+// A Difference is a place where two artifacts differ. If one artifact does not
+// have this place, its side is empty.
 type Difference struct {
 	Path  string `json:"path"` // FILE, or FILE#RECORD.MEMBER
 	Left  string `json:"left,omitempty"`
@@ -172,7 +172,7 @@ func (l *leaves) walk(at string, v any) {
 			l.walk(fmt.Sprintf("%s[%d]", at, i), below)
 		}
 	default:
-		text, _ := json.Marshal(v) // it was decoded from JSON
+		text, _ := json.Marshal(v) // cannot fail, because the value was decoded from JSON
 		l.add(at, strings.TrimSpace(string(text)))
 	}
 }

@@ -23,7 +23,7 @@ var (
 		"schema_id", "schema_version", "producer_version", "trace_id", "tool_name", "args_digest",
 		"intent_digest", "policy_digest", "verdict",
 	}
-	traceTimes    = []string{"created_at", "observed_at"} // both are always written
+	traceTimes    = []string{"created_at", "observed_at"} // both members are always written
 	traceOptional = []string{
 		"event_id", "correlation_id", "agent_id", "agent_identity", "run_id", "workflow_id", "repo",
 		"environment", "credential_ref", "credential_source", "credential_access_type",
@@ -147,7 +147,7 @@ func (r *Report) trace(doc []byte, o Options) {
 	}
 }
 
-// traceContents makes the checks that the reference leaves out.
+// traceContents makes checks that the reference does not make.
 func (r *Report) traceContents(t traceFacts, members map[string]json.RawMessage, uncovered []string) {
 	if err := t.check(traceSchema); err != nil {
 		r.problem("schema", "", "%v", err)

@@ -38,8 +38,8 @@ type fixture struct {
 	options                       Options
 }
 
-// fixtures are the rows of the table of recordings: files that the public
-// reference or another program made, and what the reference says of them.
+// fixtures returns the rows of the table of recordings: files that the public
+// reference or another program wrote, and the reference's verdict on each.
 func fixtures(t testing.TB) (list []fixture) {
 	rows := strings.Split(strings.TrimSpace(string(read(t, "MANIFEST.tsv"))), "\n")[1:]
 	for _, line := range rows {
@@ -64,7 +64,8 @@ func verdict(r Report) string {
 	return "fail"
 }
 
-// TestCompatVerdicts agrees with the public reference on every recording.
+// TestCompatVerdicts checks that the verdict on every recording is that of the
+// public reference.
 func TestCompatVerdicts(t *testing.T) {
 	for _, f := range fixtures(t) {
 		t.Run(f.path+" "+f.why, func(t *testing.T) {
@@ -75,8 +76,8 @@ func TestCompatVerdicts(t *testing.T) {
 	}
 }
 
-// TestStrictVerdicts gives the stricter verdict where the table has one, and that
-// of the reference elsewhere.
+// TestStrictVerdicts checks that the strict mode gives the stricter verdict if
+// the table has one, and otherwise that of the reference.
 func TestStrictVerdicts(t *testing.T) {
 	for _, f := range fixtures(t) {
 		t.Run(f.path+" "+f.why, func(t *testing.T) {
@@ -91,7 +92,7 @@ func TestStrictVerdicts(t *testing.T) {
 				require.Equal(t, "truncated", r.Problems[0].Code)
 				f.options.Anchors, want = nil, "ok"
 			case "fail-vs-runpack":
-				// Beside its runpacks the changed event is found.
+				// If the runpacks are available, the changed event is detected.
 				f.options.Beside, want = beside("session/ok_reference"), "fail"
 			default:
 				want = f.stricter
@@ -147,7 +148,8 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
-// A key that is given implies a signature: it could have been removed.
+// If a key is given, a signature is required, because it could have been
+// removed.
 func TestAKeyDemandsASignature(t *testing.T) {
 	o := Options{PublicKey: publicKey(t, "keys/a_public.key")}
 	r := Verify(RunpackKind, read(t, "runpack/ok_reference.zip"), o)

@@ -147,8 +147,8 @@ func eventsRef(events []SessionEvent, at time.Time) (Ref, error) {
 }
 
 func (x *Export) env() Env {
-	// The ledger does not know the platform, and the same ledger must give the same
-	// bytes everywhere.
+	// The ledger does not contain the platform, and the same ledger must give the
+	// same bytes on every machine.
 	return Env{OS: "unknown", Arch: "unknown", Runtime: "lifeloop-wrap"}
 }
 
@@ -244,8 +244,8 @@ func (x *Export) checkpoint(head chain, previous string, index int, from int64, 
 }
 
 // Runpack writes one runpack of the whole session so far: its acts and their
-// results, its timeline, and references to receipts and to the ledger. With raw it
-// also holds the values of acts and results, not only their digests.
+// results, its timeline, and references to receipts and to the ledger. If raw is
+// set, it also contains the values of acts and results, not only their digests.
 func (x *Export) Runpack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
 	_, data, _, err := x.runpack(key, raw)
 	return data, err

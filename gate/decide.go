@@ -17,8 +17,8 @@ type Result struct {
 	CreatedAt       time.Time `json:"created_at"` // the intent's created_at, so that the result is deterministic
 	ProducerVersion string    `json:"producer_version"`
 	Verdict         Verdict   `json:"verdict"`
-	ReasonCodes     []string  `json:"reason_codes"` // sorted, unique, never null
-	Violations      []string  `json:"violations"`   // the same
+	ReasonCodes     []string  `json:"reason_codes"` // sorted, without duplicates, never null
+	Violations      []string  `json:"violations"`   // sorted, without duplicates, never null
 }
 
 // A Decision is a result with the rule, digests and limits behind it.
@@ -26,12 +26,12 @@ type Decision struct {
 	Result       Result
 	MatchedRule  string // empty if the default or a fail-closed check decided
 	PolicyDigest string
-	TraceID      string // names intent, policy and verdict
+	TraceID      string // identifies intent, policy and verdict
 	// RateLimits are those of the rules that decided; [Limiter] applies them.
 	RateLimits []RateLimit
 }
 
-// An outcome is what one rule, or a merge of rules, demands.
+// An outcome is the result of one rule, or of several merged rules.
 type outcome struct {
 	verdict             Verdict
 	reasons, violations []string
@@ -66,7 +66,7 @@ func (p *Policy) conclude(d *Decision, in Intent, o outcome, producer string) {
 	d.TraceID = TraceID(d.PolicyDigest, in.IntentDigest, o.verdict)
 }
 
-// TraceID is the deterministic id of a decision: 12 bytes in hexadecimal.
+// TraceID returns the deterministic id of a decision: 12 bytes in hexadecimal.
 func TraceID(policy, intent string, v Verdict) string {
 	return sign.Sum([]byte(policy + ":" + intent + ":" + string(v)))[:24]
 }
@@ -94,14 +94,14 @@ func (p *Policy) failClosed(in Intent) (o outcome, closed bool) {
 			o.add(Block, []string{reason}, []string{"missing_" + field})
 		}
 	}
-	if unknown { // also if the policy does not ask for a class
+	if unknown { // even if the policy does not require a class
 		o.add(Block, []string{"fail_closed_endpoint_class_unknown"}, []string{"endpoint_class_unknown"})
 	}
 	return o, o.verdict != ""
 }
 
-// rules merges the matching rules of one priority, the first that has any. The
-// strictest outcome wins. Its reasons are those of all these rules with that
+// rules merges the matching rules of the first priority that has any. The
+// strictest outcome is used, with the reasons of all these rules that have this
 // verdict.
 func (p *Policy) rules(in Intent, d *Decision) (won outcome) {
 	priority, found := 0, false
@@ -138,7 +138,7 @@ func (r *Rule) outcome(in Intent) outcome {
 		o.reasons = []string{"matched_rule_" + ruleWord(r.Name)}
 	}
 	if r.Dataflow.violated(in) {
-		// The reference lets this action replace the rule's effect; here it can only
+		// In the reference, this action replaces the rule's effect; here it can only
 		// make the rule stricter.
 		o.add(r.Dataflow.Action, []string{r.Dataflow.ReasonCode}, []string{r.Dataflow.Violation})
 	}
@@ -269,7 +269,7 @@ func anyDomain(patterns []string, domain string) bool {
 	})
 }
 
-// check returns what a sandbox lacks, or nothing.
+// check returns reasons why a sandbox does not satisfy the rule, or nothing.
 func (r *SandboxRule) check(s *Sandbox) (reasons []string) {
 	if s == nil {
 		return []string{"sandbox_metadata_missing"}

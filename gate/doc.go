@@ -3,11 +3,12 @@
 // TraceRecord. The formats and verdicts are those of the public reference
 // (github.com/Clyra-AI/gait at 1c480c5).
 //
-// It is pure: the same intent and policy give the same bytes. It performs no act,
-// asks no user and grants no approval: only the verdict allow permits the act, and
-// a caller treats any error as a refusal. It refuses what it cannot evaluate
-// completely: a policy key that it does not implement, a script, a wrong digest in
-// the intent, a member name in the wrong case.
+// The same intent and policy always give the same bytes. The package performs no
+// act, asks no user and grants no approval. Only the verdict allow permits an act,
+// and a caller must treat any error as a refusal. The package returns an error for
+// everything that it cannot evaluate completely: a policy key that it does not
+// implement, a script, a wrong digest in the intent, or a member name in the wrong
+// case.
 //
 //	policy, err := gate.DecodePolicy(document)
 //	intent, err := gate.ParseIntent(request)
@@ -35,7 +36,8 @@ const (
 	Block           Verdict = "block"
 )
 
-// strictness orders the verdicts: a higher one wins. It is 0 for no verdict.
+// strictness orders the verdicts from the least strict to the strictest. It is
+// 0 for no verdict.
 func (v Verdict) strictness() int {
 	switch v {
 	case Allow:

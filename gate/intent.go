@@ -49,7 +49,7 @@ type Target struct {
 	OpenWorldHint   bool   `json:"open_world_hint,omitempty"`
 }
 
-// A Provenance is where an argument came from.
+// A Provenance says where an argument came from.
 type Provenance struct {
 	ArgPath         string `json:"arg_path"`
 	Source          string `json:"source"`
@@ -89,7 +89,8 @@ type Link struct {
 }
 
 // A Context says for whom and where an act is requested. Unknown members of the
-// request's context are ignored and not digested, as in the reference.
+// request's context are ignored and not part of the digest, as in the
+// reference.
 type Context struct {
 	Identity                string         `json:"identity"`
 	Workspace               string         `json:"workspace"`
@@ -126,7 +127,7 @@ type Context struct {
 	ContextRefs             []string       `json:"context_refs,omitempty"`
 }
 
-// An AgentIdentity is what the request declares about the agent. Absent times are
+// An AgentIdentity is the request's declaration about the agent. Absent times are
 // digested as in a [Delegation].
 type AgentIdentity struct {
 	LifecycleStates []string  `json:"lifecycle_states,omitempty"`
@@ -140,7 +141,8 @@ type AgentIdentity struct {
 	Revoked         bool      `json:"revoked,omitempty"`
 }
 
-// A Sandbox is what contains the act, as the producer declares it.
+// A Sandbox describes the isolation in which the act runs, as the producer
+// declares it.
 type Sandbox struct {
 	NetworkMode         string   `json:"network_mode,omitempty"`
 	WritablePaths       []string `json:"writable_paths,omitempty"`
@@ -194,8 +196,8 @@ func ParseIntent(doc []byte) (Intent, error) {
 	if in.IntentDigest, err = sign.Digest(in.content); err != nil {
 		return Intent{}, fmt.Errorf("the intent: %w", err)
 	}
-	// The reference ignores digests in the request. A wrong one belongs to another
-	// intent.
+	// The reference ignores digests in the request. Here a wrong digest is an
+	// error, because it belongs to another intent.
 	if r.ArgsDigest != "" && r.ArgsDigest != in.ArgsDigest {
 		return Intent{}, fmt.Errorf("args_digest is not the digest of args: want %s", in.ArgsDigest)
 	}

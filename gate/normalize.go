@@ -35,8 +35,8 @@ var (
 
 func words(s string) []string { return strings.Fields(s) }
 
-// normalize brings an intent into the form that is digested. Where the order of
-// the steps matters, it is the reference's.
+// normalize converts an intent to the form from which the digest is computed.
+// Its steps have the same order as in the reference.
 func (in *Intent) normalize() error {
 	in.ToolName = lower(in.ToolName)
 	if in.ToolName == "" {
@@ -144,7 +144,8 @@ var (
 		"token", "secret", "apikey", "api_key", "api-key", "accesskey", "access_key", "access-key",
 		"password", "credential",
 	}
-	// harmless are the endings of names that refer to a secret without holding it.
+	// harmless lists endings of names whose values refer to a secret but are not
+	// secrets themselves.
 	harmless = []string{
 		"_ref", "_refs", "_digest", "_digests", "_hash", "_issuer", "_source", "_type", "_ttl",
 		"_ttl_seconds", "_id", "_ids", "_name", "_names", "_scope", "_scopes",

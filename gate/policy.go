@@ -20,7 +20,7 @@ type Policy struct {
 	SchemaVersion  string
 	DefaultVerdict Verdict
 	FailClosed     FailClosed
-	Rules          []Rule // by priority, then by name
+	Rules          []Rule // sorted by priority, then by name
 
 	digest string
 }
@@ -97,7 +97,7 @@ type Endpoint struct {
 	Violation         string   `yaml:"violation"`
 }
 
-// A SandboxRule is what an intent's sandbox must be.
+// A SandboxRule is a requirement for an intent's sandbox.
 type SandboxRule struct {
 	Enabled                     bool     `yaml:"enabled"`
 	AllowedNetworkModes         []string `yaml:"allowed_network_modes"`
@@ -151,8 +151,8 @@ type matchFile struct {
 	WorkspacePrefixes []string `yaml:"workspace_prefixes"`
 }
 
-// Keys of the format that this program does not implement. Ignoring one would
-// change the verdict, so it is refused with a message of its own.
+// Keys of the format that this program does not implement. Ignoring such a key
+// could change the verdict, so it causes an error with a special message.
 var (
 	laterTop  = []string{"scripts", "mcp_trust", "kill_switch"}
 	laterRule = []string{
@@ -244,7 +244,7 @@ func refuseLater(doc document.Value) error {
 	return nil
 }
 
-// alias is the value of a key that has two names.
+// alias returns the value of a key that has two names.
 func alias(name, value, other, otherValue string) (Verdict, error) {
 	a, b := lower(value), lower(otherValue)
 	switch v := Verdict(cmp.Or(a, b)); {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Request is what an act of this program asks for.
+// A Request describes an act of this program for the gate.
 type Request struct {
 	CreatedAt time.Time
 	Producer  string
@@ -15,8 +15,8 @@ type Request struct {
 	Context   Context
 }
 
-// Intent writes the request as an IntentRequest and reads it as one from outside, so
-// that the same rules hold.
+// Intent encodes the request as an IntentRequest and parses that like one from
+// outside, so that the same rules apply.
 func (r Request) Intent() (Intent, error) {
 	targets := append([]Target{}, r.Targets...)
 	doc, err := json.Marshal(map[string]any{"schema_id": intentSchema, "schema_version": schemaVersion, "created_at": r.CreatedAt.UTC(),

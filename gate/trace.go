@@ -14,11 +14,11 @@ import (
 type Trace struct {
 	SchemaID        string          `json:"schema_id"`
 	SchemaVersion   string          `json:"schema_version"`
-	CreatedAt       time.Time       `json:"created_at"`  // that of the intent, so it is deterministic
+	CreatedAt       time.Time       `json:"created_at"`  // the time in the intent, so that it is deterministic
 	ObservedAt      time.Time       `json:"observed_at"` // time of the emission
 	ProducerVersion string          `json:"producer_version"`
 	TraceID         string          `json:"trace_id"`
-	EventID         string          `json:"event_id"` // names this emission
+	EventID         string          `json:"event_id"` // identifies this emission of the trace
 	ToolName        string          `json:"tool_name"`
 	ArgsDigest      string          `json:"args_digest"`
 	IntentDigest    string          `json:"intent_digest"`
@@ -41,7 +41,7 @@ func (d Decision) Trace(in Intent, observed time.Time) Trace {
 	}
 }
 
-// EventID is the event_id of a trace.
+// EventID returns the event_id of a trace.
 func EventID(traceID string, observed time.Time) string {
 	return sign.Sum([]byte(traceID + ":" + observed.UTC().Format(time.RFC3339Nano)))[:24]
 }

@@ -40,9 +40,9 @@ func mustPolicy(t testing.TB, text string) *Policy {
 	return p
 }
 
-// TestVectors agrees with the public reference, row by row: verdict, reasons,
-// violations, all three digests, trace id and matched rule. testdata/vectors was
-// recorded from the reference.
+// TestVectors checks, row by row, that the results equal those of the public
+// reference: verdict, reasons, violations, all three digests, trace id and
+// matched rule. testdata/vectors was recorded from the reference.
 func TestVectors(t *testing.T) {
 	rows := strings.Split(strings.TrimSpace(string(read(t, "vectors/gate_vectors.tsv"))), "\n")[1:]
 	require.Len(t, rows, 21)
@@ -97,7 +97,7 @@ func TestNormalForms(t *testing.T) {
 	}
 }
 
-// A normalised intent is its own normal form.
+// Normalising an intent a second time does not change it.
 func TestLawNormalizingTwiceChangesNothing(t *testing.T) {
 	files, err := filepath.Glob("testdata/intent/*.json")
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func BenchmarkDecide(b *testing.B) {
 					b.Fatal("no verdict")
 				}
 			}
-			// By the processor's clock: other programs share the machine.
+			// Measure processor time, because other programs use the machine too.
 			var after syscall.Rusage
 			require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
 			used := time.Duration(after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano())

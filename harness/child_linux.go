@@ -352,8 +352,9 @@ func sameFile(a, b *os.File) bool {
 	if !infoA.Mode().IsRegular() {
 		return true
 	}
-	// Two open files have two positions. If the kernel cannot compare the files, they
-	// count as the same, because 2>&1 is more likely.
+	// Compare with kcmp, because one file may have been opened twice. If the kernel
+	// does not support that, the files count as the same, because 2>&1 is more
+	// likely.
 	const kcmpFile = 0
 	r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(os.Getpid()), kcmpFile, uintptr(fdOf(a)), uintptr(fdOf(b)), 0)
 	return errno != 0 || r == 0

@@ -10,9 +10,10 @@ import (
 	"lifeloop/internal/vt"
 )
 
-// A tracker follows the bytes that a program sends to a terminal and knows
-// which modes it has changed and not changed back. It is pure: bytes in, undo
-// and redo strings out. A read may cut a sequence in two at any place.
+// A tracker reads the bytes that a program sends to a terminal and records
+// which modes the program has changed and not changed back. It has no side
+// effects: it only returns strings that undo or redo the changes. A read may
+// cut a sequence in two at any place.
 type tracker struct {
 	parser vt.Parser
 	wanted []int     // numbers of the operating system commands to collect

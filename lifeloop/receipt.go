@@ -36,8 +36,9 @@ type Degradation struct {
 	RetryClass       RetryClass `json:"retry_class"`
 }
 
-// A Receipt is bounded evidence of one lifecycle operation. Required nullable
-// members are pointers without omitempty: the key is always written.
+// A Receipt is the evidence of one lifecycle operation, of limited size.
+// Required nullable members are pointers without omitempty, so that the key is
+// always written.
 type Receipt struct {
 	SchemaVersion          int              `json:"schema_version" wire:"version"`
 	ReceiptID              string           `json:"receipt_id" wire:"id"`

@@ -8,12 +8,12 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A Machine holds the newest renewal of a session, and what the limits must know
-// about earlier ones. Its zero value is ready for use. Only Apply, Called and
-// Measured change it.
+// A Machine holds the newest renewal of a session, and the data about earlier
+// renewals that the limits need. Its zero value is ready for use. Only Apply,
+// Called and Measured change it.
 type Machine struct {
 	Renewal
-	Count  int         // renewals that began a reset
+	Count  int         // the number of renewals that began a reset
 	Resets []time.Time // when the newest of these began, oldest first
 	Broken string      // why the breaker stops further renewals; empty if renewals may continue
 }
@@ -38,7 +38,7 @@ type Renewal struct {
 	Ahead bool
 	// Typed is set when the command for a fresh session is about to be typed.
 	Typed bool
-	After *int64 // tokens of the context after it
+	After *int64 // the tokens in the context after the renewal
 }
 
 // maxResets bounds the resets that a machine remembers. The largest Max is smaller.
@@ -47,7 +47,7 @@ const maxResets = 64
 // Open reports whether a renewal is under way.
 func (m *Machine) Open() bool { return m.State != Idle && !m.State.Over() }
 
-// Apply changes the state as a recorded move says.
+// Apply applies a recorded move.
 func (m *Machine) Apply(v Move) {
 	if Check(m.State, v.To) != nil {
 		return
@@ -72,9 +72,10 @@ func (m *Machine) Apply(v Move) {
 	m.State = v.To
 }
 
-// Called remembers that an act begins: the prepare command, whose scope and id are
-// those of the harness session to leave; the continue command, which consumes the
-// token even if it fails; the keys of a reset in place; or the launch after that.
+// Called records in the machine that an act begins: the prepare command, whose
+// scope and id are those of the harness session to leave; the continue command,
+// which consumes the token even if it fails; the keys of a reset in place; or the
+// launch after that.
 func (m *Machine) Called(act Act, scope int, id string) {
 	switch act {
 	case Prepare:
@@ -88,11 +89,11 @@ func (m *Machine) Called(act Act, scope int, id string) {
 	}
 }
 
-// Reroute remembers that the reset continues by another path.
+// Reroute records in the machine that the reset continues by another path.
 func (m *Machine) Reroute(path Path) { m.Path = path }
 
-// Measured remembers how many tokens the context has after the renewal. If broke is
-// set, the breaker stops further renewals.
+// Measured records in the machine how many tokens the context has after the
+// renewal. If broke is set, the breaker stops further renewals.
 func (m *Machine) Measured(tokens int64, broke bool) {
 	m.After = &tokens
 	if broke {
@@ -105,8 +106,9 @@ func (m *Machine) Ask(id string, r Request) Move {
 	return Move{Renewal: id, To: Asked, Request: r}
 }
 
-// Refusal returns why the rules allow no further renewal; class is empty if they
-// allow one. broke is true if the breaker stops all further renewals from now on.
+// Refusal returns the reason why the rules allow no further renewal; class is
+// empty if they allow one. broke is true if the breaker, which stops renewals
+// that follow each other too often, stops all further ones.
 func (m *Machine) Refusal(now time.Time, r Rules) (class lifeloop.FailureClass, why string, broke bool) {
 	l := r.Limits.Filled()
 	recent := 0
@@ -129,7 +131,7 @@ func (m *Machine) Refusal(now time.Time, r Rules) (class lifeloop.FailureClass, 
 // Agree records the path that was negotiated.
 func (m *Machine) Agree(path Path) Move { return Move{Renewal: m.ID, To: Negotiated, Path: path} }
 
-// Ready returns what follows while the harness is at its prompt: the prepare
+// Ready returns the next act while the harness is at its prompt: the prepare
 // command, and after it the reset.
 func (m *Machine) Ready() Act {
 	switch {

@@ -19,8 +19,8 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// TestScenarios runs each file as the renewals of one session. A command is what
-// happened; the output is the move that follows, or what the machine decides.
+// TestScenarios runs each file as the renewals of one session. A command is an
+// event; its output is the move that follows, or the decision of the machine.
 //
 //	rules [max=N] [window=D] [session=N] [at=LEVEL]
 //	ask [by=user] [before=N] [trigger=N] · agree · ready · call prepare|continue|launch · prepared DIGEST [expires=D] [fail=CLASS]
@@ -140,8 +140,9 @@ func (w *world) ask(by, before string, trigger int64) string {
 	return out
 }
 
-// TestEveryRenewalEnds plays random moves: from every state an end can be reached, no
-// end is left but by the next renewal, and an end is as far as the renewal got.
+// TestEveryRenewalEnds makes random moves and checks that from every state a final
+// state can be reached, that only the next renewal leaves a final state, and that the
+// final state matches the progress of the renewal.
 func TestEveryRenewalEnds(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var m renewal.Machine
@@ -181,7 +182,8 @@ func TestEveryRenewalEnds(t *testing.T) {
 	})
 }
 
-// TestMovesAreClosed: every state is reached from idle, and only these moves exist.
+// TestMovesAreClosed checks that every state can be reached from idle, and that no
+// other moves exist.
 func TestMovesAreClosed(t *testing.T) {
 	n := 0
 	for _, from := range append(renewal.States(), renewal.Idle) {

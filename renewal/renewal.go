@@ -1,10 +1,10 @@
 // Package renewal is the machine of one renewal: a planned move of a session into
 // a fresh harness session, with a continuation that is delivered at most once.
 //
-// A [Machine] is the fold of the [Move]s of one session. Its methods return the
-// move, or the [Act], that follows what happened. The caller records the move,
-// applies it, and then performs the act. The machine reads no clock, starts
-// nothing, and never holds a token: only its digest.
+// A [Machine] is the state that the [Move]s of one session give. After an
+// event, its methods return the move, or the [Act], that follows. The caller
+// records the move, applies it, and then performs the act. The machine reads no
+// clock, starts nothing, and never holds a token: only its digest.
 //
 //	idle ──► asked ──► negotiated ──► prepared ──► resetting ──► resumed ──► delivered
 //	           │           │  │           │            │            │
@@ -71,7 +71,7 @@ func moves(s State) []State {
 	case Resumed:
 		return []State{Delivered, Failed}
 	}
-	return []State{Asked} // the next renewal
+	return []State{Asked} // the next renewal begins
 }
 
 // Check returns an error unless a renewal can move from one state to the other.
@@ -106,7 +106,7 @@ const (
 	FallBack     // in place has failed: wait until the harness can be ended for a relaunch
 )
 
-// Rules are what the machine needs to know about one profile.
+// Rules are the properties of a profile that the machine needs.
 type Rules struct {
 	Profile string
 	// Claims is the profile that a manifest's claim must name; empty for Profile.

@@ -132,8 +132,8 @@ func decodeRecordedHook(t *testing.T, decoder string, stdin []byte) telemetry.Ho
 	return call
 }
 
-// A file that is read again from its start reports no call and no compaction
-// again. What was appended since is reported.
+// When a file is read again from its start, calls and compactions are not
+// reported a second time, but appended ones are reported.
 func TestReadAgain(t *testing.T) {
 	for decoder, pattern := range map[string]string{"codex-rollout": "codex/testdata/rollouts/*.jsonl", "claude-transcript": "claude/testdata/transcripts/*.jsonl"} {
 		for _, file := range files(t, pattern) {

@@ -1,9 +1,9 @@
-// Package page writes the life of one session as a single HTML file: its turns, how
-// full its context was, its receipts, and what verifying its evidence shows.
+// Package page writes the history of one session as a single HTML file: its turns,
+// the size of its context, its receipts, and the result of verifying its evidence.
 //
 // The file needs no script, no picture and no request. The same ledger gives the same
 // bytes. It shows ids, names, sizes, digests, numbers and times, as the ledger does,
-// and no text of the session. It verifies nothing: the caller does.
+// and no text of the session. It does not verify anything; the caller does.
 //
 //	p := page.New()
 //	for entry := range entries {
@@ -27,11 +27,11 @@ import (
 	"lifeloop/view"
 )
 
-// maxRows is how many rows of a table are shown: the first and the last ones. A
-// browser takes seconds for more.
+// maxRows is how many rows of a table are shown, half from its beginning and
+// half from its end. A browser would need seconds for more.
 const maxRows = 2000
 
-// A Page folds the entries of one ledger.
+// A Page is computed from the entries of one ledger.
 type Page struct {
 	status   view.Status
 	begun    time.Time
@@ -74,7 +74,7 @@ type Receipt struct {
 	At, Client, Event, Status, Failure, Payloads, ID, Tone string
 }
 
-// Checked is what the caller found when it verified the session.
+// Checked holds the results of the caller's verification of the session.
 type Checked struct {
 	Entries uint64 // entries of the ledger, which are linked by their digests
 	Head    string // digest of the last entry
@@ -85,7 +85,7 @@ type Checked struct {
 // New returns a page of a session without entries.
 func New() *Page { return &Page{byFrame: map[string]*Turn{}, byEvent: map[string]*Turn{}} }
 
-// Apply folds one entry.
+// Apply adds one entry.
 func (p *Page) Apply(e kernel.Entry) {
 	if p.begun.IsZero() {
 		p.begun = e.At
@@ -124,7 +124,7 @@ func (p *Page) took() string {
 	return d.Round(time.Second).String()
 }
 
-// observed folds the event of a frame.
+// observed adds an event of a frame.
 func (p *Page) observed(e kernel.Entry, f kernel.Observed) {
 	r := f.Record
 	if r.Event == lifeloop.ContextCompacted {
@@ -225,7 +225,7 @@ func shown[T any](list []T) Table[T] {
 // A Member is one line at the top of the page: a name and its value.
 type Member struct{ Name, Value string }
 
-// model is what the template shows.
+// model holds the data for the template.
 type model struct {
 	Title, State, Tone string
 	Head               []Member

@@ -49,7 +49,7 @@ func TestDemo(t *testing.T) {
 	require.Equal(t, string(want), string(got))
 }
 
-// html is the page of some facts, one second apart.
+// html returns the page of some facts, one second apart.
 func html(t *testing.T, c page.Checked, facts ...kernel.Fact) string {
 	t.Helper()
 	p := page.New()
@@ -62,7 +62,8 @@ func html(t *testing.T, c page.Checked, facts ...kernel.Fact) string {
 	return string(out)
 }
 
-// Text from outside is shown as text: it makes no element, and reorders nothing.
+// Text from outside is displayed as text: it creates no HTML element and does
+// not change the order of characters.
 func TestTextFromOutside(t *testing.T) {
 	const hostile = "\u202e<img src=http://x/><script>x</script>\"'&\x1b[31m"
 	out := html(t, page.Checked{},
@@ -82,8 +83,8 @@ func TestTextFromOutside(t *testing.T) {
 	require.Empty(t, acts.FindString(out), "the page requests nothing and runs nothing")
 }
 
-// Of a very long session the first and the last rows are shown, and how many are left
-// out.
+// For a very long session, the page shows the first and the last rows, and the number
+// of omitted ones.
 func TestALongSession(t *testing.T) {
 	facts := []kernel.Fact{kernel.Began{SessionID: "s"}}
 	for i := range 5000 {
@@ -101,7 +102,7 @@ func TestALongSession(t *testing.T) {
 	require.True(t, strings.HasSuffix(line, ",90.0"), "the last figure is half of the window: %s", line[len(line)-20:])
 }
 
-// What does not verify, and a torn ledger, are said at the top.
+// The top of the page reports a failed verification and an unfinished ledger.
 func TestWhatDoesNotVerify(t *testing.T) {
 	out := html(t, page.Checked{Torn: true, Report: evidence.Verify(evidence.RunpackKind, []byte("x"), evidence.Options{})}, kernel.Began{SessionID: "s"})
 	require.Contains(t, out, "does not verify")
@@ -109,7 +110,7 @@ func TestWhatDoesNotVerify(t *testing.T) {
 	require.Contains(t, out, "The harness reported no size of its context.")
 }
 
-// The decisions of a policy are part of what happened.
+// The timeline shows the decisions of a policy.
 func TestGateDecisions(t *testing.T) {
 	out := html(t, page.Checked{}, kernel.Began{SessionID: "s"},
 		kernel.GateAnswered{Act: kernel.ActLaunch, GateDecision: kernel.GateDecision{Tool: kernel.ActLaunch, Verdict: "allow", Reasons: []string{"default_allow"}}},

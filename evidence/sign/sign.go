@@ -7,9 +7,9 @@
 // one line of standard base64: 32 bytes of a public key, or 64 bytes of a private
 // one (the seed and the public key).
 //
-// The package reads no file, makes no key and knows no document. It accepts one
-// form only of a signature, a key and a digest, so that no byte of them can change
-// unnoticed.
+// The package reads no file, creates no key and knows no document format. It
+// accepts only one spelling of a signature, a key and a digest, so that every
+// changed byte is detected.
 //
 //	digest, err := sign.Digest(document)
 //	s, err := sign.Sign(private, digest)
@@ -69,7 +69,7 @@ func Sign(private ed25519.PrivateKey, digest string) (Signature, error) {
 	if !IsDigest(digest) {
 		return Signature{}, fmt.Errorf("cannot sign %q: it is not a digest", digest)
 	}
-	raw, _ := hex.DecodeString(digest) // its form was checked
+	raw, _ := hex.DecodeString(digest) // cannot fail, because the form was checked
 	return Signature{
 		Alg:          Algorithm,
 		KeyID:        KeyID(private.Public().(ed25519.PublicKey)),
@@ -107,7 +107,7 @@ func VerifyBytes(public ed25519.PublicKey, message []byte, sig string) error {
 }
 
 func digestBytes(digest string) []byte {
-	raw, _ := hex.DecodeString(digest) // the caller checked its form
+	raw, _ := hex.DecodeString(digest) // cannot fail, because the caller has checked the form
 	return raw
 }
 

@@ -1,8 +1,7 @@
-// Package acts describes the acts of a session as IntentRequests for package gate:
-// the launch and the renewal of a harness, the delivery of a payload to its model, and
-// the harness's own tool calls. An intent names what an
-// act touches. It holds no prompt, no payload and no value of a variable. Of
-// arguments it has only digests.
+// Package acts describes the acts of a session as IntentRequests for package gate: the
+// launch and the renewal of a harness, the delivery of a payload to its model, and the
+// harness's own tool calls. An intent names what an act touches. It holds no prompt,
+// no payload and no value of a variable. Arguments appear only as digests.
 //
 //	intent, err := acts.Launch{Program: "claude", …}.Intent(acts.Scene{…})
 //	decision := policy.Decide(intent, producer)
@@ -20,7 +19,7 @@ import (
 // A Scene says for whom and where an act happens.
 type Scene struct {
 	Session   string
-	Identity  string // of the user
+	Identity  string // identifies the user
 	Workspace string // the folder of the session, absolute
 	Home      string // the user's home; empty if unknown
 	Producer  string
@@ -45,7 +44,7 @@ const (
 	riskCritical = "critical"
 )
 
-// Intent is the intent of a launch.
+// Intent returns the intent of a launch.
 func (l Launch) Intent(s Scene) (gate.Intent, error) {
 	return s.intent("harness.launch", riskCritical,
 		map[string]any{"adapter": l.Adapter, "program": l.Program, "argument_count": len(l.Args), "arguments_digest": digest(l.Args)},
@@ -79,7 +78,7 @@ type Delivery struct {
 	Bytes            int
 }
 
-// Intent is the intent of a delivery. It has no text of the payload.
+// Intent returns the intent of a delivery. It contains no text of the payload.
 func (d Delivery) Intent(s Scene) (gate.Intent, error) {
 	return s.intent("harness.inject", riskMedium,
 		map[string]any{"client_id": d.Client, "payload_id": d.ID, "payload_kind": d.Kind, "payload_digest": strings.TrimPrefix(d.Digest, "sha256:"),

@@ -10,7 +10,7 @@ import (
 	"lifeloop/gate"
 )
 
-// This file knows what common commands do with their arguments.
+// This file describes how common commands use their arguments.
 
 // An arg is one word of a command, if it is known.
 type arg struct {
@@ -37,7 +37,7 @@ func (s *shell) call(call *syntax.CallExpr) {
 	s.command(args)
 }
 
-// command adds what a command touches.
+// command adds the targets of a command.
 func (s *shell) command(args []arg) {
 	if s.depth++; s.depth > maxDepth {
 		s.undecidable("command")
@@ -136,8 +136,9 @@ func assigned(args []arg) []arg {
 	return args
 }
 
-// fromInput is the command that xargs runs. Its last argument comes from the input of
-// xargs, and so does each argument that has a place for it.
+// fromInput returns the command that xargs runs. Its last argument is unknown,
+// because it comes from the input of xargs, and so is each argument that contains the
+// placeholder.
 func fromInput(args []arg) []arg {
 	replaces := slices.ContainsFunc(args, func(a arg) bool { return a.short("Ii") || strings.HasPrefix(a.text, "--replace") })
 	inner := slices.Clone(afterFlags(args, "adEILnPs"))
@@ -159,8 +160,8 @@ func (s *shell) awk(args []arg) {
 	}
 }
 
-// interpreter follows sh -c TEXT. A shell that reads its commands from its input is
-// marked as undecidable.
+// interpreter analyses the text in sh -c TEXT. A shell that reads its commands from
+// its input is marked as undecidable.
 func (s *shell) interpreter(args []arg) {
 	for i, a := range args {
 		switch {
@@ -226,7 +227,7 @@ func (s *shell) find(args []arg) {
 				if root.flag() {
 					break
 				}
-				root.text += "/*" // what is below it, as the other arguments choose
+				root.text += "/*" // the files below the root, which the other arguments select
 				s.touch(root, "delete")
 			}
 		case slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir", "-x", "-X"}, a.text):

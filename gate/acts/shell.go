@@ -10,17 +10,18 @@ import (
 	"lifeloop/gate"
 )
 
-// A shell follows a command line without running it. What it cannot follow is
-// undecidable. It knows what common commands read, write and delete; what another
-// program does with its arguments, or in the files that it runs, is not known.
+// A shell analyses a command line without running it. A part that it cannot
+// analyse is undecidable. It knows which files common commands read, write and
+// delete. It does not know what other programs do with their arguments, or what
+// scripts in files do.
 type shell struct {
 	*collector
 	dirs  []string          // the possible working directories; nil if unknown
-	vars  map[string]string // variables with one known value from here on
+	vars  map[string]string // variables that have a single known value from here on
 	depth int
 }
 
-// maxDepth bounds commands in commands.
+// maxDepth limits the nesting of commands in commands.
 const maxDepth = 10
 
 // shell adds the targets of a command line.
@@ -83,7 +84,7 @@ func assignments(file *syntax.File) map[string]int {
 	return n
 }
 
-// apart follows statements that may not run in this shell, and then restores its
+// apart analyses statements that may run in a subshell, and then restores the
 // possible working directories.
 func (s *shell) apart(do func()) {
 	dirs := s.dirs
@@ -156,7 +157,8 @@ func (s *shell) binary(cmd *syntax.BinaryCmd) {
 	s.stmt(cmd.Y)
 }
 
-// inside follows the statements in a node: of a loop, of a function, in $(…).
+// inside analyses the statements within a node, such as a loop, a function or
+// $(…).
 func (s *shell) inside(n syntax.Node) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		st, is := n.(*syntax.Stmt)
@@ -208,7 +210,7 @@ func (s *shell) parts(parts []syntax.WordPart, quoted bool) (text string, known 
 	return text, true
 }
 
-// unescaped is a literal without the backslashes that quote.
+// unescaped returns a literal without the backslashes that quote characters.
 func unescaped(lit string, quoted bool) string {
 	var b strings.Builder
 	for i := 0; i < len(lit); i++ {

@@ -12,8 +12,8 @@ import (
 // The data classes of targets, which a policy can match. A target has at most one
 // class; a path with several classes is several targets.
 const (
-	// Undecidable marks a command whose effect, or a written path whose name, is
-	// only known when it runs.
+	// Undecidable marks a command whose effect is known only when it runs, or a
+	// written path whose name is known only then.
 	Undecidable = "undecidable"
 	// OutsideWrite marks a path outside the workspace that is written or deleted.
 	OutsideWrite = "outside_write"
@@ -28,9 +28,9 @@ const (
 // A Tool is a tool call of a harness.
 type Tool struct{ telemetry.ToolUse }
 
-// Intent is the intent of a tool call. Its tool name is tool. and the harness's name
-// of the tool. Paths below the workspace are relative to it, and paths below the
-// user's home begin with ~/.
+// Intent returns the intent of a tool call. Its tool name consists of "tool." and
+// the harness's name of the tool. Paths below the workspace are relative to it, and
+// paths below the user's home begin with ~/.
 func (t Tool) Intent(s Scene) (gate.Intent, error) {
 	c := collector{scene: s}
 	if t.Dir != "" && path.IsAbs(t.Dir) {

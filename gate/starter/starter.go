@@ -12,10 +12,10 @@ var policy string
 //go:embed cases.yaml
 var cases string
 
-// Policy denies writes outside of the workspace, secrets, and settings of the harness;
-// it requires an approval of destructive commands and of those that cannot be decided;
-// it allows the rest.
+// Policy returns a policy that denies writes outside of the workspace, secrets, and
+// settings of the harness; it requires an approval of destructive commands and of
+// those that cannot be decided; it allows the rest.
 func Policy() string { return policy }
 
-// Cases are what the policy decides, for `policy test`.
+// Cases returns test cases for `policy test` that show what the policy decides.
 func Cases() string { return cases }

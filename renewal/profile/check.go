@@ -32,9 +32,10 @@ func words[S ~string](list []S) []string {
 	return out
 }
 
-// Check checks what types cannot express. Its error is a [*document.Error] with a
-// path below path and without a position. A profile without a program is correct:
-// its commands may be in another layer of the configuration.
+// Check checks the rules that Go types cannot express. Its error is a
+// [*document.Error] with a path below path and without a position. A profile
+// without a program is correct: its commands may be in another layer of the
+// configuration.
 func (p Profile) Check(path string) error {
 	c := checker(path)
 	switch {
@@ -117,7 +118,7 @@ func (c checker) limits(l Limits) error {
 func braced(word string) []string { return regexp.MustCompile(`\{[a-z_]+\}`).FindAllString(word, -1) }
 
 // command checks the words of a command and the names in braces. Other words in
-// braces are the program's own, unless one looks like a misspelt name.
+// braces are left to the program, unless one looks like a misspelt name.
 func (c checker) command(path string, command []string, known ...string) error {
 	if len(command) > 0 && command[0] == "" {
 		return c.fault(path+"[0]", "name the program")

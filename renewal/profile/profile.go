@@ -61,7 +61,7 @@ type Prepare struct {
 
 // Token says where in the output of [Prepare] the continuation is.
 type Token struct {
-	From    []Form `yaml:"from"`    // the first that fits the output is used
+	From    []Form `yaml:"from"`    // the first form that fits the output is used
 	Member  string `yaml:"member"`  // with [JSON]: names of nested members, separated by dots
 	Expires string `yaml:"expires"` // with [JSON]: the member with the expiry, in seconds since 1970
 }
@@ -107,7 +107,7 @@ const (
 // Paths lists the ways to reset.
 func Paths() []Path { return []Path{InPlace, Relaunch} }
 
-// Timeouts bound the steps of a renewal.
+// Timeouts are the time limits of the steps of a renewal.
 type Timeouts struct {
 	Idle  time.Duration `yaml:"idle"`  // waiting for the end of a turn and an empty input line
 	Note  time.Duration `yaml:"note"`  // the turn that writes the note
@@ -133,7 +133,7 @@ func (p *Profile) SetDefaults() {
 	}
 }
 
-// Owner is the id of the client that owns the continuation.
+// Owner returns the id of the client that owns the continuation.
 func (p Profile) Owner() string {
 	if p.Client == "" {
 		return p.Name
@@ -161,13 +161,13 @@ func (p Profile) Preparing() time.Duration {
 // Self reports whether the harness itself writes the continuation.
 func (p Profile) Self() bool { return p.Note.Prompt != "" }
 
-// builtin holds the profile of the contract, one whose two programs the user
-// configures, and one without a client.
+// builtin is the text of three profiles: that of the contract, one whose two
+// programs the user configures, and one without a client.
 //
 //go:embed builtin.json
 var builtin []byte
 
-// Builtin returns the profiles that the program knows without a configuration.
+// Builtin returns the profiles that are available without a configuration.
 func Builtin() []Profile {
 	root, err := document.ParseJSON(builtin)
 	var file struct {
@@ -177,7 +177,7 @@ func Builtin() []Profile {
 		err = document.Decode(root, &file, "", nil)
 	}
 	if err != nil {
-		panic("profile: the built-in profiles: " + err.Error()) // a test reads them
+		panic("profile: the built-in profiles: " + err.Error()) // does not happen: a test reads the built-in profiles
 	}
 	return file.Profiles
 }

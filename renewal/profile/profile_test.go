@@ -125,8 +125,8 @@ func TestTokenInOutput(t *testing.T) {
 	}
 }
 
-// For any output, what is read is not empty and comes from the output, and an error
-// does not quote it.
+// For any output, Read returns a part of the output that is not empty, or an error
+// that does not quote it.
 func TestReadIsTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		where := Token{From: rapid.SliceOfNDistinct(rapid.SampledFrom(Forms()), 1, 3, rapid.ID[Form]).Draw(t, "from"), Member: "t", Expires: "e"}

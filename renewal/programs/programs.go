@@ -37,8 +37,9 @@ type Config struct {
 	Vault    *vault.Vault
 	Dir      string // the session's working directory, absolute
 	// Around returns the part of a program's dispatch.Config that depends on the
-	// caller. Its Env has only the caller's own variables, and its StderrFile is not
-	// used: a program may print its continuation there. nil means the zero Config.
+	// caller. Its Env has only the variables that the caller sets, and its
+	// StderrFile is not used: a program may print its continuation there. nil means
+	// the zero Config.
 	Around func(client string) dispatch.Config
 	// Ask returns the command line that asks the harness session of a renewal for a
 	// note; ok is false if there is none. A nil Ask means that there is none.
@@ -49,7 +50,8 @@ type Config struct {
 	Now     func() time.Time // nil means time.Now
 }
 
-// A Ref names one renewal and what its continuation is bound to.
+// A Ref names one renewal, and the client, adapter and session to which its
+// continuation is bound.
 type Ref struct {
 	Renewal, Profile, Client, Adapter string
 	Session                           string // the harness session to leave
@@ -118,7 +120,7 @@ func (p *Programs) Prepare(ctx context.Context, r Ref) (digest string, expires *
 		if what.Command, ok = p.cfg.Ask(r); !ok {
 			return "", nil, failed(r, lifeloop.CapabilityUnsupported, "the harness cannot be asked for a note with this command line", nil)
 		}
-		f.Inherit = environ.Names{"*"} // the user's harness gets its full environment
+		f.Inherit = environ.Names{"*"} // the harness inherits the full environment of the user
 		what.Env = noHooks()
 	}
 	if len(what.Command) == 0 {
@@ -204,8 +206,9 @@ func (p *Programs) expand(ctx context.Context, r Ref, f profile.Profile, token v
 	return p.call(ctx, r, f, dispatch.Config{Command: profile.Fill(f.Continue.Command, given), Timeout: f.Continue.Timeout}, input)
 }
 
-// Discard removes a continuation that will not be delivered; without a digest, all
-// that were stored for the renewal. It is not an error if the vault no longer holds it.
+// Discard removes a continuation that will not be delivered. Without a digest, it
+// removes all continuations of the renewal. It is not an error if the vault no longer
+// has it.
 func (p *Programs) Discard(r Ref, digest string) error {
 	if digest == "" {
 		return p.discardAll(func(b vault.Binding) bool { return b == p.binding(r) })
@@ -250,9 +253,8 @@ func values(r Ref) map[string]string {
 	return map[string]string{profile.Adapter: r.Adapter, profile.HarnessSession: r.Session}
 }
 
-// noHooks keeps the hooks in the user's own settings silent, as in a harness that a
-// wrapper runs: a copy of a harness session that answers one question is not a session
-// of the user.
+// noHooks returns variables that disable the hooks in the user's own settings, because
+// a copy of a harness session that answers one question is not a session of the user.
 func noHooks() []string { return []string{"LIFELOOP_SOCKET=/nonexistent"} }
 
 // call runs one program of a profile.

@@ -31,7 +31,8 @@ type world struct {
 
 func sh(script string) []string { return []string{"sh", "-c", script, "sh"} }
 
-// newWorld makes the programs of a profile whose defaults edit changes.
+// newWorld creates a world for a profile whose defaults the function edit
+// changes.
 func newWorld(t *testing.T, edit func(*profile.Profile)) *world {
 	t.Helper()
 	w := &world{dir: t.TempDir(), vault: filepath.Join(t.TempDir(), "vault"), now: at}
@@ -53,7 +54,7 @@ func ref() Ref {
 	return Ref{Renewal: "r1", Profile: "handoff", Client: "notes", Adapter: "generic", Session: "old"}
 }
 
-// fails expects a failure whose text has no canary.
+// fails checks for a failure whose text does not contain the canary.
 func fails(t *testing.T, class lifeloop.FailureClass, why string, err error) {
 	t.Helper()
 	var f *dispatch.Failure
@@ -223,7 +224,7 @@ func TestContinuationThatIsNotUsed(t *testing.T) {
 	require.NoError(t, w.Discard(next, ""))
 	require.Empty(t, found(t, w.vault))
 
-	// Nothing is left of a session that has ended.
+	// After the end of a session, none of its continuations is left.
 	next.Renewal = "r4"
 	_, _, err = w.Prepare(t.Context(), next)
 	require.NoError(t, err)
