@@ -15,6 +15,8 @@ import (
 const (
 	storeSource  = "store"
 	pluginSource = "plugin"
+	// FolderSource names an observer's own choice of the session to follow.
+	FolderSource = "folder"
 )
 
 // injected reports whether a source was injected into the launch, so that its
@@ -96,7 +98,7 @@ func (s *step) discover(sig telemetry.Signal) bool {
 	if !s.cfg.Observing || sig.Agent != "" || sig.Side != "" || sig.Kind == telemetry.SessionGone {
 		return false
 	}
-	if s.cfg.HarnessSession != "" && sig.Session != s.cfg.HarnessSession {
+	if s.cfg.HarnessSession != "" && sig.Session != s.cfg.HarnessSession && sig.Source != FolderSource {
 		return false
 	}
 	cause := cmp.Or(sig.Cause, "unknown")
@@ -115,7 +117,7 @@ func (s *step) replace(sig telemetry.Signal, reason, cause string, h *hook) {
 func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	hs := s.scopes.current()
 	switch {
-	case !injected(sig.Source) && s.scopes.ended(sig.Session):
+	case !injected(sig.Source) && sig.Source != FolderSource && s.scopes.ended(sig.Session):
 		return // the signal is from the file of an ended session, which was read late
 	case s.elsewhere(sig):
 		s.scopes.refuse(s, sig)

@@ -42,6 +42,19 @@ func (p Profile) Places(h Host) []Place {
 	return []Place{place}
 }
 
+// Together returns a source of a session that was found, and the other sources that are
+// in the same database.
+func (p Profile) Together(found Source) []Source {
+	all := []Source{found}
+	for _, s := range p.Kinds {
+		if found.Form == Rows && s.Form == Rows {
+			s.Path = found.Path
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 // byRecords returns a Place.Whose for files of JSON lines. It passes whole lines
 // to owner until owner is done. For a line that cannot be decoded as T, it
 // passes the zero T.

@@ -206,7 +206,7 @@ func (d *database) read() (busy bool) {
 }
 
 func (d *database) take(t *table, at sqlite.Cursor, record []byte) {
-	t.decoder.take(d.files.post, record, &kernel.Position{Path: d.path, Dev: at.Dev, Ino: at.Ino, Offset: at.Row})
+	t.decoder.take(func(in kernel.Input) { d.files.pass(d.path, in) }, record, &kernel.Position{Path: d.path, Dev: at.Dev, Ino: at.Ino, Offset: at.Row})
 }
 
 // recorded yields the present rows. If the database is locked, it waits up to

@@ -40,7 +40,10 @@ type Files struct {
 	// Positions makes Run post the position at which the reading of each file begins.
 	// An observer with a ledger resumes at the positions of its records.
 	Positions bool
-	Log       zerolog.Logger
+	// Successors, if not nil, choose the session that an observer follows. Then Fixed
+	// has the sources of the first one.
+	Successors *Successors
+	Log        zerolog.Logger
 
 	watcher   *watchers.Watcher
 	each      []*database
@@ -124,6 +127,9 @@ func (f *Files) Launched(pid int) {
 			f.follow(s, f.AtEnd || s.Form == profiles.Stamp && !f.Since.IsZero())
 		}
 	}
+	if f.Successors != nil {
+		f.Successors.start(f)
+	}
 }
 
 // Watch starts following a file that the harness named.
@@ -171,6 +177,10 @@ func (f *Files) deliver(l watchers.Line) {
 	if l.Gone {
 		return
 	}
+	if l.Source == noticeSource && f.Successors != nil {
+		f.Successors.noticed(l.Path)
+		return
+	}
 	key := l.Source + "\x00" + l.Path
 	d, ok := f.decoders[key]
 	if !ok {
@@ -188,8 +198,17 @@ func (f *Files) deliver(l watchers.Line) {
 		return
 	}
 	if len(signals) > 0 {
-		f.post(kernel.SignalsSeen{Signals: signals, Source: l.Source, Position: new(kernel.Position(l.Pos))})
+		f.pass(l.Path, kernel.SignalsSeen{Signals: signals, Source: l.Source, Position: new(kernel.Position(l.Pos))})
 	}
+}
+
+// pass posts the signals of a record, unless it is of a session that is not followed.
+func (f *Files) pass(path string, in kernel.Input) {
+	if seen, ok := in.(kernel.SignalsSeen); ok && f.Successors != nil {
+		f.Successors.see(path, seen)
+		return
+	}
+	f.post(in)
 }
 
 // Transcripts lists the files of the harness's conversations that were read, with

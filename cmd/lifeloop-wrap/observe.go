@@ -45,10 +45,11 @@ func observeCmd(g *globals) *cobra.Command {
 and calls the configured clients. It launches nothing and answers no hook: its
 integration mode is telemetry_only, no payload can be placed, and without --ledger
 it stores nothing. Several PATHs are sources of one session. Without a PATH,
-observe finds the newest session of this folder in the adapter's usual places. For
-the adapter generic, PATHs are activity files: the session starts when one
-changes, and their content is not read. With --once, times come from the records,
-so the same files give the same lines.`,
+observe finds the newest session of this folder in the adapter's usual places, and
+then follows the one that gets the newest prompt there. For the adapter generic,
+PATHs are activity files: the session starts when one changes, and their content
+is not read. With --once, times come from the records, so the same files give the
+same lines.`,
 		Example: `  lifeloop-wrap observe --adapter claude
   lifeloop-wrap observe --adapter claude --once --usage ~/.claude/projects/-src/5f0c….jsonl
   lifeloop-wrap observe --adapter codex --once rollout-….jsonl hooks=calls.jsonl
@@ -110,7 +111,8 @@ type observer struct {
 	profile  profiles.Profile
 	manifest lifeloop.Manifest
 	sources  []profiles.Source
-	session  string // id of the harness session to observe, if the user named one
+	session  string                 // id of the harness session to observe, if the user named one
+	next     *supervisor.Successors // nil if the user named a PATH or a session
 	out      io.Writer
 	notes    io.Writer     // notes for the user are written here
 	found    bool          // a session was found

@@ -56,11 +56,23 @@ func (o *observer) find() error {
 			withHint("pick one with --session: %s", sessionList(fit))
 	}
 	chosen := fit[0]
-	o.sources, o.session = []profiles.Source{chosen.Source}, chosen.Session
+	if o.session == "" && !o.flags.once && !o.flags.keepLog {
+		o.next = &supervisor.Successors{Place: places[0], Dir: dir, Found: found, Prompted: o.prompted}
+	}
+	o.sources, o.session = o.profile.Together(chosen.Source), chosen.Session
 	if len(fit) > 1 {
 		fmt.Fprintf(o.notes, "lifeloop-wrap: observing session %s, the newest of %d in %s; --session chooses another\n", vt.Plain(chosen.Session), len(fit), vt.Plain(dir))
 	}
 	return nil
+}
+
+// prompted says that another session of this folder got a prompt.
+func (o *observer) prompted(session string, followed bool) {
+	text := "is not observed, because a turn of the observed session runs"
+	if followed {
+		text = "is observed from now on"
+	}
+	fmt.Fprintf(o.notes, "lifeloop-wrap: session %s of this folder got a prompt and %s; --session chooses one\n", vt.Plain(session), text)
 }
 
 func searched(places []profiles.Place) string {

@@ -1,0 +1,168 @@
+package supervisor
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"time"
+
+	"lifeloop/kernel"
+	"lifeloop/profiles"
+	"lifeloop/telemetry"
+	"lifeloop/watchers"
+)
+
+// Successors are the sessions of a working folder. An observer follows one of them: the
+// session that got the newest prompt. A harness begins another one after `/clear` and
+// after a restart, and returns to an earlier one when that is resumed. No record says
+// that they belong to one process, so a session is not left while its turn runs.
+//
+//	prompt in another session ──► the followed one rests, or is silent ──► follow it
+//	                         └──► its turn runs ──────────────────────► stay
+type Successors struct {
+	Place profiles.Place
+	Dir   string
+	// Found are the sessions of the folder at the start. The first one is followed.
+	Found []Found
+	// Prompted is called when another session got a prompt, and says whether that one is
+	// followed from then on.
+	Prompted func(session string, followed bool)
+
+	files    *Files
+	followed string
+	busy     bool      // a turn of the followed session runs
+	last     time.Time // when its last record was read
+	known    map[string]bool
+	paths    map[string]string // the session of each file; empty if it belongs to another folder
+	held     map[string][]kernel.SignalsSeen
+	passed   map[string]bool // sessions whose newest prompt was not followed
+}
+
+const (
+	// noticeSource names the changes of files in the harness's place.
+	noticeSource = "place"
+	// silentFor is how long a session whose turn runs must be silent to be left.
+	silentFor = 2 * time.Minute
+	// maxSuccessors limits the earlier sessions whose files are followed, and
+	// maxHeld the records that are kept of each session until its prompt.
+	maxSuccessors = 64
+	maxHeld       = 256
+)
+
+// start follows what may become the observed session.
+func (s *Successors) start(f *Files) {
+	s.files, s.followed, s.last = f, s.Found[0].Session, time.Now()
+	s.known, s.paths, s.held, s.passed = map[string]bool{}, map[string]string{}, map[string][]kernel.SignalsSeen{}, map[string]bool{}
+	for i, found := range s.Found {
+		s.known[found.Session] = true
+		if s.Place.Whose == nil {
+			continue
+		}
+		s.paths[found.Source.Path] = found.Session
+		if i > 0 && i <= maxSuccessors {
+			f.follow(found.Source, true)
+		}
+	}
+	if s.Place.Whose != nil {
+		f.watcher.Add(watchers.Spec{Source: noticeSource, Form: watchers.Stamp, Path: s.Place.Dir, Pattern: s.Place.Pattern})
+	}
+}
+
+// noticed follows a file of this folder that is new, or was not followed.
+func (s *Successors) noticed(path string) {
+	if _, seen := s.paths[path]; seen {
+		return
+	}
+	found, err := ofFile(s.Place, path, s.Dir)
+	if err != nil {
+		return
+	}
+	if len(found) == 0 {
+		if info, err := os.Stat(path); err == nil && info.Size() >= headSize {
+			s.paths[path] = "" // its beginning shows another folder, or none
+		}
+		return
+	}
+	s.paths[path] = found[0].Session
+	s.files.follow(found[0].Source, false)
+}
+
+// see posts the signals of a record, if they are of the followed session, or if it
+// becomes that. path is the file of the record, or empty.
+func (s *Successors) see(path string, in kernel.SignalsSeen) {
+	session := s.paths[path]
+	prompted := false
+	for _, sig := range in.Signals {
+		if sig.Agent == "" && sig.Side == "" {
+			session = cmp.Or(session, sig.Session)
+			prompted = prompted || sig.Kind == telemetry.Prompt
+		}
+	}
+	switch {
+	case session == "" || session == s.followed:
+	case slices.ContainsFunc(in.Signals, func(sig telemetry.Signal) bool {
+		return sig.Kind == telemetry.SessionLive && sig.From != "" && sig.From == s.followed
+	}):
+		s.followed, s.known[session] = session, true // the harness itself says that it continues the followed one
+	case prompted && s.busy && time.Since(s.last) < silentFor:
+		s.passed[session] = true
+		delete(s.held, session)
+		s.Prompted(session, false)
+		return
+	case prompted && s.here(session):
+		s.move(session, in.Signals)
+	default:
+		if !s.passed[session] && len(s.held[session]) < maxHeld {
+			s.held[session] = append(s.held[session], in)
+		}
+		return
+	}
+	s.last, s.busy = time.Now(), works(s.busy, in.Signals)
+	s.files.post(in)
+}
+
+// works reports whether a turn runs after these signals. Some harnesses do not record a
+// turn's end: then an answer of the model without a call of a tool is taken for it.
+func works(busy bool, signals []telemetry.Signal) bool {
+	rests := false
+	for _, sig := range signals {
+		switch {
+		case sig.Agent != "" || sig.Side != "":
+		case sig.Kind == telemetry.Prompt, sig.Kind == telemetry.ToolStart, sig.Kind == telemetry.ToolEnd:
+			return true
+		case sig.Kind == telemetry.TurnEnd, sig.Kind == telemetry.TurnStop, sig.Kind == telemetry.Idle, sig.Kind == telemetry.SessionGone, sig.Kind == telemetry.UsageSeen:
+			rests = true
+		}
+	}
+	return busy && !rests
+}
+
+// move follows another session. What it had before its prompt comes first.
+func (s *Successors) move(session string, signals []telemetry.Signal) {
+	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "newest prompt", Session: session, Cause: "unknown"}
+	if s.known[session] {
+		live.Cause = "resume"
+	}
+	for _, sig := range signals {
+		if sig.Kind == telemetry.Prompt {
+			live.At = sig.At
+		}
+	}
+	s.followed, s.known[session] = session, true
+	s.files.post(kernel.SignalsSeen{Signals: []telemetry.Signal{live}})
+	for _, in := range s.held[session] {
+		s.files.post(in)
+	}
+	clear(s.held)
+	delete(s.passed, session)
+	s.Prompted(session, true)
+}
+
+// here reports whether a session belongs to the folder.
+func (s *Successors) here(session string) bool {
+	if s.known[session] || s.Place.Whose != nil {
+		return true
+	}
+	found, err := ofDatabase(s.Place, s.Found[0].Source.Path, s.Dir)
+	return err == nil && slices.ContainsFunc(found, func(f Found) bool { return f.Session == session })
+}
