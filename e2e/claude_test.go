@@ -208,7 +208,7 @@ func midStream(r *run) {
 }
 
 func TestClaude(t *testing.T) {
-	merged(claudeTalks(), claudeContexts(), claudeInterruptions(), claudeSignals()).play(t, story{harness: claude, argv: claudeArgs("--allowedTools", "Bash"), tty: true})
+	merged(claudeTalks(), claudeAsks(), claudeContexts(), claudeInterruptions(), claudeSignals()).play(t, story{harness: claude, argv: claudeArgs("--allowedTools", "Bash"), tty: true})
 }
 
 // claudeTalks are conversations that end with /exit.
@@ -280,6 +280,35 @@ func claudeTalks() stories {
 				if err != nil || string(ran) != "stopped\n" {
 					t.Errorf("the user's own hook wrote %q, %v", ran, err)
 				}
+			},
+		},
+	}
+}
+
+// claudeAsks are conversations in which Claude Code asks the user.
+func claudeAsks() stories {
+	return stories{
+		"permission and denied tool": {
+			argv:    claudeArgs(),
+			replies: []mock.Reply{mock.Runs("touch made"), mock.Says("it is made"), mock.Runs("touch more"), mock.Says("back")},
+			script: func(r *run) {
+				claudeReady(r)
+				asked := func(prompt, key string, done func() bool) {
+					r.types(prompt + "\r")
+					r.await("the question", func() bool { return claudeRegistry().Status == "waiting" })
+					r.types(key)
+					r.await("the end of the turn of "+prompt, func() bool { return done() && claudeRegistry().Status == "idle" })
+				}
+				asked("make it", "\r", func() bool { return r.transcripts(claudeTurnOver) == 1 })
+				asked("make more", "\x1b", func() bool { return r.transcripts("[Request interrupted by user") == 1 })
+				claudeTurn(r, "continue")
+				r.types("/exit\r")
+			},
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+				frame("S1 F2", "interrupted"), frame("S1 F3", "completed"), ends("S1", "prompt_input_exit")),
+			and: func(t *testing.T, r *run, _ record) {
+				require.FileExists(t, project+"/made")
+				require.NoFileExists(t, project+"/more")
 			},
 		},
 	}
@@ -452,6 +481,12 @@ func TestClaudePrint(t *testing.T) {
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
 			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other")),
+		},
+		"denied tool": {
+			argv:    claudeArgs("-p", "hello"),
+			replies: []mock.Reply{mock.Runs("touch made"), mock.Says("it is not made")},
+			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other")),
+			and:     func(t *testing.T, _ *run, _ record) { require.NoFileExists(t, project+"/made") },
 		},
 		"API error": {
 			replies: []mock.Reply{mock.Fails(401)},

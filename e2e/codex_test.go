@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"lifeloop/internal/mock"
 )
 
@@ -282,6 +284,44 @@ func codexEnds() stories {
 			emits:   sequence(starts("S?", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGKILL")),
 		},
 	}
+}
+
+// TestCodexAsks: the user permits a command, and denies one.
+func TestCodexAsks(t *testing.T) {
+	asked := func(r *run, prompt, key string) {
+		r.t.Helper()
+		since, before := len(r.shown()), r.turnsOver()
+		codexSends(r, prompt)
+		// A key before the dialog is drawn is lost.
+		r.await("the question", func() bool {
+			return r.codexState() == "blocked" && strings.Contains(r.shown()[since:], "Would you like to")
+		})
+		r.types(key)
+		r.await("the turn of "+prompt, func() bool {
+			return r.turnsOver() > before && r.codexState() != "working" && r.codexState() != "blocked"
+		})
+	}
+	escalates := func(command string) mock.Reply {
+		return mock.Reply{Call: "exec_command", Args: map[string]any{"cmd": command, "yield_time_ms": 30000,
+			"sandbox_permissions": "require_escalated", "justification": "It is needed."}}
+	}
+	story{
+		harness: codex, tty: true, argv: codexArgs("-c", `approval_policy="on-request"`, "-c", `sandbox_mode="workspace-write"`),
+		replies: []mock.Reply{escalates("touch made"), mock.Says("it is made"), escalates("touch more"), mock.Says("back")},
+		script: func(r *run) {
+			codexReady(r)
+			asked(r, "make it", "y")
+			asked(r, "make more", "\x1b")
+			codexTurn(r, "continue")
+			codexSends(r, "/quit")
+		},
+		emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+			frame("S1 F2", "interrupted"), frame("S1 F3", "completed"), ends("S1", "other")),
+		and: func(t *testing.T, r *run, _ record) {
+			require.FileExists(t, project+"/made")
+			require.NoFileExists(t, project+"/more")
+		},
+	}.play(t)
 }
 
 func TestCodexExec(t *testing.T) {

@@ -42,6 +42,18 @@ func TestWrapperKilled(t *testing.T) {
 			harness: codex, argv: codexExec("run it"),
 			replies: []mock.Reply{mock.Runs(endless)},
 		},
+		"gemini": {
+			harness: gemini, tty: true, argv: geminiArgs(),
+			replies: []mock.Reply{mock.Runs("sleep 300")},
+			script: func(r *run) {
+				geminiReady(r)
+				sendsPatiently(r, "run it (p1)", func() bool { return r.modelSaw("run it (p1)") > 0 })
+			},
+		},
+		"gemini -p": {
+			harness: gemini, argv: geminiArgs("-p", "run it (p1)"),
+			replies: []mock.Reply{mock.Runs("sleep 300")},
+		},
 		"opencode": {
 			harness: opencode, tty: true, argv: opencodeArgs(),
 			replies: []mock.Reply{mock.Runs("sleep 300")},

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -188,6 +189,95 @@ func TestGemini(t *testing.T) {
 	}.play(t, story{harness: gemini, argv: geminiArgs(), tty: true})
 }
 
+// TestGeminiTerminal plays what interrupts a session in a terminal, and what continues
+// one.
+func TestGeminiTerminal(t *testing.T) {
+	tool := []mock.Reply{mock.Runs("sleep 300")}
+	during := func(act func(r *run)) func(r *run) {
+		return func(r *run) {
+			geminiReady(r)
+			sendsPatiently(r, "run it (p1)", func() bool { return r.modelSaw("run it (p1)") > 0 })
+			midTool(r)
+			act(r)
+		}
+	}
+	stories{
+		"permission and denied tool": {
+			argv:    []string{"gemini"},
+			replies: []mock.Reply{mock.Runs("touch made"), mock.Says("it is made"), mock.Runs("touch more"), mock.Says("back")},
+			script: func(r *run) {
+				geminiReady(r)
+				geminiAsked(r, "make it (p1)", "\r")
+				geminiAsked(r, "make more (p2)", "\x1b")
+				geminiTurn(r, "continue (p3)")
+				geminiQuits(r)
+			},
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+				frame("S1 F2", "interrupted"), frame("S1 F3", "completed"), ends("S1", "exit")),
+			and: func(t *testing.T, r *run, _ record) {
+				require.FileExists(t, project+"/made")
+				require.NoFileExists(t, project+"/more")
+			},
+		},
+		"API error": {
+			replies: []mock.Reply{mock.Fails(400), mock.Says("better")},
+			script:  geminiTurns("hello (p1)", "again (p2)"),
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "failed transport_error"), frame("S1 F2", "completed"),
+				pressure("low", "S1 F2"), ends("S1", "exit")),
+		},
+		"compact": {
+			script: func(r *run) {
+				geminiReady(r)
+				geminiTurn(r, "hello (p1)")
+				geminiTurn(r, "hello again (p2)")
+				compactions := func() bool {
+					return slices.ContainsFunc(r.model.Calls(), func(c mock.Call) bool { return c.Kind == mock.Compaction && c.Over })
+				}
+				sendsPatiently(r, "/compress", compactions)
+				r.await("the compaction", func() bool { return r.modelRests() && strings.Contains(r.shown(), "compressed") })
+				geminiTurn(r, "continue (p3)")
+				geminiQuits(r)
+			},
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+				frame("S1 F2", "completed"), "context.compacted S1 unknown", frame("S1 F3", "completed"), pressure("low", "S1 F3"), ends("S1", "exit")), // the chat file does not name the trigger
+		},
+		"--resume": {
+			earlier: [][]string{geminiArgs("-p", "one (p1)")}, argv: geminiArgs("--resume", earlierID),
+			script: geminiTurns("two (p2)"),
+			emits:  sequence(starts("S1", "resume"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit")),
+			and:    func(t *testing.T, r *run, rec record) { rec.checkEarlier(t, r.earlier) },
+		},
+		"SIGTERM to what was started": {
+			replies: tool, script: during(func(r *run) { r.signals(whatWasStarted, syscall.SIGTERM) }), exitWrapped: 143,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "exit")),
+		},
+		"SIGKILL of the harness while a tool runs": {
+			replies: tool, script: during(func(r *run) { r.signals(theHarness, syscall.SIGKILL) }), exit: 137,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGKILL")),
+		},
+	}.play(t, story{harness: gemini, argv: geminiArgs(), tty: true})
+}
+
+// geminiAsked sends a prompt whose turn asks for a permission, and presses a key in
+// the dialog until the turn is over.
+func geminiAsked(r *run, prompt, key string) {
+	r.t.Helper()
+	since := len(r.shown())
+	sendsPatiently(r, prompt, func() bool { return r.modelSaw(prompt) > 0 })
+	r.await("the question", func() bool { return strings.Contains(r.shown()[since:], "Allow execution") })
+	next := time.Now()
+	r.await("the end of the turn of "+prompt, func() bool {
+		if strings.Contains(r.title(), "Ready") {
+			return true
+		}
+		if time.Now().After(next) {
+			r.types(key)
+			next = time.Now().Add(3 * time.Second)
+		}
+		return false
+	})
+}
+
 // TestGeminiPayloads follows payloads to the model, once each.
 func TestGeminiPayloads(t *testing.T) {
 	emits := sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit"))
@@ -230,6 +320,21 @@ func TestGeminiPrint(t *testing.T) {
 			// The chat file is deleted at the end, because it has no answer.
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), ends("S1", "exit"),
 				"? capability.degraded S1 context.pressure_observed unavailable"),
+		},
+		"--resume": {
+			earlier: [][]string{geminiArgs("-p", "one (p1)")}, argv: geminiArgs("--resume", earlierID, "-p", "two (p2)"),
+			emits: sequence(starts("S1", "resume"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit")),
+			and:   func(t *testing.T, r *run, rec record) { rec.checkEarlier(t, r.earlier) },
+		},
+		"SIGTERM to what was started": {
+			replies: []mock.Reply{mock.Runs("sleep 300")}, exitWrapped: 143,
+			script: duringTool(func(r *run) { r.signals(whatWasStarted, syscall.SIGTERM) }),
+			emits:  sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "exit")),
+		},
+		"SIGKILL of the harness": {
+			replies: []mock.Reply{mock.Runs("sleep 300")}, exit: 137,
+			script: duringTool(func(r *run) { r.signals(theHarness, syscall.SIGKILL) }),
+			emits:  sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGKILL")),
 		},
 	}.play(t, story{harness: gemini, argv: geminiArgs("-p", "hello (p1)")})
 }

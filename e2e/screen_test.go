@@ -35,9 +35,9 @@ func compareScreens(t *testing.T, bare, wrapped *run) {
 // hookLines are printed by codex exec whenever any hooks are configured.
 var hookLines = regexp.MustCompile(`(?m)^hook: .*\n`)
 
-// startupLines are printed by Gemini CLI when it fails to measure its start, by
-// chance.
-var startupLines = regexp.MustCompile(`(?m)^\[STARTUP\] .*\n`)
+// startupLines are printed by Gemini CLI by chance: when it fails to measure its start,
+// and when its telemetry ends twice.
+var startupLines = regexp.MustCompile(`(?m)^(\[STARTUP\] |A shutdown LoggerProvider |shutdown may only be called once ).*\n`)
 
 // took matches the duration of a tool.
 var took = regexp.MustCompile(`\bin \d+ms\b`)

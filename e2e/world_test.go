@@ -113,8 +113,15 @@ func (w *world) sessions() []string {
 	slices.SortFunc(files, func(a, b string) int { return written(b).Compare(written(a)) })
 	ids := make([]string, len(files))
 	for i, f := range files {
-		if ids[i] = uuids.FindString(filepath.Base(f)); w.harness.records == opencode.records {
+		switch w.harness.records {
+		case opencode.records:
 			ids[i] = w.stored(f)
+		case gemini.records: // the name has a part of the id
+			data, err := os.ReadFile(f)
+			require.NoError(w.t, err)
+			ids[i] = uuids.FindString(string(data))
+		default:
+			ids[i] = uuids.FindString(filepath.Base(f))
 		}
 	}
 	return ids
@@ -345,7 +352,7 @@ func harnessPID() int {
 		pid, _, _ := strings.Cut(p, " ")
 		exe, _ := os.Readlink("/proc/" + pid + "/exe")
 		if strings.Contains(exe, "/node_modules/@anthropic-ai/") || strings.Contains(exe, "/node_modules/@openai/") ||
-			strings.Contains(exe, "/node_modules/opencode-ai/") {
+			strings.Contains(exe, "/node_modules/opencode-ai/") || filepath.Base(exe) == "node" && strings.Contains(p, "/.bin/"+gemini.name+" ") {
 			n, _ := strconv.Atoi(pid)
 			return n
 		}
