@@ -92,6 +92,23 @@ func (c *changing) change(t *testing.T, name string, content []byte, packed bool
 	}
 }
 
+// Changes that only the whole list of values includes.
+func TestOtherFormsAreRefused(t *testing.T) {
+	key := testKey()
+	c := &changing{all: files(t, guarded(t), key), key: key.Public().(ed25519.PublicKey)}
+	for _, change := range []struct{ file, from, to string }{
+		{"trace_000003.json", ".000006Z", ",000006Z"}, // Go's parser of times accepts a comma
+		{JournalFile, "\n{", "\r\n{"},
+	} {
+		changed := strings.Replace(string(c.all[change.file]), change.from, change.to, 1)
+		require.NotEqual(t, string(c.all[change.file]), changed)
+		require.True(t, c.refused(change.file, []byte(changed)), change.file)
+	}
+	journal := bytes.Clone(c.all[JournalFile])
+	journal[len(journal)-1] = '\r'
+	require.True(t, c.refused(JournalFile, journal))
+}
+
 // A changed byte of the frame of an archive is refused too, or changes no file in it.
 func TestAChangedByteOfAnArchiveOfAnExport(t *testing.T) {
 	key := testKey()

@@ -341,6 +341,10 @@ const maxJournalLine = 8 << 20
 
 func (r *Report) journal(doc []byte, o Options) {
 	var j journal
+	if !o.Compat && bytes.Contains(doc, []byte("\r")) {
+		r.problem("journal", "", "a line ends with a carriage return; want a line feed alone")
+		return
+	}
 	lines(doc, func(n int, line []byte) bool {
 		r.Checked++
 		if err := j.read(line, o); err != nil {

@@ -166,6 +166,15 @@ func (r *Report) traceContents(t traceFacts, members map[string]json.RawMessage,
 	if _, present := members["observed_at"]; present && t.EventID != "" && t.EventID != gate.EventID(t.TraceID, t.ObservedAt) {
 		r.problem("event_id", "event_id", "event_id does not match; the id of this trace and time is %s", gate.EventID(t.TraceID, t.ObservedAt))
 	}
+	for _, name := range traceTimes {
+		at := t.CreatedAt
+		if name == "observed_at" {
+			at = t.ObservedAt
+		}
+		if want, err := json.Marshal(at); members[name] != nil && (err != nil || !bytes.Equal(members[name], want)) {
+			r.problem("trace", name, "the time is not in canonical form") // the signature covers the time, not its form
+		}
+	}
 	known := slices.Concat(traceRequired, traceTimes, traceOptional, []string{"signature"})
 	for _, name := range uncovered {
 		if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
