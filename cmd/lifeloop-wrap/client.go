@@ -27,10 +27,14 @@ scripted harness: prompts, a compaction, /clear, a payload's slot that is lost, 
 crash and the retry after it. It does both in each mode that the client supports,
 oneshot and persistent. No ledger is written.
 
+With --profile, a second session is renewed once: the programs of this renewal
+profile run, and the report has each step with its receipt.
+
 The report has the client's answer to each event, whether it asks for a renewal, the
 receipt of each event of the session, and each violation with the sentence of the
 contract. The exit code is 1 if there is a violation.`,
 		Example: `  lifeloop-wrap client test -- ./notes.py
+  lifeloop-wrap client test --profile handoff -- ./notes.py
   lifeloop-wrap client test --mode persistent --json -- ./notes-client --project .`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -53,6 +57,9 @@ contract. The exit code is 1 if there is a violation.`,
 				return err
 			}
 			c.Command, c.Profiles = args, cfg.Profiles
+			if err := c.CheckProfile(); err != nil {
+				return usage("--profile: %v", err)
+			}
 			// A signal to this process also ends the client and all processes that it
 			// started.
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -81,6 +88,7 @@ contract. The exit code is 1 if there is a violation.`,
 	fl.StringVar(&c.AdapterID, "adapter", manifests.IDs()[0], "`ID` of the adapter whose manifest the session has")
 	fl.StringVar(&c.ClientID, "client-id", "client", "`ID` of the client, passed to it in LIFELOOP_CLIENT_ID")
 	fl.StringVar(&c.Mode, "mode", "", "oneshot or persistent (default: each that the client supports)")
+	fl.StringVar(&c.Profile, "profile", "", "`NAME` of a renewal profile: also test a renewal with its programs")
 	durationFlag(fl, &c.Timeout, "timeout", dispatch.DefaultTimeout, "time limit of one call")
 	cmd.AddCommand(test)
 	return cmd

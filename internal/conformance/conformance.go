@@ -38,6 +38,9 @@ type Config struct {
 	// answer may ask for a renewal. If several have the same name, the first one is
 	// used.
 	Profiles []profile.Profile
+	// Profile is the one of them whose programs make a continuation in a session that is
+	// renewed; empty for no such session.
+	Profile string
 }
 
 // The modes of a client, with the names in the configuration.
@@ -53,6 +56,7 @@ type Report struct {
 	Command    []string    `json:"command"`
 	Modes      []Mode      `json:"modes"`
 	Calls      []Call      `json:"calls"`
+	Renewals   []Renewal   `json:"renewals"` // one in each mode, with Config.Profile
 	Violations []Violation `json:"violations"`
 	Notes      []string    `json:"notes"`
 }
@@ -122,7 +126,10 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		return nil, fmt.Errorf("find the client: %w", err)
 	}
 	k := &kit{cfg: c, manifest: manifest, mark: newMark(), timeouts: map[string]int{}, Report: &Report{AdapterID: c.AdapterID, Command: c.Command,
-		Modes: []Mode{}, Calls: []Call{}, Violations: []Violation{}, Notes: []string{}}}
+		Modes: []Mode{}, Calls: []Call{}, Renewals: []Renewal{}, Violations: []Violation{}, Notes: []string{}}}
+	if err := c.CheckProfile(); err != nil {
+		return nil, err
+	}
 	if err := k.choose(ctx); err != nil {
 		return nil, err
 	}
@@ -166,7 +173,12 @@ func (k *kit) test(ctx context.Context, mode string) error {
 		if k.givenUp(mode) {
 			break
 		}
-		if err := k.session(ctx, mode, subscribed); err != nil {
+		if err := k.session(ctx, mode, subscribed, nil); err != nil {
+			return err
+		}
+	}
+	if k.cfg.Profile != "" && !k.givenUp(mode) {
+		if err := k.renewal(ctx, mode); err != nil {
 			return err
 		}
 	}

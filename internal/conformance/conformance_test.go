@@ -18,17 +18,17 @@ import (
 	"lifeloop/testdata/fakeclient/fakeclienttest"
 )
 
-var built = sync.OnceValues(func() (string, error) { return fakeclienttest.Build(programs) })
+var built = sync.OnceValues(func() (string, error) { return fakeclienttest.Build(clientFolder) })
 
-var programs string // the folder of fakeclient
+var clientFolder string // the folder of fakeclient
 
 func TestMain(m *testing.M) {
 	var err error
-	if programs, err = os.MkdirTemp("", "lifeloop-conformance-"); err != nil {
+	if clientFolder, err = os.MkdirTemp("", "lifeloop-conformance-"); err != nil {
 		panic(err)
 	}
 	code := m.Run()
-	_ = os.RemoveAll(programs)
+	_ = os.RemoveAll(clientFolder)
 	os.Exit(code)
 }
 
@@ -162,13 +162,13 @@ func TestBrokenClients(t *testing.T) {
 // The quoted sentences are in their documents, word for word.
 func TestSentencesAreThoseOfTheDocuments(t *testing.T) {
 	texts := map[string]string{}
-	for _, doc := range []string{guide, contract} {
+	for _, doc := range []string{guide, contract, renewing} {
 		text, err := os.ReadFile(filepath.Join("../..", doc))
 		require.NoError(t, err)
 		texts[doc] = string(text)
 	}
 	for _, r := range []rule{noAnswer, staysAlive, exitStatus, endedEarly, notJSON, tooLarge, badMember, badVersion, badFailure, looseRetry,
-		bodyAndRef, sizeDigest, badPlace, extraOutput, wrongOrder, leftBehind, staysAtEnd, unknownName, keyReused} {
+		bodyAndRef, sizeDigest, badPlace, extraOutput, wrongOrder, leftBehind, staysAtEnd, unknownName, keyReused, notPrepared, notContinued} {
 		require.Contains(t, texts[r.document], r.sentence, r.id)
 	}
 }

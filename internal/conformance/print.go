@@ -24,6 +24,12 @@ func (r *Report) Print(w io.Writer) error {
 		line("%s", m.Mode)
 		r.printCalls(&b, m.Mode)
 	}
+	for _, renewal := range r.Renewals {
+		for _, text := range renewal.lines() {
+			line("%s", text)
+		}
+		line("")
+	}
 	for _, note := range r.Notes {
 		line("note: %s", note)
 	}

@@ -37,8 +37,9 @@ func ofHarness(e lifeloop.Event) bool {
 	return e != lifeloop.SupervisorTick && e != lifeloop.ReceiptEmitted
 }
 
-// session runs one session, for the events that the client subscribes to.
-func (k *kit) session(ctx context.Context, mode string, subscribed func(lifeloop.Event) bool) error {
+// session runs one session, for the events that the client subscribes to. Unless r is
+// nil, the session is renewed.
+func (k *kit) session(ctx context.Context, mode string, subscribed func(lifeloop.Event) bool, r *renewed) error {
 	id := newID("")
 	path, err := control.SocketPath(id)
 	if err != nil {
@@ -55,14 +56,18 @@ func (k *kit) session(ctx context.Context, mode string, subscribed func(lifeloop
 	}
 	defer client.close()
 
-	s := &world{kit: k, mode: mode, socket: path, client: client, events: map[lifeloop.Event]int{},
+	s := &world{kit: k, renewed: r, mode: mode, socket: path, client: client, events: map[lifeloop.Event]int{},
 		open: map[string]bool{}, calls: map[string]int{}, step: "the start", changed: make(chan struct{}), stopped: ctx.Done(), subscribed: map[lifeloop.Event]bool{}}
 	for _, e := range lifeloop.Events() {
 		s.subscribed[e] = subscribed(e)
 	}
 	client.world = s
-	_, err = supervisor.Run(ctx, kernel.New(s.config(id)), supervisor.Ports{Launcher: s, Door: door, Committed: s.committed,
-		Clients: map[string]supervisor.Client{k.cfg.ClientID: client}}, supervisor.Options{Relaunch: true})
+	ports := supervisor.Ports{Launcher: s, Door: door, Committed: s.committed, Clients: map[string]supervisor.Client{k.cfg.ClientID: client}}
+	cfg := s.config(id)
+	if r != nil {
+		cfg.Renewing, ports.Renewer = r.renewing(), r
+	}
+	_, err = supervisor.Run(ctx, kernel.New(cfg), ports, supervisor.Options{Relaunch: true})
 	if err != nil {
 		return fmt.Errorf("run a session: %w", err)
 	}
@@ -131,7 +136,11 @@ func (s *world) config(id string) kernel.Config {
 // setup describes a launch. The version that the harness reports is not among the
 // tested ones, so that capability.degraded occurs.
 func (s *world) setup() kernel.Setup {
-	return kernel.Setup{Manifest: s.manifest, Injected: kernel.Injected{Hooks: true}, Versions: kernel.Versions{Tested: []string{"1.0.0"}}}
+	set := kernel.Setup{Manifest: s.manifest, Injected: kernel.Injected{Hooks: true}, Versions: kernel.Versions{Tested: []string{"1.0.0"}}}
+	if s.renewed != nil {
+		set.Renews, set.Resumes, set.Interactive = true, true, true
+	}
+	return set
 }
 
 // patience limits every wait for the session. It is reached only if there is a
@@ -142,6 +151,7 @@ func (s *world) patience() time.Duration { return time.Minute + 10*s.cfg.Timeout
 // session.
 type world struct {
 	*kit
+	renewed    *renewed // nil in a session that is not renewed
 	mode       string
 	socket     string
 	client     *recorded
@@ -206,8 +216,16 @@ func (s *world) committed(e kernel.Entry) {
 		delete(s.open, f.Call)
 	case kernel.CallOver:
 		delete(s.open, f.Call)
+	case kernel.RenewalMoved:
+		s.renewed.moved(f)
+	case kernel.RenewalCalled:
+		s.renewed.command = f.Command
 	case kernel.ReceiptIssued:
 		delete(s.open, f.Call)
+		if f.Renewal != "" {
+			s.renewed.step(&f.Receipt)
+			break
+		}
 		i, known := s.calls[f.Receipt.EventID]
 		if !known { // the client was not called: the event was skipped, or there was no time left
 			i = len(s.Calls)
@@ -286,6 +304,10 @@ func (s *world) Prepare(e kernel.Launch) (supervisor.Plan, error) {
 			close(c.gone)
 			play := s.firstLaunch
 			switch {
+			case s.renewed != nil:
+				s.renewed.launches++
+				number := s.renewed.launches
+				play = func(post func(kernel.Input)) kernel.ChildExited { return s.renewalLaunch(post, number) }
 			case s.subscribed[lifeloop.SupervisorTick]:
 				play = s.shortLaunch
 			case e.Number > 1:
