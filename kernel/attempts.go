@@ -272,7 +272,9 @@ func (a *attempts) launchFailed(s *step, in LaunchFailed) {
 	a.soft.launchWhy = in.Why
 	s.activity.own(s, stopped, "not started")
 	s.record(Exited{Run: a.hard.Run, Code: in.Code, NotStarted: true, Transient: in.Transient, Refused: in.Refused})
-	s.do(Release{})
+	if !in.Withheld {
+		s.do(Release{})
+	}
 	s.sourcesDrained()
 }
 

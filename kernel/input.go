@@ -32,7 +32,9 @@ type (
 		Why  string // the reason, in words for the user
 		// Transient says that a later launch may succeed.
 		Transient bool
-		Refused   bool // the gate refused the launch
+		// Withheld says that the launch was not tried. Refused says that the gate did
+		// not allow it.
+		Withheld, Refused bool
 	}
 	// OutputSeen says that this launch has written Total bytes so far. If the
 	// policy reads the output, Text is the next output of Stream, and follows

@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/stretchr/testify/require"
@@ -14,14 +15,17 @@ import (
 
 // A guardAccount knows what the gate permitted, and what was done with it.
 type guardAccount struct {
-	questions map[string]kernel.GateAsked
-	waiting   map[string]bool // questions whose act waits for an approval
-	granted   map[string]bool // what may happen
-	launches  int             // permitted, and not used yet
+	acts     map[string]kernel.GateAsked // by question
+	waiting  map[string]bool             // questions whose act waits for an approval
+	granted  map[string]bool             // what may happen
+	launches int                         // permitted, and not used yet
+
+	permitted bool // the newest launch was performed
+	withheld  int  // launches that were not
 }
 
 func newGuardAccount() guardAccount {
-	return guardAccount{questions: map[string]kernel.GateAsked{}, waiting: map[string]bool{}, granted: map[string]bool{}}
+	return guardAccount{acts: map[string]kernel.GateAsked{}, waiting: map[string]bool{}, granted: map[string]bool{}}
 }
 
 // subject names what a question is about.
@@ -30,7 +34,7 @@ func subject(q kernel.GateAsked) string {
 }
 
 func (g *guardAccount) grant(ask string) {
-	if q := g.questions[ask]; q.Act == kernel.ActLaunch {
+	if q := g.acts[ask]; q.Act == kernel.ActLaunch {
 		g.launches++
 	} else {
 		g.granted[subject(q)] = true
@@ -42,10 +46,10 @@ func (g *guardAccount) grant(ask string) {
 func (g *guardAccount) fact(t require.TestingT, f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.GateAsked:
-		require.NotContains(t, g.questions, f.Ask)
-		g.questions[f.Ask] = f
+		require.NotContains(t, g.acts, f.Ask)
+		g.acts[f.Ask] = f
 	case kernel.GateAnswered:
-		require.Contains(t, g.questions, f.Ask)
+		require.Contains(t, g.acts, f.Ask)
 		require.NotContains(t, g.waiting, f.Ask, "a question is answered twice")
 		g.waiting[f.Ask] = false
 		require.False(t, f.Failure != "" && f.Allowed(), "a gate that failed permits nothing")
@@ -66,6 +70,10 @@ func (g *guardAccount) fact(t require.TestingT, f kernel.Fact) {
 	case kernel.Running:
 		g.launches--
 		require.GreaterOrEqual(t, g.launches, 0, "a launch that was not permitted")
+	case kernel.Exited:
+		if f.NotStarted { // a permission that was not used
+			g.launches = 0
+		}
 	case kernel.RenewalMoved:
 		if f.To == renewal.Negotiated {
 			require.True(t, g.granted[subject(kernel.GateAsked{Act: kernel.ActRenew, Renewal: f.Renewal})], "a renewal that was not permitted")
@@ -78,6 +86,27 @@ func (g *guardAccount) fact(t require.TestingT, f kernel.Fact) {
 		if f.Decision == telemetry.Allow {
 			require.True(t, g.granted[subject(kernel.GateAsked{Act: kernel.ActTool, Hook: f.Hook})], "a tool call that was not permitted")
 		}
+	}
+}
+
+// guarded checks a fact of a session under a policy.
+func (j *judge) guarded(f kernel.Fact) {
+	if j.cfg.Gate == "" {
+		return
+	}
+	j.guardAccount.fact(j.t, f)
+	switch f := f.(type) {
+	case kernel.GateAnswered:
+		j.reach["gate "+f.Act+" "+f.Verdict]++
+		if f.Failure != "" {
+			j.reach["gate "+string(f.Failure)]++
+		}
+	case kernel.Exited:
+		if !j.permitted { // a launch that ended without having been performed
+			j.withheld++
+		}
+	case kernel.ApprovalAnswered:
+		j.reach[fmt.Sprint("approved ", f.Approved, " ", f.Failure)]++
 	}
 }
 

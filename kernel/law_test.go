@@ -41,6 +41,7 @@ type judge struct {
 	frameAccount
 	skipAccount
 	renewalAccount
+	guardAccount
 	hcp   hcpJudge
 	l0    l0Judge
 	reach map[string]int // what this world reached, to test the generator
@@ -50,9 +51,10 @@ type sessionAccount struct {
 	over       bool // a terminal state was recorded
 	ledgerLost bool
 	refused    bool
-	aborted    bool   // an abort was requested
-	paused     bool   // by a command
-	asking     string // the command of this step
+	aborted    bool     // an abort was requested
+	paused     bool     // by a command
+	asking     string   // the command of this step
+	owes       []string // commands that are answered later
 }
 
 type launchAccount struct {
@@ -162,6 +164,7 @@ func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 			orderAccount: orderAccount{made: map[string]madeCall{}, received: map[string]int{}, owed: map[string][]string{}},
 			payloads:     map[string]int{}, asked: map[string]*asked{}},
 		renewalAccount: newRenewalAccount(),
+		guardAccount:   newGuardAccount(),
 		skipAccount:    skipAccount{newest: map[string][]string{}, before: map[string][]string{}},
 		frameAccount:   frameAccount{owners: map[string]owner{}, ordinal: map[string]int{}, placed: map[string]bool{}, about: map[string]*lifeloop.FrameContext{}}}
 }
@@ -172,7 +175,7 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 	wasOver := j.over
 	turn := j.k.Step(j.now, in)
 	if wasOver {
-		j.asking = ""
+		j.asking, j.owes = "", nil
 		require.Empty(j.t, turn, "terminal is terminal: %T", in)
 		return turn
 	}
@@ -219,7 +222,7 @@ func (j *judge) input(in kernel.Input) {
 	j.hurry = false
 	switch in := in.(type) {
 	case kernel.Restarted:
-		j.hurry = true
+		j.hurry, j.launches = true, 0 // a launch that was allowed is asked about again
 	case kernel.HookCalled:
 		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline, session: in.Call.Session}
 	case kernel.HookClosed:
@@ -235,6 +238,10 @@ func (j *judge) input(in kernel.Input) {
 	case kernel.ResumeAsked:
 		j.asking = in.Ask
 	case kernel.RenewAsked:
+		if j.asking = in.Ask; j.cfg.Gate != "" { // the gate may decide before the answer
+			j.asking, j.owes = "", append(j.owes, in.Ask)
+		}
+	case kernel.ApprovalGiven:
 		j.asking = in.Ask
 	case kernel.AbortAsked:
 		j.asking, j.aborted, j.hurry = in.Ask, true, true
@@ -269,6 +276,7 @@ func (j *judge) deadline() {
 
 func (j *judge) fact(f kernel.Fact) {
 	j.reach["fact "+kernel.Kind(f)]++
+	j.guarded(f)
 	j.renewalFact(f)
 	switch f := f.(type) {
 	case kernel.SessionMoved:
@@ -427,6 +435,7 @@ func (j *judge) sameNumbers(scope int, id string) {
 // launching checks the number of an attempt against what ended before it.
 func (j *judge) launching(f kernel.Launching) {
 	j.located(f)
+	j.permitted = false
 	require.Nil(j.t, j.question, "a launch before the question about it is answered")
 	n := j.spent.next
 	j.spent.run, j.spent.next, j.fresh = f.Run, nil, false
@@ -715,14 +724,18 @@ func (j *judge) inOrder(f kernel.ReceiptIssued) {
 
 func (j *judge) effect(e kernel.Effect) {
 	j.reach[strings.Replace(fmt.Sprintf("%T", e), "kernel.", "effect ", 1)]++
+	if j.cfg.Gate != "" {
+		j.guardAccount.effect(j.t, e)
+	}
 	switch e := e.(type) {
 	case kernel.PrepareRenewal, kernel.ContinueRenewal, kernel.DiscardToken, kernel.TypeKeys:
 		j.renewalEffect(e)
 	case kernel.Launch:
 		j.launched++
+		j.permitted = true
 		require.Equal(j.t, e.Fresh, j.fresh, "a fresh start is that of a renewal")
 		require.False(j.t, j.running || j.due, "one harness at a time, and read to its end")
-		require.Equal(j.t, j.launched, e.Number)
+		require.Equal(j.t, j.launched+j.withheld, e.Number)
 		j.running = true
 	case kernel.Suspend, kernel.Continue:
 		_, j.suspended = e.(kernel.Suspend)
@@ -742,8 +755,12 @@ func (j *judge) effect(e kernel.Effect) {
 		r := e.Envelope.Request
 		j.claim(r.EventID, r.AdapterID, r.HarnessRunID, r.HarnessSessionID)
 	case kernel.Reply:
-		require.Equal(j.t, j.asking, e.Ask)
-		j.asking = ""
+		if i := slices.Index(j.owes, e.Ask); j.asking == "" && i >= 0 {
+			j.owes = slices.Delete(j.owes, i, i+1)
+		} else {
+			require.Equal(j.t, j.asking, e.Ask)
+			j.asking = ""
+		}
 		j.reach["reply "+string(e.Failure)]++
 	case kernel.Cancel:
 		j.landed(e.Call)
@@ -768,7 +785,7 @@ func (j *judge) crash() {
 	if j.running {
 		j.crashed++
 	}
-	j.running, j.due, j.suspended, j.asking = false, false, false, ""
+	j.running, j.due, j.suspended, j.asking, j.owes = false, false, false, "", nil
 	j.forget()
 	clear(j.flying)
 	clear(j.placed)
@@ -779,6 +796,7 @@ func (j *judge) crash() {
 // ended checks what must be true at the end.
 func (j *judge) ended() {
 	_, done := j.k.Done()
+	require.Empty(j.t, j.owes, "every command is answered")
 	require.True(j.t, done, "not done, although the harness is gone, the sources are read and the drain is over")
 	j.hcp.ended(j.t, j.refused, j.reach)
 	j.l0.ended(j.t, j.reach)
@@ -791,7 +809,7 @@ func (j *judge) ended() {
 		require.Positive(j.t, j.launched)
 		require.Equal(j.t, j.launched-j.crashed, j.released, "the terminal is given back once for each launch")
 		require.Nil(j.t, j.spent.next, "a next attempt is planned after the end")
-		require.Len(j.t, j.closed, j.launched-j.renewals, "each attempt has its end")
+		require.Len(j.t, j.closed, j.launched+j.withheld-j.renewals, "each attempt has its end")
 		require.Empty(j.t, j.open, "frames are left open")
 		for scope := 1; scope <= j.scope; scope++ {
 			require.Contains(j.t, j.sessions[scope], lifeloop.SessionEnded, "scope %d", scope)

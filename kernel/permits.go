@@ -87,7 +87,7 @@ func (g *guards) concludeLaunch(s *step, p pending, allowed bool, why string) {
 	case p.launch != nil && allowed && s.ending.signal() == 0:
 		s.do(*p.launch)
 	case p.launch != nil:
-		s.attempts.launchFailed(s, LaunchFailed{Code: 125, Why: why, Refused: !allowed && !s.ending.requested()})
+		s.attempts.launchFailed(s, LaunchFailed{Code: 125, Why: why, Withheld: true, Refused: !allowed && !s.ending.requested()})
 	case s.ending.requested():
 		s.session.move(s, session.Rejected, "aborted_before_start")
 	case !allowed:

@@ -21,6 +21,7 @@ type stage struct {
 	due   []reply // replies of programs that are busy, the earliest first
 	calls int
 	asks  int
+	acts  int // questions to the gate
 	wakes int
 	lost  bool // the harness was lost with its wrapper
 }
@@ -34,6 +35,7 @@ type drawnClients struct {
 	answers []string         // what they return, in turn
 	dies    int              // the wake-up from which on the wrapper may die; 0 is none
 	decides []kernel.Decided // what the program of the policy answers, in turn
+	gate    []string         // how the gate behaves, in turn; empty: it decides by its policy at once
 }
 
 // A mortal is a core whose wrapper can die. Then another wrapper replays its
@@ -82,6 +84,10 @@ func (c *clocked) Step(now time.Time, in kernel.Input) kernel.Turn {
 	c.clock.elapsed = now.Sub(simulate.Start())
 	if c.steps++; len(c.sets) > 0 {
 		c.clock.set += c.sets[c.steps/4%len(c.sets)]
+		if call, hooked := in.(kernel.HookCalled); hooked {
+			call.Deadline = c.clock.now().Add(call.Deadline.Sub(now))
+			in = call
+		}
 		now = c.clock.now()
 	}
 	return c.bare.Step(now, in)
@@ -105,6 +111,9 @@ func drawClients(r *rapid.T) (d drawnClients) {
 		d.clients = append(d.clients, c)
 	}
 	d.queue, d.calls = pick(r, "queue", 0, 1, 4), pick(r, "max calls", 0, 0, 3)
+	for range pick(r, "gates", 0, 0, 3) {
+		d.gate = append(d.gate, pick(r, "gate", "", "late", "absent", "fails", "block", "require_approval", "dry_run"))
+	}
 	for range 5 {
 		d.after = append(d.after, pick(r, "after", 0, 0, time.Millisecond, 3*time.Millisecond, 50*time.Millisecond, 4*time.Second, time.Minute))
 		d.answers = append(d.answers, pick(r, "answer", "observed", "observed", "payload", "failure"))
@@ -133,6 +142,7 @@ func (d drawnClients) config(cfg kernel.Config) kernel.Config {
 func (s *stage) Step(now time.Time, in kernel.Input) (all kernel.Turn) {
 	step := func(in kernel.Input) {
 		turn := s.mortal.Step(now, in)
+		turn.Effects = slices.DeleteFunc(turn.Effects, func(e kernel.Effect) bool { return s.answersFor(now, e) })
 		all.Facts, all.Effects = append(all.Facts, turn.Facts...), append(all.Effects, turn.Effects...)
 		all.Sync = all.Sync || turn.Sync
 		for _, e := range turn.Effects {
@@ -161,6 +171,32 @@ func (s *stage) Step(now time.Time, in kernel.Input) (all kernel.Turn) {
 	}
 	step(in)
 	return all
+}
+
+// answersFor takes the place of the gate, if it does not decide by its policy at once:
+// its answer is late or missing, or it fails.
+func (s *stage) answersFor(now time.Time, e kernel.Effect) bool {
+	q, asks := e.(kernel.AskGate)
+	if !asks || len(s.gate) == 0 {
+		return false
+	}
+	s.acts++
+	in := kernel.GateDecided{Ask: q.Ask, Decision: kernel.GateDecision{Tool: q.Act, Verdict: "allow", Reasons: []string{}, IntentDigest: "0123456789"}}
+	switch how := s.gate[s.acts%len(s.gate)]; how {
+	case "":
+		return false
+	case "absent":
+		return true
+	case "fails":
+		in = kernel.GateDecided{Ask: q.Ask, Failure: lifeloop.InvalidRequest, Why: "said so"}
+	case "late":
+	default:
+		in.Decision.Verdict = how
+	}
+	s.calls++
+	s.due = append(s.due, reply{now.Add(s.after[s.calls%len(s.after)]), q.Ask, in})
+	slices.SortStableFunc(s.due, func(a, b reply) int { return a.at.Compare(b.at) })
+	return true
 }
 
 func (s *stage) Deadline() (at time.Time, ok bool) {

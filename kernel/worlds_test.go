@@ -104,11 +104,27 @@ func drawWorld(r *rapid.T) []byte {
 	control := []object{}
 	for range pick(r, "control", 0, 0, 0, 0, 1, 2, 4) {
 		control = append(control, object{"at_ms": pick(r, "at", 0, 1, 2, 3, 5, 10, 6005),
-			"do": pick(r, "do", "pause", "pause", "resume", "resume", "resume", "renew", "abort")})
+			"do": pick(r, "do", "pause", "pause", "resume", "resume", "resume", "renew", "abort", "approve", "deny")})
 	}
-	doc, err := json.Marshal(object{"plan": plan, "launches": launches, "control": control})
+	world := object{"plan": plan, "launches": launches, "control": control}
+	if chance(r, "guarded", 2) {
+		world["policy"], world["approval_wait_ms"] = drawGatePolicy(r), pick(r, "approval wait", 0, 0, 4, 7000)
+	}
+	doc, err := json.Marshal(world)
 	require.NoError(r, err)
 	return doc
+}
+
+// drawGatePolicy draws a policy of the gate whose rules may refuse launches, renewals and
+// tools.
+func drawGatePolicy(r *rapid.T) object {
+	rules := []object{}
+	for i := range pick(r, "gate rules", 0, 1, 1, 2) {
+		rules = append(rules, object{"name": fmt.Sprint("r", i), "priority": pick(r, "priority", 1, 1, 2), "effect": pick(r, "effect", "block", "require_approval", "dry_run", "allow"),
+			"match": pick(r, "match", object{"tool_names": []string{"tool.bash"}}, object{"data_classes": []string{"outside_write"}},
+				object{"tool_names": []string{"harness.renew"}}, object{"tool_names": []string{"harness.launch"}, "target_values": []string{"b"}})})
+	}
+	return object{"default_verdict": pick(r, "default", "allow", "allow", "allow", "allow", "require_approval", "block"), "rules": rules}
 }
 
 func drawScript(r *rapid.T) []any {
@@ -141,7 +157,9 @@ func turn(frame, outcome string) []any {
 }
 
 func drawStep(r *rapid.T) object {
-	switch pick(r, "step", "output", "output", "output", "signal", "signal", "signal", "wait", "wait", "checkpoint", "end", "end", "hang", "ignore") {
+	switch pick(r, "step", "output", "output", "output", "signal", "signal", "signal", "wait", "wait", "checkpoint", "end", "end", "hang", "ignore", "tool", "tool") {
+	case "tool":
+		return object{"tool": object{"command": pick(r, "command", "ls", "rm -rf /", "rm -rf build", "eval $x"), "can_ask": chance(r, "can ask", 2)}}
 	case "output":
 		return object{"output": pick(r, "text", "ok\n", "ok\n", "bad\n", "x", "", " ", "\x1b[2J")}
 	case "wait":
@@ -267,7 +285,9 @@ var (
 		"state REJECTED", "state PAUSED", "state ABORTED", "state COMPLETED", "state FAILED", "launch for retry", "launch for fallback",
 		"timed out initial", "timed out inter", "frame completed", "frame failed", "frame abandoned", "fact checkpoint_saved", "fact limit_met",
 		"attempt guardrail retry", "attempt guardrail halt", "attempt zero_output retry", "attempt abort halt", "attempt fatal fallback",
-		"answered true", "answered false", "answered true timeout", "crash", "launch for restart", "receipt replayed", "document of an earlier launch", "document of another adapter"}
+		"answered true", "answered false", "answered true timeout", "crash", "launch for restart", "receipt replayed", "document of an earlier launch", "document of another adapter",
+		"gate harness.launch allow", "gate harness.launch block", "gate harness.tool allow", "gate harness.tool block", "gate harness.tool require_approval",
+		"gate timeout", "gate invalid_request", "approved true ", "approved false timeout"}
 	seldom = []string{"timed out tool", "timed out session", "timed out idle", "fact checkpoint_dropped", "frame interrupted",
 		"attempt drift retry", "attempt rate_limit retry", "attempt unknown halt"}
 )

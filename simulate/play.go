@@ -8,6 +8,7 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/canon"
+	"lifeloop/gate"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
@@ -47,6 +48,10 @@ func (w World) Config() kernel.Config {
 	}
 	c.Began = kernel.Began{SessionID: Session, AdapterID: c.Manifest.AdapterID, AdapterVersion: c.Manifest.AdapterVersion,
 		Program: w.policy.Profiles[0].Name, Clients: []string{}, Policy: "none", Meta: w.meta}
+	if w.gate != nil {
+		c.Guarding = kernel.Guarding{Gate: w.gate.Digest(), ApprovalWait: w.approvalWait}
+		c.Began.Policy = c.Gate
+	}
 	if w.renewal != "" {
 		c.Renewing = kernel.Renewing{Renewals: []renewal.Rules{{Profile: w.renewal, Paths: []renewal.Path{renewal.Relaunch}}}, Stores: true}
 	}
@@ -80,7 +85,10 @@ type player struct {
 
 	launched map[string]int // the number of launches of each profile
 	called   int            // the number of hook calls
-	launch   launch         // the newest
+
+	limit     gate.Limiter
+	approvals []kernel.ApprovalAsked // that wait
+	launch    launch                 // the newest
 }
 
 // A launch is one simulated process, whose behaviour a script describes.
@@ -97,6 +105,8 @@ type launch struct {
 	cause   attempt.Cause // the cause of its failure, from the script
 	words   string
 	hooks   string // its harness session, which its hooks report; empty if it has no hooks
+	waits   string // the hook of the tool call that it waits for
+	use     *telemetry.ToolUse
 }
 
 // RunOn simulates the world with a core that was created from [World.Config],
@@ -186,6 +196,8 @@ func (p *player) ask() {
 		p.cause(kernel.PauseAsked{Ask: byControl})
 	case doResume:
 		p.cause(kernel.ResumeAsked{Ask: byControl})
+	case doApprove, doDeny:
+		p.approve(c.do)
 	case doRenew:
 		p.cause(kernel.RenewAsked{Ask: byControl})
 	}
@@ -200,6 +212,7 @@ func (p *player) feed(in kernel.Input) kernel.Turn {
 	turn := p.core.Step(p.now, in)
 	for _, f := range turn.Facts {
 		p.result.Entries = append(p.result.Entries, kernel.Entry{Seq: uint64(len(p.result.Entries) + 1), At: p.now, Fact: f})
+		p.waiting(f)
 		switch f := f.(type) {
 		case kernel.SessionMoved:
 			p.result.State = f.To
@@ -216,7 +229,7 @@ func (p *player) feed(in kernel.Input) kernel.Turn {
 }
 
 // perform performs an effect as the supervisor does. There are no sources to watch,
-// no clients, and no hook calls to answer.
+// and no clients.
 func (p *player) perform(e kernel.Effect) {
 	l := &p.launch
 	switch e := e.(type) {
@@ -241,8 +254,11 @@ func (p *player) perform(e kernel.Effect) {
 		}
 	case kernel.DrainSources:
 		p.cause(kernel.SourcesDrained{})
+	case kernel.AskGate:
+		p.decide(e)
 	case kernel.HookAnswer:
 		p.cause(kernel.HookClosed{Hook: e.Hook, Delivered: true})
+		p.answered(e)
 		if e.Event == "session" {
 			p.cause(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Idle, Source: source, Detail: "its prompt"}}})
 		}
@@ -318,6 +334,9 @@ func (p *player) plan() {
 
 func (p *player) ended(in kernel.ChildExited) {
 	p.launch.alive, p.launch.held = false, false
+	if p.launch.waits != "" {
+		p.cause(kernel.HookClosed{Hook: p.launch.waits})
+	}
 	p.cause(in)
 }
 
@@ -354,6 +373,9 @@ func (p *player) step() {
 		return
 	case ignoreTerm:
 		l.ignores = true
+	case tool:
+		p.tool(s)
+		return
 	}
 	if l.alive {
 		p.plan()

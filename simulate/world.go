@@ -32,6 +32,7 @@ type World struct {
 	scripts map[string][]script // the scripts of each profile; the last one is repeated
 	control []control           // in the order of their times
 	renewal string              // the active renewal profile; empty if there is none
+	guards
 }
 
 // A script lists the steps of one launch.
@@ -45,6 +46,7 @@ type step struct {
 	// These are for a signal: the signal, the tool's arguments and result, and the
 	// cause of an error.
 	signal telemetry.Signal
+	use    *telemetry.ToolUse // of a tool
 	in     json.RawMessage
 	out    json.RawMessage
 	cause  attempt.Cause // also used for a failure
@@ -65,12 +67,13 @@ const (
 	startFails act = "start_fails"
 	hang       act = "hang"
 	ignoreTerm act = "ignore_term"
+	tool       act = "tool"
 )
 
-// acts lists the keys of a step. It is a function so that program start does
+// stepKeys lists the keys of a step. It is a function so that program start does
 // not build the list.
-func acts() []string {
-	return policy.Words(wait, output, signal, checkpoint, fail, exit, killed, startFails, hang, ignoreTerm)
+func stepKeys() []string {
+	return policy.Words(wait, output, signal, checkpoint, fail, exit, killed, startFails, hang, ignoreTerm, tool)
 }
 
 type control struct {
@@ -83,6 +86,9 @@ const (
 	doPause  = "pause"
 	doResume = "resume"
 	doRenew  = "renew"
+
+	doApprove = "approve"
+	doDeny    = "deny"
 )
 
 // Parse reads a world from its document. An unknown key, a value of the wrong
@@ -109,6 +115,8 @@ func (w *World) read(doc document.Value) error {
 		Renewal  struct {
 			Profile string `yaml:"profile"`
 		} `yaml:"renewal"`
+		Policy       document.Value `yaml:"policy"`
+		ApprovalWait time.Duration  `yaml:"approval_wait_ms,ms"`
 	}
 	if err := document.Decode(doc, &text, "", nil); err != nil {
 		return err
@@ -123,6 +131,9 @@ func (w *World) read(doc document.Value) error {
 		if w.renewal = text.Renewal.Profile; w.renewal == "" {
 			return fault("renewal", `a renewal needs a profile: {"profile":"handoff"}`)
 		}
+	}
+	if err := w.guard(doc, text.Policy, text.ApprovalWait); err != nil {
+		return err
 	}
 	w.scripts = map[string][]script{}
 	for _, name := range slices.Sorted(maps.Keys(text.Launches)) {
@@ -222,6 +233,7 @@ type stepText struct {
 	StartFails string         `yaml:"start_fails"`
 	Hang       bool           `yaml:"hang"`
 	IgnoreTerm bool           `yaml:"ignore_term"`
+	Tool       document.Value `yaml:"tool"`
 	Message    string         `yaml:"message"`
 }
 
@@ -242,7 +254,7 @@ func readStep(v document.Value, path string, steps int) (step, error) {
 	case len(keys) > 1:
 		return s, fault(path, "a step has one key, found %s", strings.Join(keys, " and "))
 	case len(keys) == 0:
-		return s, fault(path, "expected one of %s, found none", strings.Join(acts(), ", "))
+		return s, fault(path, "expected one of %s, found none", strings.Join(stepKeys(), ", "))
 	}
 	s.act = act(keys[0])
 	if _, given := v.Member("message"); given && s.act != fail {
@@ -282,6 +294,8 @@ func (s *step) fill(text stepText, path string, steps int) (err error) {
 			return fault(s.path, "start_fails is the only step of a launch, found %d steps", steps)
 		}
 		return policy.Word(path, s.text, []string{"not_found", "not_executable", "transport"})
+	case tool:
+		return s.readTool(text.Tool, path)
 	case hang, ignoreTerm:
 		if !text.Hang && !text.IgnoreTerm {
 			return fault(path, "expected true, found false")
@@ -444,7 +458,7 @@ func (w *World) addControl(v document.Value, path string) error {
 	if err := document.Decode(v, &text, path, nil); err != nil {
 		return err
 	}
-	words := []string{doAbort, doPause, doResume, doRenew}
+	words := []string{doAbort, doPause, doResume, doRenew, doApprove, doDeny}
 	if _, given := v.Member("at_ms"); !given {
 		return fault(path, "a control needs at_ms")
 	}

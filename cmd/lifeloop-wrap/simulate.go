@@ -13,7 +13,7 @@ import (
 )
 
 func simulateCmd() *cobra.Command {
-	as, callbacks := "lifeloop", false
+	as, callbacks, guard := "lifeloop", false, ""
 	cmd := &cobra.Command{
 		Use:   "simulate FILE",
 		Short: "Try a retry and fallback policy on a scripted harness",
@@ -29,6 +29,8 @@ A FILE is YAML or JSON, - standard input:
    "control":[{"at_ms":60000,"do":"abort"}]}
 
 "renewal":{"profile":"handoff"} makes a profile active, for the control renew.
+"policy":{…} is a policy of the gate (policy init), for launches, renewals and the
+step {"tool":{"command":"rm -rf x"}}; --as facts shows its decisions.
 A setting that is missing in plan is off. docs/CLI.md describes every member and
 every step. The exit code is 1 if the session would never end; the error says
 what it waits for.`,
@@ -53,6 +55,13 @@ what it waits for.`,
 			if fault, ok := errors.AsType[*document.Error](err); ok {
 				return no(lifeloop.InvalidRequest, "%s", fault.In(args[0])).withHint("lifeloop-wrap simulate --help shows the form of a world")
 			}
+			if guard != "" {
+				p, err := readPolicy(cmd, guard)
+				if err != nil {
+					return err
+				}
+				world = world.Guarded(p)
+			}
 			result := world.Run()
 			for _, e := range result.Entries {
 				text = result.Texts[e.Seq]
@@ -67,6 +76,7 @@ what it waits for.`,
 		},
 	}
 	formFlags(cmd, &as, &callbacks)
+	cmd.Flags().StringVar(&guard, "policy", "", "`FILE` with the gate policy, in the place of the world's own")
 	return cmd
 }
 
