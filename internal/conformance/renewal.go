@@ -53,6 +53,8 @@ type renewed struct {
 	profile  profile.Profile
 	programs *programs.Programs
 	launches int
+	id       string // of the renewal
+	again    int    // number of later requests of the client
 	command  string // the last program that ran: prepare or continue
 }
 
@@ -133,6 +135,9 @@ func (k *kit) judgeRenewal(r *renewed) {
 	if r.AskedBy == "test" {
 		k.Notes = append(k.Notes, fmt.Sprintf("%s: no answer of the client asked for a renewal (the profile's asks), so the test did", r.Mode))
 	}
+	if r.again > 0 {
+		k.Notes = append(k.Notes, fmt.Sprintf("%s: the client asked for a renewal %d more times; the session's limit refused them", r.Mode, r.again))
+	}
 	broke := notPrepared
 	switch {
 	case r.Outcome == renewal.Delivered:
@@ -159,8 +164,14 @@ func (r *renewed) renewing() kernel.Renewing {
 
 // moved notes a fact of the renewal. The caller holds the lock of the world.
 func (r *renewed) moved(f kernel.RenewalMoved) {
-	if r.Outcome != "" {
-		return // the test ends after the first one
+	if r.id == "" {
+		r.id = f.Renewal
+	}
+	if r.id != f.Renewal { // only the first one is tested
+		if f.To == renewal.Asked {
+			r.again++
+		}
+		return
 	}
 	r.States = append(r.States, f.To)
 	if f.To == renewal.Asked && f.By == renewal.ByClient {

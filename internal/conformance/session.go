@@ -223,7 +223,9 @@ func (s *world) committed(e kernel.Entry) {
 	case kernel.ReceiptIssued:
 		delete(s.open, f.Call)
 		if f.Renewal != "" {
-			s.renewed.step(&f.Receipt)
+			if f.Renewal == s.renewed.id {
+				s.renewed.step(&f.Receipt)
+			}
 			break
 		}
 		i, known := s.calls[f.Receipt.EventID]
