@@ -84,7 +84,7 @@ func TestIntentsThatAreRefused(t *testing.T) {
 		{"a digest that is none", "integrity_digest", object{"arg_provenance": []any{object{"arg_path": "$.a", "source": "user", "integrity_digest": "x"}}}},
 		{"an incomplete skill", "skill_provenance", object{"skill_provenance": object{"skill_name": "s"}}},
 		{"a delegation without requester", "requester_identity", object{"delegation": object{}}},
-		{"a broken chain", "not the delegate before it", object{"delegation": object{"requester_identity": "c", "chain": []any{
+		{"a broken chain", "differs from the previous delegate", object{"delegation": object{"requester_identity": "c", "chain": []any{
 			object{"delegator_identity": "a", "delegate_identity": "b"}, object{"delegator_identity": "x", "delegate_identity": "c"}}}}},
 		{"a chain to another", "last delegate", object{"delegation": object{"requester_identity": "c", "chain": []any{object{"delegator_identity": "a", "delegate_identity": "b"}}}}},
 		{"an expiry before the start", "expires before", object{"delegation": object{"requester_identity": "c", "issued_at": "2026-01-02T00:00:00Z", "expires_at": "2026-01-01T00:00:00Z"}}},

@@ -459,7 +459,7 @@ func (d *Delegation) normalize() error {
 		case l.DelegatorIdentity == "" || l.DelegateIdentity == "":
 			return fmt.Errorf("%s: delegator_identity and delegate_identity are required", at)
 		case i > 0 && d.Chain[i-1].DelegateIdentity != l.DelegatorIdentity:
-			return fmt.Errorf("%s: delegator_identity is not the delegate before it", at)
+			return fmt.Errorf("%s: delegator_identity differs from the previous delegate", at)
 		case i == len(d.Chain)-1 && l.DelegateIdentity != d.RequesterIdentity:
 			return fmt.Errorf("%s: the last delegate is not requester_identity", at)
 		}

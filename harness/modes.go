@@ -51,7 +51,7 @@ type modes struct {
 	cursorStyle string      // parameter of the cursor style, or ""
 	charsets    charsets
 	progress    bool   // a progress bar is shown
-	colours     uint32 // bit n: the colour of command n is changed; 4 is the palette
+	colours     uint32 // bit n is set if the colour of OSC command n was changed; 4 is the palette
 }
 
 // charsets are the designated character sets and the one in use.

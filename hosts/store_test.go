@@ -271,7 +271,7 @@ func TestInvalidFilesAreNotTouched(t *testing.T) {
 	for name, c := range map[string]struct{ settings, trust, want string }{
 		"settings":            {"{\n  \"a\": 1 // one\n}\n", "", "settings.json:2:10: comments are not allowed in JSON"},
 		"trust":               {"{}", "a = 1\nb\n", "config.toml:2:2: expected '=' after key"},
-		"a closed table":      {"{}", "hooks = {}\n", "config.toml:1:1: cannot add to hooks, which is one value"},
+		"a closed table":      {"{}", "hooks = {}\n", "config.toml:1:1: cannot add to hooks, because it is an inline value"},
 		"hooks are not lists": {`{"hooks": {"Stop": 1}}`, "", "settings.json:1:20: the hooks for Stop must be a list"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -147,7 +147,7 @@ func closed(text string, found []statement, table []string) error {
 		switch {
 		case n > len(table) || !slices.Equal(st.path, table[:n]):
 		case !st.header:
-			return flawAt(text, st.start, "cannot add to %s, which is one value: write it as a [table]", strings.Join(st.path, "."))
+			return flawAt(text, st.start, "cannot add to %s, because it is an inline value: write it as a [table]", strings.Join(st.path, "."))
 		case st.list:
 			return flawAt(text, st.start, "%s must be a table, not a list of tables", strings.Join(st.path, "."))
 		}

@@ -663,7 +663,7 @@ func (j *judge) receipt(f kernel.ReceiptIssued) {
 		return
 	}
 	if f.Call == "" && j.receivers[r.EventID] == "" {
-		return // of a session that was refused
+		return // receipts of a session that was refused
 	}
 	j.credit(r.EventID, r.ClientID)
 }

@@ -174,9 +174,9 @@ type Sized struct {
 // Usage describes one model call: its tokens, and the context in use after it.
 //
 // No token is counted in two of the input parts, although harnesses differ
-// (OpenAI counts cached tokens within the input, Anthropic beside it): the model
-// received Input+CacheRead+CacheWrite. Output is what it returned, including
-// Reasoning.
+// (OpenAI counts cached tokens as part of the input, Anthropic separately): the
+// model received Input+CacheRead+CacheWrite. Output is what it returned,
+// including Reasoning.
 type Usage struct {
 	// ID and Request identify the call: records with the same session, ID and
 	// Request are one call. If both are empty, each record is a call.

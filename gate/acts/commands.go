@@ -84,7 +84,7 @@ func (s *shell) command(args []arg) {
 	s.files(name, rest)
 }
 
-// wrapped returns the command that another command runs.
+// wrapped returns the command that a command such as sudo, env or xargs runs.
 func wrapped(name string, rest []arg) ([]arg, bool) {
 	switch name {
 	case "command", "builtin", "exec", "nohup", "setsid", "time":

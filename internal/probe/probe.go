@@ -52,7 +52,7 @@ type Config struct {
 	Alone bool
 }
 
-// A Result is what one session showed.
+// A Result holds the observations of one session.
 type Result struct {
 	AdapterID string `json:"adapter_id"`
 	// Version is the version that the harness's own records report; empty if they

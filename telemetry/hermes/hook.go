@@ -150,8 +150,8 @@ func (in *input) readExtra(extra []byte) {
 		scan.Func("usage", func(val []byte) { in.usage = readUsage(val) }))
 }
 
-// readUsage reads the tokens of one call. Hermes counts cached tokens beside
-// the input, and prompt_tokens is the whole input of the model.
+// readUsage reads the tokens of one call. Hermes counts cached tokens
+// separately from the input; prompt_tokens is the whole input of the model.
 func readUsage(val []byte) telemetry.Usage {
 	var u telemetry.Usage
 	var prompt int64

@@ -33,8 +33,8 @@ func byUser(trigger string) bool {
 }
 
 // readUsage reads the usage of one call. It returns nil for a record without a
-// call. OpenClaw counts cached tokens beside the input. Its size of the context
-// in use is that of the last prompt, without the answer.
+// call. OpenClaw counts cached tokens separately from the input. Its size of
+// the context in use is that of the last prompt, without the answer.
 func readUsage(val []byte) *telemetry.Usage {
 	var u telemetry.Usage
 	scan.Object(val,

@@ -9,13 +9,13 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// bus decodes the events of OpenCode's bus: as its server sends them (SSE), or
-// as a plugin recorded them, with the names of the hooks that called it,
+// bus decodes the events of OpenCode's bus, either as its server sends them
+// (SSE) or as a plugin recorded them, with the name of the plugin's hook:
 // `{"k":"event","t":…,"o":{…}}`.
 type bus struct {
 	fold
 	telemetry.Waits
-	last string // id of the newest event, which may be sent twice
+	last string // id of the newest event, to detect an event that is sent twice
 }
 
 // Bus returns a decoder of bus events.
@@ -45,7 +45,7 @@ func (d *bus) Decode(record []byte) []telemetry.Signal {
 	return d.event(id, kind, props)
 }
 
-// plugin reads what a plugin recorded of one of its hooks.
+// plugin reads a plugin's record of a call of one of its hooks.
 func (d *bus) plugin(hook string, at time.Time, input []byte) []telemetry.Signal {
 	if d.now.IsZero() || at.After(d.now) {
 		d.now = at
@@ -63,7 +63,8 @@ func (d *bus) plugin(hook string, at time.Time, input []byte) []telemetry.Signal
 	return nil
 }
 
-// params reads the settings of a model call, the only source of the window.
+// params reads the settings of a model call, which are the only source of the
+// context window.
 func (d *bus) params(input []byte) []telemetry.Signal {
 	var session, agent string
 	var window int64

@@ -1,6 +1,6 @@
 // Package opencode decodes OpenCode's events, from its bus and from its store,
-// the stream of its run command, and the calls of our plugin. It renders the
-// answers to those calls.
+// the stream of its run command, and the calls of our plugin. It also encodes
+// the answers to those calls.
 //
 //	d := opencode.Bus()
 //	signals := d.Decode(event)
@@ -16,32 +16,33 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// This file folds OpenCode's events. Those from its bus include the state of
-// the session (busy, idle, an error); those from its store do not.
+// This file derives signals from OpenCode's events. Those from its bus include
+// the state of the session (busy, idle, an error); those from its store do not.
 //
-// A turn lies between busy and idle, and has the id of the message that began
-// it. A message that is sent meanwhile is answered in the same turn. So are the
-// two messages that OpenCode writes to itself around a compaction. A message
-// without an answer (`noReply`, or with synthetic parts only) begins no turn.
+// A turn begins with busy and ends with idle, and has the id of the message
+// that began it. A message that is sent meanwhile is answered in the same turn,
+// and so are the two messages that OpenCode itself adds around a compaction. A
+// message without an answer (`noReply`, or with synthetic parts only) begins no
+// turn.
 
-// fold is what is known of the sessions of one OpenCode.
+// fold is the state of all sessions of one OpenCode process or store.
 type fold struct {
 	telemetry.Tally
 	telemetry.Digests
 	source   string
-	store    bool // the source has no events of a session's state
+	store    bool // the source is the store, which has no events of a session's state
 	sessions map[string]*session
 	id       string             // id of the event that is being read
 	now      time.Time          // time of that event, if known
 	began    *session           // the session whose answer this event began, if the answer belongs to a conversation
-	signals  []telemetry.Signal // of the event that is read
+	signals  []telemetry.Signal // the signals of the event that is being read
 }
 
-// session is one session of OpenCode's.
+// session is the state of one OpenCode session.
 type session struct {
 	id      string
 	parent  string    // the session that started this sub-agent's session
-	created time.Time // what is older was copied from another session
+	created time.Time // the creation time; older messages were copied from another session
 	window  int64
 
 	// The user's newest message, or one that OpenCode wrote as the user.
@@ -50,30 +51,32 @@ type session struct {
 	byUser        bool // the user wrote a part of it, and it has no answer yet
 
 	compactOf string // the newest userMessage that asked for a compaction
-	trigger   string // auto or manual; empty once it was compacted
+	trigger   string // the trigger of that compaction, auto or manual; empty after it
 
 	turn        string         // the message that began the running turn
-	state       telemetry.Kind // reported last: Working, LimitWait, NeedsInput, Idle
+	state       telemetry.Kind // the state that was reported last: Working, LimitWait, NeedsInput or Idle
 	gapPossible bool           // events of the bus may have been lost
 	failure     *failureInfo
 	answer      messageInfo     // the newest of the model's messages
-	done        bool            // it is complete
+	done        bool            // that message is complete
 	begun       bool            // the model began to write it
-	held        bool            // store: the turn is over unless the next row continues it
-	tokens      int64           // store: the session's sum, which moves when a turn is over
-	calls       map[string]bool // the tool calls that are not over, and whether they have begun
-	lastAt      time.Time       // the newest signal's time
+	held        bool            // in the store: the turn has ended, unless the next row continues it
+	tokens      int64           // in the store: the session's sum of tokens, which changes at the end of a turn
+	calls       map[string]bool // the tool calls that have not ended, each with whether it has begun
+	lastAt      time.Time       // the time of the newest signal
 
-	next     uint64 // store: the number of the next row
+	next     uint64 // in the store: the number of the next row
 	numbered bool
 }
 
-// sent reports whether the request for the newest answer was sent, or never will be.
+// sent reports whether the request for the newest answer was already sent, or will
+// not be sent.
 func (s *session) sent() bool {
 	return s.begun || s.done || s.failure != nil || s.state == telemetry.Idle || s.state == telemetry.LimitWait
 }
 
-// maxSessions bounds what is remembered: a store holds every session.
+// maxSessions is the largest number of remembered sessions, because a store
+// contains all sessions of a user.
 const maxSessions = 1024
 
 func (d *fold) session(id string) *session {
@@ -190,7 +193,7 @@ func (d *fold) sessionless(kind string, failure []byte) {
 	switch family {
 	case "server", "global", "catalog", "reference", "integration", "plugin", "models-dev", "tui", "file", "lsp", "mcp", "pty", "vcs",
 		"ide", "installation", "project", "worktree", "workspace", "todo", "command":
-		return // of the program, not of a session
+		return // the error concerns the program, not a session
 	}
 	if kind == "session.error" {
 		f := readFailure(failure)
@@ -221,8 +224,8 @@ func (d *fold) sessionInfo(s *session, kind string, info []byte) {
 	if !d.store || tokens < 0 {
 		return
 	}
-	// At the end of a turn its tokens are added to the sum; a new title adds
-	// none.
+	// At the end of a turn, its tokens are added to the sum. A new title changes
+	// the session without adding tokens.
 	moved := tokens != s.tokens
 	s.tokens = tokens
 	if s.held && moved {
@@ -230,8 +233,9 @@ func (d *fold) sessionInfo(s *session, kind string, info []byte) {
 	}
 }
 
-// modelName is a model's name as OpenCode spells it. The provider is a part of
-// it: the same model may have another window elsewhere.
+// modelName returns a model's name as OpenCode writes it. It includes the
+// provider, because the same model may have another context window at another
+// provider.
 func modelName(provider, model string) string {
 	if provider == "" || model == "" {
 		return model
@@ -245,7 +249,7 @@ func (d *fold) status(s *session, status []byte) {
 	scan.Object(status, scan.Raw("type", &kind), scan.Milli("next", &until))
 	switch string(kind) {
 	case `"busy"`:
-		if f := s.failure; f != nil { // it continued after an error
+		if f := s.failure; f != nil { // the turn continued after an error
 			s.failure = nil
 			d.emit(s, telemetry.Signal{Kind: telemetry.Fault, Turn: s.turn, Error: f.kind()}, "session.error")
 		}
@@ -266,8 +270,8 @@ func (d *fold) work(s *session, detail string) {
 	}
 }
 
-// begin reports the prompt of a turn when its answer begins: a message without
-// an answer begins no turn.
+// begin reports the prompt of a turn when its answer begins, because a message
+// without an answer begins no turn.
 func (d *fold) begin(s *session) {
 	if s.turn != "" || !s.byUser {
 		return
@@ -278,7 +282,7 @@ func (d *fold) begin(s *session) {
 	d.emit(s, telemetry.Signal{Kind: telemetry.Prompt, Turn: s.turn}, "message.updated")
 }
 
-// idle ends the turn. After an error the event comes twice.
+// idle ends the turn. After an error OpenCode sends the event twice.
 func (d *fold) idle(s *session, detail string) {
 	f := s.failure
 	s.failure, s.held = nil, false
@@ -295,8 +299,8 @@ func (d *fold) idle(s *session, detail string) {
 	}
 }
 
-// over ends the turn, with the error that was reported for it or as its last
-// answer says.
+// over ends the turn. The outcome comes from the error that was reported for
+// the turn, or from its last answer.
 func (d *fold) over(s *session, f *failureInfo, detail string) {
 	var last messageInfo
 	if s.answer.turn == s.turn {
@@ -315,7 +319,7 @@ func (d *fold) over(s *session, f *failureInfo, detail string) {
 		end.Outcome, end.Error = telemetry.Failed, telemetry.ErrUnknown
 	case last.finish == "", last.finish == "tool-calls":
 		// The turn was interrupted while it waited for a retry, or before it could
-		// use the results of its tools, as after a permission that was refused.
+		// use the results of its tools, for example because a permission was refused.
 		end.Outcome = telemetry.Interrupted
 	}
 	s.turn = ""
@@ -326,16 +330,16 @@ func (d *fold) over(s *session, f *failureInfo, detail string) {
 func (d *fold) failed(s *session, kind string, failure []byte) {
 	f := readFailure(failure)
 	if s.state == telemetry.Working {
-		d.begin(s) // it failed before an answer began
+		d.begin(s) // the turn failed before an answer began
 	}
 	if s.turn == "" && s.state == telemetry.Idle {
 		d.emit(s, telemetry.Signal{Kind: telemetry.Fault, Error: f.kind()}, kind)
 		return
 	}
-	s.failure = &f // how the turn ends, unless it continues
+	s.failure = &f // the error with which the turn ends, unless it continues
 }
 
-// message reads message.updated.
+// message reads an event message.updated.
 func (d *fold) message(s *session, info []byte) {
 	var m messageInfo
 	if !m.read(info) {
@@ -357,16 +361,17 @@ func (d *fold) message(s *session, info []byte) {
 	}
 }
 
-// asks reads a message in the user's name. OpenCode writes it repeatedly.
+// asks reads a message with the role user. OpenCode writes each message several
+// times.
 func (d *fold) asks(s *session, m messageInfo) {
 	if m.id == s.userMessage || m.created.Before(s.userMessageAt) {
 		return
 	}
-	s.held = false // in the store, another message precedes the rest of the turn
+	s.held = false // in the store, a new message shows that the turn continues
 	s.userMessage, s.userMessageAt, s.byUser = m.id, m.created, false
 }
 
-// answers reads a message of the model's: one for each of its calls.
+// answers reads a message of the model. There is one for each model call.
 func (d *fold) answers(s *session, m messageInfo) {
 	if m.id != s.answer.id {
 		if m.created.Before(s.answer.created) {
@@ -391,7 +396,7 @@ func (d *fold) answers(s *session, m messageInfo) {
 	s.answer, s.done = m, true
 	d.usage(s, m)
 	if !d.store {
-		return // the bus reports the rest in its own events
+		return // on the bus, other events report the rest
 	}
 	switch {
 	case m.summary && m.failure == nil && m.finish != "":
@@ -411,10 +416,10 @@ func (d *fold) compacted(s *session, half, detail string) {
 	d.emit(s, telemetry.Signal{Kind: telemetry.Compacted, Turn: s.turn, Compaction: &c}, detail)
 }
 
-// follows looks at the message that a new answer is for. A message sent while the
-// last answer was written is answered in the running turn. Any other message begins
-// a new turn. The previous turn then ended because the program ended, without an
-// event.
+// follows checks to which message a new answer belongs. A message that was sent
+// while the last answer was written is answered in the running turn. Any other
+// message begins a new turn; the previous turn then ended without an event, because
+// the program ended.
 func (d *fold) follows(s *session, m messageInfo) {
 	if s.turn == "" || !s.byUser || m.parent != s.userMessage {
 		return
@@ -443,7 +448,7 @@ func (d *fold) usage(s *session, m messageInfo) {
 	d.emit(s, sig, m.id)
 }
 
-// part reads message.part.updated.
+// part reads an event message.part.updated.
 func (d *fold) part(s *session, part []byte) {
 	var message, call, tool string
 	var kind, state []byte
@@ -497,7 +502,7 @@ func (d *fold) tool(s *session, call, tool string, state []byte) {
 			return
 		}
 		delete(s.calls, call)
-		if !begun { // its arguments were refused
+		if !begun { // the tool refused its arguments
 			d.emit(s, c.begun(sig, &d.Digests), "message.part.updated:tool")
 		}
 		sig = c.over(sig, &d.Digests)
@@ -508,7 +513,7 @@ func (d *fold) tool(s *session, call, tool string, state []byte) {
 	d.emit(s, sig, "message.part.updated:tool")
 }
 
-// sync sets the clock to a record's own time while the time of the event's id
+// sync sets the clock to the time in a record, if the time in the event's id
 // cannot be computed.
 func (d *fold) sync(at time.Time) {
 	if d.now.IsZero() {
@@ -516,10 +521,11 @@ func (d *fold) sync(at time.Time) {
 	}
 }
 
-// timeOf is the time in an event's id: the low bits of its milliseconds, and a
-// counter. The high bits are taken from near; without near the time is unknown.
+// timeOf returns the time in an event's id, which has the low bits of the
+// milliseconds and a counter. The high bits are taken from the time near; if
+// near is zero, the result is zero.
 func timeOf(id string, near time.Time) time.Time {
-	const cut = 1 << 36 // milliseconds, a little more than two years
+	const cut = 1 << 36 // the number of milliseconds after which the bits repeat, a little more than two years
 	hex, ok := strings.CutPrefix(id, "evt_")
 	if !ok || len(hex) < 12 || near.IsZero() {
 		return near

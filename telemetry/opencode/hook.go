@@ -2,8 +2,8 @@ package opencode
 
 import "lifeloop/telemetry"
 
-// Hooks is the dialect of our own plugin for OpenCode. The plugin uses the
-// members of other harnesses' hooks and OpenCode's names of events. A turn has
+// Hooks is the dialect of our own plugin for OpenCode. The plugin sends the same
+// members as other harnesses' hooks, with OpenCode's names of events. A turn has
 // the id of the message that began it. A launch under a policy has another plugin,
 // which asks about each call of a tool.
 type Hooks struct{}
@@ -56,7 +56,7 @@ func (Hooks) Answer(event, context string) []byte {
 	case "chat.message":
 		return telemetry.PlainOutput(context)
 	case sessionRequest, promptRequest:
-		return []byte(context) // OpenCode takes the whole answer as text
+		return []byte(context) // the plugin passes the whole answer to OpenCode as text
 	}
 	return nil
 }
@@ -66,8 +66,8 @@ func (Hooks) Refuse(_ string, _ telemetry.Decision, reason string) []byte {
 	return telemetry.RefusePlain(reason)
 }
 
-// errorKind reads the name of an error. An APIError may be any answer of a
-// provider.
+// errorKind returns the kind of an error by its name. The name APIError alone
+// does not show the cause.
 func errorKind(name string) telemetry.ErrorKind {
 	if name == "ProviderAuthError" {
 		return telemetry.ErrAuth

@@ -34,22 +34,22 @@ func Log(path, cause string) telemetry.Decoder {
 	return &log{path: logged(path), cause: cause, known: map[string]bool{}}
 }
 
-// logged is a value as the log writes it.
+// logged is a value the path as the log contains it.
 func logged(value string) string {
 	if value != "" && !strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`="\`, r) }) {
 		return value
 	}
-	quoted, _ := json.Marshal(value) // a string is always encoded
+	quoted, _ := json.Marshal(value) // encoding a string cannot fail
 	return string(quoted)
 }
 
 func (d *log) Decode(record []byte) []telemetry.Signal {
 	line := string(record)
 	when, rest, _ := strings.Cut(line, " ")
-	_, rest, _ = strings.Cut(rest, " ") // the level
+	_, rest, _ = strings.Cut(rest, " ") // skip the level
 	run, rest, more := strings.Cut(rest, " ")
 	if !more || !strings.HasPrefix(when, "timestamp=") || !strings.HasPrefix(run, "run=") {
-		return nil // a line of a longer text
+		return nil // the line is a part of a longer text
 	}
 	rest += " "
 	if d.run == "" && strings.HasPrefix(rest, "message=loading path="+d.path+" ") {
@@ -83,7 +83,7 @@ func (d *log) Decode(record []byte) []telemetry.Signal {
 	return []telemetry.Signal{live}
 }
 
-// value is the value of a key that is one word.
+// value returns the value of a key, if the value is one word.
 func value(line, key string) string {
 	_, rest, found := strings.Cut(" "+line, " "+key+"=")
 	if !found {

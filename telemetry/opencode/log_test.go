@@ -11,8 +11,8 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// Lines of three processes, as the real program wrote them: ours, one in the same
-// folder, and one that a tool of ours started with our configuration.
+// Lines of three real processes: that of the launch, another one in the same
+// folder, and one that a tool of the launch started with the same configuration.
 const recordedLog = `
 timestamp=2026-11-23T08:29:15.166Z level=INFO run=0000aaaa message="creating instance" directory=/home/dev/project
 timestamp=2026-11-23T08:29:15.616Z level=INFO run=0000aaaa message=loading path=/home/dev/.config/opencode/config.json
@@ -28,7 +28,7 @@ timestamp=2026-11-23T08:29:27.000Z level=INFO run=7777bbbb message=loading path=
 timestamp=2026-11-23T08:29:27.100Z level=INFO run=7777bbbb message=created id=ses_nested slug=a version=1.18.33 parentID=undefined title=nested
 timestamp=2026-11-23T08:29:28.000Z level=INFO run=3351cfe2 message=loop session.id=ses_ours step=1`
 
-// The log shows the session of the first process that loads our file, and no other.
+// Only the session of the first process that loads our file is reported.
 func TestLog(t *testing.T) {
 	for path, logged := range map[string]string{"/run/ll/opencode.json": "/run/ll/opencode.json", "/a b/opencode.json": `"/a b/opencode.json"`} {
 		decode := func(text string) []string {
@@ -36,7 +36,7 @@ func TestLog(t *testing.T) {
 				strings.Split(strings.ReplaceAll(text, "path=PATH", "path="+logged), "\n")...)
 		}
 		require.Equal(t, []string{"session_live from=log detail=created at=08:29:18.891 session=ses_ours cause=startup version=1.18.33"}, decode(recordedLog))
-		// A session of an earlier launch is not created.
+		// A resumed session is reported although it is not created in this log.
 		var resumed []string
 		for line := range strings.Lines(recordedLog) {
 			if !strings.Contains(line, "id=ses_ours slug") {
@@ -47,7 +47,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// For a launch of one turn the rows of the store name no turn, and report no prompt.
+// For a launch with one turn, the decoder of the store reports no turn ids and no
+// prompt.
 func TestStoreOfRun(t *testing.T) {
 	var whole, run []string
 	all, one := opencode.Store(), opencode.StoreOfRun()

@@ -14,7 +14,7 @@ type failureInfo struct {
 	status int64
 }
 
-// messageInfo is what is read of a message.
+// messageInfo holds the members that are read from a message.
 type messageInfo struct {
 	id, role, parent, finish  string
 	mode, agent               string
@@ -24,7 +24,7 @@ type messageInfo struct {
 	total, input, output      int64
 	reasoning, cacheR, cacheW int64
 	failure                   *failureInfo
-	turn                      string // the turn that it was written in
+	turn                      string // the turn in which it was written
 }
 
 // read reads a message. It reports whether there is one.
@@ -72,13 +72,13 @@ func readCall(state []byte) toolCall {
 	return c
 }
 
-// begun makes s the start of the call.
+// begun returns s as the signal for the start of the call.
 func (c toolCall) begun(s telemetry.Signal, d *telemetry.Digests) telemetry.Signal {
 	s.Kind, s.Args = telemetry.ToolStart, d.Sized(c.input)
 	return s
 }
 
-// over makes s the end of the call.
+// over returns s as the signal for the end of the call.
 func (c toolCall) over(s telemetry.Signal, d *telemetry.Digests) telemetry.Signal {
 	s.Kind, s.Result, s.ToolError = telemetry.ToolEnd, d.Sized(c.output), telemetry.ToolErrorOf(string(c.status) == `"error"`)
 	return s
@@ -90,8 +90,8 @@ func readFailure(failure []byte) failureInfo {
 	return f
 }
 
-// kind is the cause that an error's name and status show. An APIError without a
-// status got no answer.
+// kind returns the cause that an error's name and HTTP status indicate. An
+// APIError without a status means that there was no answer.
 func (f failureInfo) kind() telemetry.ErrorKind {
 	switch f.name {
 	case "APIError":

@@ -14,7 +14,7 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// codeTime is the time of millisecond n of a test's story.
+// codeTime is the start of the tests' time line, in milliseconds since 1970.
 const codeTime = 1795247312000
 
 func codeEvent(n int64, kind, props string) string {
@@ -29,7 +29,7 @@ func codePart(n int64, message, rest string) string {
 	return codeEvent(n, "message.part.updated", fmt.Sprintf(`"part":{"id":"p","messageID":%q,%s}`, message, rest))
 }
 
-// codeAnswer is an answer; rest begins after its times.
+// codeAnswer returns the event of an answer; rest is the part after its times.
 func codeAnswer(n int64, id, parent string, created, completed int64, rest string) string {
 	times := fmt.Sprintf(`{"created":%d}`, codeTime+created)
 	if completed > 0 {
@@ -51,7 +51,7 @@ func codeBusy(n int64) string { return codeEvent(n, "session.status", `"status":
 
 func codeIdle(n int64) string { return codeEvent(n, "session.idle", `"x":1`) }
 
-// codeRows makes rows of the store from its events.
+// codeRows converts events to rows of the store.
 func codeRows(events ...string) []string {
 	var rows []string
 	for i, e := range events {
@@ -68,7 +68,7 @@ func codeUpdated(n, tokens int64) string {
 }
 
 func TestBus(t *testing.T) {
-	// Members that every signal has are left out.
+	// Members that are the same in every signal are left out.
 	signal := func(ms int, rest string) string {
 		kind, rest, _ := strings.Cut(rest, " ")
 		detail, rest, _ := strings.Cut(rest, " ")
@@ -210,8 +210,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestSourcesAgree: bus and store of one program report the same turns, ends
-// and calls.
+// TestSourcesAgree checks that the bus and the store of one program report the
+// same turns, ends and calls.
 func TestSourcesAgree(t *testing.T) {
 	truth := func(d telemetry.Decoder, file string, sessions map[string]bool) []string {
 		by := map[string][]string{}
@@ -243,7 +243,7 @@ func TestSourcesAgree(t *testing.T) {
 		return out
 	}
 	for _, name := range []string{"serve-queued-abort-permission-retry", "serve-subagent-failed-compaction-fork-delete"} {
-		// A session that was deleted has no rows.
+		// The rows of a deleted session no longer exist.
 		kept := map[string]bool{"ses_e01e54056ffeGIh9eQk7gGHw4T": true, "ses_e01ec380fffeQ9eaHUFYiH456K": true,
 			"ses_e01ebd700ffesfWt58B0jZXXlC": true, "ses_e01ebd019ffeW6Kp14ffmtUEk6": true}
 		require.Equal(t, truth(Bus(), "bus/"+name+".jsonl", kept), truth(Store(), "store/"+name+".jsonl", kept), name)
@@ -256,7 +256,8 @@ func TestSourcesAgree(t *testing.T) {
 	}
 }
 
-// The store's own sum of a session is that of the reported calls.
+// The sum that the store has for a session equals the sum of the reported
+// calls.
 func TestCountsAgreeWithTheStore(t *testing.T) {
 	d := Store()
 	got := map[string][2]int64{}
@@ -275,7 +276,7 @@ func TestCountsAgreeWithTheStore(t *testing.T) {
 	}, got)
 }
 
-// A hook and the store name a turn by the same message.
+// A hook and the store use the same message id for a turn.
 func TestHookNamesTheSameTurn(t *testing.T) {
 	call, err := Hooks{}.Decode("chat.message", []byte(`{"session_id":"S","turn_id":"u1"}`))
 	require.NoError(t, err)
@@ -304,7 +305,7 @@ func TestTimes(t *testing.T) {
 		require.Equal(t, want, timeOf(id, near), id)
 	}
 	require.Zero(t, timeOf("evt_1fd140f57001", time.Time{}))
-	// Where the 36 bits wrap, the nearest time counts.
+	// When the 36 bits overflow, the possible time that is nearest is used.
 	turn := time.UnixMilli(27 << 36).UTC()
 	require.Equal(t, turn.Add(time.Second), timeOf("evt_0000003e8000", turn.Add(-time.Hour)))
 	require.Equal(t, turn.Add(-time.Millisecond), timeOf("evt_fffffffff000", turn.Add(time.Hour)))

@@ -10,16 +10,16 @@ import (
 )
 
 // This file decodes one launch of OpenCode. Before each request to its model,
-// OpenCode reads the URLs in its instructions and waits for them. That reading does
-// not show a session or a turn.
+// OpenCode reads the URLs in its instructions and waits for them. Such a request
+// does not show its session or turn.
 
-// The hooks that a reading of the instructions counts as.
+// The names of the hooks as which a reading of the instructions is reported.
 const (
 	sessionRequest = "instructions.session" // before the first request of a session
 	promptRequest  = "instructions.prompt"  // before the first request of a turn
 )
 
-// requestCall is the call of one of these hooks.
+// requestCall returns a call of one of these hooks.
 func requestCall(event, slot, session string, signals ...telemetry.Signal) telemetry.HookCall {
 	call := telemetry.HookCall{Event: event, Session: session}
 	call.Fill(slot)
@@ -32,7 +32,8 @@ func requestCall(event, slot, session string, signals ...telemetry.Signal) telem
 	return call
 }
 
-// unnamed are the calls of the first reading, if no event shows its session.
+// unnamed returns the calls for the first reading, if no event shows its
+// session.
 func unnamed(cause string) telemetry.Request {
 	return telemetry.Request{Calls: []telemetry.HookCall{
 		requestCall(sessionRequest, telemetry.SlotSession, "", telemetry.Signal{Kind: telemetry.SessionLive, Cause: cause}),
@@ -40,15 +41,16 @@ func unnamed(cause string) telemetry.Request {
 	}}
 }
 
-// oneTurn is a launch without events. Its first reading belongs to its only turn.
+// oneTurn handles a launch without a plugin's events. The first reading belongs
+// to its only turn.
 type oneTurn struct {
 	telemetry.Tally
 	cause string
 	asked bool
 }
 
-// OneTurn returns the requests of `opencode run`, which loads no terminal plugin.
-// cause is the cause of its session.
+// OneTurn returns the decoder for `opencode run`, which loads no terminal plugin.
+// cause is the cause of the launch's session.
 func OneTurn(cause string) telemetry.Requests { return &oneTurn{cause: cmp.Or(cause, "startup")} }
 
 func (d *oneTurn) Decode([]byte) []telemetry.Signal {
@@ -66,27 +68,27 @@ func (d *oneTurn) Request(bool) (telemetry.Request, bool) {
 
 func (d *oneTurn) End() []telemetry.Signal { return nil }
 
-// terminal is a launch of the terminal interface. Our plugin in it sends the events
-// of its sessions, on a way of its own:
+// terminal handles a launch of the terminal interface. Our plugin in it sends the
+// events of its sessions through another channel:
 //
 //	plugin        message ─ busy ─ answer begins ─────────── part ─ … ─ idle
 //	instructions                                  reading
 //
-// Each answer that begins is a step, and each reading belongs to a step. The first
-// step of a turn makes it the hook of that turn's prompt. So the prompt, and what
-// follows it, is held back until the reading, or until an event shows that the
-// request was sent without one.
+// Each answer that begins is a step, and each reading belongs to one step. The
+// reading of a turn's first step is the hook of that turn's prompt. So the prompt
+// and the signals after it are held back until the reading, or until an event
+// shows that the request was sent without one.
 type terminal struct {
 	bus
-	cause string // of the first session, as the launch knows it
-	reads bool   // OpenCode reads our URL; else nothing is held back
-	sends bool   // the plugin sent something
-	owed  int    // readings whose step was not reported in time
+	cause string // the cause of the first session, according to the launch
+	reads bool   // OpenCode reads our URL; otherwise nothing is held back
+	sends bool   // the plugin has sent a record
+	owed  int    // the number of readings whose step was not reported in time
 
 	known map[string]bool // sessions that were reported
 	held  []telemetry.Signal
-	since time.Time // when the first held signal was held
-	steps []step    // without a reading so far, oldest first
+	since time.Time // the time since which signals are held back
+	steps []step    // the steps without a reading so far, oldest first
 }
 
 // A step is one answer of the model.
@@ -97,14 +99,15 @@ type step struct {
 
 const (
 	pluginSource = "plugin"
-	// heldFor is how long a prompt is held back at most. Between the beginning of the
-	// first answer and the reading, OpenCode loads its tools. On a busy machine that
-	// takes a minute.
+	// heldFor is the longest time for which a prompt is held back. Between the
+	// beginning of the first answer and the reading, OpenCode loads its tools. On a
+	// busy machine that can take a minute.
 	heldFor = 5 * time.Minute
 )
 
-// Terminal returns the decoder of the terminal plugin's events. The cause is that of
-// the first session, empty for a new one. Reads says that OpenCode reads our URL.
+// Terminal returns the decoder for a launch of the terminal interface. cause is the
+// cause of the first session, empty for a new one. reads means that OpenCode reads
+// our URL.
 func Terminal(cause string, reads bool) telemetry.Requests {
 	return &terminal{bus: bus{fold: fold{source: pluginSource}}, cause: cause, reads: reads, known: map[string]bool{}}
 }
@@ -139,8 +142,8 @@ func opens(s telemetry.Signal) bool {
 	return s.Kind == telemetry.SessionLive || s.Kind == telemetry.Prompt
 }
 
-// init reads the plugin's first record: the terminal is ready. The record has the
-// session that is shown, if there is one.
+// init reads the plugin's first record, which shows that the terminal is ready
+// and which session it displays, if any.
 func (d *terminal) init(input []byte) []telemetry.Signal {
 	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: pluginSource, Detail: "init", Cause: cmp.Or(d.cause, "startup")}
 	scan.Object(input, scan.Name("sessionID", &live.Session), scan.Word("version", &live.Version))
@@ -150,28 +153,29 @@ func (d *terminal) init(input []byte) []telemetry.Signal {
 	return []telemetry.Signal{live, {Kind: telemetry.Idle, Source: pluginSource, Detail: "init", Session: live.Session}}
 }
 
-// introduce sets the causes of sessions that begin. It reports an older session when
-// it is used for the first time.
+// introduce sets the causes of sessions that begin, and reports an older session
+// when it is used for the first time.
 func (d *terminal) introduce(signals []telemetry.Signal) []telemetry.Signal {
 	var out []telemetry.Signal
 	for _, s := range signals {
 		switch {
 		case s.Kind == telemetry.SessionLive:
-			s.Cause = d.causeOf("clear") // `/new` shows only in the next prompt
+			s.Cause = d.causeOf("clear") // `/new` is visible only by the next prompt
 			d.known[s.Session] = true
 		case s.Agent == "" && s.Session != "" && !d.known[s.Session]:
 			out = append(out, telemetry.Signal{Kind: telemetry.SessionLive, Source: s.Source, Detail: s.Detail, At: s.At, Session: s.Session,
 				Cause: d.causeOf("resume")})
 			d.known[s.Session] = true
 		case s.Kind == telemetry.TurnEnd, s.Kind == telemetry.Idle:
-			d.owed = 0 // nothing is about to be sent
+			d.owed = 0 // no request is about to be sent
 		}
 		out = append(out, s)
 	}
 	return out
 }
 
-// causeOf is the cause of a session, if it is not the first one.
+// causeOf returns the cause of a session: that of the launch for the first one,
+// otherwise later.
 func (d *terminal) causeOf(later string) string {
 	if len(d.known) > 0 {
 		return later
@@ -179,7 +183,8 @@ func (d *terminal) causeOf(later string) string {
 	return cmp.Or(d.cause, "startup")
 }
 
-// begins adds the step that an event began, unless its reading came before.
+// begins adds the step that an event began, unless its reading has already
+// arrived.
 func (d *terminal) begins(signals []telemetry.Signal) {
 	switch {
 	case d.began == nil || !d.reads:
@@ -197,8 +202,8 @@ func (d *terminal) begins(signals []telemetry.Signal) {
 	d.steps = append(d.steps, st)
 }
 
-// waits reports whether the held signals still wait for a reading: of a step that
-// begins a turn, or of a new session, whose prompt is not known yet.
+// waits reports whether signals are still held back for a reading, because a step
+// begins a turn or a new session's prompt is not known yet.
 func (d *terminal) waits() bool {
 	rests := slices.ContainsFunc(d.held, func(s telemetry.Signal) bool { return s.Kind == telemetry.Idle || s.Kind == telemetry.TurnEnd })
 	if rests || d.now.Sub(d.since) > heldFor {
@@ -208,13 +213,14 @@ func (d *terminal) waits() bool {
 	return d.prompt("") < 0 || slices.ContainsFunc(d.steps, func(st step) bool { return st.turn != "" })
 }
 
-// forget forgets the steps that need no reading any more, because their requests
-// were answered or will not be sent.
+// forget removes the steps whose requests were already answered or will not be
+// sent.
 func (d *terminal) forget() {
 	d.steps = slices.DeleteFunc(d.steps, func(st step) bool { return st.session.sent() })
 }
 
-// prompt is the index of a turn's held prompt, or of any, or -1.
+// prompt returns the index of the held prompt of a turn, or of any turn if turn
+// is empty, or -1.
 func (d *terminal) prompt(turn string) int {
 	return slices.IndexFunc(d.held, func(s telemetry.Signal) bool {
 		return s.Kind == telemetry.Prompt && (turn == "" || turn == s.Turn)
@@ -235,7 +241,7 @@ func (d *terminal) Request(late bool) (telemetry.Request, bool) {
 	case len(d.steps) > 0:
 	case !d.sends && d.owed > 0:
 		d.owed++
-		return telemetry.Request{}, true // the plugin was not loaded, so nothing will show the turn
+		return telemetry.Request{}, true // the plugin was not loaded, so no event will show the turn
 	case !late:
 		return telemetry.Request{}, false
 	default:
@@ -251,13 +257,13 @@ func (d *terminal) Request(late bool) (telemetry.Request, bool) {
 	case st.turn == "" || i < 0:
 		return telemetry.Request{}, true
 	case slices.ContainsFunc(d.steps, func(other step) bool { return other.turn != "" }):
-		return telemetry.Request{Then: d.End()}, true // two sessions begin a turn, and either may be asking
+		return telemetry.Request{Then: d.End()}, true // two sessions begin a turn, and it is unknown which one asks
 	}
 	return d.named(st, i), true
 }
 
-// named are the calls of the reading before the first request of a turn, whose
-// prompt is the held signal i.
+// named returns the calls for the reading before the first request of a turn,
+// whose prompt is the held signal i.
 func (d *terminal) named(st step, i int) (out telemetry.Request) {
 	before, prompt := d.held[:i:i], d.held[i]
 	out.Then, d.held = d.held[i+1:], nil

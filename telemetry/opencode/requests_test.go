@@ -12,8 +12,8 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// TestRequests runs the stories in testdata/requests. The recorded ones are streams of
-// our plugin in the real program, with the moments when it read the URL. Commands:
+// TestRequests runs the stories in testdata/requests. Some are recordings of our
+// plugin in the real program, with the times at which it read the URL. Commands:
 //
 //	terminal [cause=WORD] [attached]   a terminal interface begins
 //	run [cause=WORD]                   `opencode run` begins

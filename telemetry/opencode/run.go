@@ -51,7 +51,7 @@ func (d *run) Decode(record []byte) []telemetry.Signal {
 	switch string(kind) {
 	case `"step_start"`:
 		emit(telemetry.Signal{Kind: telemetry.Working})
-	case `"tool_use"`: // printed when it is over
+	case `"tool_use"`: // a tool call is printed when it has ended
 		c, s := readCall(state), telemetry.Signal{Tool: call, ToolName: tool}
 		emit(c.begun(s, &d.Digests))
 		emit(c.over(s, &d.Digests))
