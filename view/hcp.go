@@ -164,9 +164,9 @@ func processNames(f kernel.ProcessesKilled) string {
 	return strings.Join(names, ", ")
 }
 
-// riskLevel is a session's risk level. Nothing assesses the risk yet. An
-// observed session is R1, because it only reads; a launch is R5, the highest
-// level.
+// riskLevel is a session's risk level. An observed session is R1, because it only
+// reads. A launched one is R5: the risk class of the intent of a launch is critical
+// (DECISIONS H9).
 func riskLevel(f kernel.Began) string {
 	if f.Program == "" { // nothing is launched
 		return "R1"

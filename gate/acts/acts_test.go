@@ -105,10 +105,25 @@ func TestNoArgumentIsInAnIntent(t *testing.T) {
 	if err != nil || launch.ToolName != "harness.launch" || launch.Targets[0].EndpointClass != "proc.exec" {
 		t.Errorf("%+v, %v", launch, err)
 	}
+	if launch.Context.RiskClass != "critical" { // which is R5 in HCP
+		t.Errorf("risk class %s", launch.Context.RiskClass)
+	}
 	for _, v := range launch.Args {
 		if s, is := v.(string); is && strings.Contains(s, "prompt") {
 			t.Errorf("an argument: %s", s)
 		}
+	}
+	renewal, err := Renewal{Adapter: "claude", Program: "claude", ID: "rnw_1", Profile: "handoff", Client: "notes", By: "user", Path: "relaunch", Number: 1}.Intent(scene())
+	if err != nil || renewal.ToolName != "harness.renew" || renewal.Context.RiskClass != "critical" || len(renewal.Targets) != 2 {
+		t.Errorf("%+v, %v", renewal, err)
+	}
+	delivery, err := Delivery{Client: "notes", ID: "pay_1", Kind: "note", Digest: "sha256:" + strings.Repeat("0", 64), Placement: "pre_prompt_frame", Slot: "pre_frame_trailing", Bytes: 3}.Intent(scene())
+	if err != nil || delivery.ToolName != "harness.inject" || delivery.Context.RiskClass != "medium" || delivery.Args["payload_digest"] != strings.Repeat("0", 64) {
+		t.Errorf("%+v, %v", delivery, err)
+	}
+	again, err := Renewal{Adapter: "claude", Program: "claude", ID: "rnw_2", Profile: "handoff", Client: "notes", By: "user", Path: "relaunch", Number: 2}.Intent(scene())
+	if err != nil || again.IntentDigest == renewal.IntentDigest {
+		t.Errorf("two renewals have one intent: %v", err)
 	}
 }
 
