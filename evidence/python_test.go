@@ -84,6 +84,16 @@ func TestVerifyWithoutUs(t *testing.T) {
 	changed := bytes.Replace(all[JournalFile], []byte(`"tool_name":"harness.launch"`), []byte(`"tool_name":"harness.launch","verdict":"allow"`), 1)
 	ask("a changed journal", JournalKind, write("changed.jsonl", changed), "-", false, "fail")
 
+	// So is a rule, which no digest of the reference's format covers.
+	policy := files(t, guarded(t), key)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "policy"), 0o700))
+	for name, data := range policy {
+		write("policy/"+name, data)
+	}
+	ask("a journal under a policy", JournalKind, filepath.Join(dir, "policy", JournalFile), "-", false, "ok")
+	rule := bytes.Replace(policy[JournalFile], []byte(`"matched_rule_ids":["rule"]`), []byte(`"matched_rule_ids":["role"]`), 1)
+	ask("a journal with another rule", JournalKind, write("policy/rule.jsonl", rule), "-", false, "fail")
+
 	cmd := exec.Command(python, filepath.Join(dir, "driver.py"))
 	cmd.Stdin, cmd.Stderr = &input, os.Stderr
 	out, err := cmd.Output()
