@@ -296,8 +296,15 @@ func claudeAsks() stories {
 				asked := func(prompt, key string, done func() bool) {
 					r.types(prompt + "\r")
 					r.await("the question", func() bool { return claudeRegistry().Status == "waiting" })
-					r.types(key)
-					r.await("the end of the turn of "+prompt, func() bool { return done() && claudeRegistry().Status == "idle" })
+					next := time.Now()
+					r.await("the end of the turn of "+prompt, func() bool {
+						status := claudeRegistry().Status
+						if status == "waiting" && time.Now().After(next) { // a key before the dialog is drawn is lost
+							r.types(key)
+							next = time.Now().Add(2 * time.Second)
+						}
+						return done() && status == "idle"
+					})
 				}
 				asked("make it", "\r", func() bool { return r.transcripts(claudeTurnOver) == 1 })
 				asked("make more", "\x1b", func() bool { return r.transcripts("[Request interrupted by user") == 1 })
