@@ -87,8 +87,8 @@ func TestTheWrapperIsKilledBetweenChildren(t *testing.T) {
 	}
 }
 
-// What a child has changed in the terminal is undone before the next child starts, and
-// the changes of the next child are undone too.
+// Changes of a child to the terminal are undone before the next child starts, and the
+// changes of the next child are undone too.
 func TestEachChildFindsTheTerminalAsTheFirst(t *testing.T) {
 	d := newDesk(t)
 	before := d.attrs(t)

@@ -242,7 +242,7 @@ func TestNotFoundAndNotExecutable(t *testing.T) {
 		{"no such folder", Spec{Argv: []string{"true"}, Dir: dir + "/nowhere"}, 125},
 		{"a NUL", Spec{Argv: []string{"true", "a\x00b"}}, 125},
 		{"no guard", Spec{Argv: []string{"true"}, Guard: []string{dir + "/nothing"}}, 125},
-		{"a guard that is none", Spec{Argv: []string{"true"}, Guard: []string{"/bin/true"}}, 125},
+		{"an invalid guard", Spec{Argv: []string{"true"}, Guard: []string{"/bin/true"}}, 125},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDesk(t)
@@ -571,7 +571,7 @@ func TestContinuedWhileItStops(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 }
 
-// Without job control a key must not stop a harness for good.
+// Without job control a key must not stop a harness without a way to continue it.
 func TestWithoutAShellTheHarnessIsContinued(t *testing.T) {
 	d := newDesk(t)
 	cmd, _ := startWrapper(t, d, nil, nil, "wrapper", "stopper")
@@ -662,7 +662,8 @@ func TestKeysAndAPipe(t *testing.T) {
 	require.Equal(t, before, d.attrs(t))
 }
 
-// What the child does not read from stdin is left for the next program.
+// Input that the child does not read from stdin stays there for the next
+// program.
 func TestStdinIsNotReadAhead(t *testing.T) {
 	in := filepath.Join(t.TempDir(), "in")
 	require.NoError(t, os.WriteFile(in, []byte("one\ntwo\nthree\n"), 0o600))

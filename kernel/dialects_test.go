@@ -215,8 +215,8 @@ func sideBySide(f kernel.Fact, l0 []view.L0Event, hcp []view.HCPMessage) string 
 	return b.String()
 }
 
-// l0Line is an event of L0 with its own fields, without the long ones, the flags
-// that are not set and the sentences, which HCP has too.
+// l0Line prints an event of L0. It leaves out long fields, flags that are not
+// set, and sentences that the HCP event also has.
 func l0Line(e view.L0Event) string {
 	line := fmt.Sprintf("%d %s", e.Seq, e.Type)
 	for _, f := range e.Fields {

@@ -15,7 +15,7 @@ func Hard(k *Kernel) []byte {
 	return b
 }
 
-// Apply folds one fact, as Replay folds all of them.
+// Apply changes the state by one fact, as Replay does for each.
 func Apply(k *Kernel, f Fact) { f.apply(k) }
 
 // Size counts the map entries, slice elements and bytes of strings of the whole

@@ -31,7 +31,7 @@ type judge struct {
 	t      require.TestingT
 	cfg    kernel.Config
 	k      *kernel.Kernel
-	shadow *kernel.Kernel // folds what the ledger holds, as a restart would
+	shadow *kernel.Kernel // a second kernel that replays the ledger, as a restart would
 	now    time.Time
 
 	sessionAccount
@@ -70,19 +70,20 @@ type launchAccount struct {
 	questionAccount
 }
 
-// A questionAccount is what the program of the policy was asked, and answered.
+// A questionAccount holds the last question to the program of the retry policy,
+// and its answer.
 type questionAccount struct {
 	question  *kernel.RetryAsked
-	answer    *kernel.RetryAnswered // of that question, until the attempt ends
-	questions []string              // their ids
+	answer    *kernel.RetryAnswered // the answer to question, until the attempt ends
+	questions []string              // the ids of all questions
 }
 
 type eventAccount struct {
 	scope    int
-	id       string // of the harness session that is open
+	id       string // the id of the open harness session
 	sessions map[int][]lifeloop.Event
 	frames   map[string][]lifeloop.Event
-	open     []string // frames, in the order of their opening
+	open     []string // the ids of the open frames, in the order in which they were opened
 	parent   map[string]string
 	sequence map[int]int64
 	numbers  map[int]int // scope → the one that numbers its receipts

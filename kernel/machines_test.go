@@ -48,19 +48,20 @@ func TestTrespassesAreFound(t *testing.T) {
 	}
 }
 
-// An estate is what the machines own.
+// An estate lists the fields, records and files that belong to each machine.
 type estate struct {
-	fields  map[*types.Var]string // a field of a machine → the machine
-	records map[*types.Var]record // a field of a record → the record
-	types   map[string]string     // a machine, a part or a record → the machine
-	files   map[string][]string   // a machine → the files of its methods
+	fields  map[*types.Var]string // for each field of a machine, the machine
+	records map[*types.Var]record // for each field of a record, the record
+	types   map[string]string     // for each machine, part and record, the machine that it belongs to
+	files   map[string][]string   // for each machine, the files of its methods
 	info    types.Info
 }
 
 // A record is a struct that a machine refers to.
 type record struct{ name, owner string }
 
-// trespasses are the selections of a machine's fields by others.
+// trespasses returns the places where code of one machine uses the fields of
+// another.
 func trespasses(t *testing.T, files []*ast.File) (found []string) {
 	e := survey(t, files)
 	for _, f := range files {
@@ -162,8 +163,8 @@ func survey(t *testing.T, files []*ast.File) *estate {
 	return e
 }
 
-// own notes the fields of a struct, of the structs in it, and of the records
-// that it refers to.
+// own records which machine owns the fields of a struct, of the structs in it,
+// and of the records that it refers to.
 func (e *estate) own(s *types.Struct, machine string) {
 	for field := range s.Fields() {
 		e.fields[field] = machine

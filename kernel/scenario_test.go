@@ -436,7 +436,7 @@ func (w *world) judge(entries []kernel.Entry) {
 // checkLaws checks the laws that hold after every single input of a scenario. The
 // random worlds of TestLaws are checked for these and for more.
 func checkLaws(t *testing.T, cfg kernel.Config, k *kernel.Kernel, entries []kernel.Entry, turn kernel.Turn) {
-	// Replay: folding what the ledger holds gives the kernel's hard state.
+	// Replaying the ledger gives the kernel's hard state.
 	checkReplay(t, k, kernel.Replay(cfg, ledgered(t, entries)))
 	checkTurn(t, turn)
 }

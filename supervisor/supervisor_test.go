@@ -870,7 +870,7 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 	}
 	result, err := r.run()
 	if !exited.IsZero() {
-		require.Less(t, time.Since(exited), time.Second, "append %d: the end waits in vain", n)
+		require.Less(t, time.Since(exited), time.Second, "append %d: the wrapper does not end", n)
 	}
 	if !r.ledger.broken {
 		require.NoError(t, err)

@@ -409,7 +409,7 @@ var envelopeCases = []struct{ name, line, err string }{
 	{"a partial result without a part", around(`"event_type":"intermediate_result","sequence":1,"data":{"result_type":"text","is_partial":true}`), "payload.data.data is missing or has the wrong type or value"},
 	{"a partial result of the wrong type", around(`"event_type":"intermediate_result","sequence":1,"data":{"result_type":"text","data":1,"is_partial":"yes"}`), "payload.data.is_partial is missing or has the wrong type or value"},
 	{"an unknown state", around(`"event_type":"session_closed","sequence":1,"data":{"final_state":"DONE","reason":"r"}`), "payload.data.final_state is missing or has the wrong type or value"},
-	{"an end that is none", around(`"event_type":"session_closed","sequence":1,"data":{"final_state":"RUNNING","reason":"r"}`), "payload.data.final_state is missing or has the wrong type or value"},
+	{"an invalid end", around(`"event_type":"session_closed","sequence":1,"data":{"final_state":"RUNNING","reason":"r"}`), "payload.data.final_state is missing or has the wrong type or value"},
 	{"an unknown level", around(`"event_type":"log","sequence":1,"data":{"level":"loud"}`), "payload.data.level is missing or has the wrong type or value"},
 	{"a percentage in words", around(`"event_type":"progress","sequence":1,"data":{"percent":"half"}`), "payload.data.percent is missing or has the wrong type or value"},
 	{"an event type of a later version", around(`"event_type":"tool_start","sequence":1,"data":{}`), ""},

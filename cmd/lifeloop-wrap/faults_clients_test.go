@@ -80,8 +80,9 @@ func doorFaults() []fault {
 	}
 }
 
-// knock writes to the session's socket. With wait it closes its side and reads the
-// answer to its end; otherwise the connection stays open until the test ends.
+// knock connects to the session's socket and writes the data. With wait it closes
+// its side and reads the answer to its end; otherwise the connection stays open
+// until the test ends.
 func (f *faulted) knock(data []byte, wait bool) {
 	paths, err := filepath.Glob(filepath.Join(f.runtime, "lifeloop", "*"))
 	require.NoError(f.t, err)

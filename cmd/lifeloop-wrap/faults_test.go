@@ -258,7 +258,7 @@ func (f *faulted) session() {
 	f.peak = f.cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
 }
 
-// waiting is how many bytes wait in the pipe of stdout.
+// waiting returns how many bytes in the pipe of stdout were not read yet.
 func (f *faulted) waiting() int {
 	n, err := unix.IoctlGetInt(int(f.reader.Fd()), unix.TIOCINQ)
 	require.NoError(f.t, err)
@@ -296,7 +296,7 @@ func (f *faulted) screen() string {
 	return strconv.QuoteToGraphic(string(text[max(0, len(text)-2000):]))
 }
 
-// words are what the wrapper printed, on one line.
+// words returns the output of the wrapper as one line.
 func (f *faulted) words() string {
 	f.terminal.mu.Lock()
 	defer f.terminal.mu.Unlock()
@@ -386,7 +386,7 @@ func (f *faulted) recover() {
 	}
 }
 
-// promises checks what must hold whatever happened.
+// promises checks what must hold after every fault.
 func (f *faulted) promises() {
 	t := f.t
 	t.Logf("exit %d", f.code)

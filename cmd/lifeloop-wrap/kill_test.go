@@ -196,7 +196,7 @@ type matrix struct {
 	dir, state string
 	env        []string
 	mark       string
-	printed    string // by all wrappers
+	printed    string // the output of all wrappers of the session
 }
 
 func newMatrix(t *testing.T, bin string, p plot) *matrix {
@@ -356,7 +356,7 @@ type attempts struct {
 func (a *attempts) apply(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.Launching:
-		if f.Cause == "renewal" { // it continues the attempt of the one before it
+		if f.Cause == "renewal" { // it continues the attempt of the previous launch
 			delete(a.launches, a.run)
 		}
 		a.run = f.Run

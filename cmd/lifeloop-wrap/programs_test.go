@@ -130,7 +130,7 @@ func terminal(ts *testscript.TestScript, neg bool, args []string) {
 
 // A screen is what a terminal has shown, and how much of it was already searched.
 type screen struct {
-	mu   sync.Mutex // guards both
+	mu   sync.Mutex // guards both fields above
 	text bytes.Buffer
 	seen int
 }

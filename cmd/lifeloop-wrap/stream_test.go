@@ -20,7 +20,7 @@ import (
 )
 
 // Recovering a session with ten times the entries needs about the same memory,
-// because its ledger is folded while it is read.
+// because the ledger is replayed while it is read, and is not held in memory.
 func TestResumeStreams(t *testing.T) {
 	dir := t.TempDir()
 	runtime, err := os.MkdirTemp("", "ll") // a short name: sockets have little room

@@ -86,7 +86,7 @@ func watches(pid int) bool {
 }
 
 // wait prints the fact that it waited for, and says that it is new. The log shows
-// the times from the fact to its line; they depend on what else the machine does.
+// the times from the fact to its line; they depend on the load of the machine.
 func TestWaitReturnsWithTheFact(t *testing.T) {
 	s := newFakeSession(t)
 	var took []time.Duration

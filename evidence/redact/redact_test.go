@@ -54,7 +54,7 @@ func TestSecrets(t *testing.T) {
 	require.Regexp(t, `^before\n-----BEGIN RSA PRIVATE KEY-----\[redacted private_key sha256:[0-9a-f]{16}\]-----END RSA PRIVATE KEY-----\nafter$`, r.Text("before\n"+block+"after"))
 }
 
-// What is no secret stays as it is.
+// Text that is not a secret is kept unchanged.
 func TestOtherText(t *testing.T) {
 	r := New()
 	for _, text := range []string{

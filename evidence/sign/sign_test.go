@@ -55,7 +55,7 @@ func TestSignAndVerify(t *testing.T) {
 		{"another document, its digest replaced", "does not match", public(a), other, func(s *Signature) { s.SignedDigest = other }},
 		{"no digest", "signed_digest is missing", public(a), digest, func(s *Signature) { s.SignedDigest = "" }},
 		{"another algorithm", "alg", public(a), digest, func(s *Signature) { s.Alg = "Ed25519" }},
-		{"a digest that is none", "signed_digest", public(a), "zz", func(s *Signature) { s.SignedDigest = "zz" }},
+		{"an invalid digest", "signed_digest", public(a), "zz", func(s *Signature) { s.SignedDigest = "zz" }},
 		{"a short signature", "64 bytes", public(a), digest, func(s *Signature) { s.Sig = "AAAA" }},
 		{"a line end in it", "64 bytes", public(a), digest, func(s *Signature) { s.Sig = s.Sig[:8] + "\n" + s.Sig[8:] }},
 	} {

@@ -13,7 +13,9 @@ import (
 
 // idiom matches words and phrases that readers found hard to understand.
 // Programs emit, report, receive and read, and a sentence names its actor.
-var idiom = regexp.MustCompile(`(?i)\b(told|tells|teller|heard|hears|deaf|lame|whoever|whyever|nobody|somebody|(?:gone|goes|went) on|of which)\b`)
+var idiom = regexp.MustCompile(`(?i)\b(told|tells|teller|heard|hears|deaf|lame|whoever|whyever|nobody|somebody|(?:gone|goes|went) on|of which|` +
+	`bec[ao]mes? of|the one before (?:it|that)|excludes --\w+|in the midst|in vain|for good|that is none|whatever happen(?:s|ed)|` +
+	`lets? go of|folds? (?:one|an?|each) (?:fact|entry)|lest|thereof|therein|hereby|wherein|whereby|hence|thence|whence)\b`)
 
 // spelled matches text in which idiom words are allowed: names in stored
 // formats, scenario commands, and a quotation.
@@ -21,7 +23,8 @@ var spelled = regexp.MustCompile(`hook_heard|version_told|told_in|json:"told"|^t
 
 // fragments make a fast first test: each idiom contains one of them. Searching
 // them is much faster than the expression.
-var fragments = append(words("told tell hear deaf lame ever body"), "gone on", "goes on", "went on", "of which")
+var fragments = append(words("told tell hear deaf lame ever body lest thereof herein hereby whereby hence fold"), "gone on", "goes on", "went on", "of which",
+	"me of", "mes of", "one before", "excludes --", "in the midst", "in vain", "for good", "is none", "go of")
 
 // idiomIn returns the words in a text that idiom matches.
 func idiomIn(text string) []string {
@@ -93,6 +96,11 @@ func TestIdiomIsFound(t *testing.T) {
 		{`const a = "nobody is there"`, "nobody"},
 		{`func toldTwice() {}`, "told"},
 		{"// The session\n// goes on.\nvar a = 1", "goes on"},
+		{"// It records what became of the call.\nvar a = 1", "became of"},
+		{"// It continues the one before it.\nvar a = 1", "the one before it"},
+		{`const a = "--follow excludes --json"`, "excludes --json"},
+		{"// The lock is held, lest two write.\nvar a = 1", "lest"},
+		{"// Apply folds one fact.\nvar a = 1", "folds one fact"},
 		{`const a = "hook_heard"`, ""},
 		{`const a = "it is reported"`, ""},
 	} {

@@ -41,7 +41,7 @@ type Renewal struct {
 }
 
 // A RenewalStep is one of the steps prepare, reset, observation and delivery. The
-// receipt of each names the one before it as its parent.
+// receipt of each step names the receipt of the previous step as its parent.
 type RenewalStep struct {
 	Step    string            `json:"step"`
 	Receipt *lifeloop.Receipt `json:"receipt"`

@@ -97,7 +97,7 @@ func parent(dir string) error {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%s is no folder", dir)
+		return fmt.Errorf("%s is not a folder", dir)
 	}
 	uid, mode := uidOf(info), info.Mode()
 	others := mode.Perm()&0o002 != 0

@@ -57,7 +57,7 @@ func privateModes() []privateCase {
 			require.NoError(t, os.WriteFile(file, nil, 0o600))
 			require.NoError(t, os.Chmod(file, 0o666))
 			return filepath.Join(file, "a")
-		}, "file is no folder"},
+		}, "file is not a folder"},
 		{"others can write a parent further up", func(t *testing.T, root string) string {
 			return mkdir(t, 0o700, mkdir(t, 0o700, mkdir(t, 0o777, root, "open"), "b"), "a")
 		}, "which has mode 0777"},

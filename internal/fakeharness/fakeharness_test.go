@@ -479,7 +479,7 @@ func TestLaunches(t *testing.T) {
 
 func TestScriptFromTheEnvironment(t *testing.T) {
 	p := newPlace(t)
-	cmd := p.command(t, "claude", "--model", "some-model", "-p", "a prompt that is no script")
+	cmd := p.command(t, "claude", "--model", "some-model", "-p", "a prompt that is not a script")
 	cmd.Env = append(cmd.Env, `FAKEHARNESS_SCRIPT_JSON={"start":{}}{"print":"hello"}`)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)

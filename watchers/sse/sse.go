@@ -144,8 +144,9 @@ func local(host string) bool {
 }
 
 // Run reads the stream until ctx ends, the server answers 204 (no content), or it
-// rejects the request for good. Both functions run on the caller's goroutine; while
-// one runs nothing is read. The data is valid until deliver returns.
+// rejects the request in a way that a retry cannot change. Both functions run on
+// the caller's goroutine, and no data is read while one runs. The data is valid
+// until deliver returns.
 func (s *Stream) Run(ctx context.Context, deliver func(data []byte), trouble func(Trouble)) error {
 	gone := false
 	wait := s.cfg.MinWait
