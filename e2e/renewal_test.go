@@ -24,8 +24,16 @@ const handsOver = `profiles:
     client: notes
     prepare: {command: [sh, -c, 'printf "CANARY-%s" $((20+21))']}
     continue: {command: [sh, -c, 'grep -rl "CANARY-4[1]" ~ "$LIFELOOP_STATE_DIR" "$XDG_RUNTIME_DIR" >"$LIFELOOP_STATE_DIR/../later"; cat']}
+    paths: [PATH]
 renewal: {profiles: [handoff]}
 `
+
+// relaunched and inPlace are that configuration with one way to reset. So a reset that
+// fails is not repaired by another one.
+var (
+	relaunched = strings.Replace(handsOver, "PATH", "relaunch", 1)
+	inPlace    = strings.Replace(handsOver, "PATH", "in_place", 1)
+)
 
 const handedOver = "CANARY-41"
 
@@ -129,7 +137,7 @@ func (w *world) checkChain(client string) {
 // TestRenewalClaude renews Claude Code by a relaunch.
 func TestRenewalClaude(t *testing.T) {
 	s := story{
-		harness: claude, tty: true, argv: claudeArgs("the first prompt"), config: handsOver,
+		harness: claude, tty: true, argv: claudeArgs("the first prompt"), config: relaunched,
 		files:   map[string]string{".claude/settings.json": whileHeld},
 		replies: []mock.Reply{mock.Says("ALPHA"), mock.Says("BETA"), mock.Says("OMEGA")},
 	}
@@ -174,11 +182,58 @@ func TestRenewalClaude(t *testing.T) {
 	})
 }
 
+// TestRenewalClaudeInPlace renews Claude Code by its own command: the process stays, and
+// so does a line that the user has begun.
+func TestRenewalClaudeInPlace(t *testing.T) {
+	s := story{
+		harness: claude, tty: true, argv: claudeArgs("the first prompt"), config: inPlace,
+		replies: []mock.Reply{mock.Says("ALPHA"), mock.Says("BETA"), mock.Says("OMEGA"), mock.Says("PSI")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		r.await("the first turn", func() bool { return r.transcripts(claudeTurnOver) == 1 && claudeRegistry().Status == "idle" })
+		claudeTurn(r, "the second prompt")
+		w.asks("wait", "last", "--for", "idle")
+		old := claudeRegistry()
+		r.types("HALF")
+		r.await("the half-typed line", func() bool { return strings.Contains(r.scene(), "HALF") })
+		w.asks("renew", "last", "--wait")
+		renewed(r)
+		last := w.renewals().Last
+		require.Equal(t, "in_place", string(last.Path))
+		r.await("the new session", func() bool { return claudeRegistry().Status == "idle" && claudeRegistry().SessionID != old.SessionID })
+		fresh := claudeRegistry()
+		require.Equal(t, old.PID, fresh.PID, "the same process")
+		require.Equal(t, fresh.SessionID, deref(last.NewSession))
+		require.Equal(t, old.SessionID, deref(last.OldSession))
+		require.Empty(t, w.ownFiles(handedOver), "after the delivery")
+		require.Equal(t, 2, r.modelAsked(), "no key of the renewal was sent as a prompt")
+
+		r.types("LINE\r")
+		r.await("the turn after the reset", func() bool {
+			return r.modelAsked() == 3 && r.transcripts(claudeTurnOver) == 3 && claudeRegistry().Status == "idle"
+		})
+		claudeTurn(r, "and on")
+		r.types("/exit\r")
+		r.leavesWith(0)
+		r.checkTerminal()
+
+		w.checkFirstRequest(2, handedOver, "the first prompt", "the second prompt", "ALPHA", "BETA")
+		require.Contains(t, w.questions()[2], "HALFLINE")
+		w.checkChain("notes")
+		require.Empty(t, w.ownFiles(handedOver), "after the session")
+		w.compareL0("SESSION_START (launch) CHECKPOINT_SAVED CONTINUATION_START RESUME_START COMPLETE")
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
+
 // TestRenewalDialog: a renewal waits behind an open question to the user, which it does
 // not touch, and follows the answer.
 func TestRenewalDialog(t *testing.T) {
 	s := story{
-		harness: claude, tty: true, argv: claudeArgs(), config: handsOver,
+		harness: claude, tty: true, argv: claudeArgs(), config: relaunched,
 		replies: []mock.Reply{mock.Runs("touch made"), mock.Says("it is made"), mock.Says("OMEGA")},
 	}
 	s.plays(t, func(w *world) {
@@ -251,7 +306,7 @@ func TestRenewalNote(t *testing.T) {
 // prompt.
 func TestRenewalCodex(t *testing.T) {
 	s := story{
-		harness: codex, tty: true, argv: codexArgs("the first prompt"), config: handsOver,
+		harness: codex, tty: true, argv: codexArgs("the first prompt"), config: relaunched,
 		replies: []mock.Reply{mock.Says("ALPHA"), mock.Says("BETA"), mock.Says("OMEGA")},
 	}
 	s.plays(t, func(w *world) {

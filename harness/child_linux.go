@@ -27,6 +27,7 @@ type Child struct {
 	ground
 	output
 	ending
+	typing typing
 }
 
 // childFiles are the wrapper's ends of the child's files.
@@ -160,6 +161,7 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 		ending: ending{endCh: make(chan struct{}), done: make(chan struct{}), empty: make(chan struct{}), rested: make(chan struct{}), gone: make(chan struct{}), over: make(chan struct{}), abandoned: make(chan struct{})},
 	}
 	c.armed.Store(true)
+	c.typing.watches = spec.Line
 	var theirs [3]*os.File
 	defer func() {
 		for i, f := range theirs {

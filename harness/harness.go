@@ -62,6 +62,8 @@ type Spec struct {
 	OSC []int
 	// Text makes the Sink receive the child's output.
 	Text bool
+	// Line follows the user's keys on the pty, so that Child.Type can type between them.
+	Line bool
 	// SameInput makes each child read the same input if stdin is a file or a pipe.
 	// Without it a child starts where the previous child stopped reading.
 	SameInput bool
@@ -86,6 +88,8 @@ type Sink interface {
 	// OSC passes the text of an operating system command in Spec.OSC. A text of
 	// more than 4 KiB is dropped.
 	OSC(number int, text string)
+	// Line reports that the user has begun a line, or has sent it, if Spec.Line is set.
+	Line(begun bool)
 	// Stopped reports that a signal stopped the child.
 	Stopped(sig syscall.Signal)
 	// Continued reports that a stopped child was continued.

@@ -3,6 +3,7 @@
 package harness
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -104,6 +105,8 @@ func (*Child) Killed() Killed                           { panic(errSystem) }
 func (*Child) Hold() error                              { panic(errSystem) }
 func (*Child) Free() error                              { panic(errSystem) }
 func (*Child) Abandon()                                 { panic(errSystem) }
+
+func (*Child) Type(context.Context, Typing) (bool, error) { panic(errSystem) }
 
 // SeparateNetwork changes nothing: only Linux has networks for one process.
 func SeparateNetwork(*exec.Cmd) {}

@@ -53,6 +53,7 @@ type recorder struct {
 	texts  []string
 	stops  []syscall.Signal
 	conts  int
+	begun  []bool // lines of the user
 	text   []byte
 	// The text of each stream; a child has three streams at most.
 	streams [3][]byte
@@ -96,6 +97,12 @@ func (e *recorder) Stopped(sig syscall.Signal) {
 	e.stops = append(e.stops, sig)
 }
 
+func (e *recorder) Line(begun bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.begun = append(e.begun, begun)
+}
+
 func (e *recorder) Continued() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -105,7 +112,7 @@ func (e *recorder) Continued() {
 func (e *recorder) snapshot() recorder {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return recorder{totals: e.totals, texts: e.texts, stops: e.stops, conts: e.conts, text: e.text, streams: e.streams, lines: e.lines, lost: e.lost}
+	return recorder{totals: e.totals, texts: e.texts, stops: e.stops, conts: e.conts, begun: e.begun, text: e.text, streams: e.streams, lines: e.lines, lost: e.lost}
 }
 
 // patience limits the wait for something that must happen, also on a busy machine.

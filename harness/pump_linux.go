@@ -298,6 +298,7 @@ func nudge(wake chan<- struct{}) {
 func (c *Child) report(quiet <-chan struct{}) {
 	var (
 		reported, reportedLines int64
+		begun                   bool             // a line of the user, as reported
 		next                    <-chan time.Time // when output may be reported again
 		last                    bool
 	)
@@ -315,6 +316,10 @@ func (c *Child) report(quiet <-chan struct{}) {
 		c.textsMu.Unlock()
 		for _, t := range texts {
 			c.sink.OSC(t.number, t.text)
+		}
+		if now := c.typing.begun.Load(); now != begun {
+			begun = now
+			c.sink.Line(begun)
 		}
 		if next != nil && !last {
 			continue
@@ -371,7 +376,7 @@ func (c *Child) pumpInput() {
 		}
 		lastByte = t.typedAhead[len(t.typedAhead)-1]
 		c.noteInterrupt(t.typedAhead)
-		n, err := c.input.Write(t.typedAhead)
+		n, err := c.forward(t.typedAhead)
 		t.typedAhead = t.typedAhead[n:]
 		if err != nil {
 			return

@@ -378,6 +378,39 @@ func renewed(t *testing.T, id, name string) (states []renewal.State) {
 	return states
 }
 
+// inPlace renews a session by keys, with the adapter's own hooks, and returns the states
+// of the renewal.
+func inPlace(t *testing.T, id string) (states []renewal.State) {
+	t.Helper()
+	r := begin(t, id, func(c *kernel.Config) {
+		c.Hooks, c.NoTelemetry, c.Clears, c.Stores = true, false, true, true
+		c.Renewals = []renewal.Rules{{Profile: "handoff", Client: "notes", Paths: []renewal.Path{renewal.InPlace}}}
+	})
+	r.step(kernel.Launched{PID: 4242})
+	r.hook("SessionStart", `{"session_id":"s","hook_event_name":"SessionStart","source":"startup"}`)
+	r.hook("UserPromptSubmit", `{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt_id":"p1","prompt":"x"}`)
+	r.step(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.TurnEnd, Source: "transcript", Session: "s", Turn: "p1"}, {Kind: telemetry.Idle, Source: "registry", Session: "s"}}})
+	r.step(kernel.RenewAsked{Ask: "a1"})
+	renewing := ""
+	for _, f := range r.facts {
+		if moved, ok := f.(kernel.RenewalMoved); ok {
+			renewing = moved.Renewal
+		}
+	}
+	r.step(kernel.RenewalPrepared{Renewal: renewing, Digest: "sha256:1"})
+	r.step(kernel.RenewalContinued{Renewal: renewing, Text: lifeloop.NewOpaque("continue"), Digest: "sha256:" + strings.Repeat("0", 64)})
+	r.step(kernel.KeysTyped{Renewal: renewing})
+	r.hook("SessionEnd", `{"session_id":"s","hook_event_name":"SessionEnd","reason":"clear"}`)
+	r.hook("SessionStart", `{"session_id":"s2","hook_event_name":"SessionStart","source":"clear"}`)
+	r.step(kernel.HookClosed{Hook: "SessionStart", Delivered: true})
+	for _, f := range r.facts {
+		if moved, ok := f.(kernel.RenewalMoved); ok {
+			states = append(states, moved.To)
+		}
+	}
+	return states
+}
+
 func (r *run) hook(event, stdin string) {
 	r.t.Helper()
 	call := hookCall(r.t, r.last().AdapterID, event, stdin)
@@ -512,6 +545,14 @@ var proofs = map[string]proof{
 		_, again := p.Fresh(map[string][]string{"claude": {"claude", "-p", "the prompt"}, "codex": {"codex", "exec", "the prompt"},
 			"gemini": {"gemini", "-p", "the prompt"}}[id], true)
 		return ok && !slices.Contains(fresh, "the prompt") && !again && slices.Contains(renewed(t, id, "handoff"), renewal.Delivered) && slices.Contains(renewed(t, id, "another"), renewal.Refused)
+	}},
+
+	"claude renewal.reset.native": {"synthesized", func(t *testing.T, id string) bool {
+		p, _ := profiles.For(id)
+		_, prints := p.Clears([]string{id, "-p", "the prompt"}, true)
+		_, piped := p.Clears([]string{id}, false)
+		keys, ok := p.Clears([]string{id, "the prompt"}, true)
+		return ok && keys.Aside != nil && !prints && !piped && slices.Contains(inPlace(t, id), renewal.Delivered)
 	}},
 
 	"session_identity.harness_session_id": {"native", func(t *testing.T, id string) bool { return is(hooked(t, id).last().HarnessSessionID, "s") }},

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"lifeloop/attempt"
@@ -28,6 +29,14 @@ func claudeProfile() Profile {
 		// INT also ends Claude Code cleanly in a terminal (exit code 0). With -p,
 		// INT skips the SessionEnd hook and may be ignored.
 		Quit: sigTERM,
+		// Ctrl-S stashes the line, which comes back after the next command. On a line with
+		// text, Enter would send the mixture as a prompt.
+		Keys: Keys{
+			Reset: []Stroke{{"", 300 * time.Millisecond}, {"/clear", 400 * time.Millisecond}, {"\r", 0}},
+			Aside: []Stroke{{"\x13", 300 * time.Millisecond}},
+			Undo:  []Stroke{{strings.Repeat("\x7f", len("/clear")), 200 * time.Millisecond}},
+			Back:  []Stroke{{"\x13", 0}},
+		},
 		// With -p, an exit code of 0 means Ctrl-C if a turn has not stopped.
 		ExitCodes:  map[int]attempt.Cause{0: attempt.Aborted},
 		resume:     resumeClaude,

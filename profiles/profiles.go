@@ -323,6 +323,8 @@ type Profile struct {
 	// Quit is the signal on which the harness ends normally: it reports its end
 	// and loses no data. 0 means that no such signal is known; then TERM is used.
 	Quit int
+	// Keys make the harness begin a fresh session in its terminal.
+	Keys Keys
 	// ExitCodes maps exit codes to causes. Any other code than these and 0 is a
 	// failure of the harness without a special cause.
 	ExitCodes map[int]attempt.Cause

@@ -54,6 +54,7 @@ func claudeRests() Rests {
 		"context_pressure":                      {"transcript", "statusline"},
 		"session_identity.harness_session_id":   {"hooks", "registry", "transcript"},
 		"approval_surface":                      {"hooks"},
+		"renewal.reset.native":                  {"hooks"},
 		"renewal.continuation.observation":      {"hooks"},
 		"renewal.continuation.payload_delivery": {"hooks"},
 	}

@@ -135,6 +135,8 @@ func (s *sink) OSC(_ int, text string) {
 	}
 }
 
+func (s *sink) Line(begun bool) { s.post(kernel.LineSeen{Begun: begun}) }
+
 func (s *sink) Continued() { s.post(kernel.ChildContinued{}) }
 
 // Stopped waits for the ledger, because this process may be stopped next. Without an

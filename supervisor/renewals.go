@@ -3,10 +3,12 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"lifeloop/canon"
 	"lifeloop/dispatch"
+	"lifeloop/harness"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 )
@@ -69,6 +71,53 @@ func (s *supervisor) renewing(id string, timeout time.Duration, run func(context
 		defer cancel()
 		s.post(run(ctx))
 	})
+}
+
+// Keys are the keys that reset a harness in place.
+type Keys struct {
+	Reset []harness.Stroke // on an empty line
+	Aside []harness.Stroke // before them, if the user has begun a line; nil if they cannot then
+	Undo  []harness.Stroke // if Reset had no effect
+	Back  []harness.Stroke // after Undo, if a line was put aside
+}
+
+// typeKeys types keys into the newest launch.
+func (s *supervisor) typeKeys(e kernel.TypeKeys) {
+	l := s.current.Load()
+	ctx, cancel := context.WithCancel(s.ctx)
+	s.cancel[e.Renewal] = cancel
+	s.wg.Go(func() {
+		defer cancel()
+		in := kernel.KeysTyped{Renewal: e.Renewal, Undo: e.Undo}
+		switch err := l.typeKeys(ctx, e.Undo); {
+		case errors.Is(err, harness.ErrLine):
+			in.Busy = true
+		case err != nil:
+			in.Failure = err.Error()
+		}
+		s.postOf(l.number, in)
+	})
+}
+
+func (l *launched) typeKeys(ctx context.Context, undo bool) error {
+	child, can := l.started.(interface {
+		Type(context.Context, harness.Typing) (aside bool, err error)
+	})
+	if !can {
+		return harness.ErrTyping
+	}
+	keys := l.plan.Keys
+	if undo {
+		strokes := keys.Undo
+		if l.aside {
+			strokes = slices.Concat(keys.Undo, keys.Back)
+		}
+		_, err := child.Type(ctx, harness.Typing{Strokes: strokes, Over: true})
+		return err
+	}
+	var err error
+	l.aside, err = child.Type(ctx, harness.Typing{Strokes: keys.Reset, Aside: keys.Aside})
+	return err
 }
 
 // failureOf returns the class and the reason of a failed command. The reason never

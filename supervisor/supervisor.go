@@ -96,6 +96,9 @@ type Plan struct {
 	// questions, or is nil.
 	Requests telemetry.Requests
 	Asking   Asking
+	// Keys make the running harness begin a fresh session. They are typed only if its
+	// child has a method Type, as [harness.Child] does.
+	Keys Keys
 	// Ended, if set, is called once the processes of the launch have ended and its
 	// sources were read, and before its end is recorded.
 	Ended func()
@@ -565,6 +568,8 @@ func (s *supervisor) perform(e kernel.Effect) {
 		s.prepareRenewal(e)
 	case kernel.ContinueRenewal:
 		s.continueRenewal(e)
+	case kernel.TypeKeys:
+		s.typeKeys(e)
 	case kernel.DiscardToken:
 		s.wg.Go(func() { s.discardToken(e) })
 	case kernel.Cancel:

@@ -35,6 +35,7 @@ profiles:
     asks: {member: session_boundary.action, value: renew}
     prepare: {command: [sh, -c, 'echo x >>prepared; echo canary-$(wc -l <prepared)']}
     continue: {command: [sh, -c, 'read token; echo $token >>given; echo "go on with $token."']}
+    paths: [PATH]
 renewal: {profiles: [handoff]}
 client_drain: 3s
 `
@@ -42,10 +43,19 @@ client_drain: 3s
 // renewalPlot is a harness that waits after its first turn. Each later launch has one
 // turn and ends.
 func renewalPlot() plot {
-	return plot{config: renewalConfig, flags: []string{"--pty", "always"}, argv: []string{"claude"},
+	return plot{config: strings.Replace(renewalConfig, "PATH", "relaunch", 1), flags: []string{"--pty", "always"}, argv: []string{"claude"},
 		env: []string{"FAKEHARNESS_LAUNCHES=count", "FAKEHARNESS_SCRIPT=first",
 			`FAKEHARNESS_SCRIPT_JSON={"start":{}}{"show_context":true}{"turn":{"prompt":"q","answer":"b","used":20000}}{"end":"other"}`},
 		files: map[string]string{"first": `{"start":{}}{"turn":{"prompt":"p","answer":"a","used":160000}}{"sleep_ms":60000}`}}
+}
+
+// inPlacePlot is a harness that takes keys after its first turn. It ends by itself after
+// a while, so each launch has an end.
+func inPlacePlot() plot {
+	p := renewalPlot()
+	p.config = strings.Replace(renewalConfig, "PATH", "in_place, relaunch", 1)
+	p.files = map[string]string{"first": `{"start":{}}{"raw_mode":true}{"turn":{"prompt":"p","answer":"a","used":160000}}{"interact":{"show_context":true,"clears":1}}{"turn":{"prompt":"q","answer":"b","used":20000}}{"end":"other"}`}
+	return p
 }
 
 // renewed checks the promises about renewals, and returns the end of each.
@@ -99,12 +109,17 @@ func (m *matrix) renewed() (ends []renewal.State) {
 	return ends
 }
 
-func TestKillRenewal(t *testing.T) {
+func TestKillRenewal(t *testing.T) { killRenewal(t, renewalPlot()) }
+
+// TestKillRenewalInPlace is the same for a renewal that types keys.
+func TestKillRenewalInPlace(t *testing.T) { killRenewal(t, inPlacePlot()) }
+
+func killRenewal(t *testing.T, story plot) {
 	bin := t.TempDir()
 	_, err := fakeclienttest.Build(bin)
 	require.NoError(t, err)
 
-	calm := newMatrix(t, bin, renewalPlot())
+	calm := newMatrix(t, bin, story)
 	require.Equal(t, 1, calm.live("none before 0"), calm.printed)
 	calm.holds()
 	require.Equal(t, []renewal.State{renewal.Delivered}, calm.renewed())
@@ -121,7 +136,7 @@ func TestKillRenewal(t *testing.T) {
 		for _, point := range points {
 			t.Run(strings.ReplaceAll(point, " ", "-"), func(t *testing.T) {
 				t.Parallel()
-				m := newMatrix(t, bin, renewalPlot())
+				m := newMatrix(t, bin, story)
 				m.live(point)
 				if !m.there() {
 					return

@@ -140,6 +140,8 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 	if launch.OSCDecoder != nil {
 		h.OSC = launch.OSCDecoder()
 	}
+	keys, clears := l.keys(w, launch)
+	h.Spec.Line = clears
 	sources, err := l.sources(w, launch)
 	if err != nil {
 		return supervisor.Plan{}, err
@@ -155,7 +157,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		containment = "cgroup"
 	}
 	plan := supervisor.Plan{Setup: l.setup(w, launch), Start: start, Containment: containment, Sources: sources, Key: key, Answer: w.profile.Answer,
-		DecodeHook: w.profile.DecodeHook, Refuse: w.profile.Refuse(), ToolTime: toolTime(l.approvalWait)}
+		DecodeHook: w.profile.DecodeHook, Refuse: w.profile.Refuse(), ToolTime: toolTime(l.approvalWait), Keys: typed(keys)}
 	if launch.Requests != nil {
 		plan.Requests = launch.Requests()
 	}
@@ -253,12 +255,33 @@ func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, e
 	return files, nil
 }
 
+// keys returns the keys that reset a launch in place. Without an active profile of
+// renewal, none are typed.
+func (l *launcher) keys(w way, launch profiles.Launch) (profiles.Keys, bool) {
+	if len(l.profiles) == 0 || launch.Plain {
+		return profiles.Keys{}, false
+	}
+	return w.profile.Clears(w.argv, l.terminal.Pty())
+}
+
+// typed are the keys of a profile for the supervisor.
+func typed(k profiles.Keys) supervisor.Keys {
+	strokes := func(list []profiles.Stroke) (out []harness.Stroke) {
+		for _, s := range list {
+			out = append(out, harness.Stroke(s))
+		}
+		return out
+	}
+	return supervisor.Keys{Reset: strokes(k.Reset), Aside: strokes(k.Aside), Undo: strokes(k.Undo), Back: strokes(k.Back)}
+}
+
 // setup describes a launch to the kernel.
 func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
 	_, renews := w.profile.Fresh(w.argv, l.terminal.Pty())
+	keys, clears := l.keys(w, launch)
 	s := kernel.Setup{Manifest: w.manifest, Injected: kernel.Injected{Hooks: launch.Hooks, HookAtPrompt: launch.HookAtPrompt}, HarnessSession: launch.SessionID, Cause: launch.Cause,
 		NoTelemetry: launch.Plain || !launch.Hooks && !launch.Plugin && len(launch.Sources) == 0 && launch.OSCDecoder == nil, Synth: synthConfig(l.session.cfg, w.profile, launch),
-		Versions: kernel.Versions{Tested: w.profile.Tested, Proven: proven.Read(l.session.cfg.StateDir).Of(w.profile.Adapter)}, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Fresh: kernel.Fresh{Renews: renews}, Interactive: l.terminal.Pty()}
+		Versions: kernel.Versions{Tested: w.profile.Tested, Proven: proven.Read(l.session.cfg.StateDir).Of(w.profile.Adapter)}, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Fresh: kernel.Fresh{Renews: renews, Clears: clears, KeepsLine: keys.Aside != nil}, Interactive: l.terminal.Pty()}
 	if launch.Hooks && launch.HooksShow {
 		s.HooksFor = cmp.Or(needsHooks(l.session.cfg, w.profile.Adapter), "the user asked for them")
 	}

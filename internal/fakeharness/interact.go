@@ -18,7 +18,8 @@ func (h *harness) interact(s interactStep) {
 	kind := h.dialect()
 	h.term.raw()
 	var k keys
-	turns := 0
+	_, k.stashes = kind.(*claude)
+	turns, cleared := 0, 0
 	for {
 		b, err := h.read()
 		if errors.Is(err, io.EOF) {
@@ -35,7 +36,16 @@ func (h *harness) interact(s interactStep) {
 				kind.end("prompt_input_exit")
 				return
 			case "/clear", "/new":
+				given := len(h.given)
 				kind.clear()
+				for _, text := range h.given[given:] {
+					if s.ShowContext {
+						h.line("context: " + text)
+					}
+				}
+				if cleared++; cleared == s.Clears {
+					return
+				}
 			case "/compact":
 				kind.compact(compactStep{Trigger: "manual"})
 			case "":
@@ -54,6 +64,8 @@ func (h *harness) interact(s interactStep) {
 // keys collects the bytes of a keyboard into lines.
 type keys struct {
 	line, seen string
+	stashes    bool   // Ctrl-S puts the line aside until the next command, as Claude Code does
+	stash      string // the line that was put aside
 	paste      bool
 	interrupts int
 }
@@ -91,7 +103,9 @@ func (k *keys) feed(b []byte) []string {
 			k.line += string(c)
 		case c == '\r':
 			lines = append(lines, strings.TrimSpace(k.line))
-			k.line = ""
+			k.line, k.stash = k.stash, ""
+		case c == 19 && k.stashes: // Ctrl-S
+			k.line, k.stash = k.stash, k.line
 		case c == 3:
 			k.interrupts++
 			if k.line == "" && k.interrupts > 1 {

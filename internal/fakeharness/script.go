@@ -149,6 +149,10 @@ type interactStep struct {
 	Used   []int64 `json:"used"`   // tokens in the context after each turn; the last value repeats
 	Answer string  `json:"answer"` // the answer to every prompt
 	MS     int     `json:"ms"`
+	// ShowContext prints the additional context that the hooks of /clear return.
+	ShowContext bool `json:"show_context"`
+	// Clears ends the step after so many /clear; 0: none ends it.
+	Clears int `json:"clears"`
 }
 
 type childStep struct {

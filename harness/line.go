@@ -1,0 +1,181 @@
+package harness
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"time"
+)
+
+// A Stroke is one write of keys, and the pause after it.
+type Stroke struct {
+	Keys string
+	Then time.Duration
+}
+
+// Typing is what [Child.Type] types.
+type Typing struct {
+	Strokes []Stroke
+	// Aside puts the user's line aside first. Without it nothing is typed while the user
+	// has begun a line.
+	Aside []Stroke
+	// Over types whatever the line holds.
+	Over bool
+}
+
+// ErrLine means that nothing was typed, because the user has begun a line or has just
+// sent one.
+var ErrLine = errors.New("the user has begun a line")
+
+// ErrTyping means that only some keys were typed.
+var ErrTyping = errors.New("the typing was stopped")
+
+// justSent is how long after a sent line nothing is typed: a turn may begin.
+const justSent = 2 * time.Second
+
+// A line follows the keys of the user, to know whether the harness's input line may
+// hold text. It is careful: a key whose effect is unknown begins a line, and only Enter
+// ends one. What a terminal itself sends (answers, focus, mouse) is no key.
+type line struct {
+	begun bool
+	sent  time.Time // of the newest Enter
+	kept  bool      // the user has put a line aside by Ctrl-S, and it will come back
+	paste bool
+	slash bool // the newest key is a backslash: Enter after it is a part of the line
+	state lineState
+	param []byte // of the control sequence so far
+	skip  int    // bytes of an old mouse report that follow
+}
+
+type lineState byte
+
+const (
+	lineGround lineState = iota
+	lineEscape
+	lineControl // ESC [ …
+	lineString  // ESC ] … or the like, up to BEL or ESC \
+	lineStringEscape
+	lineThree // ESC O and one byte
+)
+
+func (l *line) feed(keys []byte, now time.Time) {
+	for _, b := range keys {
+		l.key(b, now)
+	}
+}
+
+func (l *line) key(b byte, now time.Time) {
+	switch {
+	case l.skip > 0:
+		l.skip--
+	case l.state == lineEscape:
+		l.escape(b)
+	case l.state == lineControl:
+		if b < '@' || b > '~' || b == '[' && len(l.param) == 0 {
+			l.param = append(l.param, b)
+			return
+		}
+		l.state = lineGround
+		l.sequence(b, now)
+		l.param = l.param[:0]
+	case l.state == lineString:
+		if b == 0x07 {
+			l.state = lineGround
+		} else if b == 0x1b {
+			l.state = lineStringEscape
+		}
+	case l.state == lineStringEscape:
+		l.state = lineString
+		if b == '\\' {
+			l.state = lineGround
+		}
+	case l.state == lineThree:
+		l.state = lineGround
+		l.begun = l.begun || b == 'A' || b == 'B' // from the history
+	case b == 0x1b:
+		l.state = lineEscape
+	default:
+		l.plain(b, now)
+	}
+}
+
+// escape handles the byte after ESC.
+func (l *line) escape(b byte) {
+	l.state = lineGround
+	switch b {
+	case '[':
+		l.state = lineControl
+	case ']', 'P', 'X', '^', '_':
+		l.state = lineString
+	case 'O':
+		l.state = lineThree
+	case 0x1b:
+		l.state = lineEscape
+	default: // a key with Alt
+		l.begun = true
+	}
+}
+
+// plain handles a byte outside of sequences.
+func (l *line) plain(b byte, now time.Time) {
+	slash := l.slash
+	l.slash = b == '\\' && !l.paste
+	switch b {
+	case '\r':
+		if l.paste || slash {
+			l.begun = true
+			return
+		}
+		l.enter(now)
+	case 'S' & 0x1f:
+		l.kept, l.begun = true, true
+	case 0, 'A' & 0x1f, 'B' & 0x1f, 'C' & 0x1f, 'D' & 0x1f, 'E' & 0x1f, 'F' & 0x1f, 'H' & 0x1f, 'K' & 0x1f, 'L' & 0x1f, 'U' & 0x1f, 'W' & 0x1f, 0x7f:
+		// They move in a line, or remove from it.
+	default:
+		l.begun = true
+	}
+}
+
+// enter sends the line. A line that was put aside comes back.
+func (l *line) enter(now time.Time) {
+	l.begun, l.kept, l.sent = l.kept, false, now
+}
+
+// sequence handles a control sequence that ends with b.
+func (l *line) sequence(b byte, now time.Time) {
+	first, rest, _ := bytes.Cut(l.param, []byte{';'})
+	switch {
+	case len(l.param) > 0 && (l.param[0] == '?' || l.param[0] == '<' || l.param[0] == '>'): // an answer, or a mouse report
+	case b == 'M' && len(l.param) == 0:
+		l.skip = 3
+	case b == '~' && string(l.param) == "200":
+		l.paste, l.begun = true, true
+	case b == '~' && string(l.param) == "201":
+		l.paste = false
+	case b == 'A', b == 'B': // from the history
+		l.begun = true
+	case b == 'u':
+		l.kitty(first, rest, now)
+	}
+}
+
+// kitty handles a key of the kitty protocol: its code, its modifiers and what
+// happened to it.
+func (l *line) kitty(code, rest []byte, now time.Time) {
+	modifiers, what, _ := bytes.Cut(rest, []byte{':'})
+	modifiers, _, _ = bytes.Cut(modifiers, []byte{';'})
+	if string(what) == "3" { // released
+		return
+	}
+	code, _, _ = bytes.Cut(code, []byte{':'})
+	plain := len(modifiers) == 0 || string(modifiers) == "1"
+	switch n, _ := strconv.Atoi(string(code)); {
+	case n == '\r' && plain:
+		l.enter(now)
+	case n == 27, n == 127, n >= 57344: // Esc, Backspace, keys without text
+	case n == 's' && string(modifiers) == "5":
+		l.kept, l.begun = true, true
+	default:
+		l.begun = true
+	}
+}

@@ -1,0 +1,103 @@
+//go:build linux
+
+package harness
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLine(t *testing.T) {
+	for _, c := range []struct {
+		name, keys  string
+		begun, kept bool
+	}{
+		{name: "text", keys: "a", begun: true},
+		{name: "text that was sent", keys: "abc\r"},
+		{name: "text in two bytes", keys: "\xc3\xa4", begun: true},
+		{name: "a backslash before Enter", keys: "a\\\r", begun: true},
+		{name: "and then sent", keys: "a\\\rb\r"},
+		{name: "Alt-Enter", keys: "\x1b\r", begun: true},
+		{name: "Ctrl-J", keys: "\n", begun: true},
+		{name: "a paste with a line end", keys: "\x1b[200~a\rb\x1b[201~", begun: true},
+		{name: "a paste that was sent", keys: "\x1b[200~a\rb\x1b[201~\r"},
+		{name: "up, into the history", keys: "\x1b[A", begun: true},
+		{name: "up, the other form", keys: "\x1bOA", begun: true},
+		{name: "left and home", keys: "\x1b[D\x1b[H\x1b[1~"},
+		{name: "focus", keys: "\x1b[I\x1b[O"},
+		{name: "a mouse", keys: "\x1b[<0;10;10M\x1b[<0;10;10m"},
+		{name: "an old mouse", keys: "\x1b[M !!"},
+		{name: "answers of a terminal", keys: "\x1b[?62;c\x1b[3;1R\x1b]11;rgb:0/0/0\x1b\\\x1b]10;rgb:f/f/f\x07\x1bP1$r0m\x1b\\\x1b[?31u"},
+		{name: "a key of the kitty protocol", keys: "\x1b[97;1:1u\x1b[97;1:3u", begun: true},
+		{name: "Enter of the kitty protocol", keys: "a\x1b[13u"},
+		{name: "Shift-Enter of the kitty protocol", keys: "\x1b[13;2u", begun: true},
+		{name: "Esc of the kitty protocol", keys: "\x1b[27u"},
+		{name: "a line that the user put aside", keys: "a\x13", begun: true, kept: true},
+		{name: "it comes back with Enter", keys: "a\x13b\r", begun: true},
+		{name: "and is sent", keys: "a\x13b\r\r"},
+		{name: "Ctrl-C and Ctrl-U", keys: "\x03\x15"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var whole, pieces line
+			whole.feed([]byte(c.keys), time.Now())
+			for _, b := range []byte(c.keys) {
+				pieces.feed([]byte{b}, time.Now())
+			}
+			for _, l := range []line{whole, pieces} {
+				require.Equal(t, c.begun, l.begun)
+				require.Equal(t, c.kept, l.kept)
+				require.Equal(t, lineGround, l.state)
+			}
+		})
+	}
+}
+
+// Keys of the wrapper are typed between those of the user, which wait meanwhile and
+// follow in their order.
+func TestType(t *testing.T) {
+	d := newDesk(t)
+	term := d.terminal(t)
+	spec := sh(`stty raw -echo; printf ready; exec cat`)
+	spec.Line = true
+	rec := &recorder{}
+	c := begin(t, spec, term, rec)
+	d.shows(t, "ready")
+	keys := Typing{Strokes: []Stroke{{Keys: "/clear", Then: time.Second}, {Keys: "\r"}}}
+
+	d.key(t, "ab")
+	d.shows(t, "readyab")
+	eventually(t, "the line is reported", func() bool { return slices.Equal(rec.snapshot().begun, []bool{true}) })
+	_, err := c.Type(context.Background(), keys)
+	require.ErrorIs(t, err, ErrLine)
+
+	keys.Aside = []Stroke{{Keys: "\x1f"}}
+	typed := make(chan error, 1)
+	go func() {
+		aside, err := c.Type(context.Background(), keys)
+		if !aside {
+			t.Error("the line was not put aside")
+		}
+		typed <- err
+	}()
+	d.shows(t, "/clear")
+	d.key(t, "cd")
+	d.key(t, "ef\r")
+	require.NoError(t, <-typed)
+	d.shows(t, "readyab\x1f/clear\rcdef\r")
+	eventually(t, "the sent line is reported", func() bool { return slices.Equal(rec.snapshot().begun, []bool{true, false}) })
+	_, err = c.Type(context.Background(), keys)
+	require.ErrorIs(t, err, ErrLine, "a line was sent just now")
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = c.Type(ctx, Typing{Strokes: keys.Strokes, Over: true})
+	require.ErrorIs(t, err, ErrTyping)
+	require.NoError(t, c.KillTree())
+	c.Wait()
+	_, err = c.Type(context.Background(), Typing{Strokes: keys.Strokes, Over: true})
+	require.ErrorIs(t, err, ErrTyping)
+}
