@@ -26,8 +26,8 @@ type story struct {
 	harness kind
 	argv    []string          // the harness's command line, for the bare and the wrapped run
 	tty     bool              // with a terminal; else plain pipes
-	flags   []string          // of lifeloop-wrap run
-	config  string            // of lifeloop-wrap, in addition to the clients
+	flags   []string          // flags of lifeloop-wrap run
+	config  string            // configuration of lifeloop-wrap, in addition to the clients
 	clients []client          // in addition to everyStory
 	env     []string          // more variables for all programs
 	files   map[string]string // in the home, in addition to the harness's seed
@@ -66,7 +66,7 @@ type story struct {
 type client struct {
 	id, events      string
 	placement, body string
-	delay           time.Duration // before each answer
+	delay           time.Duration // how long the client waits before each answer
 }
 
 // everyStory are clients of every story: one for all events and one for few.

@@ -71,7 +71,7 @@ func (g *guardAccount) fact(t require.TestingT, f kernel.Fact) {
 		g.launches--
 		require.GreaterOrEqual(t, g.launches, 0, "a launch that was not permitted")
 	case kernel.Exited:
-		if f.NotStarted { // a permission that was not used
+		if f.NotStarted { // the permitted launch did not happen
 			g.launches = 0
 		}
 	case kernel.RenewalMoved:

@@ -118,8 +118,9 @@ func (r *renewals) typeKeys(s *step, act renewal.Act) {
 	s.do(TypeKeys{Renewal: r.hard.ID, Undo: act == renewal.Undo})
 }
 
-// typed applies the outcome of typing. Keys that met a line of the user are tried again.
-// If the harness has no fresh session after its keys, the time limit decides.
+// typed applies the outcome of typing. If the user had text on the input line, the keys
+// are tried again later. If the harness has no fresh session after its keys, the time
+// limit decides.
 func (r *renewals) typed(s *step, in KeysTyped) {
 	act := renewal.Clear
 	if in.Undo {

@@ -174,8 +174,8 @@ func (d *terminal) introduce(signals []telemetry.Signal) []telemetry.Signal {
 	return out
 }
 
-// causeOf returns the cause of a session: that of the launch for the first one,
-// otherwise later.
+// causeOf returns why a session was opened: for the first session the cause of
+// the launch, for the others the value of later.
 func (d *terminal) causeOf(later string) string {
 	if len(d.known) > 0 {
 		return later
