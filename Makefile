@@ -52,4 +52,4 @@ e2e-newest: # run the same stories with the newest published versions; prints wh
 	scripts/newest.sh
 
 bench-real: # measure the start of each real harness to its prompt, bare and wrapped by turns
-	@E2E_BENCH=$(or $(PAIRS),9) go test -tags e2e -count=1 -v -timeout 20m -run 'TestStartUp' ./e2e | grep -E 'start-up|target|no prompt|^ok|^FAIL'
+	@scripts/bench-real.sh $(PAIRS)

@@ -79,7 +79,9 @@ type CommandAnswer struct {
 // ended first.
 //
 // A process of the harness's own tree needs the session's token: the model decides
-// what its tools do, and must not pause or end its own supervision by accident.
+// what its tools do, and must not pause or end its own supervision by accident. It
+// may not approve an act at all: its tools can read the token as any program of the
+// user can, and an approval is the user's word.
 func (s *supervisor) Do(ctx context.Context, c control.Command) []byte {
 	id := s.requests.newID("ask_")
 	var answer CommandAnswer
@@ -87,6 +89,8 @@ func (s *supervisor) Do(ctx context.Context, c control.Command) []byte {
 	switch {
 	case err != nil:
 		answer = CommandAnswer{FailureClass: lifeloop.InvalidRequest, Error: err.Error()}
+	case c.Name == CommandApprove && s.inside(c):
+		answer = CommandAnswer{FailureClass: lifeloop.OperatorRequired, Error: "a process below the harness cannot approve an act: run the command in another terminal"}
 	case !s.admits(c):
 		answer = CommandAnswer{FailureClass: lifeloop.OperatorRequired, Error: "a process below the harness needs the session's token"}
 	default:
@@ -103,8 +107,11 @@ func (s *supervisor) admits(c control.Command) bool {
 	if c.Token != "" {
 		return s.o.Token != "" && subtle.ConstantTimeCompare([]byte(c.Token), []byte(s.o.Token)) == 1
 	}
-	return s.o.Inside == nil || !s.o.Inside(c.PID)
+	return !s.inside(c)
 }
+
+// inside reports whether the sender of a command is below the harness.
+func (s *supervisor) inside(c control.Command) bool { return s.o.Inside != nil && s.o.Inside(c.PID) }
 
 // command decodes a command into an input of the kernel.
 func command(id, name string, input []byte) (kernel.Input, error) {

@@ -27,7 +27,7 @@ func (g *globals) command(cmd *cobra.Command, name, command string, what any) (s
 	switch {
 	case err != nil:
 		return "", err
-	case answer.FailureClass == lifeloop.OperatorRequired && answer.Renewal == "":
+	case answer.FailureClass == lifeloop.OperatorRequired && answer.Renewal == "" && command != supervisor.CommandApprove:
 		return "", no(answer.FailureClass, "session %s: %s", id, answer.Error).
 			withHint("lifeloop-wrap session token %s | %s %s --%s -", id, cmd.CommandPath(), id, tokenFlag)
 	case answer.FailureClass != "":
