@@ -3,12 +3,15 @@ package evidence
 import (
 	"archive/zip"
 	"bytes"
-	"encoding/binary"
+	"compress/flate"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"path"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"lifeloop/evidence/sign"
@@ -32,6 +35,8 @@ type archive struct {
 	names []string // in archive order
 	files map[string][]byte
 	sums  map[string]string // digests of files, once computed
+
+	recompressible bool // contents are compressed in a form that was not checked
 }
 
 // sum returns the digest of a file. A manifest may declare the same file many times.
@@ -86,7 +91,7 @@ func openArchive(data []byte, strict bool) (a archive, duplicate string, err err
 		a.names, a.files[f.Name] = append(a.names, f.Name), content
 	}
 	if strict && duplicate == "" {
-		err = checkLayout(data, z)
+		a.recompressible, err = checkLayout(data, z, a)
 	}
 	return a, duplicate, err
 }
@@ -108,54 +113,117 @@ func readEntry(f *zip.File, limit int) ([]byte, error) {
 	return content, err
 }
 
-// Marks at the begin of an archive's records.
-const (
-	localMark      = "PK\x03\x04"
-	descriptorMark = "PK\x07\x08"
-	directoryMark  = "PK\x01\x02"
-	endMark        = "PK\x05\x06"
-)
+// directoryMark begins each record of an archive's directory.
+const directoryMark = "PK\x01\x02"
 
-// checkLayout refuses an archive that other programs could read differently: paths
-// outside the folder, and bytes that belong to no entry, or to two. The archive
-// must begin with the entries, without gaps, followed by the directory and an end
-// record without a comment.
-func checkLayout(data []byte, z *zip.Reader) error {
-	at := int64(0)
+// descriptorFlag marks an entry whose sizes follow its content.
+const descriptorFlag = 8
+
+// checkLayout refuses an archive unless it is, byte for byte, what a known writer makes of
+// its entries. No digest covers headers, gaps, and the form of compressed content, so
+// these have no choice. One writer is that of the reference and of this program; a plain
+// one writes sizes before the content. Only the form of compressed content of the plain
+// one is not known: recompressible reports whether there is such content.
+func checkLayout(data []byte, z *zip.Reader, a archive) (recompressible bool, err error) {
+	plain := !slices.ContainsFunc(z.File, func(f *zip.File) bool { return f.Flags&descriptorFlag != 0 })
+	same := &comparison{rest: data}
+	w := zip.NewWriter(same)
 	for _, f := range z.File {
 		if name := f.Name; strings.HasPrefix(name, "/") || strings.Contains(name, `\`) || path.Clean(name) != strings.TrimSuffix(name, "/") ||
 			name == ".." || strings.HasPrefix(name, "../") || !utf8.ValidString(name) {
-			return fmt.Errorf("entry %q: the name is not a plain relative path", name)
+			return false, fmt.Errorf("entry %q: the name is not a plain relative path", name)
 		}
-		if f.Method != zip.Store && f.Method != zip.Deflate || f.Flags&1 != 0 {
-			return fmt.Errorf("entry %q: the content is neither stored nor deflated", f.Name)
+		if f.Method != zip.Store && f.Method != zip.Deflate {
+			return false, fmt.Errorf("entry %q: the content is neither stored nor deflated", f.Name)
 		}
-		begin, err := f.DataOffset()
-		if err != nil || at+30 > int64(len(data)) || string(data[at:at+4]) != localMark {
-			return fmt.Errorf("entry %q does not directly follow the previous entry", f.Name)
+		if plain {
+			recompressible = recompressible || f.Method == zip.Deflate
+			err = addPlainEntry(w, f, a.files[f.Name])
+		} else {
+			err = addEntry(w, f.Name, f.Method, a.files[f.Name])
 		}
-		header := data[at:]
-		name, extra := int64(binary.LittleEndian.Uint16(header[26:])), int64(binary.LittleEndian.Uint16(header[28:]))
-		if at+30+name+extra != begin || string(header[30:30+name]) != f.Name {
-			return fmt.Errorf("entry %q: its header and the archive's directory disagree about name or position", f.Name)
-		}
-		if f.CompressedSize64 > uint64(len(data)) {
-			return fmt.Errorf("entry %q is longer than the archive", f.Name)
-		}
-		at = begin + int64(f.CompressedSize64)
-		if f.Flags&8 != 0 {
-			if at+16 > int64(len(data)) || string(data[at:at+4]) != descriptorMark {
-				return fmt.Errorf("entry %q: the size record after the content is missing", f.Name)
-			}
-			at += 16
+		if err != nil {
+			return false, fmt.Errorf("entry %q: %w", f.Name, err)
 		}
 	}
-	tail := int64(len(data)) - 22
-	if tail < at || string(data[tail:tail+4]) != endMark || int64(binary.LittleEndian.Uint32(data[tail+16:])) != at ||
-		int64(binary.LittleEndian.Uint32(data[tail+12:])) != tail-at || len(z.File) > 0 && string(data[at:at+4]) != directoryMark {
-		return errors.New("the archive has bytes that belong to no entry")
+	if err := w.Close(); err != nil {
+		return false, err
 	}
-	return nil
+	if n := len(same.rest); n > 0 {
+		return false, fmt.Errorf("%d bytes follow the archive's end", n)
+	}
+	return recompressible, nil
+}
+
+// addEntry adds an entry as the reference does.
+func addEntry(w *zip.Writer, name string, method uint16, content []byte) error {
+	h := &zip.FileHeader{Name: name, Method: method, Modified: epoch()}
+	h.SetMode(0o644)
+	f, err := w.CreateHeader(h)
+	if err == nil {
+		_, err = f.Write(content)
+	}
+	return err
+}
+
+// addPlainEntry adds an entry without an extra field and a type of file, and with sizes
+// before the content, which stays as it was compressed.
+func addPlainEntry(w *zip.Writer, from *zip.File, content []byte) error {
+	const (
+		version = 20       // of the format
+		unix    = 3 << 8   // the system that the mode belongs to
+		date    = 1<<5 | 1 // 1980-01-01
+		mode    = 0o644 << 16
+		inUTF8  = 0x800 // the encoding of the name
+	)
+	packed, err := packedContent(from)
+	if err != nil {
+		return err
+	}
+	h := &zip.FileHeader{Name: from.Name, Method: from.Method, CreatorVersion: unix | version, ReaderVersion: version, ModifiedDate: date,
+		ExternalAttrs: mode, CRC32: crc32.ChecksumIEEE(content), CompressedSize64: uint64(len(packed)), UncompressedSize64: uint64(len(content))}
+	if strings.ContainsFunc(from.Name, func(r rune) bool { return r > unicode.MaxASCII }) {
+		h.Flags = inUTF8
+	}
+	f, err := w.CreateRaw(h)
+	if err == nil {
+		_, err = f.Write(packed)
+	}
+	return err
+}
+
+// packedContent returns the compressed content of an entry. It is an error if bytes
+// follow the end of the content.
+func packedContent(f *zip.File) ([]byte, error) {
+	in, err := f.OpenRaw()
+	if err != nil {
+		return nil, err
+	}
+	packed, err := io.ReadAll(in)
+	if err != nil || f.Method == zip.Store {
+		return packed, err
+	}
+	rest := bytes.NewReader(packed)
+	if _, err = io.Copy(io.Discard, flate.NewReader(rest)); err == nil && rest.Len() > 0 {
+		err = fmt.Errorf("%d bytes follow the end of the compressed content", rest.Len())
+	}
+	return packed, err
+}
+
+// A comparison is a writer that accepts only the bytes of rest, in their order.
+type comparison struct {
+	at   int
+	rest []byte
+}
+
+func (c *comparison) Write(b []byte) (int, error) {
+	for i := range b {
+		if i >= len(c.rest) || b[i] != c.rest[i] {
+			return i, fmt.Errorf("byte %d of the archive is not what a writer of evidence makes of its files", c.at+i)
+		}
+	}
+	c.at, c.rest = c.at+len(b), c.rest[len(b):]
+	return len(b), nil
 }
 
 // open reads the archive of an artifact into a.
@@ -169,6 +237,9 @@ func (r *Report) open(data []byte, o Options) (a archive, ok bool) {
 	case err != nil:
 		r.problem("archive", "", "%v", err)
 	default:
+		if a.recompressible {
+			r.note("compression: the files of the archive were checked, but not the form of their compression")
+		}
 		return a, true
 	}
 	return a, false

@@ -22,10 +22,7 @@ func deflated(t testing.TB, files map[string]string) []byte {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for name, content := range files {
-		f, err := w.Create(name)
-		require.NoError(t, err)
-		_, err = f.Write([]byte(content))
-		require.NoError(t, err)
+		require.NoError(t, addEntry(w, name, zip.Deflate, []byte(content)))
 	}
 	require.NoError(t, w.Close())
 	return out.Bytes()
@@ -48,7 +45,7 @@ func TestReadersAreBounded(t *testing.T) {
 	for range 1_500_000 {
 		records.Write(record)
 	}
-	end := append([]byte(endMark), make([]byte, 18)...)
+	end := append([]byte("PK\x05\x06"), make([]byte, 18)...)
 	binary.LittleEndian.PutUint32(end[12:], uint32(records.Len()))
 	records.Write(end)
 

@@ -144,9 +144,26 @@ func Verify(kind Kind, data []byte, o Options) Report {
 	default:
 		r.unreadable("unknown_kind", "", "unknown kind of artifact %q", kind)
 	}
+	if !o.Compat && len(r.Problems) == 0 {
+		r.unsigned(o)
+	}
 	r.OK = len(r.Problems) == 0
 	r.limits(o)
 	return *r
+}
+
+// unsigned refuses an artifact without a verified signature, if one is wanted. The checks
+// of each kind have more to say, but not all of them reach every case: a journal may
+// have no checkpoint, and so no signature.
+func (r *Report) unsigned(o Options) {
+	switch {
+	case r.SignatureStatus == SignatureFailed:
+		r.problem("signature", "", "not every signature is valid")
+	case o.RequireSignature && o.PublicKey == nil:
+		r.unreadable("no_key", "", "a signature is required, but no public key was given")
+	case o.PublicKey != nil && r.SignatureStatus != SignatureVerified:
+		r.problem("signature_missing", "", "there is no signature")
+	}
 }
 
 // maxProblems is the number of problems, and of notes, that a report lists.

@@ -23,16 +23,13 @@ func entriesOf(t testing.TB, data []byte) (names []string, files map[string][]by
 	return a.names, a.files
 }
 
-// zipped packs files as another program could.
+// zipped packs files in the order of names.
 func zipped(t testing.TB, names []string, files map[string][]byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for _, name := range names {
-		f, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
-		require.NoError(t, err)
-		_, err = f.Write(files[name])
-		require.NoError(t, err)
+		require.NoError(t, addEntry(w, name, zip.Store, files[name]))
 	}
 	require.NoError(t, w.Close())
 	return out.Bytes()

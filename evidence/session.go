@@ -160,7 +160,8 @@ func (r *Report) links(list []Checkpoint, session, run string, o Options) {
 }
 
 // sealed checks the runpack of a checkpoint, and that it holds the given events,
-// if they are known. If optional is set, the runpack may be absent.
+// if they are known. If optional is set, the runpack may be absent, unless signatures are
+// verified: the runpack has the checkpoint's.
 func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optional bool, o Options) {
 	at := fmt.Sprintf("checkpoint %d: %s", c.Index, c.RunpackPath)
 	if name := c.RunpackPath; !o.Compat && (name == "" || path.IsAbs(name) || strings.Contains(name, `\`) || path.Clean(name) != name || strings.HasPrefix(name, "..")) {
@@ -173,12 +174,15 @@ func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optiona
 	}
 	p, inside, err := r.packAt(c.RunpackPath, o)
 	if err != nil {
-		if optional {
+		if optional && o.PublicKey == nil && !o.RequireSignature {
 			r.note("contents: events %d to %d were not compared with their runpack, which cannot be read", c.SequenceStart, c.SequenceEnd)
 			return
 		}
 		r.problem("missing_file", at, "%v", err)
 		return
+	}
+	for _, note := range inside.Notes {
+		r.note("%s: %s", at, note)
 	}
 	r.SignaturesTotal += inside.SignaturesTotal
 	if inside.SignaturesValid > 0 {
@@ -375,6 +379,13 @@ func (r *Report) journal(doc []byte, o Options) {
 		} else {
 			r.sealed(c, head, nil, true, o)
 		}
+	}
+	sealed := int64(0)
+	if n := len(j.checkpoints); n > 0 {
+		sealed = j.checkpoints[n-1].SequenceEnd
+	}
+	if j.last > sealed {
+		r.note("events: the last %d are after the last checkpoint; nothing shows that they were not changed", j.last-sealed)
 	}
 	r.summarize(len(j.checkpoints), o)
 	r.anchors(j.header.SessionID, j.checkpoints, o)

@@ -31,13 +31,7 @@ func writeArchive(files map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		h := &zip.FileHeader{Name: name, Method: zip.Store, Modified: epoch()}
-		h.SetMode(0o644)
-		f, err := w.CreateHeader(h)
-		if err == nil {
-			_, err = f.Write(files[name])
-		}
-		if err != nil {
+		if err := addEntry(w, name, zip.Store, files[name]); err != nil {
 			return nil, err
 		}
 	}

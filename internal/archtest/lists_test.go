@@ -37,7 +37,7 @@ var pureText string
 var pure = strings.Fields(pureText)
 
 // pureImports are the standard packages that a pure package may import.
-var pureImports = words(`archive/zip bytes cmp crypto/ed25519 crypto/sha1 crypto/sha256 embed encoding/base64 encoding/binary encoding/hex
+var pureImports = words(`archive/zip bytes cmp compress/flate crypto/ed25519 crypto/sha1 crypto/sha256 embed encoding/base64 encoding/binary encoding/hex
 	encoding/json errors fmt hash hash/crc32 io iter maps math math/bits net/url path path/filepath
 	reflect regexp slices sort strconv strings time unicode unicode/utf16 unicode/utf8
 	google.golang.org/protobuf/encoding/protowire mvdan.cc/sh/v3/syntax`)
