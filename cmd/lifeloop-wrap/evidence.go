@@ -45,7 +45,7 @@ not every secret has a known form.`,
 			}
 			text, err := readInput(cmd, name)
 			if err != nil {
-				return no(lifeloop.InvalidRequest, "%v", err)
+				return no(lifeloop.InvalidRequest, "cannot redact %s: %v", name, err).withHint("name a file that you may read, or none to read the standard input")
 			}
 			_, err = io.WriteString(cmd.OutOrStdout(), redact.New().Text(string(text)))
 			return err

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/ed25519"
 	"errors"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -74,12 +75,12 @@ func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e export
 		files, err = exported(x, e, key)
 	}
 	if err != nil {
-		return no(lifeloop.InternalError, "export session %s: %v", id, err)
+		return cannotWrite(id, err)
 	}
 	written := slices.Sorted(maps.Keys(files))
 	for _, name := range written {
 		if err := durable.WriteFile(name, files[name], 0o600); err != nil {
-			return no(lifeloop.InternalError, "write evidence: %v", err)
+			return cannotWrite(id, err)
 		}
 	}
 	text := ""
@@ -87,6 +88,14 @@ func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e export
 		text += name + "\n"
 	}
 	return g.print(cmd, map[string]any{"ok": true, "session_id": id, "kind": e.kind, "signed": key != nil, "files": written}, text)
+}
+
+func cannotWrite(id string, err error) error {
+	f := no(lifeloop.InternalError, "cannot write the evidence of session %s: %v", id, err)
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return f.withHint("--out must be a path in a folder that exists and that you may write to")
+	}
+	return f
 }
 
 // exported returns the files of an export, by their paths.

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,7 +71,7 @@ func (g *globals) verifyEvidence(cmd *cobra.Command, path string, v verification
 			o.PublicKey, err = sign.ParsePublic(text)
 		}
 		if err != nil {
-			return notEvaluable("public key %s: %v", v.key, err)
+			return notEvaluable("public key %s: %v", v.key, err).withHint("the public key is FILE.pub of lifeloop-wrap evidence key new FILE")
 		}
 	}
 	if v.anchor != "" {
@@ -78,7 +80,7 @@ func (g *globals) verifyEvidence(cmd *cobra.Command, path string, v verification
 			o.Anchors, err = evidence.ParseAnchors(text)
 		}
 		if err != nil {
-			return notEvaluable("anchors %s: %v", v.anchor, err)
+			return notEvaluable("anchors %s: %v", v.anchor, err).withHint("lifeloop-wrap evidence anchor SESSION prints anchors, one on each line")
 		}
 	}
 	kind := evidence.Kind(v.kind)
@@ -129,16 +131,26 @@ const maxArtifact = 256 << 20
 func readArtifact(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, notEvaluable("cannot read %s: there is no such file", path).
+			withHint("lifeloop-wrap evidence export SESSION --kind runpack --out FILE writes a file that can be verified")
 	case err != nil:
-		return nil, notEvaluable("%v", err)
+		return nil, unreadable(path, err)
+	case info.IsDir():
+		return nil, notEvaluable("cannot read %s: it is a folder", path).
+			withHint("name a file in it: %s or %s of a chain, or a trace", evidence.ChainFile, evidence.JournalFile)
 	case !info.Mode().IsRegular() || info.Size() > maxArtifact:
-		return nil, notEvaluable("%s: not a regular file of at most %d MiB", path, maxArtifact>>20)
+		return nil, notEvaluable("cannot read %s: it is not a regular file of at most %d MiB", path, maxArtifact>>20).withHint("name a file of evidence")
 	}
 	data, err := durable.ReadFile(path)
 	if err != nil {
-		return nil, notEvaluable("%v", err)
+		return nil, unreadable(path, err)
 	}
 	return data, nil
+}
+
+func unreadable(path string, err error) error {
+	return notEvaluable("cannot read %s: %v", path, err).withHint("check the path and the permissions of the file")
 }
 
 func inspectCmd(g *globals) *cobra.Command {
@@ -151,7 +163,7 @@ func inspectCmd(g *globals) *cobra.Command {
 			}
 			docs, err := evidence.Inspect(filepath.Base(args[0]), data)
 			if err != nil {
-				return notEvaluable("%s: %v", args[0], err)
+				return notEvaluable("cannot inspect %s: %v", args[0], err).withHint("lifeloop-wrap evidence verify %s shows what is wrong with it", args[0])
 			}
 			var b bytes.Buffer
 			for _, d := range docs {
@@ -184,7 +196,7 @@ func diffCmd(g *globals) *cobra.Command {
 			}
 			list, err := evidence.Diff(a, b)
 			if err != nil {
-				return notEvaluable("%v", err)
+				return notEvaluable("cannot compare %s and %s: %v", args[0], args[1], err).withHint("lifeloop-wrap evidence verify FILE shows what is wrong with each")
 			}
 			var text strings.Builder
 			for _, d := range list {
