@@ -193,7 +193,8 @@ func RefusePlain(reason string) []byte {
 }
 
 // IsSettings reports whether a harness reads its hooks or permissions from this
-// path.
+// path. A folder of
+// such files counts too, because files can be copied to it.
 func IsSettings(path string) bool {
 	path = "/" + path
 	for _, part := range []string{"/.claude/settings", "/.gemini/extensions/"} {
@@ -201,7 +202,7 @@ func IsSettings(path string) bool {
 			return true
 		}
 	}
-	for _, end := range []string{"/.claude.json", "/.codex/config.toml", "/.codex/hooks.json", "/.gemini/settings.json"} {
+	for _, end := range []string{"/.claude", "/.codex", "/.gemini", "/.gemini/extensions", "/.claude.json", "/.codex/config.toml", "/.codex/hooks.json", "/.gemini/settings.json"} {
 		if strings.HasSuffix(path, end) {
 			return true
 		}

@@ -6,6 +6,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,25 +94,32 @@ func (g *gatekeeper) intent(e kernel.AskGate, scene acts.Scene) (gate.Intent, er
 	return acts.Launch{Adapter: w.manifest.AdapterID, Program: filepath.Base(w.argv[0]), Args: w.argv[1:]}.Intent(scene)
 }
 
-// resolved follows the symbolic links of a path, as far as it exists. A link to
-// nothing leads to where a write would create a file.
-func resolved(path string) string { return resolve(path, 16) }
+// resolved follows the symbolic links of an absolute path as the kernel does, part by
+// part, as far as it exists. A link to nothing leads to where a write would create a
+// file.
+func resolved(path string) string {
+	links := 40 // as in Linux
+	return resolve("/", path, &links)
+}
 
-func resolve(path string, links int) string {
-	rest := ""
-	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
-		if real, err := filepath.EvalSymlinks(at); err == nil {
-			return filepath.Join(real, rest)
-		}
-		if to, err := os.Readlink(at); err == nil && links > 0 {
-			if !filepath.IsAbs(to) {
-				to = filepath.Join(filepath.Dir(at), to)
-			}
-			return resolve(filepath.Join(to, rest), links-1)
-		}
-		if at == filepath.Dir(at) {
-			return filepath.Clean(path)
-		}
-		rest = filepath.Join(filepath.Base(at), rest)
+func resolve(at, path string, links *int) string {
+	if filepath.IsAbs(path) {
+		at = "/"
 	}
+	for part := range strings.SplitSeq(path, "/") {
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		next := filepath.Join(at, part)
+		if to, err := os.Readlink(next); err == nil && *links > 0 {
+			*links--
+			next = resolve(at, to, links)
+		}
+		at = next
+	}
+	return at
 }

@@ -24,8 +24,9 @@ type Scene struct {
 	Home      string // the user's home; empty if unknown
 	Producer  string
 	Now       time.Time
-	// Resolve follows the symbolic links of an absolute path, as far as it exists;
-	// nil leaves paths as they are.
+	// Resolve follows the symbolic links of an absolute path, as far as it exists. As in
+	// the kernel, .. is the parent of where the links before it lead. Without it, links
+	// are not followed.
 	Resolve func(path string) string
 }
 

@@ -14,11 +14,18 @@ import (
 
 func scene() Scene {
 	return Scene{Session: "s", Identity: "alice", Workspace: "/srv/w", Home: "/home/alice", Producer: "test", Now: time.Unix(0, 0),
-		Resolve: func(p string) string { // /srv/w/out leads out of the workspace
-			if rest, ok := strings.CutPrefix(p, "/srv/w/out"); ok {
-				return "/var/out" + rest
+		Resolve: func(p string) string {
+			at := "/"
+			for part := range strings.SplitSeq(p, "/") {
+				at = path.Join(at, part)
+				switch at {
+				case "/srv/w/out":
+					at = "/var/out"
+				case "/srv/w/link":
+					at = "/srv/outside/sub"
+				}
 			}
-			return p
+			return at
 		}}
 }
 
@@ -27,7 +34,7 @@ func classes(t *testing.T, use telemetry.ToolUse) string {
 	t.Helper()
 	in, err := Tool{use}.Intent(scene())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%q: %v", use.Commands, err)
 	}
 	var found []string
 	for _, target := range in.Targets {
@@ -68,7 +75,12 @@ func TestFileTools(t *testing.T) {
 		{"/srv/w/a/../b.go", "write", "", "b.go"},
 		{"/srv/wide/x", "write", "outside_write", "/srv/wide/x"},
 		{"../x", "delete", "outside_write", "/srv/x"},
-		{"/srv/w", "delete", "outside_write", "/srv/w"},
+		{"/srv/w", "delete", "outside_write", "."},
+		{"/srv/w/", "write", "", "."},
+		{"link/../victim", "write", "outside_write", "/srv/outside/victim"},
+		{"link/../victim", "delete", "outside_write", "/srv/outside/victim"},
+		{".claude", "write", "harness_settings", ".claude"},
+		{"sub/.gemini/extensions", "delete", "harness_settings", "sub/.gemini/extensions"},
 		{"~/notes", "write", "outside_write", "~/notes"},
 		{"/home/alice/.ssh/id_rsa", "read", "secret", "~/.ssh/id_rsa"},
 		{"/home/alice/.ssh/config", "write", "outside_write secret", "~/.ssh/config"},

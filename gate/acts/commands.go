@@ -8,11 +8,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"lifeloop/gate"
+	"lifeloop/telemetry"
 )
 
-// This file describes how common commands use their arguments.
+// This file finds what a command runs, reads, writes and deletes.
 
-// An arg is one word of a command, if it is known.
+// An arg is one word of a command, if it is known. The text of an unknown word is
+// what follows its last unknown part.
 type arg struct {
 	text  string
 	known bool
@@ -20,19 +22,16 @@ type arg struct {
 
 func (a arg) flag() bool { return a.known && len(a.text) > 1 && a.text[0] == '-' }
 
-// short reports whether a is a group of short flags with one of these letters.
-func (a arg) short(letters string) bool {
-	return a.flag() && a.text[1] != '-' && strings.ContainsAny(a.text[1:], letters)
+// input reports whether a names the standard input, or another open file.
+func (a arg) input() bool {
+	return a.known && (a.text == "-" || strings.HasPrefix(a.text, "/dev/stdin") || strings.HasPrefix(a.text, "/dev/fd/") ||
+		strings.HasPrefix(a.text, "/dev/tty") || strings.HasPrefix(a.text, "/proc/self/fd/"))
 }
 
 func (s *shell) call(call *syntax.CallExpr) {
-	if len(call.Args) == 0 {
-		return
-	}
 	var args []arg
 	for _, w := range call.Args {
-		text, known := s.word(w)
-		args = append(args, arg{text, known})
+		args = append(args, s.words(w)...)
 	}
 	s.command(args)
 }
@@ -53,27 +52,45 @@ func (s *shell) command(args []arg) {
 	}
 	name, rest := path.Base(args[0].text), args[1:]
 	s.add(gate.Target{Kind: "other", Value: name, Operation: "exec", EndpointClass: "proc.exec"})
-	if inner, wraps := wrapped(name, rest); wraps {
-		s.command(inner)
+	u := usageOf(name)
+	switch u.role {
+	case wraps, wrapsText:
+		s.wrapper(name, u, rest)
 		return
+	case shells:
+		s.interpreter(u, rest)
+	case programs:
+		s.script(u, rest)
+	case opaque:
+		if name != "git" {
+			s.undecidable("command")
+		}
 	}
 	switch name {
-	case "sh", "bash", "dash", "zsh", "ksh", "ash":
-		s.interpreter(rest)
 	case "eval":
 		s.eval(rest)
-	case "watch":
-		s.apart(func() { s.eval(afterFlags(rest, "n")) })
-	case "python", "python2", "python3", "perl", "ruby", "node", "bun", "deno", "php", "lua", "osascript":
-		s.script(rest)
-	case "xargs", "parallel":
-		s.command(fromInput(rest))
+		s.forget()
+	case "trap":
+		if rest = afterDashes(rest); len(rest) > 1 {
+			s.apart(func() { s.eval(rest[:1]) })
+		}
+	case "alias": // changes what other words mean
+		if slices.ContainsFunc(rest, func(a arg) bool { return !a.known || strings.Contains(a.text, "=") }) {
+			s.undecidable("command")
+		}
+	case "source", ".":
+		if rest = afterDashes(rest); len(rest) == 0 || !rest[0].known || rest[0].input() {
+			s.undecidable("command")
+		}
+		s.forget()
+	case "read", "mapfile", "readarray", "getopts", "unset", "export", "declare", "typeset", "local", "readonly":
+		s.forget()
 	case "awk", "gawk", "mawk", "nawk":
 		s.awk(rest)
-	case "su", "runuser", "script":
-		s.undecidable("command")
-	case "find", "fd":
-		s.find(rest)
+	case "find", "fd", "fdfind":
+		s.find(name, rest)
+	case "apply_patch":
+		s.patch(rest)
 	case "cd", "pushd":
 		s.cd(rest)
 		return
@@ -81,71 +98,95 @@ func (s *shell) command(args []arg) {
 		s.dirs = nil
 		return
 	}
-	s.files(name, rest)
+	s.files(name, u, rest)
 }
 
-// wrapped returns the command that a command such as sudo, env or xargs runs.
-func wrapped(name string, rest []arg) ([]arg, bool) {
-	switch name {
-	case "command", "builtin", "exec", "nohup", "setsid", "time":
-		return afterFlags(rest, "a"), true
-	case "sudo", "doas":
-		return assigned(afterFlags(rest, "ughpCTRDrt")), true
-	case "env":
-		if slices.ContainsFunc(rest, func(a arg) bool { return a.short("S") || strings.HasPrefix(a.text, "--split-string") }) {
-			return []arg{{}}, true // one word that env splits
-		}
-		return assigned(afterFlags(rest, "uC")), true
-	case "busybox", "strace", "ltrace", "unshare", "caffeinate":
-		return afterFlags(rest, "eopsuEPS"), true
-	case "flock", "chroot":
-		if inner := afterFlags(rest, "wE"); len(inner) > 0 {
-			return inner[1:], true
-		}
-	case "nice", "ionice", "chrt", "stdbuf":
-		return afterFlags(rest, "ncpioe"), true
-	case "timeout":
-		if inner := afterFlags(rest, "ks"); len(inner) > 0 {
-			return inner[1:], true
-		}
+// wrapper analyses the command that a command such as sudo, env or xargs runs.
+func (s *shell) wrapper(name string, u usage, args []arg) {
+	in := u.parse(args, true)
+	if in.unknown {
+		s.undecidable("command")
+		return
 	}
-	return nil, false
+	if in.marked('#') {
+		return
+	}
+	before := s.dirs
+	s.values(name, in)
+	inner := in.operands[min(u.skip, len(in.operands)):]
+	switch name {
+	case "env", "sudo", "doas":
+		inner = s.assigned(inner)
+	case "unshare":
+		if len(inner) == 0 { // it runs a shell
+			s.undecidable("command")
+		}
+	case "xargs":
+		inner = fromInput(inner, in.has("I i J replace"))
+	}
+	if u.role == wrapsText {
+		s.apart(func() { s.eval(inner) })
+	} else {
+		s.command(inner)
+	}
+	if in.marked('/') {
+		s.dirs = before
+	}
 }
 
-// afterFlags leaves out flags. The letters are short flags whose value is the next
-// word.
-func afterFlags(args []arg, valued string) []arg {
-	for len(args) > 0 && args[0].flag() {
-		text := args[0].text
-		args = args[1:]
-		if text == "--" {
-			break
+// values adds what the values of flags name.
+func (s *shell) values(name string, in invocation) {
+	for _, f := range in.flags {
+		switch f.mark {
+		case '~':
+			s.undecidable("command")
+		case '!':
+			s.apart(func() { s.eval([]arg{f.value}) })
+		case '/':
+			s.touch(f.value, "read")
+			s.dirs = s.below(f.value)
+		case '>':
+			if f.value.known && f.value.text == "-" {
+				continue
+			}
+			s.touch(f.value, "write")
+		case '<':
+			s.touch(f.value, "read")
 		}
-		if len(text) == 2 && strings.Contains(valued, text[1:]) && len(args) > 0 {
-			args = args[1:]
-		}
+		s.argument(name, f.value)
+	}
+}
+
+func afterDashes(args []arg) []arg {
+	if len(args) > 0 && args[0].known && args[0].text == "--" {
+		return args[1:]
 	}
 	return args
 }
 
 // assigned removes leading words of the form NAME=VALUE.
-func assigned(args []arg) []arg {
-	for len(args) > 0 && args[0].known && strings.Contains(args[0].text, "=") {
+func (s *shell) assigned(args []arg) []arg {
+	for len(args) > 0 && args[0].known && (args[0].text == "-" || strings.Contains(args[0].text, "=")) {
+		name, value, _ := strings.Cut(args[0].text, "=")
+		s.count[name]++
+		s.argument("env", arg{value, true})
 		args = args[1:]
 	}
 	return args
 }
 
 // fromInput returns the command that xargs runs. Its last argument is unknown,
-// because it comes from the input of xargs, and so is each argument that contains the
-// placeholder.
-func fromInput(args []arg) []arg {
-	replaces := slices.ContainsFunc(args, func(a arg) bool { return a.short("Ii") || strings.HasPrefix(a.text, "--replace") })
-	inner := slices.Clone(afterFlags(args, "adEILnPs"))
+// because it comes from the input of xargs, and so is each argument that may contain
+// the placeholder.
+func fromInput(args []arg, replaces bool) []arg {
+	inner := slices.Clone(args)
 	for i := range inner {
 		if i > 0 && replaces || strings.Contains(inner[i].text, "{}") {
 			inner[i] = arg{}
 		}
+	}
+	if len(inner) == 0 {
+		return nil
 	}
 	return append(inner, arg{})
 }
@@ -162,31 +203,25 @@ func (s *shell) awk(args []arg) {
 
 // interpreter analyses the text in sh -c TEXT. A shell that reads its commands from
 // its input is marked as undecidable.
-func (s *shell) interpreter(args []arg) {
-	for i, a := range args {
-		switch {
-		case !a.known:
-			s.undecidable("command")
-			return
-		case a.short("c"):
-			text := append(afterFlags(args[i+1:], "oO"), arg{})[0]
-			if !text.known {
-				s.undecidable("command")
-				return
+func (s *shell) interpreter(u usage, args []arg) {
+	in := u.parse(args, true)
+	text, _ := next(in.operands)
+	switch {
+	case in.marked('#'):
+	case in.unknown || !text.known || in.has("s") && !in.has("c"),
+		slices.ContainsFunc(in.flags, func(f flag) bool { return strings.HasSuffix(f.name, "file") && (!f.value.known || f.value.input()) }):
+		s.undecidable("command")
+	case in.has("c"):
+		s.apart(func() {
+			inner := &shell{collector: s.collector, dirs: s.dirs, vars: map[string]string{}, count: map[string]int{}, depth: s.depth}
+			for _, name := range []string{"HOME", "PWD", "CDPATH"} {
+				inner.count[name] = s.count[name] + s.count[""]
 			}
-			s.apart(func() {
-				inner := &shell{collector: s.collector, dirs: s.dirs, vars: map[string]string{}, depth: s.depth}
-				inner.line(text.text)
-			})
-			return
-		case a.short("s"):
-			s.undecidable("command")
-			return
-		case !a.flag():
-			return // a script in a file
-		}
+			inner.line(text.text)
+		})
+	case text.input():
+		s.undecidable("command")
 	}
-	s.undecidable("command")
 }
 
 func (s *shell) eval(args []arg) {
@@ -202,159 +237,314 @@ func (s *shell) eval(args []arg) {
 }
 
 // script finds a program in the arguments of an interpreter, or on its input.
-func (s *shell) script(args []arg) {
-	for _, a := range args {
-		switch {
-		case a.known && slices.Contains([]string{"--version", "-V", "-v", "--help", "-m"}, a.text):
-			return
-		case !a.known, a.short("ceErp"), a.known && (a.text == "-" || a.text == "--eval" || a.text == "eval"):
-			s.undecidable("command")
-			return
-		case !a.flag():
-			return // a program in a file
+func (s *shell) script(u usage, args []arg) {
+	in := u.parse(args, true)
+	program, rest := next(in.operands)
+	if program.known && (program.text == "run" || program.text == "test") { // bun run FILE
+		program, _ = next(rest)
+		if len(rest) == 0 {
+			program.known = true
 		}
 	}
-	s.undecidable("command")
+	switch {
+	case in.unknown || in.marked('~'):
+		s.undecidable("command")
+	case in.marked('#'):
+	case in.marked('|'):
+		if f := in.flags[len(in.flags)-1]; !f.value.known || f.value.input() {
+			s.undecidable("command")
+		}
+	case !program.known || program.input() || hasWord("eval repl", program.text) || strings.Contains(program.text, "://"):
+		s.undecidable("command")
+	}
 }
 
-func (s *shell) find(args []arg) {
+func (s *shell) find(name string, args []arg) {
+	var roots []arg
+	for _, a := range args {
+		if a.flag() {
+			break
+		}
+		roots = append(roots, a)
+	}
 	for i, a := range args {
 		switch {
 		case !a.known:
 		case a.text == "-delete":
 			s.destroys("find -delete")
-			for _, root := range args[:i] {
-				if root.flag() {
-					break
-				}
+			if len(roots) == 0 {
+				roots = []arg{{".", true}}
+			}
+			for _, root := range roots {
 				root.text += "/*" // the files below the root, which the other arguments select
 				s.touch(root, "delete")
 			}
-		case slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir", "-x", "-X"}, a.text):
+		case hasWord("-fprint -fprint0 -fprintf -fls", a.text):
+			file, _ := next(args[i+1:])
+			s.touch(file, "write")
+		case hasWord("-exec -execdir -ok -okdir", a.text), name != "find" && s.runs(a.text):
 			end := slices.IndexFunc(args[i:], func(a arg) bool { return a.known && (a.text == ";" || a.text == "+") })
 			if end < 0 {
 				end = len(args) - i
 			}
 			inner := slices.Clone(args[i+1 : i+end])
+			if name != "find" {
+				inner = append(inner, arg{}) // fd appends the file
+			}
 			for j := range inner {
 				if strings.Contains(inner[j].text, "{}") {
 					inner[j] = arg{}
 				}
+			}
+			if strings.HasPrefix(a.text, "--exec") && strings.Contains(a.text, "=") {
+				inner = []arg{{}}
 			}
 			s.command(inner)
 		}
 	}
 }
 
+// runs reports whether a flag of fd is followed by a command.
+func (s *shell) runs(text string) bool {
+	return strings.HasPrefix(text, "--exec") || len(text) > 1 && text[0] == '-' && text[1] != '-' && strings.ContainsAny(text, "xX")
+}
+
 // cd adds a possible working directory. It may fail, so the previous ones remain
 // possible.
 func (s *shell) cd(args []arg) {
-	args = afterFlags(args, "")
+	args = afterDashes(args)
+	to, _ := next(args)
 	switch {
 	case s.dirs == nil:
-	case len(args) == 0 && s.scene.Home != "":
-		s.dirs = append(slices.Clone(s.dirs), s.scene.Home)
-	case len(args) == 0 || !args[0].known || args[0].text == "-" || strings.ContainsAny(args[0].text, "*?["):
+		return
+	case len(args) == 0:
+		to = arg{"~", true}
+	case to.flag() && to.text != "-L", s.count["CDPATH"]+s.count[""] > 0 && !strings.HasPrefix(to.text, ".") && !path.IsAbs(to.text):
 		s.dirs = nil
-	default:
-		all := slices.Clone(s.dirs)
-		for _, dir := range s.dirs {
-			to := args[0].text
-			if to == "~" || strings.HasPrefix(to, "~/") {
-				to = s.scene.Home + to[1:]
-			}
-			if !path.IsAbs(to) {
-				to = path.Join(dir, to)
-			}
-			all = append(all, path.Clean(to))
+		return
+	case to.text == "-L":
+		s.cd(args[1:])
+		return
+	}
+	s.touch(to, "read")
+	below := s.below(to)
+	if s.dirs = append(slices.Clone(s.dirs), below...); below == nil || len(s.dirs) > 64 {
+		s.dirs = nil
+	}
+}
+
+// below returns the possible working directories after a change to another one; nil
+// if they are unknown. As in a shell, .. leaves out the name before it.
+func (s *shell) below(to arg) (all []string) {
+	if !to.known || to.text == "-" || strings.ContainsAny(to.text, "*?[") {
+		return nil
+	}
+	if to.text == "~" || strings.HasPrefix(to.text, "~/") {
+		if s.scene.Home == "" || s.changed("HOME") {
+			return nil
 		}
-		if s.dirs = all; len(all) > 64 {
-			s.dirs = nil
+		to.text = s.scene.Home + to.text[1:]
+	}
+	if strings.HasPrefix(to.text, "~") {
+		return nil
+	}
+	if path.IsAbs(to.text) {
+		return []string{path.Clean(to.text)}
+	}
+	for _, dir := range s.dirs {
+		all = append(all, path.Join(dir, to.text))
+	}
+	return all
+}
+
+// patch adds the files that the text of a patch names.
+func (s *shell) patch(args []arg) {
+	text, ok := s.input, s.input != ""
+	if len(args) > 0 {
+		text, ok = args[0].text, args[0].known
+	}
+	found := false
+	for line := range strings.Lines(text) {
+		for _, head := range []string{"*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "} {
+			if file, is := strings.CutPrefix(line, head); is {
+				found = true
+				s.touch(arg{strings.TrimSpace(file), true}, "write")
+			}
 		}
+	}
+	if !ok || !found {
+		s.undecidable("command")
 	}
 }
 
 // files adds the files that a command reads, writes and deletes.
-func (s *shell) files(name string, args []arg) {
-	var plain []arg
-	for i, a := range args {
-		if a.flag() && !slices.ContainsFunc(args[:i], func(b arg) bool { return b.known && b.text == "--" }) {
-			continue
-		}
-		plain = append(plain, a)
+func (s *shell) files(name string, u usage, args []arg) {
+	switch name {
+	case "git":
+		s.git(u, args)
+		return
+	case "tar", "gtar", "bsdtar":
+		s.tar(name, u, args)
+		return
 	}
-	has := func(letters string, long ...string) bool {
-		return slices.ContainsFunc(args, func(a arg) bool { return a.short(letters) || a.known && slices.Contains(long, a.text) })
+	in := u.parse(args, false)
+	if u.role != programs && u.role != shells {
+		s.values(name, in)
 	}
-	each := func(list []arg, op string) {
-		for _, a := range list {
-			s.touch(a, op)
+	switch u.role {
+	case deletes:
+		s.each(in.operands, "delete")
+		if name == "shred" || in.has("r R f recursive force no-preserve-root") {
+			s.destroys(name)
 		}
-	}
-	last := func(op string) {
-		if len(plain) > 1 {
-			each(plain[len(plain)-1:], op)
+	case writes:
+		s.each(in.operands, "write")
+	case first:
+		s.each(in.operands[:min(1, len(in.operands))], "write")
+	case compresses:
+		if !in.has("c l t stdout to-stdout list test") {
+			s.each(in.operands, "write")
 		}
+	case changes:
+		if in.unknown { // a mode such as -x
+			s.each(in.operands, "write")
+		} else {
+			s.each(in.operands[min(1, len(in.operands)):], "write")
+		}
+		if in.has("R recursive") {
+			s.destroys(name)
+		}
+	case copies, moves:
+		s.copies(name, u, in)
 	}
 	switch name {
-	case "rm", "rmdir", "unlink", "shred", "trash":
-		each(plain, "delete")
-		if name == "shred" || has("rRf", "--recursive", "--force", "--no-preserve-root") {
-			s.destroys(name)
+	case "sed", "gsed":
+		s.sed(in)
+	case "perl":
+		if in.has("i") {
+			s.each(in.operands, "write")
 		}
-	case "tee", "touch", "mkdir", "mkfifo", "truncate":
-		each(plain, "write")
-	case "chmod", "chown", "chgrp", "setfacl":
-		if len(plain) > 1 {
-			each(plain[1:], "write")
+	case "curl":
+		if in.has("O remote-name remote-name-all") && !in.has("output-dir") {
+			s.touch(arg{".", true}, "write")
 		}
-		if has("R", "--recursive") {
-			s.destroys(name)
+	case "wget":
+		if !in.has("O output-document P directory-prefix") {
+			s.touch(arg{".", true}, "write")
 		}
-	case "cp", "install", "rsync", "scp":
-		last("write")
-	case "ln": // a later command can write to the target by the name of the link
-		each(plain, "write")
-	case "mv":
-		each(plain[:max(len(plain)-1, 0)], "delete")
-		last("write")
-	case "sed", "perl":
-		if has("i", "--in-place") || slices.ContainsFunc(args, func(a arg) bool { return strings.HasPrefix(a.text, "-i") || strings.HasPrefix(a.text, "--in-place") }) {
-			each(plain[min(1, len(plain)):], "write")
+	case "unzip":
+		if len(in.operands) > 0 && !in.has("d l t p v Z z") {
+			s.touch(arg{".", true}, "write")
 		}
-	case "git":
-		s.git(args)
 	case "mkfs", "fdisk", "parted", "wipefs", "shutdown", "reboot", "poweroff", "halt", "init", "killall", "pkill":
 		s.destroys(name)
 	}
 	if strings.HasPrefix(name, "mkfs.") {
 		s.destroys(name)
 	}
-	for i, a := range args {
-		s.argument(name, a, append(args[i+1:], arg{})[0])
+	for _, a := range args {
+		s.argument(name, a)
 	}
 }
 
-// argument adds the files that one argument of any command names: a value of a flag
-// for output, of=FILE, @FILE, and every word that looks like a path.
-func (s *shell) argument(name string, a, next arg) {
-	if !a.known {
-		return
+func (s *shell) each(list []arg, op string) {
+	for _, a := range list {
+		s.touch(a, op)
 	}
-	for _, flag := range []string{"-o", "-O", "--output", "--output-document", "-d", "-C", "--directory", "--target-directory", "-t"} {
-		outputs := map[string]string{"curl": "-o --output", "wget": "-O --output-document", "tar": "-C --directory", "unzip": "-d", "gcc": "-o", "go": "-o", "sort": "-o --output",
-			"cp": "-t --target-directory", "mv": "-t --target-directory", "install": "-t --target-directory"}
-		if slices.Contains(strings.Fields(outputs[name]), flag) {
-			if a.text == flag {
-				s.touch(next, "write")
-			} else if v, ok := strings.CutPrefix(a.text, flag+"="); ok {
-				s.touch(arg{v, true}, "write")
-			} else if v, ok := strings.CutPrefix(a.text, flag); ok && len(flag) == 2 && v != "" {
-				s.touch(arg{v, true}, "write")
+}
+
+// copies adds what a command such as cp or mv writes and deletes.
+func (s *shell) copies(name string, u usage, in invocation) {
+	sources, to := in.operands, []arg(nil)
+	for _, f := range in.flags {
+		if f.name == "t" && f.mark == '>' || f.name == "target-directory" {
+			to = append(to, f.value)
+		}
+	}
+	switch {
+	case name == "install" && in.has("d directory"):
+		s.each(sources, "write")
+		return
+	case len(to) == 0 && len(sources) > 1:
+		to, sources = sources[len(sources)-1:], sources[:len(sources)-1]
+		s.each(to, "write")
+	}
+	if u.role == moves || in.has("remove-source-files") {
+		s.each(sources, "delete")
+	}
+	for _, f := range in.flags {
+		if strings.HasPrefix(f.name, "del") {
+			s.destroys(name + " --delete")
+		}
+	}
+	for _, source := range sources {
+		for _, dir := range to { // a folder of settings that is copied into another folder
+			if inside := path.Join(dir.text, path.Base(source.text)); source.known && dir.known && telemetry.IsSettings(inside) {
+				s.touch(arg{inside, true}, "write")
 			}
 		}
 	}
+}
+
+// tar adds the files of an archive command. Its first operand may be a group of flags
+// without a dash; then their values follow in order.
+func (s *shell) tar(name string, u usage, args []arg) {
+	if len(args) > 0 && args[0].known && args[0].text != "" && args[0].text[0] != '-' {
+		group, rest := args[0].text, args[1:]
+		args = nil
+		for i := range len(group) {
+			args = append(args, arg{"-" + group[i:i+1], true})
+			if at := strings.IndexByte(u.short, group[i]); at >= 0 && at+1 < len(u.short) && strings.IndexByte(":<~", u.short[at+1]) >= 0 && len(rest) > 0 {
+				args, rest = append(args, rest[0]), rest[1:]
+			}
+		}
+		args = append(args, rest...)
+	}
+	in := u.parse(args, false)
+	s.values(name, in)
+	creates, extracts := in.has("c r u A create append update catenate concatenate delete"), in.has("x extract get")
+	reads := in.has("t d list diff compare") && !creates && !extracts
+	if in.has("P absolute-names") && extracts {
+		s.undecidable("path")
+	}
+	into := arg{".", true}
+	for _, f := range in.flags {
+		switch {
+		case f.name == "f" || f.name == "file":
+			if !creates && (extracts || reads) || f.value.known && f.value.text == "-" {
+				s.touch(f.value, "read")
+			} else {
+				s.touch(f.value, "write")
+			}
+		case f.name == "C" || f.name == "directory":
+			into = f.value
+			if !creates && !reads {
+				s.touch(into, "write")
+			}
+		}
+	}
+	if extracts && !in.has("O") {
+		s.touch(into, "write")
+	}
+	for _, a := range in.operands {
+		s.argument(name, a)
+	}
+}
+
+// argument adds the files that one argument of any command names: of=FILE, @FILE, and
+// every word that looks like a path.
+func (s *shell) argument(name string, a arg) {
 	text := a.text
+	if !a.known {
+		if isSecret(text) { // such as $(pwd)/.env
+			if strings.HasPrefix(text, "/") {
+				s.add(gate.Target{Kind: "path", Value: strings.TrimPrefix(text, "/"), Operation: "read", EndpointClass: "fs.read", Sensitivity: Secret})
+			} else {
+				s.undecidable("path")
+			}
+		}
+		return
+	}
 	if v, ok := strings.CutPrefix(text, "of="); ok && name == "dd" {
 		s.destroys("dd")
 		s.touch(arg{v, true}, "write")
@@ -366,34 +556,14 @@ func (s *shell) argument(name string, a, next arg) {
 	text = strings.TrimPrefix(text, "@")
 	switch {
 	case strings.Contains(text, "://"):
-		if slices.Contains([]string{"curl", "wget", "git", "nc", "ssh", "http", "xh"}, name) {
+		if hasWord("curl wget git nc ssh http xh", name) {
 			s.add(gate.Target{Kind: "url", Value: text, Operation: "get"})
 		}
 	case strings.ContainsAny(text, " \t\n|;<>$`(){}'\""), strings.HasPrefix(text, "-"):
 	case strings.Contains(text, "/"), strings.HasPrefix(text, "~"), isSecret(text):
-		s.path(text, "read", s.dirs)
+		s.touch(arg{text, true}, "read")
 	}
-}
-
-// git finds the commands that discard work.
-func (s *shell) git(args []arg) {
-	args = afterFlags(args, "Cc")
-	if len(args) == 0 {
-		return
-	}
-	if !args[0].known {
-		s.undecidable("command")
-		return
-	}
-	has := func(letters string, long ...string) bool {
-		return slices.ContainsFunc(args[1:], func(a arg) bool {
-			return a.short(letters) || a.known && slices.ContainsFunc(long, func(l string) bool { return a.text == l || strings.HasPrefix(a.text, l+"=") })
-		})
-	}
-	sub := args[0].text
-	if sub == "reset" && has("", "--hard") || sub == "clean" && has("f", "--force") || sub == "push" && has("f", "--force", "--force-with-lease", "--mirror", "--delete") ||
-		sub == "branch" && has("D") || sub == "checkout" && has("f", "--", "--force") || sub == "restore" || sub == "stash" && has("", "drop", "clear") ||
-		sub == "filter-branch" || sub == "update-ref" && has("d") || sub == "reflog" && has("", "expire", "delete") {
-		s.destroys("git " + sub)
+	if i := strings.LastIndexByte(text, ':'); i >= 0 && isSecret(text[i+1:]) { // such as HEAD:.env
+		s.touch(arg{text[i+1:], true}, "read")
 	}
 }

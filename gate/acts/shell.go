@@ -18,6 +18,8 @@ type shell struct {
 	*collector
 	dirs  []string          // the possible working directories; nil if unknown
 	vars  map[string]string // variables that have a single known value from here on
+	count map[string]int    // the assignments of each variable; "" counts those of unknown names
+	input string            // the text that the command in work reads
 	depth int
 }
 
@@ -26,7 +28,7 @@ const maxDepth = 10
 
 // shell adds the targets of a command line.
 func (c *collector) shell(line string) {
-	s := &shell{collector: c, dirs: []string{c.dir}, vars: map[string]string{}}
+	s := &shell{collector: c, dirs: []string{c.dir}, vars: map[string]string{}, count: map[string]int{}}
 	s.line(line)
 }
 
@@ -41,14 +43,14 @@ func (s *shell) line(line string) {
 		s.undecidable("command")
 		return
 	}
-	assigned := assignments(file)
+	s.assignments(file)
 	for _, st := range file.Stmts {
 		s.stmt(st)
 		// A variable has a known value only if it is assigned once, by a statement
 		// that every run executes.
 		if call, ok := st.Cmd.(*syntax.CallExpr); ok && len(call.Args) == 0 && !st.Background && !st.Coprocess {
 			for _, a := range call.Assigns {
-				if v, known := s.word(a.Value); a.Name != nil && known && !a.Append && a.Index == nil && a.Array == nil && assigned[a.Name.Value] == 1 && assigned[""] == 0 {
+				if v, known := s.word(a.Value); a.Name != nil && known && !a.Append && a.Index == nil && a.Array == nil && s.count[a.Name.Value] == 1 && s.count[""] == 0 {
 					s.vars[a.Name.Value] = v
 				}
 			}
@@ -58,30 +60,68 @@ func (s *shell) line(line string) {
 
 // assignments counts the assignments of each variable; those of unknown names have
 // the empty name.
-func assignments(file *syntax.File) map[string]int {
-	n := map[string]int{}
+func (s *shell) assignments(file *syntax.File) {
+	n := s.count
 	syntax.Walk(file, func(node syntax.Node) bool {
 		switch node := node.(type) {
 		case *syntax.Assign:
-			if node.Name != nil {
+			switch {
+			case node.Name != nil && !node.Naked:
 				n[node.Name.Value]++
+			case node.Name == nil && !hasWord("-x -r -g", node.Value.Lit()): // export "NAME=value"
+				n[""]++
 			}
 		case *syntax.WordIter:
 			n[node.Name.Value]++
 		case *syntax.LetClause, *syntax.ArithmCmd, *syntax.ArithmExp, *syntax.CStyleLoop:
 			n[""]++
 		case *syntax.ParamExp:
-			if node.Exp != nil { // ${x:=value}
-				n[""]++
+			if e := node.Exp; e != nil && (e.Op == syntax.AssignUnset || e.Op == syntax.AssignUnsetOrNull) && node.Param != nil {
+				n[node.Param.Value]++
 			}
 		case *syntax.CallExpr:
-			if len(node.Args) > 0 && slices.Contains([]string{"read", "mapfile", "readarray", "printf", "getopts", "unset", "eval", "source", ".", "set"}, node.Args[0].Lit()) {
-				n[""]++
-			}
+			s.assigns(node.Args)
 		}
 		return true
 	})
-	return n
+}
+
+// assigns counts the variables that a builtin command sets.
+func (s *shell) assigns(args []*syntax.Word) {
+	for len(args) > 1 && (hasWord("builtin command", args[0].Lit()) || strings.HasPrefix(args[0].Lit(), "-")) {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		return
+	}
+	switch args[0].Lit() {
+	case "eval", "source", ".":
+		s.count[""]++
+	case "read", "mapfile", "readarray", "getopts", "unset", "printf":
+		sets := args[0].Lit() != "printf"
+		for _, w := range args[1:] {
+			lit := w.Lit()
+			if strings.HasPrefix(lit, "-v") {
+				sets = true
+			}
+			switch {
+			case !sets:
+			case lit == "", strings.HasPrefix(lit, "-") && len(lit) > 2, strings.Contains(lit, "["):
+				s.count[""]++
+			default:
+				s.count[lit]++
+			}
+		}
+	}
+}
+
+// changed reports whether a variable may have another value than at the start.
+func (s *shell) changed(name string) bool { return s.count[name]+s.count[""] > 0 }
+
+// forget drops what is known about variables.
+func (s *shell) forget() {
+	clear(s.vars)
+	s.count[""]++
 }
 
 // apart analyses statements that may run in a subshell, and then restores the
@@ -101,9 +141,8 @@ func (s *shell) stmt(st *syntax.Stmt) {
 		to, known := s.word(r.Word)
 		switch r.Op {
 		case syntax.RdrIn:
-			if known {
-				s.path(to, "read", s.dirs)
-			}
+			s.touch(arg{to, known}, "read")
+			s.argument("<", arg{to, known})
 		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.DplIn:
 		case syntax.DplOut:
 			if strings.Trim(to, "0123456789-") != "" || !known {
@@ -118,18 +157,57 @@ func (s *shell) stmt(st *syntax.Stmt) {
 	case *syntax.CallExpr:
 		for _, a := range cmd.Assigns {
 			s.inside(a)
+			s.names(a.Value)
+			if a.Array != nil {
+				for _, e := range a.Array.Elems {
+					s.names(e.Value)
+				}
+			}
 		}
 		for _, w := range cmd.Args {
 			s.inside(w)
 		}
+		s.input = s.heredoc(st.Redirs)
 		s.call(cmd)
 	case *syntax.Subshell:
 		s.apart(func() { s.stmts(cmd.Stmts) })
 	case *syntax.BinaryCmd:
 		s.binary(cmd)
+	case *syntax.ForClause:
+		if items, is := cmd.Loop.(*syntax.WordIter); is {
+			for _, w := range items.Items {
+				s.names(w)
+			}
+		}
+		s.inside(cmd)
 	default:
 		s.inside(cmd)
 	}
+}
+
+// names adds the files that a word names which becomes the value of a variable.
+func (s *shell) names(w *syntax.Word) {
+	if w == nil {
+		return
+	}
+	for _, a := range s.words(w) {
+		s.argument("", a)
+	}
+}
+
+// heredoc returns the text that a command reads, if it is known.
+func (s *shell) heredoc(redirs []*syntax.Redirect) string {
+	for _, r := range redirs {
+		w := r.Hdoc
+		if r.Op == syntax.WordHdoc {
+			w = r.Word
+		}
+		if w != nil {
+			text, _ := s.word(w)
+			return text
+		}
+	}
+	return ""
 }
 
 func (s *shell) stmts(list []*syntax.Stmt) {
@@ -175,39 +253,84 @@ func (s *shell) word(w *syntax.Word) (string, bool) {
 	if w == nil {
 		return "", true
 	}
-	return s.parts(w.Parts, false)
+	if all := s.words(w); len(all) == 1 {
+		return all[0].text, all[0].known
+	}
+	return "", false
 }
 
-func (s *shell) parts(parts []syntax.WordPart, quoted bool) (text string, known bool) {
-	for _, p := range parts {
-		switch p := p.(type) {
-		case *syntax.Lit:
-			if !quoted && strings.Contains(p.Value, "{") && strings.ContainsAny(p.Value, ",.") && strings.Contains(p.Value, "}") {
-				return "", false // {a,b}
+// words returns the words that the expansion of braces makes of w.
+func (s *shell) words(w *syntax.Word) (all []arg) {
+	split := *w
+	syntax.SplitBraces(&split)
+	words := braces(&split)
+	if words == nil {
+		return []arg{{}}
+	}
+	for _, parts := range words {
+		text, known := s.parts(parts, false)
+		all = append(all, arg{text, known})
+	}
+	return all
+}
+
+// braces expands {a,b}; nil if there are too many words.
+func braces(w *syntax.Word) [][]syntax.WordPart {
+	all := [][]syntax.WordPart{nil}
+	for _, part := range w.Parts {
+		choices := [][]syntax.WordPart{{part}}
+		if b, is := part.(*syntax.BraceExp); is && !b.Sequence {
+			choices = nil
+			for _, e := range b.Elems {
+				choices = append(choices, braces(e)...)
 			}
-			text += unescaped(p.Value, quoted)
-		case *syntax.SglQuoted:
-			if p.Dollar && strings.Contains(p.Value, `\`) {
-				return "", false
+		}
+		var longer [][]syntax.WordPart
+		for _, before := range all {
+			for _, c := range choices {
+				longer = append(longer, slices.Concat(before, c))
 			}
-			text += p.Value
-		case *syntax.DblQuoted:
-			inner, known := s.parts(p.Parts, true)
-			if !known {
-				return "", false
-			}
-			text += inner
-		case *syntax.ParamExp:
-			v, known := s.param(p)
-			if !known || !quoted && strings.ContainsAny(v, " \t\n*?[") {
-				return "", false
-			}
-			text += v
-		default:
-			return "", false
+		}
+		if all = longer; len(all) > 64 {
+			return nil
 		}
 	}
-	return text, true
+	return all
+}
+
+// parts returns the text of parts. If it is not known, the text is what follows the
+// last unknown part.
+func (s *shell) parts(parts []syntax.WordPart, quoted bool) (text string, known bool) {
+	known = true
+	for _, p := range parts {
+		part, ok := s.part(p, quoted)
+		if !ok {
+			text, known = "", false
+		}
+		text += part
+	}
+	return text, known
+}
+
+func (s *shell) part(p syntax.WordPart, quoted bool) (text string, known bool) {
+	switch p := p.(type) {
+	case *syntax.Lit:
+		return unescaped(p.Value, quoted), true
+	case *syntax.SglQuoted:
+		if p.Dollar && strings.Contains(p.Value, `\`) {
+			return "", false
+		}
+		return p.Value, true
+	case *syntax.DblQuoted:
+		return s.parts(p.Parts, true)
+	case *syntax.ParamExp:
+		v, known := s.param(p)
+		if !known || !quoted && strings.ContainsAny(v, " \t\n*?[") {
+			return "", false
+		}
+		return v, true
+	}
+	return "", false
 }
 
 // unescaped returns a literal without the backslashes that quote characters.
@@ -231,6 +354,9 @@ func (s *shell) param(p *syntax.ParamExp) (string, bool) {
 	if v, known := s.vars[p.Param.Value]; known {
 		return v, true
 	}
+	if s.changed(p.Param.Value) {
+		return "", false
+	}
 	switch p.Param.Value {
 	case "HOME":
 		return s.scene.Home, s.scene.Home != ""
@@ -246,7 +372,7 @@ func (s *shell) writes(p string, known bool) { s.touch(arg{p, known}, "write") }
 
 func (s *shell) touch(a arg, op string) {
 	switch {
-	case !a.known || s.dirs == nil && !path.IsAbs(a.text):
+	case !a.known || s.dirs == nil && !path.IsAbs(a.text) || strings.HasPrefix(a.text, "~") && s.changed("HOME"):
 		if op != "read" {
 			s.undecidable("path")
 		}

@@ -108,21 +108,28 @@ func (c *collector) onePath(p, op, dir string) {
 		}
 		return
 	case !path.IsAbs(p):
-		p = path.Join(dir, p)
+		p = dir + "/" + p
 	}
+	if op != "read" && globFolder(p) { // it may match a link
+		c.undecidable("path")
+		return
+	}
+	linked := p
 	p = path.Clean(p)
 	if slices.Contains([]string{"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"}, p) || strings.HasPrefix(p, "/dev/fd/") {
 		return
 	}
 	written := p
 	if c.scene.Resolve != nil {
-		if op == "delete" { // deleting a link does not delete its target
-			p = path.Join(c.scene.Resolve(path.Dir(p)), path.Base(p))
+		parent, base := path.Split(linked)
+		if op == "delete" && !hasWord(". ..", base) && base != "" { // deleting a link does not delete its target
+			p = path.Join(c.scene.Resolve(parent), base)
 		} else {
-			p = c.scene.Resolve(p)
+			p = c.scene.Resolve(linked)
 		}
 	}
 	shown, outside := c.scene.shown(p)
+	outside = outside && (op == "delete" || shown != ".") // what is copied to the workspace is inside
 	t := gate.Target{Kind: "path", Value: shown, Operation: op, EndpointClass: "fs." + op}
 	n := len(c.targets)
 	for class, has := range map[string]bool{
@@ -139,10 +146,18 @@ func (c *collector) onePath(p, op, dir string) {
 	}
 }
 
+// globFolder reports whether a path has a pattern before its last part.
+func globFolder(p string) bool {
+	return strings.ContainsAny(path.Dir(strings.TrimRight(p, "/")), "*?[")
+}
+
 // shown returns a path in the form that intents have, and whether it is outside the
-// workspace. The workspace folder itself counts as outside, because deleting or
-// replacing it is not allowed.
+// workspace. The workspace folder itself is "." and counts as outside, because deleting
+// it is not allowed.
 func (s Scene) shown(p string) (shown string, outside bool) {
+	if p == path.Clean(s.Workspace) {
+		return ".", true
+	}
 	if rest, below := strings.CutPrefix(p, strings.TrimSuffix(s.Workspace, "/")+"/"); below {
 		return rest, false
 	}

@@ -1,0 +1,116 @@
+package acts
+
+import "strings"
+
+// sed finds the commands that a script of sed runs, and the files that it writes.
+func (s *shell) sed(in invocation) {
+	files := in.operands
+	var scripts []arg
+	for _, f := range in.flags {
+		if f.name == "e" || f.name == "expression" {
+			scripts = append(scripts, f.value)
+		}
+	}
+	if len(scripts) == 0 && !in.has("f file") && len(files) > 0 {
+		scripts, files = files[:1], files[1:]
+	}
+	if in.has("i in-place") {
+		s.each(files, "write")
+	}
+	for _, script := range scripts {
+		if !script.known || !s.sedScript(script.text) {
+			s.undecidable("command")
+		}
+	}
+}
+
+// sedScript adds the files that a script writes. It reports whether it understands
+// all commands of the script, and none runs another command.
+func (s *shell) sedScript(script string) bool {
+	for script = sedAddress(script); script != ""; script = sedAddress(script) {
+		c, rest := script[0], script[1:]
+		switch c {
+		case '}', 'p', 'P', 'd', 'D', 'q', 'Q', '=', 'n', 'N', 'h', 'H', 'g', 'G', 'x', 'l', 'z', 'F':
+			rest = strings.TrimLeft(rest, "0123456789 ")
+		case '{':
+		case 's', 'y':
+			var ok bool
+			if rest, ok = sedDelimited(rest, 2); !ok {
+				return false
+			}
+			if c == 's' {
+				rest = strings.TrimLeft(rest, "gpiIMm0123456789")
+				if strings.HasPrefix(rest, "e") {
+					return false
+				}
+				if strings.HasPrefix(rest, "w") {
+					script = rest
+					file, after, _ := strings.Cut(rest[1:], "\n")
+					s.touch(arg{strings.TrimSpace(file), true}, "write")
+					rest = after
+				}
+			}
+		case 'w', 'W', 'r', 'R':
+			file, after, _ := strings.Cut(rest, "\n")
+			s.touch(arg{strings.TrimSpace(file), true}, map[bool]string{true: "write", false: "read"}[c == 'w' || c == 'W'])
+			rest = after
+		case 'a', 'i', 'c', '#':
+			for { // the text ends with a line that has no backslash at its end
+				line, after, _ := strings.Cut(rest, "\n")
+				if rest = after; !strings.HasSuffix(line, `\`) {
+					break
+				}
+			}
+		case 'b', 't', 'T', ':':
+			i := strings.IndexAny(rest, ";\n}")
+			if i < 0 {
+				i = len(rest)
+			}
+			rest = rest[i:]
+		default:
+			return false
+		}
+		script = rest
+	}
+	return true
+}
+
+// sedAddress leaves out white space and the addresses of a command.
+func sedAddress(script string) string {
+	for script != "" {
+		switch c := script[0]; {
+		case strings.IndexByte(" \t\n;0123456789$,!~+", c) >= 0:
+			script = script[1:]
+		case c == '/' || c == '\\' && len(script) > 1:
+			if c == '\\' {
+				script = script[1:]
+			}
+			rest, ok := sedDelimited(script, 1)
+			if !ok {
+				return "?"
+			}
+			script = strings.TrimLeft(rest, "IM")
+		default:
+			return script
+		}
+	}
+	return script
+}
+
+// sedDelimited leaves out n texts that each end with the first character.
+func sedDelimited(script string, n int) (rest string, ok bool) {
+	if script == "" {
+		return "", false
+	}
+	for i := 1; i < len(script); i++ {
+		switch script[i] {
+		case '\\':
+			i++
+		case script[0]:
+			if n--; n == 0 {
+				return script[i+1:], true
+			}
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,272 @@
+package acts
+
+import "strings"
+
+// This file describes the flags of commands that run other commands, write files or
+// delete files.
+
+// A role says what a command does with its operands.
+type role int
+
+const (
+	noRole     role = iota
+	wraps           // the operands are a command
+	wrapsText       // the operands are the text of a command line
+	opaque          // it runs what only another file, place or program says
+	shells          // the first operand is a script, or with -c its text
+	programs        // the first operand is a program in a file
+	deletes         // each operand is deleted
+	writes          // each operand is written
+	changes         // each operand after the first one is written
+	compresses      // each operand is replaced
+	first           // the first operand is written
+	copies          // the last operand is written
+	moves           // the last operand is written, the others are deleted
+)
+
+// A usage describes how commands use their arguments. Each flag is followed by a mark
+// if it is more than a switch:
+//
+//	:  it has a value
+//	?  it has a value only if that is attached
+//	>  its value is a file or folder that is written
+//	<  its value is a file that is read
+//	/  its value is the working directory
+//	!  its value is a command line
+//	~  what it does is not decidable
+//	#  the command needs no operands, and runs nothing that they name
+//	|  its value is the program, and all that follows are the program's arguments
+type usage struct {
+	names string
+	role  role
+	short string // letters
+	long  string // words; most commands accept the beginning of one
+	skip  int    // the number of operands before a wrapped command
+	dash  bool   // long flags begin with a single dash
+}
+
+const marks = ":?></!~#|"
+
+var usages = [...]usage{
+	{names: "command", role: wraps, short: "pv#V#"},
+	{names: "builtin nohup busybox fakeroot", role: wraps, long: "help# version# list#"},
+	{names: "exec", role: wraps, short: "cla:"},
+	{names: "setsid", role: wraps, short: "cfw", long: "ctty fork wait"},
+	{names: "time gtime", role: wraps, short: "pavqlf:o>", long: "portability append verbose quiet format: output>"},
+	{names: "sudo", role: wraps, short: "ABbEHKkNnPSV#v#l#i~s~e~h~R~u:g:p:C:T:D/r:t:U:",
+		long: "askpass background preserve-env? set-home remove-timestamp reset-timestamp no-update non-interactive preserve-groups stdin version# validate# list# help# login~ shell~ edit~ host~ chroot~ user: group: prompt: close-from: command-timeout: chdir/ role: type: other-user:"},
+	{names: "doas", role: wraps, short: "nL#s~a:C~u:"},
+	{names: "env", role: wraps, short: "i0vu:a:C/S~P~", long: "ignore-environment null debug unset: argv0: chdir/ split-string~ block-signal? default-signal? ignore-signal? list-signal-handling"},
+	{names: "strace ltrace", role: wraps, short: "fFcCdDikqrtTvwxyYzZhV#a:b:e:E:I:o>O:p:P:s:S:u:X:l:n:A:"},
+	{names: "unshare", role: wraps, short: "imnpuUCTfrcS:G:w/R~", long: "mount? uts? ipc? net? pid? user? cgroup? time? fork kill-child? map-root-user map-current-user mount-proc? keep-caps map-user: map-group: propagation: setgroups: setuid: setgid: wd/ root~"},
+	{names: "caffeinate", role: wraps, short: "dimsut:w:"},
+	{names: "flock", role: wraps, short: "sxenuoFvw:E:c!", long: "shared exclusive nonblock nb unlock close no-fork verbose wait: timeout: conflict-exit-code: command!", skip: 1},
+	{names: "nice", role: wraps, short: "0123456789n:", long: "adjustment:"},
+	{names: "ionice", role: wraps, short: "tc:n:p:P:u:", long: "ignore class: classdata: pid: pgid: uid:"},
+	{names: "chrt", role: wraps, short: "abdfiomrRpvT:P:D:", long: "all-tasks batch deadline fifo idle other rr reset-on-fork pid verbose max# sched-runtime: sched-period: sched-deadline:", skip: 1},
+	{names: "stdbuf", role: wraps, short: "i:o:e:", long: "input: output: error:"},
+	{names: "timeout gtimeout", role: wraps, short: "fpvk:s:", long: "foreground preserve-status verbose kill-after: signal:", skip: 1},
+	{names: "taskset", role: wraps, short: "acp", long: "all-tasks cpu-list pid", skip: 1},
+	{names: "setpriv", role: wraps, short: "d#", long: "nnp no-new-privs clear-groups keep-groups init-groups reset-env dump# list-caps# reuid: regid: ruid: rgid: euid: egid: groups: inh-caps: ambient-caps: bounding-set: securebits: pdeathsig: selinux-label: apparmor-profile:"},
+	{names: "numactl", role: wraps, short: "lab H#s#i:N:m:C:p:P:", long: "localalloc all hardware# show# interleave: cpunodebind: membind: physcpubind: preferred:"},
+	{names: "xargs", role: wraps, short: "0rtpxoa<d:E:e?I:i?L:l?n:P:s:J:R:S:",
+		long: "null no-run-if-empty verbose interactive exit open-tty show-limits arg-file< delimiter: eof? replace? max-lines? max-args: max-procs: max-chars: process-slot-var:"},
+	{names: "watch", role: wrapsText, short: "bcdegptxn:q:s:", long: "beep color differences? errexit chgexit no-title precise exec interval: equexit:"},
+	{names: "su runuser script chroot nsenter systemd-run bwrap proot parallel at batch", role: opaque},
+
+	{names: "sh bash rbash dash zsh ksh mksh ash yash", role: shells, short: "abefhiklmnprtuvxBCEHPTDcso:O:",
+		long: "login noprofile norc posix restricted verbose version# help# rcfile: init-file:"},
+	{names: "python pypy", role: programs, short: "bBdEIOPqsSuvxh#V#W:X:c~i~m|", long: "version# help# check-hash-based-pycs:"},
+	{names: "perl", role: programs, short: "0123456789aclnpsStTuUwWXfgv#V#h#e~E~d~i?F?C?D?x?I:M:m:"},
+	{names: "ruby jruby", role: programs, short: "0123456789adlnpsSUwyv#h#e~i?F?K?T?W?x?C/E:I:r:", long: "version# help# verbose yjit jit disable: enable: encoding: external-encoding: internal-encoding:"},
+	{names: "node nodejs", role: programs, short: "cv#h#e~p~i~r:C:",
+		long: "version# help# eval~ print~ interactive~ check test# watch inspect? inspect-brk? no-warnings enable-source-maps trace-warnings trace-deprecation expose-gc preserve-symlinks require: import: loader: experimental-loader: conditions: env-file: env-file-if-exists: max-old-space-size: unhandled-rejections: test-reporter: test-name-pattern: test-concurrency: watch-path: experimental-strip-types experimental-vm-modules experimental-test-coverage run|"},
+	{names: "bun", role: programs, short: "bhve~p~r:", long: "version# help# eval~ print~ watch hot bun smol silent preload: cwd/ env-file:"},
+	{names: "deno", role: programs, short: "hqV#A", long: "version# help# quiet allow-all"},
+	{names: "php", role: programs, short: "nqCHw sv#h#i#m#l r~a~B~R~E~F:f|c:d:S:t:z:", long: "version# help# run~ interactive~ file|"},
+	{names: "lua luajit", role: programs, short: "Ev#e~i~l:W"},
+	{names: "osascript", role: programs, short: "ie~l:s:"},
+	{names: "fish csh tcsh nu pwsh powershell elvish xonsh expect Rscript julia guile tclsh groovy elixir", role: programs, short: "v#c~e~E~", long: "version# help#"},
+
+	{names: "rm rmdir unlink trash", role: deletes, short: "dfiIprRvxW", long: "dir force interactive? no-preserve-root one-file-system parents preserve-root? recursive verbose"},
+	{names: "shred", role: deletes, short: "n:s:", long: "iterations: size: random-source<"},
+	{names: "tee mkfifo", role: writes},
+	{names: "touch", role: writes, short: "d:r<t:A:", long: "date: reference< time:"},
+	{names: "mkdir", role: writes, short: "m:", long: "mode:"},
+	{names: "truncate", role: writes, short: "s:r<", long: "size: reference<"},
+	{names: "chmod chown chgrp setfacl", role: changes, short: "RcfvhHLP", long: "recursive changes quiet silent verbose no-dereference dereference preserve-root no-preserve-root reference< from:"},
+	{names: "cp", role: copies, short: "rRt>S:", long: "recursive target-directory> suffix: backup? sparse: reflink? preserve? no-preserve: context?"},
+	{names: "mv", role: moves, short: "t>S:", long: "target-directory> suffix: backup?"},
+	{names: "ln", role: writes, short: "t>S:", long: "target-directory> suffix: backup?"},
+	{names: "install ginstall", role: copies, short: "dt>g:m:o:S:", long: "directory target-directory> group: mode: owner: suffix: strip-program!"},
+	{names: "scp", role: copies, short: "P:i<F<o:c:l:S~J:"},
+	{names: "rsync", role: copies, short: "e!f:T>B:M:", long: "delete remove-source-files rsh! rsync-path~ log-file> backup-dir> write-batch> partial-dir> temp-dir> exclude: include: filter: exclude-from< include-from< files-from< compare-dest: copy-dest: link-dest:"},
+	{names: "gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd compress uncompress", role: compresses, short: "cltS:o>T:M:", long: "stdout to-stdout list test suffix:"},
+	{names: "zip", role: first, short: "b:n:t:i:x:P:O>", long: "output-file> out>"},
+	{names: "unzip", short: "d>P:x:"},
+	{names: "7z 7za 7zz", short: "o>"},
+	{names: "patch", role: first, short: "d>o>i<r>p:D:F:V:Y:z:B:", long: "directory> output> input< reject-file> strip: fuzz:"},
+	{names: "tar gtar bsdtar", short: "cruAxtdPf:C:T<X<I~F~g:b:H:L:N:K:V:",
+		long: "create append update catenate concatenate delete extract get list diff compare absolute-names file: directory: files-from< exclude-from< exclude: use-compress-program~ to-command~ checkpoint-action~ info-script~ new-volume-script~ rmt-command~ rsh-command~ transform~ xform~"},
+	{names: "curl", short: "OA:b:c>C:d:D>e:E:F:h?H:K~m:o>P:Q:r:t:T:u:U:w:x:X:y:Y:z:",
+		long: "remote-name remote-name-all output> output-dir> cookie-jar> dump-header> trace> trace-ascii> stderr> etag-save> hsts> alt-svc> libcurl> config~ data: data-raw: data-binary: header: request:"},
+	{names: "wget", short: "O>P>o>a>e~i<U:t:T:l:A:R:D:I:X:B:Q:w:", long: "output-document> directory-prefix> output-file> append-output> save-cookies> execute~ use-askpass~ config~ input-file<"},
+	{names: "sort", short: "o>k:t:S:T:", long: "output> key: field-separator: compress-program!"},
+	{names: "gcc cc g++ c++ clang clang++", short: "o>", dash: true},
+	{names: "go", long: "o> coverprofile> cpuprofile> memprofile> blockprofile> mutexprofile> trace> outputdir> exec! toolexec! C/", dash: true},
+	{names: "sed gsed", short: "nErsuze:f<i?l:E", long: "expression: file< in-place? line-length: quiet silent"},
+	{names: "mapfile readarray", short: "C~d:n:O:s:u:c:"},
+	{names: "git", role: opaque, short: "pPh#v#C/c:", long: "version# help# html-path# man-path# info-path# exec-path~ paginate no-pager bare no-replace-objects literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs no-optional-locks no-advice work-tree/ git-dir: namespace: config-env~ super-prefix: attr-source:"},
+}
+
+// usageOf finds the usage of a command; a version at the end of its name is left out.
+func usageOf(name string) usage {
+	for _, name := range []string{name, strings.TrimRight(name, "0123456789.-")} {
+		for _, u := range usages {
+			if hasWord(u.names, name) {
+				return u
+			}
+		}
+	}
+	return usage{}
+}
+
+// hasWord reports whether a word is in a list of words.
+func hasWord(list, word string) bool {
+	for w := range strings.FieldsSeq(list) {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+// A flag is one flag of a command. Its name has no dashes.
+type flag struct {
+	name  string
+	mark  byte // 0: a switch
+	value arg
+}
+
+// An invocation is the parsed arguments of a command.
+type invocation struct {
+	flags    []flag
+	operands []arg
+	unknown  bool // there are flags that the usage does not list
+	dashes   bool // -- ends the flags
+}
+
+func (in invocation) has(names string) bool {
+	for _, f := range in.flags {
+		if hasWord(names, f.name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (in invocation) marked(mark byte) bool {
+	for _, f := range in.flags {
+		if f.mark == mark {
+			return true
+		}
+	}
+	return false
+}
+
+// parse separates flags and operands. If flags end at the first operand, the operands
+// are a command with its own flags.
+func (u usage) parse(args []arg, ends bool) (in invocation) {
+	skip := u.skip
+	for len(args) > 0 {
+		a := args[0]
+		args = args[1:]
+		switch {
+		case !a.known && ends:
+			in.unknown = in.unknown || skip > 0 // it may be a flag
+			fallthrough
+		case !a.known, !a.flag() && !(u.role == shells && len(a.text) > 1 && a.text[0] == '+'):
+			if in.operands = append(in.operands, a); ends {
+				if skip--; skip < 0 {
+					in.operands = append(in.operands, args...)
+					return in
+				}
+			}
+		case a.text == "--":
+			in.dashes = true
+			if ends && skip > 0 && len(args) > 0 {
+				continue
+			}
+			in.operands = append(in.operands, args...)
+			return in
+		case strings.HasPrefix(a.text, "--"), u.dash:
+			args = u.longFlag(&in, strings.TrimLeft(a.text, "-"), args, ends)
+		default:
+			args = u.shortFlags(&in, a.text[1:], args)
+		}
+		if ends && in.marked('|') {
+			in.operands = append(in.operands, args...)
+			return in
+		}
+	}
+	return in
+}
+
+func (u usage) longFlag(in *invocation, text string, args []arg, exact bool) []arg {
+	name, value, attached := strings.Cut(text, "=")
+	f := flag{name: name, value: arg{value, true}}
+	found := false
+	for _, beginning := range []bool{false, true} {
+		for spec := range strings.FieldsSeq(u.long + " " + u.shortWords()) {
+			full := strings.TrimRight(spec, marks)
+			if !found && (full == name || beginning && !exact && !u.dash && strings.HasPrefix(full, name)) {
+				if f.name, found = full, true; full != spec {
+					f.mark = spec[len(full)]
+				}
+			}
+		}
+	}
+	if !attached && strings.IndexByte(":></!|", f.mark) >= 0 && f.mark != 0 {
+		f.value, args = next(args)
+	}
+	in.flags, in.unknown = append(in.flags, f), in.unknown || !found
+	return args
+}
+
+// shortWords lists the short flags of a command whose long flags have a single dash.
+func (u usage) shortWords() string {
+	if u.dash {
+		return u.short
+	}
+	return ""
+}
+
+func (u usage) shortFlags(in *invocation, letters string, args []arg) []arg {
+	for i := range len(letters) {
+		f := flag{name: letters[i : i+1]}
+		at := strings.IndexByte(u.short, letters[i])
+		in.unknown = in.unknown || at < 0 || strings.IndexByte(marks, letters[i]) >= 0
+		if at >= 0 && at+1 < len(u.short) && strings.IndexByte(marks, u.short[at+1]) >= 0 {
+			f.mark = u.short[at+1]
+		}
+		rest := letters[i+1:]
+		valued := f.mark != 0 && strings.IndexByte(":></!|", f.mark) >= 0
+		switch {
+		case valued && (rest == "" || u.role == shells): // a shell has no attached values
+			f.value, args = next(args)
+		case valued || f.mark == '?':
+			f.value = arg{strings.TrimPrefix(rest, "="), true}
+			in.flags = append(in.flags, f)
+			return args
+		}
+		in.flags = append(in.flags, f)
+	}
+	return args
+}
+
+func next(args []arg) (arg, []arg) {
+	if len(args) == 0 {
+		return arg{}, nil
+	}
+	return args[0], args[1:]
+}
