@@ -193,8 +193,7 @@ func RefusePlain(reason string) []byte {
 }
 
 // IsSettings reports whether a harness reads its hooks or permissions from this
-// path. A folder of
-// such files counts too, because files can be copied to it.
+// path. A folder of such files counts too, because files can be copied to it.
 func IsSettings(path string) bool {
 	path = "/" + path
 	for _, part := range []string{"/.claude/settings", "/.gemini/extensions/"} {

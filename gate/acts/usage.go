@@ -122,9 +122,9 @@ var usages = [...]usage{
 // usageOf finds the usage of a command; a version at the end of its name is left out.
 func usageOf(name string) usage {
 	for _, name := range []string{name, strings.TrimRight(name, "0123456789.-")} {
-		for _, u := range usages {
-			if hasWord(u.names, name) {
-				return u
+		for i := range usages {
+			if hasWord(usages[i].names, name) {
+				return usages[i]
 			}
 		}
 	}
@@ -133,10 +133,16 @@ func usageOf(name string) usage {
 
 // hasWord reports whether a word is in a list of words.
 func hasWord(list, word string) bool {
-	for w := range strings.FieldsSeq(list) {
-		if w == word {
+	for word != "" {
+		i := strings.Index(list, word)
+		if i < 0 {
+			return false
+		}
+		end := i + len(word)
+		if (i == 0 || list[i-1] == ' ') && (end == len(list) || list[end] == ' ') && !strings.Contains(word, " ") {
 			return true
 		}
+		_, list, _ = strings.Cut(list[i:], " ") // continue with the next word
 	}
 	return false
 }
