@@ -73,10 +73,15 @@ func (w *world) modelSaw(prompt string) (n int) {
 // begun reports an effect. An Enter right after a paste counts as part of it, a
 // second Enter after the line was accepted does nothing, and a paste during a
 // repaint is lost. A line is pasted again only after a time that suffices on a very
-// busy machine.
+// busy machine. Before a command the pace is slower: an Enter that comes before the
+// harness has found the command selects the first of all commands.
 func sendsPatiently(r *run, line string, begun func() bool) {
 	r.t.Helper()
-	const pace, echo, again, over = 400 * time.Millisecond, 5 * time.Second, 2 * time.Second, 30 * time.Second
+	const echo, again, over = 5 * time.Second, 2 * time.Second, 30 * time.Second
+	pace := 400 * time.Millisecond
+	if strings.HasPrefix(line, "/") {
+		pace = time.Second
+	}
 	var (
 		pasted      = -1 // the length of the output when the line was pasted
 		seen        bool

@@ -137,7 +137,7 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	// The lock of a conversation, such as the one about the title.
 	`^/\.codex/thread-writer-locks/ID\.lock$`,
 	// Claude Code writes these some time after its first start, to handle its links.
-	`^/\.local`, `^/\.config(/mimeapps\.list)?$`,
+	`^/\.local`, `^/\.config(/mimeapps\.list(\.new)?)?$`,
 	// Codex asks the model for a title during the turn, and stores it if the answer
 	// comes before the end.
 	`^/\.codex/session_index\.jsonl`,
