@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -292,12 +293,16 @@ func TestCodexAsks(t *testing.T) {
 		r.t.Helper()
 		since, before := len(r.shown()), r.turnsOver()
 		codexSends(r, prompt)
-		// A key before the dialog is drawn is lost.
 		r.await("the question", func() bool {
 			return r.codexState() == "blocked" && strings.Contains(r.shown()[since:], "Would you like to")
 		})
-		r.types(key)
+		// A key before the dialog reads the keyboard is lost: it is typed again.
+		var next time.Time
 		r.await("the turn of "+prompt, func() bool {
+			if now := time.Now(); r.codexState() == "blocked" && now.After(next) {
+				next = now.Add(5 * time.Second)
+				r.types(key)
+			}
 			return r.turnsOver() > before && r.codexState() != "working" && r.codexState() != "blocked"
 		})
 	}

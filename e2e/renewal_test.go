@@ -342,7 +342,7 @@ func TestRenewalCodex(t *testing.T) {
 // TestRenewalGemini renews Gemini CLI by a relaunch.
 func TestRenewalGemini(t *testing.T) {
 	s := story{
-		harness: gemini, tty: true, argv: geminiArgs(), config: handsOver,
+		harness: gemini, tty: true, argv: geminiArgs(), config: relaunched,
 		replies: []mock.Reply{mock.Says("ALPHA"), mock.Says("BETA"), mock.Says("OMEGA")},
 	}
 	s.plays(t, func(w *world) {
@@ -374,7 +374,7 @@ func TestRenewalGemini(t *testing.T) {
 // prompt.
 func TestRenewalOpencode(t *testing.T) {
 	s := story{
-		harness: opencode, tty: true, argv: opencodeArgs(), config: handsOver,
+		harness: opencode, tty: true, argv: opencodeArgs(), config: relaunched,
 		replies: []mock.Reply{mock.Says("ALPHA"), mock.Says("BETA"), mock.Says("OMEGA")},
 	}
 	s.plays(t, func(w *world) {
