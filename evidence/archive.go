@@ -180,8 +180,10 @@ func addPlainEntry(w *zip.Writer, from *zip.File, content []byte) error {
 	if err != nil {
 		return err
 	}
-	h := &zip.FileHeader{Name: from.Name, Method: from.Method, CreatorVersion: unix | version, ReaderVersion: version, ModifiedDate: date,
+	h := &zip.FileHeader{Name: from.Name, Method: from.Method, CreatorVersion: unix | version, ReaderVersion: version,
 		ExternalAttrs: mode, CRC32: crc32.ChecksumIEEE(content), CompressedSize64: uint64(len(packed)), UncompressedSize64: uint64(len(content))}
+	//lint:ignore SA1019 CreateRaw writes this field and not Modified.
+	h.ModifiedDate = date
 	if strings.ContainsFunc(from.Name, func(r rune) bool { return r > unicode.MaxASCII }) {
 		h.Flags = inUTF8
 	}
