@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,6 +54,7 @@ func renewalPlot() plot {
 // a while, so each launch has an end.
 func inPlacePlot() plot {
 	p := renewalPlot()
+	p.open = true
 	p.config = strings.Replace(renewalConfig, "PATH", "in_place, relaunch", 1)
 	p.files = map[string]string{"first": `{"start":{}}{"raw_mode":true}{"turn":{"prompt":"p","answer":"a","used":160000}}{"interact":{"show_context":true,"clears":1}}{"turn":{"prompt":"q","answer":"b","used":20000}}{"end":"other"}`}
 	return p
@@ -109,6 +111,15 @@ func (m *matrix) renewed() (ends []renewal.State) {
 	return ends
 }
 
+// facts prints the facts of the ledger.
+func (m *matrix) facts() string {
+	var b strings.Builder
+	for _, e := range m.entries() {
+		fmt.Fprintf(&b, "%s %T %+v\n", e.At.Format(time.StampMilli), e.Fact, e.Fact)
+	}
+	return b.String()
+}
+
 func TestKillRenewal(t *testing.T) { killRenewal(t, renewalPlot()) }
 
 // TestKillRenewalInPlace is the same for a renewal that types keys.
@@ -122,7 +133,7 @@ func killRenewal(t *testing.T, story plot) {
 	calm := newMatrix(t, bin, story)
 	require.Equal(t, 1, calm.live("none before 0"), calm.printed)
 	calm.holds()
-	require.Equal(t, []renewal.State{renewal.Delivered}, calm.renewed())
+	require.Equal(t, []renewal.State{renewal.Delivered}, calm.renewed(), "%s", calm.facts())
 	require.Equal(t, 1, strings.Count(calm.printed, "go on with canary-1."), calm.printed)
 	batches := map[time.Time]bool{}
 	for _, e := range calm.entries() {

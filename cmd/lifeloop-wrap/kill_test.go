@@ -182,6 +182,9 @@ type plot struct {
 	argv   []string
 	env    []string
 	files  map[string]string
+	// open keeps stdin open. Otherwise a harness that starts slowly may read the end of
+	// the input, which the wrapper types while the terminal still is in line mode.
+	open bool
 }
 
 // matrixPlot is the session of [TestKillMatrix].
@@ -225,6 +228,13 @@ func (m *matrix) sessionDir() string { return string(m.folder()) }
 // run runs lifeloop-wrap and returns its output.
 func (m *matrix) run(kill string, args ...string) (out string, err error) {
 	cmd := exec.Command("lifeloop-wrap", append([]string{"--config", "c.yaml"}, args...)...)
+	if m.plot.open {
+		read, write, err := os.Pipe()
+		require.NoError(m.t, err)
+		defer read.Close()
+		defer write.Close()
+		cmd.Stdin = read
+	}
 	cmd.Dir, cmd.Env = m.dir, m.env
 	if kill != "" {
 		cmd.Env = append(slices.Clone(m.env), killAt+"="+kill)
