@@ -134,6 +134,8 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	`^/\.codex/(\.tmp/.*|shell_snapshots(/ID\.[\w.-]+)?|sessions(/\d+)*(/DAY/rollout-TIME-ID\.jsonl)?|thread_history_\d+\.sqlite)$`,
 	// Codex's databases remove these files when they are closed in time.
 	`^/\.codex/\w+\.sqlite-(shm|wal)$`,
+	// Gemini CLI holds this lock while it writes; a killed one leaves it.
+	`^/\.gemini/projects\.json\.lock$`,
 	// The lock of a conversation, such as the one about the title.
 	`^/\.codex/thread-writer-locks/ID\.lock$`,
 	// Claude Code writes these some time after its first start, to handle its links.

@@ -364,7 +364,11 @@ func TestOpencodeRun(t *testing.T) {
 			emits: slowly(sequence(begins, frame("S1 F1", "abandoned"), ends("S1", "SIGTERM"))),
 		},
 		"SIGKILL of the harness": {
-			replies: tool, exit: 137, script: func(r *run) { midTool(r); r.signals(theHarness, syscall.SIGKILL) },
+			replies: tool, exit: 137, script: func(r *run) {
+				midTool(r)
+				r.await("the text before the tool", func() bool { return strings.Contains(r.shown(), "let me see") })
+				r.signals(theHarness, syscall.SIGKILL)
+			},
 			emits: slowly(sequence(begins, frame("S1 F1", "abandoned"), ends("S1", "SIGKILL"))),
 		},
 	}.play(t, story{harness: opencode, argv: []string{"opencode", "run", "hello-(p1)"}})
