@@ -139,7 +139,7 @@ func writeHistory(path string, write func(*historian)) walked {
 	return h.wrote
 }
 
-// call draws the output tokens of another model call.
+// call returns a random number of output tokens for another model call.
 func (h *historian) call() int64 {
 	tokens := 1 + h.Int64N(4000)
 	h.wrote.Usages++
@@ -167,7 +167,7 @@ func (h *historian) fill(text string, size int) string {
 	return b.String()
 }
 
-// about draws the length of a text: most are short, some are long.
+// about returns a random length of a text. Most texts are short, some are long.
 func (h *historian) about(typical int) int {
 	return int(float64(typical) * h.ExpFloat64())
 }

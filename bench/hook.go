@@ -60,8 +60,8 @@ func hook(b *bench) []row {
 	return []row{
 		t.pairs(0, 1).ratioRow("an empty Go program / itself"),
 		t.pairs(0, 3).ratioRow("hook, without a session / an empty Go program").atMost(1.3),
-		// No target: here two processes wake each other, which takes time whatever
-		// the program does.
+		// This row has no target. Here two processes wake each other, which takes
+		// time whatever the program does.
 		t.pairs(0, 2).ratioRow("hook, answered / an empty Go program"),
 		t.pairs(0, 5).ratioRow("lifeloop-wrap hook, without a session / an empty Go program"),
 		t.pairs(0, 4).ratioRow("lifeloop-wrap hook, answered / an empty Go program"),

@@ -27,10 +27,10 @@ import (
 // A row is one line of the table.
 type row struct {
 	what        string
-	floor, ours string // medians
-	ratio       string // ours to the floor, or their difference
+	floor, ours string // the median times
+	ratio       string // ours divided by the floor, or ours minus the floor
 	median      float64
-	spread      string // the middle half of the pairs: quartiles
+	spread      string // the quartiles of the pairs
 	target      string
 	missed      bool
 }
@@ -38,7 +38,7 @@ type row struct {
 // A bench is the state that all measurements share.
 type bench struct {
 	wrap   string // the program under test
-	dir    string // for all files written
+	dir    string // the folder of all files that are written
 	rounds int
 }
 

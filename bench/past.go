@@ -50,7 +50,7 @@ func (b *bench) copySession(st store.Store, id string) {
 	from := string(st.Folder(id))
 	files := map[string][]byte{}
 	for _, f := range got(os.ReadDir(from)) {
-		if f.Name() != "summary" { // it fits only the ledger that it was made from
+		if f.Name() != "summary" { // a summary fits only the ledger from which it was made
 			files[f.Name()] = got(os.ReadFile(filepath.Join(from, f.Name())))
 		}
 	}

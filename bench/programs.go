@@ -107,7 +107,7 @@ func (s *screen) close() (ended time.Time) {
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		_, _ = io.Copy(io.Discard, s.tty) // EIO at the end
+		_, _ = io.Copy(io.Discard, s.tty) // ends with the error EIO
 	}()
 	watchdog := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
 	err := s.cmd.Wait()

@@ -24,17 +24,18 @@ type account struct {
 	// read returns the PATHs to observe, a list for each session, in the order of
 	// their starts.
 	read func(w *world) [][]string
-	// reported are the kinds of calls outside the main chain that those paths
-	// contain. docs/harnesses lists the others.
+	// reported are the kinds of calls outside the main chain that the files of
+	// read contain. docs/harnesses lists the others.
 	reported []mock.Kind
-	// unread are those of the reported kinds that the wrapper does not read during
+	// unread are the reported kinds of calls that the wrapper does not read during
 	// the run.
 	unread []mock.Kind
-	// endless says that those paths do not contain the end of a completed turn. The
-	// turn's frame stays open, or is abandoned when the session is continued.
+	// endless says that the files of read do not contain the end of a completed
+	// turn. The turn's frame stays open, or is abandoned when the session is
+	// continued.
 	endless bool
 	// silent says that the wrapper does not read all sessions of this story, so its
-	// status does not include all.
+	// status does not include all calls.
 	silent bool
 	// notices is how many turns Claude Code opens itself, since 2.1.330: one for each
 	// background agent that has ended.
@@ -65,7 +66,7 @@ func (w *world) given(since int, kinds []mock.Kind) (b books) {
 	calls := w.model.Calls()[since:]
 	for _, c := range calls {
 		if !c.Whole && !(c.Gone && c.Given != (mock.Usage{}) && w.harness.name == claude.name && claude.since("2.1.330")) {
-			continue // rejected or cut short: the others do not count it
+			continue // the call was rejected or cut short, so the harness does not count it
 		}
 		one := bill{1, c.Given}
 		switch {
@@ -205,7 +206,7 @@ func (a account) play(t *testing.T) {
 // archived checks the copies of the transcripts: they are the files that were read.
 func (w *world) archived(status summary) {
 	w.t.Helper()
-	if w.harness.name == opencode.name { // it has a database
+	if w.harness.name == opencode.name { // OpenCode has a database instead
 		require.Empty(w.t, status.Transcripts)
 		return
 	}

@@ -25,7 +25,7 @@ func TestAttach(t *testing.T) {
 		turn   func(r *run, prompt string)
 		ready  func(r *run)
 		clears func(r *run)
-		window string // of the pressure
+		window string // a part of the data of context.pressure_observed
 	}{
 		"claude": {story{harness: claude, argv: claudeArgs()}, claudeTurn, claudeReady, func(r *run) {
 			r.types("/clear\r")

@@ -295,7 +295,7 @@ func TestFallback(t *testing.T) {
 				rec.checkReceipts(t, everyStory)
 				ends := w.ended()
 				require.Len(t, ends, 2)
-				if by := ends[0].Evidence; by != "hook" && by != "transcript" { // the last source to report it
+				if by := ends[0].Evidence; by != "hook" && by != "transcript" { // whichever source reported the failure last
 					t.Errorf("the evidence of the first attempt's failure is %s", by)
 				}
 				ends[0].Evidence = ""

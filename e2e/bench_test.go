@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pairsVar asks for the measurement, with a number of pairs.
+// pairsVar is the variable that requests the measurement. Its value is the
+// number of pairs.
 const pairsVar = "E2E_BENCH"
 
 // TestStartUp measures the time from the start of each harness to its prompt, bare and
@@ -62,7 +63,7 @@ func TestStartUp(t *testing.T) {
 					require.NoError(t, os.RemoveAll(home+"/.claude/sessions"))
 					return took
 				}
-				start(false) // the first start of an installation does more
+				start(false) // the first start after an installation takes longer
 				start(true)
 				var bare, wrapped []time.Duration
 				var ratios []float64

@@ -19,9 +19,9 @@ import (
 
 // A kind is one of the harnesses.
 type kind struct {
-	name    string // of its program
-	version string // that the stories were written for
-	records string // its session files, named by id
+	name    string // the name of its program
+	version string // the version for which the stories were written
+	records string // the pattern of its session files, which are named by id
 	env     []string
 	seed    func(t *testing.T) // creates the files of a user's home
 }
@@ -145,8 +145,8 @@ func duringTool(act func(r *run)) func(r *run) {
 func hanging() mock.Reply { return mock.Reply{Text: "ALPHA\n\nOMEGA", Hang: true} }
 
 // claudeSettled reports whether Claude Code has written its settings. Since 2.1.330
-// it does so a moment after its start, under a lock, in a terminal also a record of
-// this session.
+// it writes them a moment after its start, and holds a lock meanwhile. In a
+// terminal it also writes a record of this session.
 func claudeSettled(terminal bool) bool {
 	if files, _ := filepath.Glob(home + "/.claude.json.*"); len(files) > 0 {
 		return false
@@ -155,7 +155,8 @@ func claudeSettled(terminal bool) bool {
 	return err == nil && (!terminal || !claude.since("2.1.330") || strings.Contains(string(text), `"lastGracefulShutdown"`))
 }
 
-// unknownWindow is what is observed of a context whose window is unknown.
+// unknownWindow lists the events about a context whose window is unknown. If
+// known is set, it lists those about a context with a known window.
 func unknownWindow(known bool) string {
 	if known {
 		return pressure("low", "S1 F1")
@@ -402,12 +403,12 @@ func claudeInterruptions() stories {
 				r.types("hello\r")
 				r.await("the question", func() bool { return r.modelAsked() == 1 && claudeRegistry().Status == "busy" })
 				r.types("\x1b")
-				// The user sees that it is over before typing.
+				// The user waits until the screen shows the end of the turn.
 				r.await("the interruption", func() bool {
 					entry := claudeRegistry()
 					return entry.Status == "idle" && time.Since(time.UnixMilli(entry.StatusUpdatedAt)) > 2*time.Second
 				})
-				r.types("\x15") // clears the prompt, which is back in the input line
+				r.types("\x15") // clears the input line, in which the prompt is again
 				r.types("/exit\r")
 			},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "interrupted"), ends("S1", "prompt_input_exit")),
@@ -503,7 +504,7 @@ func TestClaudePrint(t *testing.T) {
 		"a model of unknown window": {
 			argv: []string{"claude", "-p", "hello"},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), ends("S1", "other"),
-				unknownWindow(claude.since("2.1.330"))), // its default model is a known one
+				unknownWindow(claude.since("2.1.330"))), // its default model is one whose window is known
 		},
 		"auto-compaction in the middle of a turn": {
 			env:     []string{"CLAUDE_CODE_AUTO_COMPACT_WINDOW=100000"},

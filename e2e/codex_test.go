@@ -32,7 +32,7 @@ var codexConfig = []string{
 	"-c", `model_providers.mock={name="mock",base_url="http://127.0.0.1:8787/v1",env_key="MOCK_KEY",wire_api="responses",request_max_retries=0,stream_max_retries=0}`,
 	"-c", `projects={"/home/dev/project"={trust_level="trusted"}}`,
 	"-c", `check_for_update_on_startup=false`,
-	"-c", `analytics.enabled=false`, // else it delays its exit by five seconds
+	"-c", `analytics.enabled=false`, // otherwise Codex delays its exit by five seconds
 	"-c", `approval_policy="never"`,
 	"-c", `sandbox_mode="danger-full-access"`,
 }

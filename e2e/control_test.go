@@ -36,7 +36,7 @@ func (w *world) asks(args ...string) {
 	require.NoError(w.t, err, out)
 }
 
-// still are the stopped processes, and moving the others, of the wrapper, its guard
+// still returns the stopped and the running processes among the wrapper, its guard
 // and the harness's tree. The terminal's shell and the clients are left out.
 func (r *run) still() (still, moving []string) {
 	for _, p := range others() {
@@ -46,7 +46,7 @@ func (r *run) still() (still, moving []string) {
 		}
 		stat, err := os.ReadFile("/proc/" + pid + "/stat")
 		if err != nil {
-			continue // it has just ended
+			continue // the process has just ended
 		}
 		if _, rest, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(rest, "T") {
 			still = append(still, p)
@@ -90,7 +90,7 @@ func TestPause(t *testing.T) {
 		if status := w.status(); status.State != "PAUSED" {
 			t.Errorf("status: %+v", status)
 		}
-		require.NoError(t, os.WriteFile(project+"/go", nil, 0o600)) // the tool is stopped
+		require.NoError(t, os.WriteFile(project+"/go", nil, 0o600)) // has no effect yet, because the tool is stopped
 		r.types("thanks (p2)")
 		w.asks("resume", "last")
 		r.await("the end of the turn", func() bool {
@@ -160,7 +160,7 @@ func TestAbort(t *testing.T) {
 				}
 				over := ""
 				if name == "claude -p" && claude.since("2.1.330") {
-					over = "TOOL_ERROR TOOL_COMPLETED " // it records the result of the tool that it ended
+					over = "TOOL_ERROR TOOL_COMPLETED " // Claude Code records the result of the tool that it ended
 				}
 				w.compareL0("SESSION_START (launch) TOOL_REQUESTED TOOL_START ABORT_REQUESTED " + over + "ABORT_COMPLETED ERROR")
 				w.compareHCP(append(want, "ABORTING ABORTED enough", "closed ABORTED")...)

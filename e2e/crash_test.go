@@ -85,7 +85,7 @@ func (s story) isKilled(t *testing.T) {
 
 	stay := 0
 	if r.tty != nil {
-		stay = 1 // the shell stays, since it has the terminal
+		stay = 1 // the shell of the terminal continues to run
 	}
 	if !poll(2*time.Second, func() bool { return len(others()) == stay }) {
 		t.Errorf("2 s later there are still\n  %s", strings.Join(others(), "\n  "))

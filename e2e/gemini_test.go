@@ -96,7 +96,7 @@ func sendsPatiently(r *run, line string, begun func() bool) {
 			seen, enter, next = true, now.Add(pace), now.Add(over)
 		case now.After(next):
 			if pasted >= 0 {
-				r.types("\x15") // clears the rest of it
+				r.types("\x15") // clears what the input line has of the earlier paste
 			}
 			seen, pasted, next = false, len(r.shown()), now.Add(echo)
 			r.types("\x1b[200~" + line + "\x1b[201~")

@@ -57,7 +57,7 @@ func isConfiguration(name string) bool {
 
 var (
 	uuids   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	records = regexp.MustCompile(`\bses_\w{26}\b`) // OpenCode's sessions
+	records = regexp.MustCompile(`\bses_\w{26}\b`) // ids of OpenCode's sessions
 	stamps  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d([.-]\d+Z)?`)
 	numbers = regexp.MustCompile(`\d{9,}`)
 	digests = regexp.MustCompile(`[0-9a-f]{64}`)
@@ -94,7 +94,7 @@ func measured(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, key := range slices.Collect(maps.Keys(v)) {
-			if _, err := strconv.Atoi(key); err == nil { // the number of a process
+			if _, err := strconv.Atoi(key); err == nil { // the key is a process id
 				v["NUMBER"] = v[key]
 				delete(v, key)
 			}
@@ -104,7 +104,7 @@ func measured(v any) {
 			case "lastSessionMetrics": // durations of frames and hooks
 				v[key] = "measured"
 				continue
-			case "tipsHistory", "tipLifetimeShownCounts": // a tip needs an idle moment
+			case "tipsHistory", "tipLifetimeShownCounts": // a tip is shown only in an idle moment
 				delete(v, key)
 				continue
 			}
@@ -130,11 +130,13 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	`^/\.claude/session-env(/ID)?$`,
 	// Claude Code sometimes creates the transcript of a session without prompts.
 	`^/\.claude/projects(/-home-dev-project(/ID\.jsonl)?)?$`,
-	// Codex does so too, and also probes its environment at its start.
+	// Codex also sometimes creates the transcript of a session without prompts,
+	// and it probes its environment at its start.
 	`^/\.codex/(\.tmp/.*|shell_snapshots(/ID\.[\w.-]+)?|sessions(/\d+)*(/DAY/rollout-TIME-ID\.jsonl)?|thread_history_\d+\.sqlite)$`,
 	// Codex's databases remove these files when they are closed in time.
 	`^/\.codex/\w+\.sqlite-(shm|wal)$`,
-	// Gemini CLI holds this lock while it writes; a killed one leaves it.
+	// Gemini CLI holds this lock while it writes, and leaves it behind when it is
+	// killed.
 	`^/\.gemini/projects\.json\.lock$`,
 	// The lock of a conversation, such as the one about the title.
 	`^/\.codex/thread-writer-locks/ID\.lock$`,

@@ -154,7 +154,7 @@ func installed(k kind) error {
 func isolated(ctx context.Context, home string, env []string, argv ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(source, "isolate.sh"), append([]string{home}, argv...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setpgid:   true, // no signal of that world reaches ours
+		Setpgid:   true, // no signal from inside the world reaches this process
 		Pdeathsig: syscall.SIGKILL,
 	}
 	cmd.Env = append(os.Environ(), "TERM=xterm-256color",
@@ -173,7 +173,8 @@ func alone(t *testing.T, k kind, play func(t *testing.T)) {
 	inSequence(t, k, play)
 }
 
-// inSequence does the same for a test that must not run beside others.
+// inSequence does the same as alone, for a test that must not run beside
+// others.
 func inSequence(t *testing.T, k kind, play func(t *testing.T)) {
 	if os.Getenv(insideVar) != "" {
 		play(t)

@@ -164,8 +164,8 @@ func opencodeTalks() stories {
 			script: func(r *run) {
 				opencodeReady(r)
 				opencodeAsked(r, "run it (p1)", "\r")
-				opencodeAsked(r, "run another (p2)", "\x1b") // denied
-				opencodeTurn(r, "hello (p3)")                // an error
+				opencodeAsked(r, "run another (p2)", "\x1b") // the user denies the permission
+				opencodeTurn(r, "hello (p3)")                // this turn fails with an error
 				opencodeInterrupted(r, "go on (p4)")
 				opencodeTurn(r, "continue (p5)")
 				opencodeQuits(r)

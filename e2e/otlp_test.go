@@ -42,7 +42,7 @@ func TestExportedTelemetry(t *testing.T) {
 					want[chain] = want[chain].Plus(c.Given)
 					calls[chain]++
 				}
-				if !claude.since("2.1.330") { // which makes no title here
+				if !claude.since("2.1.330") { // newer versions make no title here
 					require.Positive(t, calls["side"], "a title was made")
 				}
 				out, err := r.tool("status", "last", "--json")

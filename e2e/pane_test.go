@@ -107,7 +107,7 @@ func opencodeScreen() screenStory {
 	return screenStory{
 		story: story{harness: opencode, argv: opencodeArgs(), replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
 		turn: func(p *pane) {
-			p.picture("anything…") // of the empty prompt; each word has a colour
+			p.picture("anything…") // a word of the text in an empty prompt; each word has another colour
 			p.tmux("send-keys", "-t", "e2e", "-l", "run it (p1)")
 			p.picture("(p1)")
 			p.tmux("send-keys", "-t", "e2e", "Enter")
@@ -204,7 +204,7 @@ var titleColour = regexp.MustCompile(`\{[^}]*\}Mock title`)
 func cells(captured string) string {
 	var out strings.Builder
 	var now, marked looks
-	unseen := 0 // blanks that count only if the line continues
+	unseen := 0 // blanks that are added only if other text follows in the line
 	for rest := captured; rest != ""; {
 		if m := sgr.FindStringSubmatch(rest); m != nil {
 			now.apply(strings.Split(m[1], ";"))
@@ -238,7 +238,7 @@ var sgr = regexp.MustCompile(`^\x1b\[([\d;]*)m`)
 // looks are the attributes of a cell.
 type looks struct {
 	foreground, background string
-	on                     [10]bool // by the number of its code
+	on                     [10]bool // the index is the code that switches the attribute on
 }
 
 func (l looks) String() string {

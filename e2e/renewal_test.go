@@ -17,8 +17,8 @@ import (
 )
 
 // handsOver is the configuration of a profile whose programs compute the text of the
-// continuation, so that no file has it before. The second one looks for it on the disk
-// while it holds it.
+// continuation, so that no file has it before. The continue program searches the disk
+// for the continuation while it holds it.
 const handsOver = `profiles:
   - name: handoff
     client: notes
@@ -28,8 +28,8 @@ const handsOver = `profiles:
 renewal: {profiles: [handoff]}
 `
 
-// relaunched and inPlace are that configuration with one way to reset. So a reset that
-// fails is not repaired by another one.
+// relaunched and inPlace are handsOver with one way to reset each, so that no other
+// way hides a failed reset.
 var (
 	relaunched = strings.Replace(handsOver, "PATH", "relaunch", 1)
 	inPlace    = strings.Replace(handsOver, "PATH", "in_place", 1)
@@ -63,13 +63,13 @@ func renewed(r *run) {
 	}
 }
 
-// holding are the files below these folders that hold text.
+// holding returns the files below these folders that contain text.
 func holding(t *testing.T, text string, dirs ...string) (found []string) {
 	t.Helper()
 	for _, dir := range dirs {
 		require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() {
-				return nil // it has gone, or has no text
+				return nil // not a regular file, or one that was removed meanwhile
 			}
 			data, _ := os.ReadFile(path)
 			if strings.Contains(string(data), text) {
@@ -81,7 +81,7 @@ func holding(t *testing.T, text string, dirs ...string) (found []string) {
 	return found
 }
 
-// ownFiles are the files of the wrapper that hold text.
+// ownFiles returns the files of the wrapper that contain text.
 func (w *world) ownFiles(text string) []string {
 	return holding(w.t, text, w.path("state"), w.path("run"), w.path("events.jsonl"))
 }
@@ -155,7 +155,7 @@ func TestRenewalClaude(t *testing.T) {
 		require.Equal(t, fresh.SessionID, deref(w.renewals().Last.NewSession))
 		require.Empty(t, w.ownFiles(handedOver), "after the delivery")
 
-		r.types("go on\r") // the second session's transcript counts from here
+		r.types("go on\r") // the first prompt of the second session
 		r.await("the turn after the reset", func() bool {
 			return r.modelAsked() == 3 && r.transcripts(claudeTurnOver) == 3 && claudeRegistry().Status == "idle"
 		})

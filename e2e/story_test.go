@@ -35,7 +35,7 @@ type story struct {
 	// earlier are command lines of bare sessions that run first. The id of the last
 	// one replaces earlierID in argv.
 	earlier [][]string
-	piped   string // its standard input, in a story with a terminal
+	piped   string // the harness's standard input, if it is a pipe in a story with a terminal
 
 	// script is what the user does. It waits only for what the harness shows, so the
 	// same script works bare and wrapped.
@@ -57,7 +57,7 @@ type story struct {
 	//
 	//	? capability.degraded S1 frame.opened unavailable
 	emits string
-	// and checks the wrapped run further.
+	// and makes further checks of the wrapped run.
 	and func(t *testing.T, r *run, rec record)
 }
 
@@ -155,7 +155,7 @@ type performance struct {
 	run    *run
 	code   int
 	home   tree
-	record record // of a wrapped run
+	record record // only of a wrapped run
 }
 
 func (s story) perform(t *testing.T, wrapped bool) performance {

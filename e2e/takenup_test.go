@@ -36,7 +36,8 @@ var (
 // by its id alone. The harness continues its own session, open frames are
 // closed, and no event or call is recorded twice.
 func TestTakenUp(t *testing.T) {
-	// turns are those of the session, between its start and its end.
+	// turns are the events between the first start and the last end of the
+	// session.
 	turns := sequence(frame("S1 F1", "completed"), pressure("low", "S1 F1"), frame("S1 F2", "abandoned"), ends("S1", "supervisor_lost"),
 		starts("S1", "resume"), frame("S1 F3", "completed"), pressure("low", "S1 F3", "session.ending S1"))
 	for name, c := range map[string]recovery{
@@ -120,8 +121,8 @@ func (c recovery) checkArguments(t *testing.T, session string) {
 	}
 }
 
-// TestTakenUpPrinting does the same without a terminal: the prompt is given
-// again, after the record of what was done for it.
+// TestTakenUpPrinting does the same in print mode. The harness gets the prompt
+// again, after the record of what was already done for it.
 func TestTakenUpPrinting(t *testing.T) {
 	turns := sequence(frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "supervisor_lost"),
 		starts("S1", "resume"), frame("S1 F2", "completed"), pressure("low", "S1 F2"), ends("S1", "other"))

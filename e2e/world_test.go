@@ -44,7 +44,7 @@ type world struct {
 	harness kind
 	dir     string // outside the home
 	model   *mock.Server
-	env     []string // of all programs in this world
+	env     []string // the environment of all programs in this world
 	earlier string   // the id of the earlier session
 }
 
@@ -94,7 +94,7 @@ func (w *world) serve() {
 	l, err := net.Listen("tcp", modelAddress)
 	require.NoError(w.t, err)
 	served = &http.Server{Handler: w.model, ReadHeaderTimeout: patience}
-	go func(s *http.Server) { _ = s.Serve(l) }(served) // until it is closed
+	go func(s *http.Server) { _ = s.Serve(l) }(served) // returns when the server is closed
 }
 
 // earlierID is replaced in a command line by the id of the earlier session.

@@ -67,7 +67,7 @@ func soak() (grew bool, err error) {
 		return false, err
 	}
 	first, last, err := watch(ctx, cmd.Process.Pid, filepath.Join(dir, "state"), *length)
-	_ = cmd.Wait() // the wrapper ends by our signal
+	_ = cmd.Wait() // our signal ended the wrapper
 	if err != nil {
 		return false, err
 	}
@@ -105,9 +105,9 @@ func prepare(dir string, length time.Duration, rate int, hooks bool) error {
 	return w.Flush()
 }
 
-// watch prints the memory of a process after each tenth of the time but the last,
-// or until ctx ends. It returns the memory after a fifth of the time, and the last
-// that it printed.
+// watch prints the memory of a process after each tenth of the time except the
+// last, or until ctx ends. It returns the memory after a fifth of the time, and
+// the last that it printed.
 func watch(ctx context.Context, pid int, state string, length time.Duration) (first, last int64, err error) {
 	for n := 1; n < 10; n++ { // the last tenth ends with ctx
 		select {

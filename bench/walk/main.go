@@ -38,7 +38,7 @@ type result struct {
 	Took   time.Duration `json:"took"` // processor time
 	Lines  int           `json:"lines"`
 	Usages int           `json:"usages"` // model calls found
-	Output int64         `json:"output"` // their output tokens
+	Output int64         `json:"output"` // output tokens of these calls
 	RSS    int64         `json:"rss"`    // peak resident memory, in KiB
 }
 
@@ -137,7 +137,7 @@ func watch(ctx context.Context, path string, deliver func(watchers.Line)) {
 // follow reads the file as the wrapper does.
 func (r *result) follow(path string, d telemetry.Decoder) {
 	over, cancel := context.WithCancel(context.Background())
-	cancel() // read to the present end only
+	cancel() // read the file only to its present end
 	watch(over, path, func(l watchers.Line) {
 		r.Lines++
 		for _, s := range d.Decode(l.Text) {
