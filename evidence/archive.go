@@ -36,7 +36,7 @@ type archive struct {
 	files map[string][]byte
 	sums  map[string]string // digests of files, once computed
 
-	recompressible bool // contents are compressed in a form that was not checked
+	recompressible bool // the compressed form of some content was not checked
 }
 
 // sum returns the digest of a file. A manifest may declare the same file many times.
@@ -120,10 +120,10 @@ const directoryMark = "PK\x01\x02"
 const descriptorFlag = 8
 
 // checkLayout refuses an archive unless it is, byte for byte, what a known writer makes of
-// its entries. No digest covers headers, gaps, and the form of compressed content, so
-// these have no choice. One writer is that of the reference and of this program; a plain
-// one writes sizes before the content. Only the form of compressed content of the plain
-// one is not known: recompressible reports whether there is such content.
+// its entries. No digest covers headers, gaps and the form of compressed content, so only
+// one form of each is accepted. Two writers are known: the one that the reference and this
+// program use, and a plain one, which writes sizes before the content. The plain writer
+// may compress in any way; recompressible reports whether it compressed anything.
 func checkLayout(data []byte, z *zip.Reader, a archive) (recompressible bool, err error) {
 	plain := !slices.ContainsFunc(z.File, func(f *zip.File) bool { return f.Flags&descriptorFlag != 0 })
 	same := &comparison{rest: data}
@@ -166,15 +166,16 @@ func addEntry(w *zip.Writer, name string, method uint16, content []byte) error {
 	return err
 }
 
-// addPlainEntry adds an entry without an extra field and a type of file, and with sizes
-// before the content, which stays as it was compressed.
+// addPlainEntry adds an entry as the plain writer does: without an extra field, without
+// a file type, and with sizes before the content. It copies the compressed content
+// unchanged.
 func addPlainEntry(w *zip.Writer, from *zip.File, content []byte) error {
 	const (
-		version = 20       // of the format
-		unix    = 3 << 8   // the system that the mode belongs to
+		version = 20       // version of the zip format
+		unix    = 3 << 8   // the system that defines the meaning of the mode
 		date    = 1<<5 | 1 // 1980-01-01
 		mode    = 0o644 << 16
-		inUTF8  = 0x800 // the encoding of the name
+		inUTF8  = 0x800 // the flag for names in UTF-8
 	)
 	packed, err := packedContent(from)
 	if err != nil {

@@ -57,8 +57,8 @@ func (c *changing) refused(name string, data []byte) bool {
 	return !Verify(kind, data, o).OK
 }
 
-// Every byte of every file of every artifact of an export counts: changed it is refused.
-// Files are changed in place, and within the archives that hold them.
+// A change of any byte of any file in an export is refused. Files are changed in place,
+// and inside the archives that contain them.
 func TestEveryChangeOfAnExportIsRefused(t *testing.T) {
 	key, began := testKey(), time.Now()
 	c := &changing{all: files(t, guarded(t), key), key: key.Public().(ed25519.PublicKey)}
@@ -118,9 +118,9 @@ func TestOtherFormsAreRefused(t *testing.T) {
 	require.True(t, c.refused(JournalFile, journal))
 }
 
-// Every byte of every file of an export counts, also one of an archive that is in no file of
-// it, such as a time or a size: one bit or all bits changed, it is refused. With -changes,
-// each of its bits is changed.
+// A change of any byte of an exported file is refused, also of the bytes of an archive that
+// belong to none of its entries' contents, such as a time or a size. The test changes one
+// bit and all bits of a byte; with -changes, each bit.
 func TestEveryChangedByteOfAFileIsRefused(t *testing.T) {
 	key, began := testKey(), time.Now()
 	c := &changing{all: files(t, guarded(t), key), key: key.Public().(ed25519.PublicKey)}
@@ -150,7 +150,7 @@ func TestEveryChangedByteOfAFileIsRefused(t *testing.T) {
 	}
 }
 
-// So does every byte of an archive that the reference made.
+// A change of any byte of an archive that the reference made is refused.
 func TestEveryChangedByteOfAnArchiveOfTheReferenceIsRefused(t *testing.T) {
 	o := Options{PublicKey: publicKey(t, "keys/a_public.key")}
 	for _, name := range []string{"runpack/ok_reference_signed.zip", "pack/ok_run_signed.zip"} {
@@ -168,8 +168,8 @@ func TestEveryChangedByteOfAnArchiveOfTheReferenceIsRefused(t *testing.T) {
 	}
 }
 
-// Another path of a runpack is refused although no digest covers it, and although a
-// journal may be without its runpacks if no signature is wanted.
+// A changed path of a runpack is refused although no digest covers it. Without a
+// required signature, a journal is accepted without its runpacks.
 func TestAJournalWithoutItsRunpacks(t *testing.T) {
 	key := testKey()
 	all := files(t, guarded(t), key)

@@ -11,7 +11,7 @@ import (
 )
 
 // This file converts the gate's decisions to events of the journal. Under a policy,
-// every act on which this program decides has such an event.
+// every act that this program decides about has such an event.
 
 func (x *Export) guarded() bool { return x.began.Policy != "" && x.began.Policy != "none" }
 
@@ -38,13 +38,13 @@ func (x *Export) judged(e kernel.Entry, f kernel.GateAnswered) {
 	if f.Rule != "" {
 		ev.MatchedRuleIDs = []string{f.Rule}
 	}
-	if f.Act == kernel.ActTool || f.Act == kernel.ActInject { // the result of a tool is not known here, and that of a delivery only later
+	if f.Act == kernel.ActTool || f.Act == kernel.ActInject { // the ledger has no result of a tool, and the result of a delivery only later
 		x.settle(key, outcome{OK: f.Allowed(), Status: f.Verdict})
 	}
 }
 
-// trace adds the TraceRecord of a decision. Its times are that of the ledger's entry.
-// A decision without an evaluation has no trace.
+// trace adds the TraceRecord of a decision. Both of its times are the time of the
+// ledger's entry. A decision without an evaluation has no trace.
 func (x *Export) trace(e kernel.Entry, f kernel.GateAnswered) {
 	if f.TraceID == "" {
 		return
@@ -75,8 +75,8 @@ func (x *Export) Traces(key ed25519.PrivateKey) (map[string][]byte, error) {
 // launchNext is the key of an allowed launch that is not recorded yet.
 const launchNext = "launch:next"
 
-// launching names the launch that was allowed, or notes the one that waits for its
-// decision.
+// launching gives an allowed launch its name. If the launch is recorded before its
+// decision, launching stores the name for that decision.
 func (x *Export) launching(run string) {
 	if id, decided := x.waiting[launchNext]; decided {
 		delete(x.waiting, launchNext)

@@ -152,9 +152,9 @@ func Verify(kind Kind, data []byte, o Options) Report {
 	return *r
 }
 
-// unsigned refuses an artifact without a verified signature, if one is wanted. The checks
-// of each kind have more to say, but not all of them reach every case: a journal may
-// have no checkpoint, and so no signature.
+// unsigned refuses an artifact without a verified signature, if one is required. The
+// checks of each kind report more details, but do not find every case: a journal without
+// a checkpoint has no signature to check.
 func (r *Report) unsigned(o Options) {
 	switch {
 	case r.SignatureStatus == SignatureFailed:

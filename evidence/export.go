@@ -18,7 +18,7 @@ import (
 // one of these limits is reached.
 const (
 	sealEvery = 64               // events
-	sealAfter = 10 * time.Minute // by the times of the ledger's entries
+	sealAfter = 10 * time.Minute // measured by the times of the ledger's entries
 )
 
 // An Export computes evidence from the ledger of one session. It must be given all
@@ -35,22 +35,22 @@ const (
 //	files, err := x.Chain(key)
 type Export struct {
 	began    kernel.Began
-	at, last time.Time // of the first and the last entry
+	at, last time.Time // the times of the first and the last entry
 	head     ledgerHead
 	state    session.State
 	reason   string
 	ended    bool
 
 	events   []SessionEvent
-	outcomes map[string]outcome // by intent id
-	waiting  map[string]string  // intent ids, by launch or by call and index
-	run      string             // of a launch whose decision follows
+	outcomes map[string]outcome // the results of acts, by intent id
+	waiting  map[string]string  // intent ids of acts without a result, by launch or by call and index
+	run      string             // the launch that is recorded and whose decision follows
 	asked    map[string]kernel.GateAsked
 	seals    []seal
 	anchored Checkpoint // the last one that NextAnchor returned
 	timeline []Timeline
 	receipts []Ref
-	traces   map[string]gate.Trace // decisions, by the name of their file
+	traces   map[string]gate.Trace // decisions, by the name of the file that Traces returns
 	moves    []move
 }
 
@@ -104,7 +104,7 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 	case kernel.GateAnswered:
 		x.judged(e, f)
 	case kernel.Launching:
-		if x.guarded() { // its decision is the event
+		if x.guarded() { // the decision becomes the event, not the launch
 			x.launching(f.Run)
 			break
 		}
@@ -119,7 +119,7 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 		x.settle("launch:"+f.Run, outcome{f.Code == 0 && f.Signal == 0 && !f.Lost && !f.NotStarted, "exited", f.Code, f.Signal})
 	case kernel.Placing:
 		for i, item := range f.Items {
-			if !x.guarded() { // else its decision is the event
+			if !x.guarded() { // under a policy, the decision becomes the event
 				x.act(e, i, "harness.inject", payloadKey(item.Call, item.Index))
 			}
 		}

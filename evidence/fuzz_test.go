@@ -130,7 +130,7 @@ func FuzzContents(f *testing.F) {
 			tryKinds(t, zipped(t, a.names, files), Options{}, RunpackKind, PackKind)
 			return
 		}
-		tryKinds(t, sealed(t, a.names, files), Options{}, PackKind) // a runpack is the older form of a pack
+		tryKinds(t, sealed(t, a.names, files), Options{}, PackKind) // includes a runpack, the older form of a pack
 	})
 }
 

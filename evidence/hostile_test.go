@@ -212,7 +212,7 @@ func TestDetect(t *testing.T) {
 		}
 		want := f.kind
 		if strings.HasPrefix(f.path, "runpack/") {
-			want = RunpackKind // one is given to the verifier of packs
+			want = RunpackKind // the table names the kind pack for one of these runpacks
 		}
 		if strings.HasPrefix(f.path, "pack/") {
 			want = PackKind

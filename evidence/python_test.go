@@ -80,11 +80,12 @@ func TestVerifyWithoutUs(t *testing.T) {
 		}
 		ask(name, Detect(all[name]), filepath.Join(dir, name), public, name != JournalFile, "ok")
 	}
-	// A changed event is found beside its runpacks.
+	// A changed event of a journal is detected if its runpacks are available.
 	changed := bytes.Replace(all[JournalFile], []byte(`"tool_name":"harness.launch"`), []byte(`"tool_name":"harness.launch","verdict":"allow"`), 1)
 	ask("a changed journal", JournalKind, write("changed.jsonl", changed), "-", false, "fail")
 
-	// So is a rule, which no digest of the reference's format covers.
+	// A changed rule is detected too, although no digest of the reference's format
+	// covers it.
 	policy := files(t, guarded(t), key)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "policy"), 0o700))
 	for name, data := range policy {

@@ -159,9 +159,9 @@ func (r *Report) links(list []Checkpoint, session, run string, o Options) {
 	}
 }
 
-// sealed checks the runpack of a checkpoint, and that it holds the given events,
-// if they are known. If optional is set, the runpack may be absent, unless signatures are
-// verified: the runpack has the checkpoint's.
+// sealed checks the runpack of a checkpoint, and that it holds the given events, if they
+// are known. If optional is set, the runpack may be absent, unless signatures are
+// verified, because the checkpoint's signature is in the runpack.
 func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optional bool, o Options) {
 	at := fmt.Sprintf("checkpoint %d: %s", c.Index, c.RunpackPath)
 	if name := c.RunpackPath; !o.Compat && (name == "" || path.IsAbs(name) || strings.Contains(name, `\`) || path.Clean(name) != name || strings.HasPrefix(name, "..")) {
@@ -370,7 +370,7 @@ func (r *Report) journal(doc []byte, o Options) {
 	}
 	head := chain{Header: j.header.Header, SessionID: j.header.SessionID, RunID: j.header.RunID}
 	if !j.header.StartedAt.Equal(j.header.CreatedAt) {
-		head.CreatedAt = time.Time{} // an export of this program writes the same time twice, so this is not one
+		head.CreatedAt = time.Time{} // this program writes the same time in both, so another program wrote the journal
 	}
 	for _, c := range j.checkpoints {
 		first, found := slices.BinarySearchFunc(j.events, c.SequenceStart, func(e SessionEvent, n int64) int { return cmp.Compare(e.Sequence, n) })
