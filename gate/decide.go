@@ -94,7 +94,7 @@ func (p *Policy) failClosed(in Intent) (o outcome, closed bool) {
 			o.add(Block, []string{reason}, []string{"missing_" + field})
 		}
 	}
-	if unknown { // even if the policy does not require a class
+	if unknown { // also if the policy does not require an endpoint class
 		o.add(Block, []string{"fail_closed_endpoint_class_unknown"}, []string{"endpoint_class_unknown"})
 	}
 	return o, o.verdict != ""

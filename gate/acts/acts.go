@@ -19,14 +19,14 @@ import (
 // A Scene says for whom and where an act happens.
 type Scene struct {
 	Session   string
-	Identity  string // identifies the user
+	Identity  string // the user
 	Workspace string // the folder of the session, absolute
 	Home      string // the user's home; empty if unknown
 	Producer  string
 	Now       time.Time
 	// Resolve follows the symbolic links of an absolute path, as far as it exists. As in
-	// the kernel, .. is the parent of where the links before it lead. Without it, links
-	// are not followed.
+	// the kernel, .. is the parent of the folder to which the links before it lead. If
+	// Resolve is nil, links are not followed.
 	Resolve func(path string) string
 }
 
@@ -74,7 +74,7 @@ func (r Renewal) Intent(s Scene) (gate.Intent, error) {
 // A Delivery is one payload that a client wants the model to read.
 type Delivery struct {
 	Client, ID, Kind string
-	Digest           string // of the body, with sha256:
+	Digest           string // digest of the body, with the prefix sha256:
 	Placement, Slot  string
 	Bytes            int
 }

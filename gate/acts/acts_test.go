@@ -85,7 +85,7 @@ func TestFileTools(t *testing.T) {
 		{"/home/alice/.ssh/id_rsa", "read", "secret", "~/.ssh/id_rsa"},
 		{"/home/alice/.ssh/config", "write", "outside_write secret", "~/.ssh/config"},
 		{"out/x", "write", "outside_write", "/var/out/x"},
-		{"out", "delete", "", "out"}, // the link itself
+		{"out", "delete", "", "out"}, // deletes the link, not its target
 		{"/etc/hosts", "read", "", "/etc/hosts"},
 		{"~bob/x", "read", "undecidable", "path"},
 	} {
@@ -117,7 +117,7 @@ func TestNoArgumentIsInAnIntent(t *testing.T) {
 	if err != nil || launch.ToolName != "harness.launch" || launch.Targets[0].EndpointClass != "proc.exec" {
 		t.Errorf("%+v, %v", launch, err)
 	}
-	if launch.Context.RiskClass != "critical" { // which is R5 in HCP
+	if launch.Context.RiskClass != "critical" { // critical is R5 in HCP
 		t.Errorf("risk class %s", launch.Context.RiskClass)
 	}
 	for _, v := range launch.Args {
@@ -148,7 +148,7 @@ func FuzzTool(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		in, err := Tool{telemetry.ToolUse{Name: "Bash", Commands: []string{line}, Dir: "/srv/w"}}.Intent(scene())
 		if err != nil {
-			return // which refuses it
+			return // a tool call without an intent is refused
 		}
 		for _, target := range in.Targets {
 			if target.Kind == "path" && target.EndpointClass != "fs.read" && path.IsAbs(target.Value) && target.Sensitivity == "" {

@@ -13,8 +13,8 @@ import (
 
 // This file finds what a command runs, reads, writes and deletes.
 
-// An arg is one word of a command, if it is known. The text of an unknown word is
-// what follows its last unknown part.
+// An arg is one word of a command. If a part of the word is not known before the
+// command runs, known is false, and text is what follows the last unknown part.
 type arg struct {
 	text  string
 	known bool
@@ -74,7 +74,7 @@ func (s *shell) command(args []arg) {
 		if rest = afterDashes(rest); len(rest) > 1 {
 			s.apart(func() { s.eval(rest[:1]) })
 		}
-	case "alias": // changes what other words mean
+	case "alias": // an alias changes the meaning of later words
 		if slices.ContainsFunc(rest, func(a arg) bool { return !a.known || strings.Contains(a.text, "=") }) {
 			s.undecidable("command")
 		}
@@ -134,7 +134,7 @@ func (s *shell) wrapper(name string, u usage, args []arg) {
 	}
 }
 
-// values adds what the values of flags name.
+// values adds the files and commands that the values of flags name.
 func (s *shell) values(name string, in invocation) {
 	for _, f := range in.flags {
 		switch f.mark {
@@ -236,11 +236,12 @@ func (s *shell) eval(args []arg) {
 	s.line(strings.Join(words, " "))
 }
 
-// script finds a program in the arguments of an interpreter, or on its input.
+// script finds the program that an interpreter runs: in a file that the
+// arguments name, or on standard input.
 func (s *shell) script(u usage, args []arg) {
 	in := u.parse(args, true)
 	program, rest := next(in.operands)
-	if program.known && (program.text == "run" || program.text == "test") { // bun run FILE
+	if program.known && (program.text == "run" || program.text == "test") { // as in bun run FILE
 		program, _ = next(rest)
 		if len(rest) == 0 {
 			program.known = true
@@ -276,7 +277,7 @@ func (s *shell) find(name string, args []arg) {
 				roots = []arg{{".", true}}
 			}
 			for _, root := range roots {
-				root.text += "/*" // the files below the root, which the other arguments select
+				root.text += "/*" // some files below the root; the other arguments select them
 				s.touch(root, "delete")
 			}
 		case hasWord("-fprint -fprint0 -fprintf -fls", a.text):
@@ -289,7 +290,7 @@ func (s *shell) find(name string, args []arg) {
 			}
 			inner := slices.Clone(args[i+1 : i+end])
 			if name != "find" {
-				inner = append(inner, arg{}) // fd appends the file
+				inner = append(inner, arg{}) // fd appends the name of the found file
 			}
 			for j := range inner {
 				if strings.Contains(inner[j].text, "{}") {
@@ -406,7 +407,7 @@ func (s *shell) files(name string, u usage, args []arg) {
 			s.each(in.operands, "write")
 		}
 	case changes:
-		if in.unknown { // a mode such as -x
+		if in.unknown { // a mode such as -x, not a flag
 			s.each(in.operands, "write")
 		} else {
 			s.each(in.operands[min(1, len(in.operands)):], "write")
@@ -478,7 +479,7 @@ func (s *shell) copies(name string, u usage, in invocation) {
 		}
 	}
 	for _, source := range sources {
-		for _, dir := range to { // a folder of settings that is copied into another folder
+		for _, dir := range to { // a copied folder may become a folder of settings
 			if inside := path.Join(dir.text, path.Base(source.text)); source.known && dir.known && telemetry.IsSettings(inside) {
 				s.touch(arg{inside, true}, "write")
 			}
@@ -536,7 +537,7 @@ func (s *shell) tar(name string, u usage, args []arg) {
 func (s *shell) argument(name string, a arg) {
 	text := a.text
 	if !a.known {
-		if isSecret(text) { // such as $(pwd)/.env
+		if isSecret(text) { // as in $(pwd)/.env
 			if strings.HasPrefix(text, "/") {
 				s.add(gate.Target{Kind: "path", Value: strings.TrimPrefix(text, "/"), Operation: "read", EndpointClass: "fs.read", Sensitivity: Secret})
 			} else {
@@ -563,7 +564,7 @@ func (s *shell) argument(name string, a arg) {
 	case strings.Contains(text, "/"), strings.HasPrefix(text, "~"), isSecret(text):
 		s.touch(arg{text, true}, "read")
 	}
-	if i := strings.LastIndexByte(text, ':'); i >= 0 && isSecret(text[i+1:]) { // such as HEAD:.env
+	if i := strings.LastIndexByte(text, ':'); i >= 0 && isSecret(text[i+1:]) { // as in HEAD:.env
 		s.touch(arg{text[i+1:], true}, "read")
 	}
 }

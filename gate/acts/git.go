@@ -58,7 +58,7 @@ func (s *shell) git(u usage, args []arg) {
 	}
 }
 
-// gitRuns marks flags of single subcommands that run a command.
+// gitRuns finds flags that run a command and that only some subcommands have.
 func (s *shell) gitRuns(sub string, rest []arg) {
 	letter := map[string]string{"clone": "uc", "rebase": "x", "difftool": "x", "grep": "O"}[sub]
 	if slices.ContainsFunc(rest, func(a arg) bool {

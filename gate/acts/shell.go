@@ -17,9 +17,9 @@ import (
 type shell struct {
 	*collector
 	dirs  []string          // the possible working directories; nil if unknown
-	vars  map[string]string // variables that have a single known value from here on
-	count map[string]int    // the assignments of each variable; "" counts those of unknown names
-	input string            // the text that the command in work reads
+	vars  map[string]string // the known values of variables; later statements do not change them
+	count map[string]int    // the number of assignments to each variable; "" is for variables of unknown name
+	input string            // the standard input of the command that is analysed, if known
 	depth int
 }
 
@@ -58,8 +58,8 @@ func (s *shell) line(line string) {
 	}
 }
 
-// assignments counts the assignments of each variable; those of unknown names have
-// the empty name.
+// assignments counts the assignments to each variable. Assignments to unknown
+// variables are counted under the empty name.
 func (s *shell) assignments(file *syntax.File) {
 	n := s.count
 	syntax.Walk(file, func(node syntax.Node) bool {
@@ -185,7 +185,8 @@ func (s *shell) stmt(st *syntax.Stmt) {
 	}
 }
 
-// names adds the files that a word names which becomes the value of a variable.
+// names adds the files that a word names. The word becomes the value of a
+// variable.
 func (s *shell) names(w *syntax.Word) {
 	if w == nil {
 		return
@@ -227,7 +228,7 @@ func (s *shell) binary(cmd *syntax.BinaryCmd) {
 	call, isCall := cmd.X.Cmd.(*syntax.CallExpr)
 	if cmd.Op == syntax.AndStmt && isCall && len(call.Args) == 2 && call.Args[0].Lit() == "cd" && len(s.dirs) > len(before) {
 		after := s.dirs
-		s.dirs = after[len(before):] // here, cd has succeeded
+		s.dirs = after[len(before):] // the right side of && runs only if cd succeeded
 		s.stmt(cmd.Y)
 		s.dirs = append(slices.Clone(after), s.dirs...)
 		return

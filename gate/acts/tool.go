@@ -110,7 +110,7 @@ func (c *collector) onePath(p, op, dir string) {
 	case !path.IsAbs(p):
 		p = dir + "/" + p
 	}
-	if op != "read" && globFolder(p) { // it may match a link
+	if op != "read" && globFolder(p) { // the pattern may match a link
 		c.undecidable("path")
 		return
 	}
@@ -129,7 +129,7 @@ func (c *collector) onePath(p, op, dir string) {
 		}
 	}
 	shown, outside := c.scene.shown(p)
-	outside = outside && (op == "delete" || shown != ".") // what is copied to the workspace is inside
+	outside = outside && (op == "delete" || shown != ".") // writing to the workspace folder writes a file inside it
 	t := gate.Target{Kind: "path", Value: shown, Operation: op, EndpointClass: "fs." + op}
 	n := len(c.targets)
 	for class, has := range map[string]bool{

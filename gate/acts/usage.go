@@ -10,11 +10,11 @@ type role int
 
 const (
 	noRole     role = iota
-	wraps           // the operands are a command
-	wrapsText       // the operands are the text of a command line
-	opaque          // it runs what only another file, place or program says
+	wraps           // the operands are a command, which it runs
+	wrapsText       // the operands are the text of a command line, which it runs
+	opaque          // it runs commands that its arguments do not show
 	shells          // the first operand is a script, or with -c its text
-	programs        // the first operand is a program in a file
+	programs        // the first operand is the file of a program, which it runs
 	deletes         // each operand is deleted
 	writes          // each operand is written
 	changes         // each operand after the first one is written
