@@ -16,8 +16,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// answered plays a session whose first call gets the answer r, while a hook with a
-// slot waits for it, and which then ends. It returns the facts since the answer.
+// answered plays a session to its end. The first call gets the answer r while a
+// hook with a slot waits for it. answered returns the facts from the answer on.
 func answered(t *testing.T, r *lifeloop.CallbackResponse) []kernel.Entry {
 	w := &world{t: t, now: start, cfg: defaults(), l0: &l0Judge{}, hcp: &hcpJudge{}}
 	w.cfg.Clients = []kernel.Client{{ID: "notes", Events: map[lifeloop.Event]bool{lifeloop.SessionStarted: true, lifeloop.ReceiptEmitted: true}}}
@@ -138,7 +138,7 @@ func TestReceiptsDoNotWaitForever(t *testing.T) {
 	cfg.Clients = []kernel.Client{{ID: "notes", Timeout: time.Second,
 		Events: map[lifeloop.Event]bool{lifeloop.SessionStarted: true, lifeloop.FrameOpening: true, lifeloop.FrameEnded: true}}}
 	k := kernel.New(cfg)
-	var events []string // in the order of their receipts
+	var events []string // events in the order of their receipts
 	calls, given := 0, 0
 	var step func(in kernel.Input)
 	step = func(in kernel.Input) {

@@ -17,7 +17,7 @@ import (
 type machineClock struct {
 	began   time.Time
 	elapsed time.Duration
-	set     time.Duration // by how much the time of day was changed
+	set     time.Duration // the change of the time of day so far
 }
 
 func (c *machineClock) now() time.Time {
@@ -42,9 +42,9 @@ func TestASetClockChangesNoTimer(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		policy attempt.Policy
-		before func(c *machineClock, step func(kernel.Input)) // makes the steps before the clock is set
-		wait   time.Duration                                  // from setting the clock until the timer fires
-		want   kernel.Fact                                    // what the timer records, and nothing before it
+		before func(c *machineClock, step func(kernel.Input)) // does what must happen before the clock is set
+		wait   time.Duration                                  // time between setting the clock and the timer
+		want   kernel.Fact                                    // the fact that the timer records; it must not be recorded earlier
 	}{
 		{"the first sign", attempt.Policy{Timeouts: attempt.Timeouts{Initial: time.Minute}}, nil, time.Minute, kernel.TimedOut{}},
 		{"silence", attempt.Policy{Timeouts: attempt.Timeouts{Inter: time.Minute}},

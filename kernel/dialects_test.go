@@ -24,14 +24,14 @@ import (
 
 // An hcpJudge checks what view.HCP emits about one session against HCP L2.
 type hcpJudge struct {
-	live, read view.HCP       // computed from the facts, and from what the ledger returns
-	entries    []kernel.Entry // as the ledger returns them
+	live, read view.HCP       // the view of the facts as the kernel returned them, and as the ledger returns them
+	entries    []kernel.Entry // the entries as the ledger returns them
 	state      string
 	last       uint64
 	lines      []string
 	ids        map[string]bool
 	types      map[string]int
-	saved      map[any]bool // checkpoints
+	saved      map[any]bool // the ids of the checkpoints so far
 	closed     bool
 }
 
@@ -137,7 +137,7 @@ func envelopes(t require.TestingT, messages []view.HCPMessage) (lines []string) 
 func TestEveryFactHasItsPlaceInHCP(t *testing.T) {
 	for _, f := range kernel.Registry() {
 		var h view.HCP
-		h.Apply(kernel.Entry{Fact: f}) // before the session
+		h.Apply(kernel.Entry{Fact: f}) // the fact comes before the session began
 		h.Apply(kernel.Entry{Fact: kernel.Began{SessionID: "sess"}})
 		h.Apply(kernel.Entry{Fact: kernel.SessionMoved{From: session.Pending, To: session.Running}})
 		h.Apply(kernel.Entry{Fact: f})

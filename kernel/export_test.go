@@ -15,7 +15,7 @@ func Hard(k *Kernel) []byte {
 	return b
 }
 
-// Apply changes the state by one fact, as Replay does for each.
+// Apply changes the state by one fact, as Replay does for each fact.
 func Apply(k *Kernel, f Fact) { f.apply(k) }
 
 // Size counts the map entries, slice elements and bytes of strings of the whole
@@ -57,5 +57,5 @@ func Size(k *Kernel) (n int) {
 	return n
 }
 
-// Registry is the zero value of every fact.
+// Registry returns the zero value of every fact.
 func Registry() []Fact { return registry }

@@ -22,7 +22,7 @@ type rush struct {
 	due      []returned
 	hooks    int
 	answers  int
-	bytes    int // of all facts
+	bytes    int // total size of all facts
 	receipts int
 	skipped  int // events that receipts report as skipped
 }

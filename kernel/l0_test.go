@@ -99,10 +99,10 @@ type l0Judge struct {
 
 	seq, ts  int64
 	last     string // the newest event that is not a tool's
-	strategy string // of the newest ERROR
+	strategy string // the recovery strategy of the newest ERROR
 	aborted  bool
 	renewing bool // the newest fact is a launch of a renewal
-	results  int  // violations without their result so far
+	results  int  // violations whose result was not emitted yet
 	types    map[string]int
 
 	hooks  view.Hooks
@@ -196,7 +196,7 @@ func (j *l0Judge) event(t require.TestingT, e view.L0Event, at int64) {
 	}
 }
 
-// listen makes every hook note that it was called.
+// listen sets every hook to a function that records its call.
 func (j *l0Judge) listen() {
 	note := func(name string) { j.called = append(j.called, name) }
 	j.hooks = view.Hooks{

@@ -16,9 +16,9 @@ import (
 
 type frameAccount struct {
 	owners  map[string]owner                  // call → what its payloads belong to
-	prompts int                               // frames of the harness so far
+	prompts int                               // number of the harness's frames so far
 	ordinal map[string]int                    // frame of the harness → its number
-	placed  map[string]bool                   // call#index → it is in the answer of a hook
+	placed  map[string]bool                   // call#index of the payloads that are in the answer of a hook
 	about   map[string]*lifeloop.FrameContext // event id → its frame
 }
 
@@ -57,7 +57,7 @@ func (j *judge) answered(f kernel.Answered) {
 	o.failed = f.Status == lifeloop.Failed
 	o.repeats = f.Replays != ""
 	j.owners[f.Call] = o
-	if o.repeats { // its payloads are those of another call
+	if o.repeats { // the payloads were checked for the earlier call
 		return
 	}
 	for i := range f.Payloads {

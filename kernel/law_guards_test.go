@@ -13,15 +13,16 @@ import (
 
 // This file has the laws of guarded acts, by the facts and effects alone.
 
-// A guardAccount knows what the gate permitted, and what was done with it.
+// A guardAccount records which acts the gate permitted, and which of them
+// happened.
 type guardAccount struct {
-	acts     map[string]kernel.GateAsked // by question
+	acts     map[string]kernel.GateAsked // acts by the id of their question
 	waiting  map[string]bool             // questions whose act waits for an approval
-	granted  map[string]bool             // what may happen
-	launches int                         // permitted, and not used yet
+	granted  map[string]bool             // subjects of the questions that the gate allowed
+	launches int                         // number of permitted launches that have not happened yet
 
 	permitted bool // the newest launch was performed
-	withheld  int  // launches that were not
+	withheld  int  // number of launches that were recorded and not performed
 }
 
 func newGuardAccount() guardAccount {

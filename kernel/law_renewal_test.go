@@ -17,23 +17,23 @@ import (
 
 // This file has the judge's laws of renewal, by the facts alone: each renewal ends
 // once, as delivered, rolled back, refused or failed; no reset, no key and no command
-// without a fact before it; each token is used at most once, and what it gave is
-// placed at most once; keys are typed only at the prompt of a harness that takes them.
+// without a fact before it; each token is used at most once, and its text is placed at
+// most once; keys are typed only at the prompt of a harness that takes them.
 
 type renewalAccount struct {
-	renewal   string          // the newest one
-	progress  renewal.State   // of it
-	linkTo    string          // its newest receipt
-	consumed  map[string]bool // tokens
+	renewal   string          // id of the newest renewal
+	progress  renewal.State   // state of the newest renewal
+	linkTo    string          // id of the newest receipt of the newest renewal
+	consumed  map[string]bool // tokens that were used
 	token     string          // the newest token
 	renewals  int             // launches for a renewal
 	fresh     bool            // the launch of this step is that of a renewal
 	tokens    int             // tokens so far
-	command   kernel.Effect   // that runs
-	crashedIn bool            // a crash during the reset
-	renewed   bool            // a fresh launch has not shown its session yet
+	command   kernel.Effect   // the command that runs
+	crashedIn bool            // the wrapper crashed during the reset
+	renewed   bool            // the launch after a reset has not reported its session yet
 	path      renewal.Path
-	keys      string // that are about to be typed
+	keys      string // the keys that are to be typed next
 	typed     bool   // the keys of the reset were recorded
 }
 

@@ -16,7 +16,7 @@ import (
 // A skipAccount has the events that clients did not receive, and whose receipt was
 // not issued yet.
 type skipAccount struct {
-	newest map[string][]string // client → skipped events that no call has followed
+	newest map[string][]string // client → skipped events since the client's last call
 	before map[string][]string // call → events that were skipped right before it
 }
 

@@ -25,8 +25,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// A judge watches one kernel from outside and keeps its own account of what the
-// laws are about. It sees every input and every turn.
+// A judge checks the laws on one kernel from outside. It sees every input and
+// every turn, and keeps its own record of what they mean.
 type judge struct {
 	t      require.TestingT
 	cfg    kernel.Config
@@ -52,8 +52,8 @@ type sessionAccount struct {
 	ledgerLost bool
 	refused    bool
 	aborted    bool     // an abort was requested
-	paused     bool     // by a command
-	asking     string   // the command of this step
+	paused     bool     // a command paused the session
+	asking     string   // the id of the command that this step handles
 	owes       []string // commands that are answered later
 }
 
@@ -62,7 +62,7 @@ type launchAccount struct {
 	released  int
 	drains    int
 	running   bool // a launch was requested, and has not ended
-	due       bool // the sources of a harness that ended are to be read
+	due       bool // the harness has ended, and its sources are still to be read
 	suspended bool // the harness is stopped for a pause
 	crashed   int  // launches that were under way when the wrapper died
 	spent     spent
@@ -86,8 +86,9 @@ type eventAccount struct {
 	open     []string // the ids of the open frames, in the order in which they were opened
 	parent   map[string]string
 	sequence map[int]int64
-	numbers  map[int]int // scope → the one that numbers its receipts
-	// idNumbers has, for each id, the scope that numbers its receipts.
+	numbers  map[int]int // scope → the scope with whose receipts its receipts are numbered
+	// idNumbers maps the id of a harness session to the scope with whose receipts
+	// its receipts are numbered.
 	idNumbers map[string]int
 	identityAccount
 }
@@ -106,15 +107,15 @@ type identityAccount struct {
 type identity struct{ adapter, run, session string }
 
 type callAccount struct {
-	receivers map[string]string         // event id → the clients that are called, sorted, joined
+	receivers map[string]string         // event id → the ids of the called clients, sorted and joined
 	receipts  map[string]map[string]int // event id → client → receipts
 	issued    map[string]lifeloop.Receipt
-	numbered  map[string]bool   // harness session and sequence
+	numbered  map[string]bool   // pairs of harness session and sequence that a receipt has
 	calls     map[string]string // call → client, until it is dispatched
 	orderAccount
 	flying   map[string]string // client → call
 	payloads map[string]int    // call#index → how often it was settled
-	asked    map[string]*asked // hooks
+	asked    map[string]*asked // open hooks by id
 }
 
 // An orderAccount is the order of the events that each client receives.
@@ -122,7 +123,7 @@ type orderAccount struct {
 	made     map[string]madeCall
 	received map[string]int      // client → the place of the newest call it received
 	owed     map[string][]string // client → calls whose receipts are still to come, in order
-	drainDue time.Time           // the end of the clients' time
+	drainDue time.Time           // when the clients' time to answer ends
 	hurry    bool                // this step is an abort, or the recovery of a crash
 }
 
@@ -131,7 +132,7 @@ type madeCall struct {
 	place int
 	scope int
 	event lifeloop.Event
-	id    string // of the event
+	id    string // the id of the event
 }
 
 // spent is what the attempts have used up, by the judge's own count.
@@ -223,7 +224,7 @@ func (j *judge) input(in kernel.Input) {
 	j.hurry = false
 	switch in := in.(type) {
 	case kernel.Restarted:
-		j.hurry, j.launches = true, 0 // a launch that was allowed is asked about again
+		j.hurry, j.launches = true, 0 // the gate is asked again about a launch that it allowed
 	case kernel.HookCalled:
 		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline, session: in.Call.Session}
 	case kernel.HookClosed:
@@ -362,7 +363,7 @@ func (j *judge) locate(f kernel.Observed) {
 	at := j.identityAccount.now
 	at.session = j.ids[f.Scope]
 	if about, ok := f.Record.Data["receipt_id"].(string); ok && f.Record.Event == lifeloop.ReceiptEmitted {
-		r := j.issued[about] // it belongs to the launch and the session of its receipt
+		r := j.issued[about] // the event belongs to the launch and the session of the receipt that it reports
 		at = identityOf(r.AdapterID, r.HarnessRunID, r.HarnessSessionID)
 	}
 	j.of[f.Record.EventID], j.scopeOf[f.Record.EventID] = at, f.Scope
@@ -398,7 +399,7 @@ func identityOf(adapter string, run, scope *string) identity {
 	return id
 }
 
-// claim notes the identity that a document of an event carries.
+// claim records the identity in a document about an event.
 func (j *judge) claim(event, adapter string, run, scope *string) {
 	said := identityOf(adapter, run, scope)
 	if before, twice := j.claimed[event]; twice {
@@ -590,7 +591,7 @@ func (j *judge) observed(f kernel.Observed) {
 		if (c.Events[r.Event] || lost) && !j.ledgerLost {
 			receivers = append(receivers, c.ID)
 		}
-		for _, also := range f.Also { // what a client asked for has its own event
+		for _, also := range f.Also { // a capability that a client asked for has its own event
 			require.False(j.t, slices.ContainsFunc(c.Wants, func(w negotiate.Want) bool { return w.Capability == also.Capability }), "%+v", f)
 			require.Equal(j.t, f.Degradation.PreviousSupport.Stronger(f.Degradation.CurrentSupport), also.PreviousSupport.Stronger(also.CurrentSupport), "%+v", f)
 		}
@@ -696,7 +697,7 @@ func (j *judge) replayed(f kernel.ReceiptIssued) {
 	j.credit(call.id, first.ClientID)
 }
 
-// credit counts the receipts of a client for an event: there is only one.
+// credit checks that a client gets only one receipt for an event.
 func (j *judge) credit(event, client string) {
 	if j.receipts[event] == nil {
 		j.receipts[event] = map[string]int{}
@@ -707,7 +708,7 @@ func (j *judge) credit(event, client string) {
 
 // inOrder checks that the receipts of a client follow the order of observation, and
 // that no event of a session or a frame was dropped. Clients may miss events only
-// when the ledger is lost, after a crash, and at the end of their time.
+// when the ledger is lost, after a crash, and when their time to answer has ended.
 func (j *judge) inOrder(f kernel.ReceiptIssued) {
 	if f.Call == "" {
 		return // a receipt of the wrapper as its own client, or of skipped events
@@ -837,13 +838,13 @@ func (j *judge) ended() {
 type fate struct {
 	*judge
 	r       *rapid.T
-	calm    int // how rarely something unexpected happens
+	calm    int // the larger, the rarer are unexpected inputs
 	hooks   int
 	turns   int
-	old     []string                                // calls that were in flight once
+	old     []string                                // calls that were in flight earlier
 	sent    map[string][][]lifeloop.PayloadEnvelope // payloads with keys, by client
 	alive   bool
-	pending bool // the launch is under way
+	pending bool // the harness was launched and does not run yet
 	bytes   int64
 	past    []moment
 }

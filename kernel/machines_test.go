@@ -50,10 +50,10 @@ func TestTrespassesAreFound(t *testing.T) {
 
 // An estate lists the fields, records and files that belong to each machine.
 type estate struct {
-	fields  map[*types.Var]string // for each field of a machine, the machine
-	records map[*types.Var]record // for each field of a record, the record
-	types   map[string]string     // for each machine, part and record, the machine that it belongs to
-	files   map[string][]string   // for each machine, the files of its methods
+	fields  map[*types.Var]string // field of a machine → the machine
+	records map[*types.Var]record // field of a record → the record
+	types   map[string]string     // name of a machine, of a part of one or of a record → the machine that owns it
+	files   map[string][]string   // machine → the files with its methods
 	info    types.Info
 }
 
@@ -131,7 +131,7 @@ func survey(t *testing.T, files []*ast.File) *estate {
 	kernel := pkg.Scope().Lookup("Kernel").Type().Underlying().(*types.Struct)
 	var fields []*types.Var
 	for field := range kernel.Fields() {
-		if group, ok := field.Type().Underlying().(*types.Struct); ok && field.Embedded() { // of machines
+		if group, ok := field.Type().Underlying().(*types.Struct); ok && field.Embedded() { // the struct only groups machines
 			for i := range group.NumFields() {
 				fields = append(fields, group.Field(i))
 			}

@@ -21,7 +21,7 @@ import (
 type plan struct {
 	cfg      *kernel.Config
 	clients  []string
-	named    []string // events that every client names besides the usual ones
+	named    []string // additional events to which every client subscribes
 	only     []string // events that clients subscribe to, instead of the usual ones
 	wants    map[string][]negotiate.Want
 	timeout  time.Duration
@@ -39,7 +39,7 @@ func (w *world) configure(d *datadriven.TestData) {
 	}
 	for i, profile := range cfg.Policy.Profiles {
 		m := cfg.Manifest
-		if i > 0 && !profile.AcceptsContinuation { // a fallback to another adapter
+		if i > 0 && !profile.AcceptsContinuation { // the profile is a fallback to another adapter
 			m.AdapterID = profile.Name
 			m = negotiate.Weaken(m, p.without, lifeloop.Unavailable)
 		}

@@ -46,10 +46,10 @@ func written(t *testing.T, cfg kernel.Config, output string, piece func(n int) i
 	step := func(in kernel.Input) {
 		for _, f := range k.Step(now, in).Facts {
 			switch e := f.(type) {
-			case kernel.ActivitySeen, kernel.ActivityConfirmed: // the first signs of life
+			case kernel.ActivitySeen, kernel.ActivityConfirmed: // may come earlier or later
 				continue
 			case kernel.AttemptEnded:
-				e.DurationMS, e.Retry = 0, nil // they depend on when the first piece came
+				e.DurationMS, e.Retry = 0, nil // these depend on the time of the first piece
 				f = e
 			}
 			body, err := json.Marshal(f)

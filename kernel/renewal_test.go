@@ -37,7 +37,7 @@ func (w *world) renewalOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		for _, path := range a.Vals {
 			cfg.Renewals[0].Paths = append(cfg.Renewals[0].Paths, renewal.Path(path))
 		}
-	case "in-place": // keys reset the harness
+	case "in-place": // the harness can be reset by typed keys
 		cfg.Clears = true
 		cfg.Manifest.Renewal.Reset.Native = lifeloop.Native
 		if len(a.Vals) > 0 {
@@ -51,7 +51,7 @@ func (w *world) renewalOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		cfg.Renewals[0].Cut = true
 	case "max":
 		cfg.Renewals[0].Max = w.integer(a.Vals[0])
-	case "prints": // its prompt would be repeated
+	case "prints": // the launch has a prompt, which a relaunch would repeat
 		cfg.Renews = false
 	case "no-store":
 		cfg.Stores = false

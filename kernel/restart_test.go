@@ -45,7 +45,7 @@ func TestEveryPrefixRecovers(t *testing.T) {
 // recoverAt recovers a world from its first n entries, and plays it to the end.
 func recoverAt(t *testing.T, w *world, n int) {
 	if w.cfg.OneHook || w.cfg.Observing && !w.cfg.Ledger {
-		return // these are not recovered
+		return // such sessions cannot be recovered
 	}
 	entries := w.entries[:n:n]
 	k := kernel.Replay(w.cfg, ledgered(t, entries))
@@ -137,7 +137,7 @@ func closeAt(t *testing.T, w *world, n int) {
 // checkReceipts checks that every call of a client has exactly one receipt, and
 // that every event which a client did not receive is in one.
 func checkReceipts(t *testing.T, entries []kernel.Entry, n int) {
-	receipted, about := map[string]bool{}, map[string]string{} // call → its event
+	receipted, about := map[string]bool{}, map[string]string{} // calls with a receipt; call → its event
 	runs := skipAccount{newest: map[string][]string{}, before: map[string][]string{}}
 	for _, e := range entries {
 		if o, ok := e.Fact.(kernel.Observed); ok {

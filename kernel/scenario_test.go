@@ -115,7 +115,7 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 
 	"launched": func(w *world, d *datadriven.TestData) kernel.Input {
 		in := kernel.Launched{PID: 4242}
-		w.words(d.CmdArgs, map[string]func(string){"id": func(id string) { // of a launch that is not the first
+		w.words(d.CmdArgs, map[string]func(string){"id": func(id string) { // the harness session of a later launch
 			setup := w.cfg.Setup
 			setup.HarnessSession = id
 			for _, e := range w.entries {
@@ -257,7 +257,7 @@ func (w *world) hook(d *datadriven.TestData) kernel.Input {
 			wait = w.duration(a.Vals[0])
 		case "capacity":
 			call.Capacity = w.integer(a.Vals[0])
-		case "use": // it asks whether a tool may run
+		case "use": // the hook asks whether a tool may run
 			call.Use = &telemetry.ToolUse{Name: a.Vals[0], Tool: "toolu_1"}
 		case "can-ask":
 			call.Use.CanAsk = true

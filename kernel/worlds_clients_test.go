@@ -12,16 +12,16 @@ import (
 	"lifeloop/simulate"
 )
 
-// A simulation has no clients, and its wrapper does not die. A stage adds both
-// around the kernel. It uses values that were drawn before, so that a world can be
-// played twice.
+// A simulation has no clients, and its wrapper does not die. A stage adds clients
+// and crashes around a kernel. It uses values that were drawn before, so that a
+// world can be played twice.
 type stage struct {
 	mortal
 	drawnClients
-	due   []reply // replies of programs that are busy, the earliest first
+	due   []reply // replies that programs will send, the earliest first
 	calls int
 	asks  int
-	acts  int // questions to the gate
+	acts  int // number of questions to the gate
 	wakes int
 	lost  bool // the harness was lost with its wrapper
 }
@@ -29,13 +29,13 @@ type stage struct {
 // drawnClients says how the clients of a world behave.
 type drawnClients struct {
 	clients []kernel.Client
-	queue   int              // MaxQueue
-	calls   int              // MaxCalls
-	after   []time.Duration  // how long the calls take, in turn
-	answers []string         // what they return, in turn
-	dies    int              // the wake-up from which on the wrapper may die; 0 is none
-	decides []kernel.Decided // what the program of the policy answers, in turn
-	gate    []string         // how the gate behaves, in turn; empty: it decides by its policy at once
+	queue   int              // the kernel's MaxQueue
+	calls   int              // the kernel's MaxCalls
+	after   []time.Duration  // the durations of the calls, used in turn
+	answers []string         // the kinds of the clients' answers, used in turn
+	dies    int              // the number of the wake-up after which the wrapper may die; 0: it does not die
+	decides []kernel.Decided // the answers of the policy's program, used in turn
+	gate    []string         // the gate's behaviours, used in turn; "": it decides by its policy at once
 }
 
 // A mortal is a core whose wrapper can die. Then another wrapper replays its
@@ -47,7 +47,7 @@ type mortal interface {
 
 type reply struct {
 	at   time.Time
-	call string // or question
+	call string // id of a call or of a question
 	in   kernel.Input
 }
 

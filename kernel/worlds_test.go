@@ -21,10 +21,10 @@ import (
 )
 
 // The worlds of TestLaws give a kernel any input. The worlds of this file behave as
-// harnesses do. A policy and a script for every launch are drawn as the JSON that
-// `simulate` reads, so that a world which breaks a law can be played again by hand.
-// A stage adds clients and crashes. The worlds are in this package because the
-// judge is.
+// harnesses do. Each world is drawn as a JSON document that `simulate` reads (a
+// policy, and a script for every launch), so that a failing world can be played
+// again by hand. A stage adds clients and crashes. The worlds are in this package
+// because the judge is.
 
 var manyWorlds = flag.Int("worlds", 400, "how many random worlds to simulate")
 
@@ -248,7 +248,7 @@ func TestWorlds(t *testing.T) {
 	require.NoError(t, checks.Value.Set(fmt.Sprint((*manyWorlds+shards-1)/shards)))
 	defer func() { require.NoError(t, checks.Value.Set(before)) }()
 
-	var mu sync.Mutex // guards reached
+	var mu sync.Mutex // protects the map reached
 	reached := map[string]int{}
 	began := time.Now()
 	t.Run("shards", func(t *testing.T) {
