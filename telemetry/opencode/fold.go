@@ -41,14 +41,14 @@ type fold struct {
 // session is the state of one OpenCode session.
 type session struct {
 	id      string
-	parent  string    // the session that started this sub-agent's session
+	parent  string    // the session that started this one, if this one is a sub-agent's
 	created time.Time // the creation time; older messages were copied from another session
 	window  int64
 
 	// The user's newest message, or one that OpenCode wrote as the user.
 	userMessage   string
 	userMessageAt time.Time
-	byUser        bool // the user wrote a part of it, and it has no answer yet
+	byUser        bool // the user wrote a part of userMessage, which has no answer yet
 
 	compactOf string // the newest userMessage that asked for a compaction
 	trigger   string // the trigger of that compaction, auto or manual; empty after it
@@ -58,8 +58,8 @@ type session struct {
 	gapPossible bool           // events of the bus may have been lost
 	failure     *failureInfo
 	answer      messageInfo     // the newest of the model's messages
-	done        bool            // that message is complete
-	begun       bool            // the model began to write it
+	done        bool            // answer is complete
+	begun       bool            // the model began to write answer
 	held        bool            // in the store: the turn has ended, unless the next row continues it
 	tokens      int64           // in the store: the session's sum of tokens, which changes at the end of a turn
 	calls       map[string]bool // the tool calls that have not ended, each with whether it has begun
@@ -118,7 +118,7 @@ func (d *fold) emit(s *session, sig telemetry.Signal, detail string) {
 		return
 	}
 	root := s
-	for range 8 { // a sub-agent's sub-agent
+	for range 8 { // a sub-agent can start a sub-agent
 		if up := d.sessions[root.parent]; up != nil && root.parent != "" {
 			root = up
 			continue
@@ -290,7 +290,7 @@ func (d *fold) idle(s *session, detail string) {
 		d.over(s, f, detail)
 		return
 	}
-	if f != nil && f.name != "MessageAbortedError" { // the error of a compaction that the user started
+	if f != nil && f.name != "MessageAbortedError" { // a compaction that the user started has failed
 		d.emit(s, telemetry.Signal{Kind: telemetry.Fault, Error: f.kind()}, "session.error")
 	}
 	clear(s.calls)
@@ -487,7 +487,7 @@ func (d *fold) tool(s *session, call, tool string, state []byte) {
 		if call == "" || begun {
 			return
 		}
-		if string(c.status) == `"pending"` { // the model is still writing its arguments
+		if string(c.status) == `"pending"` { // the model is still writing the arguments of the call
 			if s.calls[call] = false; known {
 				return
 			}
@@ -502,7 +502,7 @@ func (d *fold) tool(s *session, call, tool string, state []byte) {
 			return
 		}
 		delete(s.calls, call)
-		if !begun { // the tool refused its arguments
+		if !begun { // the tool refused the arguments, so the call did not begin
 			d.emit(s, c.begun(sig, &d.Digests), "message.part.updated:tool")
 		}
 		sig = c.over(sig, &d.Digests)

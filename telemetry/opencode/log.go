@@ -21,7 +21,7 @@ import (
 // have the same `run`.
 type log struct {
 	telemetry.Tally
-	path  string // as the log writes it
+	path  string // the path in the form in which the log contains it
 	cause string
 	run   string
 	known map[string]bool // sessions that were reported, and those of sub-agents
@@ -34,7 +34,7 @@ func Log(path, cause string) telemetry.Decoder {
 	return &log{path: logged(path), cause: cause, known: map[string]bool{}}
 }
 
-// logged is a value the path as the log contains it.
+// logged returns a value in the form in which the log contains it.
 func logged(value string) string {
 	if value != "" && !strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`="\`, r) }) {
 		return value

@@ -24,7 +24,7 @@ type messageInfo struct {
 	total, input, output      int64
 	reasoning, cacheR, cacheW int64
 	failure                   *failureInfo
-	turn                      string // the turn in which it was written
+	turn                      string // the turn in which the message was written
 }
 
 // read reads a message. It reports whether there is one.

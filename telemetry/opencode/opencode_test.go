@@ -269,7 +269,7 @@ func TestCountsAgreeWithTheStore(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, map[string][2]int64{ // tokens_input and tokens_output of the table session
+	require.Equal(t, map[string][2]int64{ // the columns tokens_input and tokens_output of the table session
 		"ses_e02eb0b1bffeNEIbxmpvhM289s": {15000, 36},
 		"ses_e02ebf0afffeOlSdLY8WwkhVU5": {409000, 60},
 		"ses_e02ecb8bbffePthoMw81mLsr1l": {10000, 24},

@@ -160,7 +160,7 @@ func (d *terminal) introduce(signals []telemetry.Signal) []telemetry.Signal {
 	for _, s := range signals {
 		switch {
 		case s.Kind == telemetry.SessionLive:
-			s.Cause = d.causeOf("clear") // `/new` is visible only by the next prompt
+			s.Cause = d.causeOf("clear") // only the next prompt shows that the user entered `/new`
 			d.known[s.Session] = true
 		case s.Agent == "" && s.Session != "" && !d.known[s.Session]:
 			out = append(out, telemetry.Signal{Kind: telemetry.SessionLive, Source: s.Source, Detail: s.Detail, At: s.At, Session: s.Session,
