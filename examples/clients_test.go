@@ -232,7 +232,7 @@ func TestPayloadConsumer(t *testing.T) {
 
 	require.Equal(t, answered(lifeloop.Skipped, "payload pay_1 is repeat 1 and was counted only"), hand(text))
 	require.Equal(t, 3, acts())
-	n-- // repeats the same dispatch, which is not a repeat of the signal
+	n-- // the same dispatch again, which the client does not count as another event
 	require.Equal(t, answered(lifeloop.Observed, "handled before"), hand(text))
 	require.Equal(t, answered(lifeloop.Delivered), hand(text))
 	require.Equal(t, 4, acts())

@@ -64,8 +64,8 @@ func (h *harness) interact(s interactStep) {
 // keys collects the bytes of a keyboard into lines.
 type keys struct {
 	line, seen string
-	stashes    bool   // Ctrl-S puts the line aside until the next command, as Claude Code does
-	stash      string // the line that was put aside
+	stashes    bool   // Ctrl-S stores the line and empties it; the next command restores it, as in Claude Code
+	stash      string // the line that Ctrl-S stored
 	paste      bool
 	interrupts int
 }

@@ -61,7 +61,8 @@ type Reply struct {
 	// Call is the name of any other tool to call, with Args.
 	Call string
 	Args map[string]any
-	// Usage of the answer; nil means a unique one.
+	// Usage is the usage that the answer reports. Nil means one that no other call
+	// has.
 	Usage *Usage
 	// Error answers with this HTTP status instead, and with Message.
 	Error   int
@@ -99,7 +100,7 @@ func (r Reply) Using(input int64) Reply {
 // A Call is one request and its answer.
 type Call struct {
 	N      int    // number among all requests, from 1
-	Path   string // of the URL
+	Path   string // the path of the URL
 	Kind   Kind
 	Model  string
 	Prompt string // the last mark in the request; see [Mark]
@@ -302,7 +303,8 @@ type format interface {
 	pieces(a *answer)
 }
 
-// noCacheWrite is embedded by the formats that do not report written tokens of a cache.
+// noCacheWrite is embedded by the formats that do not report how many tokens were
+// written to a cache.
 type noCacheWrite struct{}
 
 func (noCacheWrite) fit(u Usage) Usage {

@@ -1,13 +1,14 @@
 // Package probe plays a short session with a harness that is installed on this
 // machine, and reports which of the capabilities that depend on its version it saw
 // working. It needs no account: the model is a server on loopback that answers from
-// a script. The harness is alone: it has a home and an environment of its own, a
+// a script. The harness is isolated: it has a home and an environment of its own, a
 // fake key and, where the system lets a user do that, a network that is loopback
 // only.
 //
 // The session is one turn with two calls of a tool, wrapped by this program as any
-// other, with a client that gives the prompt a note. What it recorded decides, by
-// the rule that every session follows (kernel.Proves).
+// other, with a client that gives the prompt a note. The recorded events decide
+// which capabilities are proven, by the rule that applies to every session
+// (kernel.Proves).
 //
 //	result, err := probe.Play(ctx, probe.Config{Profile: p, Program: path, …})
 package probe
@@ -62,7 +63,7 @@ type Result struct {
 	Lacks   []Lack  `json:"not_proven"`
 	// Problems are what the session should have shown and did not.
 	Problems []string `json:"problems"`
-	Calls    int      `json:"model_calls"` // of the conversation
+	Calls    int      `json:"model_calls"` // the number of model calls in the conversation
 	ExitCode int      `json:"exit_code"`
 	Alone    bool     `json:"network_alone"`
 	Seconds  float64  `json:"seconds"`
