@@ -22,7 +22,7 @@ type guardAccount struct {
 	launches int                         // number of permitted launches that have not happened yet
 
 	permitted bool // the newest launch was performed
-	withheld  int  // number of launches that were recorded and not performed
+	withheld  int  // number of launches that ended without having been performed
 }
 
 func newGuardAccount() guardAccount {
@@ -103,7 +103,7 @@ func (j *judge) guarded(f kernel.Fact) {
 			j.reach["gate "+string(f.Failure)]++
 		}
 	case kernel.Exited:
-		if !j.permitted { // a launch that ended without having been performed
+		if !j.permitted { // the launch ended without having been performed
 			j.withheld++
 		}
 	case kernel.ApprovalAnswered:
