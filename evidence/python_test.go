@@ -84,8 +84,7 @@ func TestVerifyWithoutUs(t *testing.T) {
 	changed := bytes.Replace(all[JournalFile], []byte(`"tool_name":"harness.launch"`), []byte(`"tool_name":"harness.launch","verdict":"allow"`), 1)
 	ask("a changed journal", JournalKind, write("changed.jsonl", changed), "-", false, "fail")
 
-	// A changed rule is detected too, although no digest of the reference's format
-	// covers it.
+	// A changed rule is detected too. No digest of the reference covers rules.
 	policy := files(t, guarded(t), key)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "policy"), 0o700))
 	for name, data := range policy {
