@@ -101,7 +101,7 @@ func (a *attached) sessions(name string) (ids []string) {
 	return ids
 }
 
-// ends ends the observation and returns what it printed.
+// ends stops the observation and returns what it printed.
 func (a *attached) ends() string {
 	a.t.Helper()
 	require.NoError(a.t, a.cmd.Process.Signal(syscall.SIGTERM))

@@ -19,7 +19,7 @@ import (
 // The sessions of these stories have several launches, or a delayed one. They have
 // no bare counterpart.
 
-// plays plays a story in its own world, wrapped only.
+// plays runs a story in its own world, only wrapped.
 func (s story) plays(t *testing.T, play func(w *world)) {
 	alone(t, s.harness, func(t *testing.T) { play(newWorld(t, s)) })
 }

@@ -173,8 +173,7 @@ func alone(t *testing.T, k kind, play func(t *testing.T)) {
 	inSequence(t, k, play)
 }
 
-// inSequence does the same as alone, for a test that must not run beside
-// others.
+// inSequence is like alone, but for a test that must not run beside others.
 func inSequence(t *testing.T, k kind, play func(t *testing.T)) {
 	if os.Getenv(insideVar) != "" {
 		play(t)

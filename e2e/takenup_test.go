@@ -121,8 +121,9 @@ func (c recovery) checkArguments(t *testing.T, session string) {
 	}
 }
 
-// TestTakenUpPrinting does the same in print mode. The harness gets the prompt
-// again, after the record of what was already done for it.
+// TestTakenUpPrinting makes the checks of TestTakenUp in print mode. The
+// harness gets the prompt again, after the record of what was already done for
+// it.
 func TestTakenUpPrinting(t *testing.T) {
 	turns := sequence(frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "supervisor_lost"),
 		starts("S1", "resume"), frame("S1 F2", "completed"), pressure("low", "S1 F2"), ends("S1", "other"))
