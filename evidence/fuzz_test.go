@@ -134,8 +134,8 @@ func FuzzContents(f *testing.F) {
 	})
 }
 
-// No header of an archive makes a reader panic or hang: names, methods, flags, sizes
-// and extra fields are the producer's.
+// No header of an archive makes a reader panic or hang. The producer of the archive
+// chooses the names, methods, flags, sizes and extra fields in it.
 func FuzzHeaders(f *testing.F) {
 	names, files := entriesOf(f, read(f, "runpack/own_ok_signed.zip"))
 	f.Add("manifest.json", uint16(0), uint16(0), uint64(1), uint64(1), uint32(0), []byte(nil), []byte("x"))

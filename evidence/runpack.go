@@ -272,7 +272,7 @@ func (r *Report) captured(at, name, digest string, value json.RawMessage, raw bo
 	case !sign.IsDigest(digest):
 		r.problem("inner_file", at, "%s_digest is not a digest (64 lower-case hexadecimal digits)", name)
 	case len(value) > 0 && !raw:
-		r.problem("capture_mode", at, "%s must be absent in the capture mode reference", name)
+		r.problem("capture_mode", at, "%s must be absent if capture_mode is reference", name)
 	case len(value) > 0:
 		if have, err := sign.Digest(value); err != nil || have != digest {
 			r.problem("hash_mismatch", at, "%s_digest is not the digest of %s", name, name)
