@@ -169,7 +169,8 @@ type Fresh struct {
 	Renews bool
 	// Clears says that the running harness begins a fresh session when keys are typed.
 	Clears bool
-	// KeepsLine says that a line that the user has begun is kept aside meanwhile.
+	// KeepsLine says that a line that the user has begun is restored after these
+	// keys.
 	KeepsLine bool
 }
 

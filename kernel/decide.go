@@ -114,8 +114,8 @@ func (r *recovery) settle(s *step, class lifeloop.FailureClass, why string) {
 	}
 }
 
-// settleLost does the same after a crash. The program is not called again,
-// because the first call may have had an effect.
+// settleLost ends the open question in the same way after a crash. The program
+// is not called again, because the first call may have had an effect.
 func (r *recovery) settleLost(s *step) {
 	if q := r.hard.Asked; q != nil {
 		r.answer(s, RetryAnswered{Ask: q.Ask, Failure: lifeloop.TransportError, Why: "the wrapper died before the answer was recorded"})

@@ -24,7 +24,7 @@ type guards struct {
 		Approvals []ApprovalAsked
 	}
 	soft struct {
-		acts     map[string]pending // what waits for an answer, by question
+		acts     map[string]pending // the acts that wait for an answer, by the id of the question
 		admitted bool               // the gate allowed the first launch together with the session
 	}
 }
@@ -38,9 +38,9 @@ type pending struct {
 	canAsk       bool         // the hook of a tool call can make the harness ask its user
 	parcel       *parcel      // the payload of a delivery
 	renewal      string       // the renewal that is asked about
-	path         renewal.Path // of it
+	path         renewal.Path // how that renewal resets the harness
 	reply        string       // the command that asked for a renewal and has no reply yet
-	decision     GateAnswered // of an act that waits for an approval
+	decision     GateAnswered // the gate's decision, if the act waits for an approval
 }
 
 // The guarded acts, as intents name them. The intent of a tool call has the name of
@@ -78,7 +78,7 @@ type (
 		Act     string    `json:"act"`
 		Profile int       `json:"profile,omitempty"`
 		Renewal string    `json:"renewal,omitempty"`
-		Hook    string    `json:"hook,omitempty"`      // of a tool call or a delivery
+		Hook    string    `json:"hook,omitempty"`      // the hook of a tool call or a delivery
 		Tool    string    `json:"tool,omitempty"`      // name of the tool
 		Call    string    `json:"tool_call,omitempty"` // the harness's id of the call
 		Until   time.Time `json:"until"`
@@ -100,7 +100,7 @@ type (
 	// A GateDecision is what the gate decided about one intent. It has digests and
 	// codes, and no argument of the act.
 	GateDecision struct {
-		Tool         string   `json:"tool_name,omitempty"` // of the intent
+		Tool         string   `json:"tool_name,omitempty"` // the tool name in the intent
 		Verdict      string   `json:"verdict"`
 		Reasons      []string `json:"reason_codes"`
 		Violations   []string `json:"violations,omitempty"`
@@ -121,10 +121,10 @@ type (
 	AskGate struct {
 		Ask     string
 		Act     string
-		Profile int                // which way to launch
-		Use     *telemetry.ToolUse // of a tool call; it holds text of the session
-		Renewal *RenewalAct        // of a renewal
-		Payload *PayloadAct        // of a delivery
+		Profile int                // index of the profile to launch
+		Use     *telemetry.ToolUse // set for a tool call; it contains text of the session
+		Renewal *RenewalAct        // set for a renewal
+		Payload *PayloadAct        // set for a delivery
 	}
 	// A RenewalAct describes a renewal to the gate. Number counts the renewals of the
 	// session, so that no two have the same intent.
@@ -231,14 +231,15 @@ func (g *guards) settle(s *step, why string) {
 	g.withdraw(s, why, func(act string, _ pending) bool { return act == ActLaunch })
 }
 
-// closed refuses what waits for a hook that has ended.
+// closed refuses the acts that belong to a hook that has ended.
 func (g *guards) closed(s *step, hook string) {
 	g.withdraw(s, "the hook ended before the answer", func(act string, p pending) bool {
 		return p.hook == hook && (act == ActTool || act == ActInject)
 	})
 }
 
-// withdraw refuses pending acts, because what they are part of has ended.
+// withdraw refuses the pending acts that which selects, because their hook,
+// launch or renewal has ended.
 func (g *guards) withdraw(s *step, why string, which func(act string, p pending) bool) {
 	for _, q := range slices.Clone(g.hard.Open) {
 		if g.question(q.Ask) != nil && which(q.Act, g.soft.acts[q.Ask]) {

@@ -33,7 +33,7 @@ type health struct {
 		Versions  []string                    // version that the harness of this launch reported
 		Announced []string                    // the untested versions that were announced in this session, with their adapters
 		Unproven  map[string]bool             // capabilities that have not worked yet with an untested version
-		Proven    int                         // the number of these that have worked since
+		Proven    int                         // the number of unproven capabilities that have worked since
 		Weak      map[string]bool             // capabilities that this launch lacks from its start
 	}
 	soft struct {

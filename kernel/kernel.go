@@ -74,7 +74,7 @@ type machine interface {
 
 // machines returns the machines that have timers, in the order in which they wake.
 // Guards come first, because a launch that they refuse may have a retry at once.
-// Attempts, the session, its recovery and its renewals come first, because they may
+// Attempts, the session, its recovery and its renewals come next, because they may
 // continue a paused session.
 func (k *Kernel) machines() [14]machine {
 	return [...]machine{&k.guards, &k.attempts, &k.session, &k.recovery, &k.renewals, &k.health, &k.scopes, &k.turns,

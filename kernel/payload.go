@@ -94,7 +94,7 @@ func payloadFact(p lifeloop.PayloadEnvelope) PayloadFact {
 func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
 	fact := k.Answer.Payloads[i]
 	if k.Answer.Status == lifeloop.Failed {
-		s.record(PayloadSettled{Call: k.ID, Index: i, Placement: fact.First, Status: lifeloop.Skipped, Why: "the answer is failed"})
+		s.record(PayloadSettled{Call: k.ID, Index: i, Placement: fact.First, Status: lifeloop.Skipped, Why: "the answer has the status failed"})
 		return
 	}
 	if s.router.settleKeyed(s, k, i) {

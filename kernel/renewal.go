@@ -35,11 +35,12 @@ type renewals struct {
 		Left    bool   // the receipt of the reset was issued: the old harness session has ended
 	}
 	soft struct {
-		act   renewal.Act // under way
+		act   renewal.Act // the act in progress
 		since time.Time   // start of the act, or of the wait for the prompt
-		// Of a reset in place: the continuation until the fresh session begins; whether
-		// keys are being typed, and shall stop; when to try again; whether the keys
-		// were taken back; and why the reset failed.
+		// The fields below belong to a reset in place: the continuation until the fresh
+		// session begins; whether keys are being typed, and whether the typing is being
+		// stopped; when to type them again; whether the keys were taken back; and why
+		// the reset failed.
 		held    *inHand
 		typing  bool
 		stopped bool
@@ -752,7 +753,7 @@ func (r *renewals) wake(s *step) {
 	case renewal.None:
 		why := "the harness was not at its prompt in time"
 		if r.hard.Path == renewal.InPlace && r.hard.State == renewal.Prepared && !r.lineFree(s) {
-			why = "the user had begun a line, which keys would have joined"
+			why = "the user has begun a line, and the keys would be added to it"
 		}
 		r.end(s, lifeloop.Timeout, why, false)
 	case renewal.Prepare:
@@ -760,7 +761,7 @@ func (r *renewals) wake(s *step) {
 	case renewal.Continue:
 		r.lost(s, "the continue command took too long")
 	case renewal.Launch:
-		r.end(s, lifeloop.Timeout, "the new launch showed no harness session in time", false)
+		r.end(s, lifeloop.Timeout, "the new launch reported no harness session in time", false)
 	}
 }
 

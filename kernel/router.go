@@ -233,12 +233,12 @@ func (r *router) settled(f PayloadSettled) {
 // An emission describes an event that is about to be emitted.
 type emission struct {
 	event       lifeloop.Event
-	scope       int // 0 means the current one
+	scope       int // 0 means the current scope
 	frame       string
-	parent      string // set if a frame opens; otherwise looked up
+	parent      string // the parent of a frame that opens; for other events it is looked up
 	data        map[string]any
 	evidence    []lifeloop.Evidence
-	mode        lifeloop.IntegrationMode // if empty, derived from the evidence
+	mode        lifeloop.IntegrationMode // if empty, it is derived from the evidence
 	degradation *lifeloop.Degradation
 	also        []SupportChange
 	about       *origin // the event's origin, if it is not the current launch

@@ -26,7 +26,7 @@ type sessionMachine struct {
 		Began      Began
 		Refused    lifeloop.FailureClass
 		RefusedWhy string
-		Paused     bool      // by a command
+		Paused     bool      // a command paused the session
 		End        time.Time // when the session's time is over; zero if there is no limit
 		TimedOut   Timer     // the session's own timer that fired
 	}
@@ -50,8 +50,8 @@ type (
 		Args           int      `json:"args"`        // only the number of arguments, because their text may be a prompt
 		ArgsDigest     string   `json:"args_digest"` // sha256 over the NUL-joined arguments
 		WorkDir        string   `json:"work_dir"`
-		Version        string   `json:"version"` // of the wrapper
-		PID            int      `json:"pid"`     // of the wrapper
+		Version        string   `json:"version"` // the wrapper's version
+		PID            int      `json:"pid"`     // the wrapper's process id
 		PTY            bool     `json:"pty"`
 		Clients        []string `json:"clients"`
 		Policy         string   `json:"policy"` // digest of the gate's policy, or "none" (DECISIONS G2)
@@ -201,7 +201,7 @@ func (m *sessionMachine) planned(now time.Time) {
 	}
 }
 
-// pausedFor returns how long a pause a command paused the session has delayed the
+// pausedFor returns how long the present pause by a command has delayed the
 // session so far.
 func (m *sessionMachine) pausedFor(now time.Time) (d time.Duration) {
 	if !m.soft.pausedAt.IsZero() {
