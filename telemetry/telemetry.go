@@ -110,11 +110,11 @@ type Signal struct {
 	Turn    string `json:"turn,omitempty"`    // the harness's id of the turn
 	Agent   string `json:"agent,omitempty"`   // set for a sub-agent's signals; empty for the main chain's
 	Side    string `json:"side,omitempty"`    // set for a call beside the main chain: its purpose ("title", "compaction")
-	Cause   string `json:"cause,omitempty"`   // of session_live: startup|resume|clear|compact|fork|unknown
+	Cause   string `json:"cause,omitempty"`   // the cause of a session_live: startup|resume|clear|compact|fork|unknown
 	// Origin says what submitted a prompt that the user did not (DECISIONS L22):
 	// ByHarness, ByPeer or BySchedule.
 	Origin string `json:"origin,omitempty"`
-	Reason string `json:"reason,omitempty"` // of session_gone: the harness's own word
+	Reason string `json:"reason,omitempty"` // the reason of a session_gone, in the harness's own word
 
 	Outcome Outcome   `json:"outcome,omitempty"`
 	Error   ErrorKind `json:"error,omitempty"`

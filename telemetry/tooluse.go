@@ -16,7 +16,7 @@ type ToolUse struct {
 	Dir  string // the working directory of the call; empty if it is not reported
 
 	// The commands, paths and so on that the call's arguments name.
-	Commands []string // for a shell
+	Commands []string // command lines for a shell
 	Paths    []PathUse
 	URLs     []string
 	// Opaque is set if the arguments have a form that this package does not know.
@@ -140,7 +140,7 @@ func (u *ToolUse) text(to []string, v any) []string {
 	return to
 }
 
-// quoted joins the words of a command commands for a shell.
+// quoted joins the words of a command into a command line for a shell.
 func quoted(words []any) any {
 	var line []string
 	for _, w := range words {

@@ -38,7 +38,7 @@ func (t tokens) plus(o tokens) tokens {
 	return tokens{t.input + o.input, t.read + o.read, t.write + o.write, t.output + o.output, t.reasoning + o.reasoning}
 }
 
-// made says which of the optional parts of a call a harness writes.
+// made says which optional parts of a call's usage a harness writes.
 type made struct{ write, reasoning bool }
 
 // call generates a random call and adds it to its chain.
@@ -171,7 +171,8 @@ func (f format) read(w *world, meter *synth.Meter) {
 	}
 }
 
-// befallen returns the lines with random repetitions and changes of order.
+// befallen returns the lines of a file with random repetitions and changes of
+// order.
 func (f format) befallen(w *world, lines []string) []string {
 	out := slices.Clone(lines)
 	for i := 0; f.order > 1 && i+1 < len(out); i += f.order {

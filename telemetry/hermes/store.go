@@ -9,7 +9,7 @@ import (
 )
 
 // store decodes the rows of Hermes's state.db, as the profile's queries return
-// them: messages, each with data of its session's row, and sessions. The
+// them: either a message, with data of its session's row, or a session. The
 // queries leave all text in the database.
 //
 // A row has no turn id, so the signals have no turn. The tokens are totals of
