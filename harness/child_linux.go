@@ -52,7 +52,7 @@ type pauses struct {
 type output struct {
 	total   atomic.Int64          // bytes of output
 	lines   atomic.Int64          // ends of lines; counted only without a tap
-	began   time.Time             // of the child
+	began   time.Time             // when the child began
 	last    atomic.Int64          // when output was last read, in ns after began; 0 before the first
 	lost    atomic.Pointer[error] // error of writing output
 	armed   atomic.Bool           // the next output wakes report
@@ -84,12 +84,12 @@ type ending struct {
 type source struct {
 	file     *os.File
 	to       *os.File
-	tracker  *tracker // of a pty, or nil
+	tracker  *tracker // the tracker of a pty's output; nil for a pipe
 	modes    modes    // modes and look as the tracker last reported them; owned by the source's pump
 	look     bool
 	caughtUp chan struct{}
 	onTTY    bool        // to is a terminal
-	stream   int         // its number among the child's
+	stream   int         // the number of the stream
 	closed   bool        // the reader of the output has closed; owned by its pump
 	partial  atomic.Bool // its last line has no end
 }

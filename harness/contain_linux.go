@@ -22,7 +22,7 @@ import (
 type containment struct {
 	group    *os.File // the group's folder
 	lifeline *os.File // open in the wrapper and its guards
-	warden   int      // its process
+	warden   int      // pid of the warden
 }
 
 // The file descriptors that are open when a warden starts.

@@ -28,9 +28,10 @@ const (
 // termGrace is the time between SIGTERM and SIGKILL.
 const termGrace = time.Second
 
-// markVariable is in the environment of the programs that one wrapper calls, and of
-// its guards under another name, with a value that no other wrapper has. A session's id
-// does not suffice: the user can give the same id to sessions of two state folders.
+// markVariable is a variable in the environment of the programs that one wrapper calls.
+// Its value is different for each wrapper. The wrapper's guards get the same value
+// under another name. A session's id does not suffice: the user can give the same id to
+// sessions of two state folders.
 const (
 	markVariable      = "LIFELOOP_WRAPPER"
 	guardMarkVariable = "LIFELOOP_GUARD_OF"
@@ -106,7 +107,7 @@ type guard struct {
 	asked  chan message // from listen; closed when the wrapper has ended
 	waited chan waited  // from reap; closed when no child is left
 
-	pid      int // of the harness
+	pid      int // pid of the harness
 	owned    []owned
 	mark     []byte         // the variable that names the wrapper, in the environment of its clients
 	missed   map[int]bool   // owned processes that the last reading of /proc did not find
@@ -119,7 +120,7 @@ type guard struct {
 	graceEnd time.Time      // until when a tree that is being ended may clean up
 	killAt   time.Time      // time of the next SIGKILL; zero if nothing is to be killed
 	pause    time.Duration
-	kills    kills // of the harness's tree
+	kills    kills // the killed processes of the harness's tree
 }
 
 // waited is a result of wait4 for the harness.
@@ -396,7 +397,7 @@ func (g *guard) wrapperEnded() {
 // identifies a process that the client had moved to another session.
 func (g *guard) findMarked(procs []proc) {
 	if len(g.mark) == 0 {
-		return // it was relieved: the wrapper and its clients still run
+		return // this guard was relieved: the wrapper and its clients still run
 	}
 	for _, p := range alive(slices.Clone(procs)) {
 		if slices.ContainsFunc(g.owned, func(o owned) bool { return o.pid == p.pid }) {
@@ -498,8 +499,8 @@ func (g *guard) killRound() {
 	g.killAt = time.Now().Add(g.pause)
 }
 
-// kill kills processes processes of the harness's tree that were killed and
-// reports the first of them.
+// kill kills processes of the harness's tree. It reports the first maxKilled of
+// them to the wrapper.
 func (g *guard) kill(procs []proc) {
 	sent := len(g.kills)
 	for _, p := range g.kills.add(procs) {

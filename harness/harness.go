@@ -12,11 +12,12 @@
 // terminal's state into a page of shared memory, so that a change costs no
 // system call and the guard can read the last state of a killed wrapper.
 //
-// The package is transparent. Those of the child's stdin, stdout and stderr are
-// terminals that are terminals for the wrapper. Bytes are copied unchanged
-// before anything else is done with them, and the exit status is the child's. It
-// does not interpret the user's input, prints nothing except sequences that undo
-// terminal modes, and signals no process that it has not identified.
+// The package is transparent. The child's stdin is a terminal if and only if the
+// wrapper's stdin is one, and so for stdout and stderr. Bytes are copied
+// unchanged before anything else is done with them, and the exit status is the
+// child's. It does not interpret the user's input, prints nothing except
+// sequences that undo terminal modes, and signals no process that it has not
+// identified.
 //
 //	func main() { if len(os.Args) > 1 && os.Args[1] == "guard" { os.Exit(harness.GuardMain()) } ... }
 //

@@ -53,7 +53,7 @@ type recorder struct {
 	texts  []string
 	stops  []syscall.Signal
 	conts  int
-	begun  []bool // lines of the user
+	begun  []bool // the arguments of Line
 	text   []byte
 	// The text of each stream; a child has three streams at most.
 	streams [3][]byte

@@ -16,10 +16,10 @@ type Stroke struct {
 // Typing is what [Child.Type] types.
 type Typing struct {
 	Strokes []Stroke
-	// Aside puts the user's line aside first. Without it nothing is typed while the user
-	// has begun a line.
+	// Aside is typed first if the user has begun a line. It makes the harness store the
+	// line. Without Aside, nothing is typed while the user has begun a line.
 	Aside []Stroke
-	// Over types whatever the line holds.
+	// Over means that the keys are typed also if the user has begun a line.
 	Over bool
 }
 
@@ -38,12 +38,12 @@ const justSent = 2 * time.Second
 // ends one. What a terminal itself sends (answers, focus, mouse) is no key.
 type line struct {
 	begun bool
-	sent  time.Time // of the newest Enter
-	kept  bool      // the user has put a line aside by Ctrl-S, and it will come back
+	sent  time.Time // time of the newest Enter
+	kept  bool      // Ctrl-S stored a line, which the harness restores after the next command
 	paste bool
 	slash bool // the newest key is a backslash: Enter after it is a part of the line
 	state lineState
-	param []byte // of the control sequence so far
+	param []byte // parameters of the control sequence so far
 	skip  int    // bytes of an old mouse report that follow
 }
 
@@ -91,7 +91,7 @@ func (l *line) key(b byte, now time.Time) {
 		}
 	case l.state == lineThree:
 		l.state = lineGround
-		l.begun = l.begun || b == 'A' || b == 'B' // from the history
+		l.begun = l.begun || b == 'A' || b == 'B' // Up and Down insert a line of the history
 	case b == 0x1b:
 		l.state = lineEscape
 	default:
@@ -130,13 +130,13 @@ func (l *line) plain(b byte, now time.Time) {
 	case 'S' & 0x1f:
 		l.kept, l.begun = true, true
 	case 0, 'A' & 0x1f, 'B' & 0x1f, 'C' & 0x1f, 'D' & 0x1f, 'E' & 0x1f, 'F' & 0x1f, 'H' & 0x1f, 'K' & 0x1f, 'L' & 0x1f, 'U' & 0x1f, 'W' & 0x1f, 0x7f:
-		// They move in a line, or remove from it.
+		// These keys move within a line, or delete a part of it.
 	default:
 		l.begun = true
 	}
 }
 
-// enter sends the line. A line that was put aside comes back.
+// enter sends the line. A line that Ctrl-S stored is then restored.
 func (l *line) enter(now time.Time) {
 	l.begun, l.kept, l.sent = l.kept, false, now
 }
@@ -152,7 +152,7 @@ func (l *line) sequence(b byte, now time.Time) {
 		l.paste, l.begun = true, true
 	case b == '~' && string(l.param) == "201":
 		l.paste = false
-	case b == 'A', b == 'B': // from the history
+	case b == 'A', b == 'B': // Up and Down insert a line of the history
 		l.begun = true
 	case b == 'u':
 		l.kitty(first, rest, now)
@@ -164,7 +164,7 @@ func (l *line) sequence(b byte, now time.Time) {
 func (l *line) kitty(code, rest []byte, now time.Time) {
 	modifiers, what, _ := bytes.Cut(rest, []byte{':'})
 	modifiers, _, _ = bytes.Cut(modifiers, []byte{';'})
-	if string(what) == "3" { // released
+	if string(what) == "3" { // the key was released
 		return
 	}
 	code, _, _ = bytes.Cut(code, []byte{':'})

@@ -44,7 +44,7 @@ type oscText struct {
 type modes struct {
 	flipped     uint64      // bit i: switches[i] differs from its default
 	alternate   int         // number of the mode that switched to the alternate screen, or 0
-	keyboard    [2]keyboard // of the main and the alternate screen
+	keyboard    [2]keyboard // the keyboard states of the main and the alternate screen
 	keys        [8]string   // for each resource the parameter that modifyOtherKeys or a similar sequence set, or ""
 	keypad      bool        // application keypad
 	region      string      // parameters of the scroll region, or ""

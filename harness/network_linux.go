@@ -18,7 +18,7 @@ func SeparateNetwork(cmd *exec.Cmd) {
 		attr.Cloneflags |= unix.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
-		attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN} // for Loopback
+		attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN} // Loopback needs this capability
 	}
 	cmd.SysProcAttr = attr
 }

@@ -155,7 +155,7 @@ func children(thread string) (pids []int) {
 	for _, one := range threads {
 		raw, err := os.ReadFile("/proc/self/task/" + one + "/children")
 		if errors.Is(err, os.ErrNotExist) && one == firstThread() {
-			return childrenByParent() // this kernel has no such file
+			return childrenByParent() // this kernel does not have the file that lists children
 		}
 		for _, word := range bytes.Fields(raw) {
 			if pid, err := strconv.Atoi(string(word)); err == nil {

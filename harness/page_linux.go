@@ -21,7 +21,7 @@ type page struct {
 		guard       uint32
 		saved, ours unix.Termios
 		hasAttrs    bool
-		size        uint32 // of the undo string
+		size        uint32 // length of the undo string
 		undo        [maxUndo]byte
 	}
 }
@@ -49,7 +49,7 @@ func newPage() (*page, *os.File, error) {
 	file := os.NewFile(uintptr(fd), "shared memory")
 	if err := unix.Ftruncate(fd, int64(pageSize)); err != nil {
 		file.Close()
-		return nil, nil, fmt.Errorf("size shared memory: %w", err)
+		return nil, nil, fmt.Errorf("set the size of the shared memory: %w", err)
 	}
 	p, err := mapPage(fd)
 	if err != nil {

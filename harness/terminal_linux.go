@@ -66,8 +66,8 @@ type attributes struct {
 // ends.
 type guarding struct {
 	page      *page
-	guard     *guardProcess          // of the child
-	warm      *guardProcess          // for the next child
+	guard     *guardProcess          // the guard of the running child
+	warm      *guardProcess          // the guard of the next child
 	guards    map[*guardProcess]bool // all running guards
 	owned     map[int]owned
 	contained *containment // nil without Contain

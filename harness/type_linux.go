@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// typing is what keys of the wrapper share with those of the user.
+// typing coordinates keys that the wrapper types with those of the user.
 type typing struct {
 	watches bool       // Spec.Line
 	mu      sync.Mutex // guards line; held for a write of the user's keys, and for all strokes of Type
