@@ -204,7 +204,7 @@ func codexHookless(line codexLine, h Host) string {
 	case line.has("--remote"):
 		return "the session runs in the app server given with --remote, which accepts no hooks from a launch"
 	case line.overrides("hooks"):
-		return "the command line sets the whole table hooks"
+		return "the command line sets the whole table \"hooks\""
 	case line.overrides("hooks.state"):
 		return "the command line sets hooks.state, which would leave our hooks untrusted"
 	case len(h.Hook) == 0:

@@ -5,12 +5,12 @@ import "time"
 // Keys make a harness that waits at its prompt begin a fresh session. The zero value
 // means that no such keys are known.
 type Keys struct {
-	Reset []Stroke // on an empty line
-	// Aside, before Reset, puts the user's line aside until Reset was carried out; nil if
-	// the harness cannot do that.
+	Reset []Stroke // the keys that reset the harness, to be typed on an empty line
+	// Aside is typed before Reset if the user has begun a line. It stores the line, which
+	// the harness restores after Reset. It is nil if the harness cannot do that.
 	Aside []Stroke
-	Undo  []Stroke // removes what Reset left on the line
-	Back  []Stroke // after Undo, brings back a line that was put aside
+	Undo  []Stroke // removes what Reset has left on the line if it had no effect
+	Back  []Stroke // restores a stored line after Undo
 }
 
 // A Stroke is one write of keys, and the pause after it. A command and its Enter are two

@@ -42,8 +42,9 @@ await hooks.config({})
 console.log(JSON.stringify(config.mcp))
 `
 
-// TestGuardPlugin: the plugin lets a tool run only after that very answer. A wrapper
-// that is killed closes the connection, one that is stopped does not answer.
+// TestGuardPlugin: the plugin lets a tool run only after the answer that allows it.
+// A wrapper that is killed closes the connection, one that is stopped does not
+// answer.
 func TestGuardPlugin(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -51,10 +52,10 @@ func TestGuardPlugin(t *testing.T) {
 	}
 	const unanswered = "lifeloop-wrap: the gate did not answer, so this call of a tool is denied"
 	for name, c := range map[string]struct {
-		reply   string // nothing: no answer
+		reply   string // empty: the wrapper does not answer
 		closes  bool
-		alone   bool // without a server
-		without bool // without a key
+		alone   bool // no wrapper listens on the socket
+		without bool // the plugin has no key
 		want    string
 	}{
 		"allowed":              {reply: "{\"bytes\":5}\npass\n", want: "allowed"},

@@ -103,7 +103,7 @@ func prepareOpencode(argv []string, h Host) (Launch, error) {
 // opencodeSources are the sources of OpenCode, as the manifest names them.
 func opencodeSources() []string { return []string{"hooks", "plugin", "log", "store", "bus", "stream"} }
 
-// opencodeReads lists those that this launch reads.
+// opencodeReads lists the sources that this launch reads.
 func (l *Launch) opencodeReads() []string {
 	var read []string
 	if l.Hooks {
