@@ -26,7 +26,7 @@ type launched struct {
 	// graceEnd is owned by the loop. Until that time, processes of the harness's tree
 	// may clean up.
 	graceEnd time.Time
-	aside    bool // owned by the goroutine that types; the user's line was put aside
+	aside    bool // owned by the goroutine that types; the harness has stored the user's line
 	over     bool // owned by the loop; set when the launch is finished and its further inputs are dropped
 }
 

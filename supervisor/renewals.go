@@ -75,10 +75,10 @@ func (s *supervisor) renewing(id string, timeout time.Duration, run func(context
 
 // Keys are the keys that reset a harness in place.
 type Keys struct {
-	Reset []harness.Stroke // on an empty line
-	Aside []harness.Stroke // before them, if the user has begun a line; nil if they cannot then
-	Undo  []harness.Stroke // if Reset had no effect
-	Back  []harness.Stroke // after Undo, if a line was put aside
+	Reset []harness.Stroke // typed on an empty line
+	Aside []harness.Stroke // typed before Reset if the user has begun a line; nil if Reset cannot be typed then
+	Undo  []harness.Stroke // typed if Reset had no effect
+	Back  []harness.Stroke // typed after Undo if Aside was typed
 }
 
 // typeKeys types keys into the newest launch.

@@ -87,8 +87,8 @@ func (s *Successors) noticed(path string) {
 	s.files.follow(found[0].Source, false)
 }
 
-// see posts the signals of a record, if they are of the followed session, or if it
-// becomes that. path is the file of the record, or empty.
+// see posts the signals of a record, if their session is the followed one or
+// becomes it. path is the file of the record, or empty.
 func (s *Successors) see(path string, in kernel.SignalsSeen) {
 	session := s.paths[path]
 	prompted := false

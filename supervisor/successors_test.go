@@ -148,7 +148,7 @@ func TestSuccessors(t *testing.T) {
 		adapter     string
 		put         func(t *testing.T, home string, k kept)
 		first, next func(t *testing.T) kept
-		window      map[int64]bool // of the pressure
+		window      map[int64]bool // the context windows in the pressure events
 	}{
 		{"claude", appended(".claude/projects/p/%s.jsonl"), func(t *testing.T) kept {
 			return recordedSession(t, "claude/transcripts/climbing_usage.jsonl", "", "")
