@@ -32,7 +32,7 @@ type anchoring struct {
 	command []string
 
 	cmd    *cobra.Command
-	known  []evidence.Anchor // in file, at the start
+	known  []evidence.Anchor // the anchors that file contained at the start
 	failed int               // number of anchors that could not be published
 }
 
@@ -42,8 +42,7 @@ func anchorCmd(g *globals) *cobra.Command {
 		Use: "anchor SESSION [--follow] [--file FILE] [-- CMD [ARG…]]", Short: "Publish the digest of the newest checkpoint, or of each one",
 		Long: `anchor prints one line of JSON: the newest checkpoint of a session's chain, and
 its digest. With --follow it prints every checkpoint so far and then each new one,
-until the session ends. It reads the ledger beside the running session, which never
-waits for it.
+until the session ends. A running session never waits for this command.
 
 --file appends each line to FILE, unless FILE has it already. CMD is run for each
 line, which it reads on its standard input. Keep the lines where the session's

@@ -22,8 +22,8 @@ func clientCmd(g *globals) *cobra.Command {
 		Use:   "test [flags] -- CMD [ARG…]",
 		Short: "Send a client every event and report what it does wrong",
 		Long: `test runs CMD as a client. It first sends one document of each event, one of them
-twice, and one with members that no version has. Then it runs a session with a
-scripted harness: prompts, a compaction, /clear, a payload's slot that is lost, a
+twice, and one with unknown members. Then it runs a session with a
+scripted harness: prompts, a compaction, /clear, a payload that misses its slot, a
 crash and the retry after it. It does both in each mode that the client supports,
 oneshot and persistent. No ledger is written.
 

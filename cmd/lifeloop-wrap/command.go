@@ -126,7 +126,7 @@ func unanswered(st store.Store, id string, cause error) *failure {
 	if errors.Is(cause, os.ErrDeadlineExceeded) {
 		k := st.Read(id)
 		return no(lifeloop.Timeout, "session %s does not answer; its wrapper, process %d, may be stopped", id, k.WrapperPID()).
-			withHint("fg in its terminal continues it")
+			withHint("to continue it, enter fg in its terminal")
 	}
 	return no(lifeloop.TransportError, "session %s: %v", id, cause)
 }
@@ -177,7 +177,7 @@ for the end:
 	}
 	return []*cobra.Command{
 		onIntent(request(supervisor.CommandApprove, "Approve an act that waits for an approval",
-			`approve permits a launch that waits for an approval (run --approval-wait). INTENT is
+			`approve permits an act that waits for an approval (run --approval-wait). INTENT is
 the digest of its intent, or at least 8 characters of it; status shows it.`)),
 		onIntent(request(supervisor.CommandDeny, "Deny an act that waits for an approval", "")),
 		request(supervisor.CommandPause, "Pause a live session until it is resumed",

@@ -49,13 +49,13 @@ type fault struct {
 	script []string       // the turns; faultScript if empty
 	under  []string       // arguments of `limited`
 	args   []string       // flags of run
-	before func(*faulted) // prepares the folder
-	inject func(*faulted) // while the tool runs; nil where the fault is there from the start
-	after  func(*faulted) // once the wrapper has ended
+	before func(*faulted) // called before the run; it prepares the folder
+	inject func(*faulted) // called while the tool runs; nil if the fault exists from the start
+	after  func(*faulted) // called when the wrapper has ended
 	exits  func(*faulted) bool
 	// noRecord is the reason why there is no ledger to check.
 	noRecord string
-	refusal  bool          // it may be refused before there is a session
+	refusal  bool          // the run may be refused before there is a session
 	noThread bool          // Go's runtime may end the wrapper, and its guard too
 	resumes  bool          // run --resume needs the command line, which is not stored
 	pipe     bool          // stdout is a pipe that is not read

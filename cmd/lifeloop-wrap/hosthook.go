@@ -27,8 +27,8 @@ import (
 // dispatches and answers. "Negotiation happens inside the existing synchronous
 // command invocation." The call stores nothing and claims no durable receipts.
 //
-// It errors are ignored: the hook fails open: after any error its answer is empty
-// and it exits 0. If one call cannot give a required capability, the hook prints
+// The hook fails open: after any error its answer is empty and its exit code is
+// 0. If a required capability is not available in a single call, the hook prints
 // one sentence on stderr, which the harnesses do not show. Below a wrapper, which
 // injects its own hooks, it does nothing.
 

@@ -122,7 +122,7 @@ func (m *matrix) facts() string {
 
 func TestKillRenewal(t *testing.T) { killRenewal(t, renewalPlot()) }
 
-// TestKillRenewalInPlace is the same for a renewal that types keys.
+// TestKillRenewalInPlace kills sessions whose renewal types keys.
 func TestKillRenewalInPlace(t *testing.T) { killRenewal(t, inPlacePlot()) }
 
 func killRenewal(t *testing.T, story plot) {

@@ -178,7 +178,7 @@ const matrixFallback = `claude -p --script-json '{"start":{}}{"turn":{"prompt":"
 // A plot is a session of a kill matrix.
 type plot struct {
 	config string
-	flags  []string // of run, besides the session's id
+	flags  []string // flags of run, besides --session-id
 	argv   []string
 	env    []string
 	files  map[string]string
@@ -249,7 +249,7 @@ func (m *matrix) live(kill string) (wrappers int) {
 	out, _ := m.run(kill, slices.Concat([]string{"run", "--session-id", matrixSession}, m.plot.flags, []string{"--"}, m.plot.argv)...)
 	for wrappers = 1; ; wrappers++ {
 		if !m.there() {
-			return wrappers // it died before it created a session
+			return wrappers // the wrapper died before it created a session
 		}
 		if m.status().Ended() {
 			return wrappers
@@ -366,7 +366,7 @@ type attempts struct {
 func (a *attempts) apply(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.Launching:
-		if f.Cause == "renewal" { // it continues the attempt of the previous launch
+		if f.Cause == "renewal" { // the launch continues the attempt of the previous launch
 			delete(a.launches, a.run)
 		}
 		a.run = f.Run
@@ -390,7 +390,7 @@ func (m *matrix) asked() {
 				} `json:"request"`
 			}
 			if json.Unmarshal([]byte(line), &envelope) != nil {
-				continue // it was killed while it wrote this line
+				continue // the client was killed while it wrote this line
 			}
 			require.False(m.t, seen[envelope.Request.Key], "%s was asked twice with %s", name, envelope.Request.Key)
 			seen[envelope.Request.Key] = true

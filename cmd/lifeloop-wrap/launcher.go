@@ -186,7 +186,7 @@ func (l *launcher) guarded(w way, launch profiles.Launch) error {
 	if l.gate == nil || launch.Guards || w.profile.Refuse() == nil {
 		return nil
 	}
-	why := cmp.Or(launch.Unguarded, "this command line starts no session whose hooks could ask")
+	why := cmp.Or(launch.Unguarded, "this command line starts no session whose hooks could ask the gate")
 	return refused(lifeloop.OperatorRequired, "the policy cannot guard the tool calls of %s: %s", w.profile.Adapter, why).
 		withHint("remove what disables the hooks, or run without a policy")
 }
@@ -322,7 +322,7 @@ func prepareExports(e *supervisor.Exports, l *profiles.Launch, adapter string) e
 		return nil
 	}
 	if err := e.Prepared(l.Export); err != nil {
-		return refused(lifeloop.InternalError, "%v", err).withHint("leave --otlp out")
+		return refused(lifeloop.InternalError, "%v", err).withHint("run without --otlp")
 	}
 	return nil
 }

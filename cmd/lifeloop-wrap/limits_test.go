@@ -13,7 +13,7 @@ import (
 )
 
 // A user that may start only a few more threads gets the reason instead of a trace
-// of the runtime. The limit does not hold for root.
+// of the runtime. The limit does not apply to root.
 func TestTooFewTasks(t *testing.T) {
 	exe, err := os.Open("/proc/self/exe")
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ import (
 func (o *observer) observe(cmd *cobra.Command) error {
 	for _, s := range o.sources {
 		if o.flags.once && s.Form == profiles.Events {
-			return usage("--once: %s is a server, whose events have no end", s.Path).withHint("leave --once out")
+			return usage("--once: %s is a server, whose events have no end", s.Path).withHint("run observe without --once")
 		}
 	}
 	if err := o.openLedger(cmd); err != nil {
@@ -76,7 +76,7 @@ func (o *observer) observe(cmd *cobra.Command) error {
 	}
 	if result, done := k.Done(); err == nil && done && result.Failure != "" {
 		return no(result.Failure, "observe: %s", result.Why).
-			withHint("an observer places nothing and controls nothing; lifeloop-wrap manifest inspect %s lists what telemetry_only has", o.manifest.AdapterID)
+			withHint("an observer places nothing and controls nothing; lifeloop-wrap manifest inspect %s lists the capabilities in the mode telemetry_only", o.manifest.AdapterID)
 	}
 	return err
 }

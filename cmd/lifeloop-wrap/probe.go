@@ -34,10 +34,11 @@ import (
 // probeTime bounds one session of a probe.
 const probeTime = 2 * time.Minute
 
-// versionTime bounds the question for its version before it.
+// versionTime bounds the harness's command --version, which runs before the
+// session.
 const versionTime = 20 * time.Second
 
-// exitNoNetwork is the exit code of that process if it has no loopback.
+// exitNoNetwork is the exit code of the second process if it has no loopback.
 const exitNoNetwork = 77
 
 // A probed is the report of `doctor --probe`.
@@ -92,7 +93,7 @@ func (g *globals) probeAdapter(cmd *cobra.Command, id, inside string) error {
 	}
 	r, err := probeAlone(ctx, p, program, dir)
 	switch {
-	case ctx.Err() != nil: // by a signal; the session has ended
+	case ctx.Err() != nil: // a signal ended the session
 		return exitCode(128 + int(syscall.SIGINT))
 	case err != nil:
 		return err
@@ -152,7 +153,7 @@ func probeAlone(ctx context.Context, p profiles.Profile, program, dir string) (*
 	inside := exec.CommandContext(ctx, exe, "doctor", p.Adapter, "--probe", "--probe-in", dir)
 	inside.Stdout, inside.Stderr = &out, &failed
 	inside.Cancel = func() error { return inside.Process.Signal(syscall.SIGTERM) }
-	inside.WaitDelay = time.Minute // it ends the session first
+	inside.WaitDelay = time.Minute // the process first ends the session
 	harness.SeparateNetwork(inside)
 	if err := inside.Start(); err != nil {
 		return playProbe(ctx, p, program, dir, false)

@@ -76,7 +76,7 @@ func terminal(ts *testscript.TestScript, neg bool, args []string) {
 	s := &screen{}
 	go s.follow(master)
 
-	again := "" // sent once more if what follows does not appear
+	again := "" // keys to type again if the next text does not appear
 	for _, line := range strings.Split(strings.TrimSpace(ts.ReadFile(args[1])), "\n") {
 		if line == "" {
 			continue

@@ -78,7 +78,7 @@ type renewed struct {
 	SessionID string            `json:"session_id"`
 	Command   string            `json:"command"`
 	Renewal   string            `json:"renewal"`
-	Last      *view.LastRenewal `json:"last,omitempty"` // with --wait
+	Last      *view.LastRenewal `json:"last,omitempty"` // only with --wait
 }
 
 // awaitRenewal waits for the end of a renewal. It is an error if the renewal was not

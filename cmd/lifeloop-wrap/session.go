@@ -93,7 +93,7 @@ func createLedger(folder store.Folder) (created *ledger.Log, err error) {
 
 // taken returns the error for an id that another session already has.
 func taken(k store.Session) *failure {
-	const another = "leave --session-id out or choose another id"
+	const another = "choose another id, or run without --session-id"
 	switch {
 	case k.Liveness == store.Live:
 		return refused(lifeloop.StateConflict, "session %s is already live", k.SessionID).

@@ -48,7 +48,7 @@ func callsText(s view.Status) string {
 	}
 	text := cmp.Or(part("", s.Usage.Main), "none seen") + fmt.Sprintf(" in %d %s", s.Turns, map[bool]string{true: "turn", false: "turns"}[s.Turns == 1])
 	if s.TurnsOther > 0 {
-		text += fmt.Sprintf(" and %d of the harness's own", s.TurnsOther)
+		text += fmt.Sprintf(" and %d that the harness opened", s.TurnsOther)
 	}
 	for _, more := range []string{part("sub-agents ", s.Usage.Agents), part("others ", s.Usage.Side)} {
 		if more != "" {

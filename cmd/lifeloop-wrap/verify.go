@@ -40,7 +40,7 @@ content of each file. It also prints what this does not prove. The exit code is 
 2 if the verification failed, or 6 if the file cannot be read as an artifact.
 
 A session chain or a journal names its runpacks, which are read from its folder.
-With --anchor it must contain the checkpoints that were published there.`,
+With --anchor FILE the artifact must contain each checkpoint that FILE names.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.verifyEvidence(cmd, args[0], v) },
 	}
 	f := cmd.Flags()
