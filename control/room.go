@@ -15,7 +15,7 @@ import (
 // loop cannot exhaust the wrapper's memory and descriptors.
 const (
 	maxPeers = 64
-	maxHeld  = 32 << 20 // the size of all requests in bytes
+	maxHeld  = 32 << 20 // the largest size of all requests together, in bytes
 	// idleTime is how long a peer may take to send its request before another one
 	// may take its place.
 	idleTime = time.Second

@@ -485,7 +485,7 @@ func TestConfigErrors(t *testing.T) {
 }
 
 // BenchmarkCall measures a whole call: spawn, envelope in, answer out, reap.
-// BenchmarkExecCommand does the same with os/exec, for comparison.
+// BenchmarkExecCommand measures a call with os/exec, for comparison.
 func BenchmarkCall(b *testing.B) {
 	o, err := NewOneshot(Config{ID: "bench", Command: []string{benchClient()}})
 	require.NoError(b, err)

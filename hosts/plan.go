@@ -26,7 +26,7 @@ type Report struct {
 	Differing []string `json:"differing"`
 }
 
-// note is what cannot be derived from a file's text. See origin.
+// A note holds what cannot be derived from a file's text. See origin.
 type note struct {
 	Absent   bool              `json:"absent,omitempty"`   // there was no such file
 	Was      earlier           `json:"was,omitempty"`      // containers that were empty before our hooks

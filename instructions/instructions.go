@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// path is the path of the URL. The model sees it.
+// path is the path of the URL. The model sees the path.
 const path = "/instructions"
 
 // A Server listens as soon as Listen returns, and answers while Serve runs.

@@ -38,7 +38,7 @@ type Report struct {
 	Entries     uint64 // intact entries
 	Segments    int    // the number of segments, up to the damage if there is any
 	First, Last canon.Digest
-	TornBytes   int64 // of an unfinished last line
+	TornBytes   int64 // length of an unfinished last line
 }
 
 // Verify reads the whole ledger in dir and computes every digest again. A torn tail

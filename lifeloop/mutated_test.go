@@ -66,7 +66,7 @@ func TestMutants(t *testing.T) {
 			docs := keptMutants(t, kind)
 			require.Len(t, docs, mutantsPerKind)
 			accepted, beyond := 0, 0
-			refusedAt := map[string]bool{} // places
+			refusedAt := map[string]bool{} // the places of the values that Parse refused
 			refusals := map[string]bool{}  // the places of problems, each with its message
 			for i, doc := range docs {
 				line := i + 1

@@ -20,8 +20,8 @@ type rule struct {
 	never bool // no schema can express the rule; if false, a schema expresses a part of it
 }
 
-// beyondSchemas are the rules of schema/README.md, in its order. In all else
-// the schemas and Parse agree.
+// beyondSchemas are the rules of schema/README.md, in its order. In every other
+// respect the schemas and Parse agree.
 var beyondSchemas = []rule{
 	{"base64-text", "expected base64 text", true},
 	{"decoded-size", ", the length of the decoded body, got ", true},

@@ -14,7 +14,7 @@ import (
 type Machine struct {
 	Renewal
 	Count  int         // the number of renewals that began a reset
-	Resets []time.Time // when the newest of these began, oldest first
+	Resets []time.Time // the start times of the newest resets, the oldest first
 	Broken string      // why the breaker stops further renewals; empty if renewals may continue
 }
 

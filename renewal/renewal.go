@@ -112,7 +112,7 @@ type Rules struct {
 	// Claims is the profile that a manifest's claim must name; empty for Profile.
 	Claims string
 	Client string // the owner of the continuation, in receipts and payloads
-	Paths  []Path // in the order of preference
+	Paths  []Path // the ways to reset, in the order of preference
 	Cut    bool   // a running turn may be interrupted
 	// At is the pressure level that asks for a renewal; empty if none does.
 	At string
@@ -166,7 +166,7 @@ type Request struct {
 	Profile  string `json:"profile"`
 	By       By     `json:"by"`
 	ClientID string `json:"client_id,omitempty"` // the client that asked
-	Reason   string `json:"reason,omitempty"`    // given by the user
+	Reason   string `json:"reason,omitempty"`    // the user's reason
 	// Before is how many tokens the context had; nil if unknown. After the renewal it
 	// must have less than half of Trigger; 0 if unknown.
 	Before  *int64 `json:"tokens_before,omitempty"`
@@ -178,15 +178,17 @@ type Request struct {
 type Move struct {
 	Renewal string                    `json:"renewal"`
 	To      State                     `json:"to"`
-	Request `json:"request,omitzero"` // Asked
-	Path    Path                      `json:"path,omitempty"` // Negotiated
-	// Prepared: Digest identifies the token, which expires at Expires.
+	Request `json:"request,omitzero"` // set in the state asked
+	Path    Path                      `json:"path,omitempty"` // set in the state negotiated
+	// These are set in the state prepared: Digest identifies the token, which
+	// expires at Expires.
 	Digest  string     `json:"digest,omitempty"`
 	Expires *time.Time `json:"expires,omitempty"`
-	// Resumed: Scope is the new harness session, and ID its id, if known.
+	// These are set in the state resumed: Scope is the new harness session, and ID
+	// its id, if known.
 	Scope int       `json:"scope,omitempty"`
 	ID    string    `json:"harness_session_id,omitempty"`
-	At    time.Time `json:"at,omitzero"` // Resetting
+	At    time.Time `json:"at,omitzero"` // set in the state resetting
 	// Failure and Why are set if the renewal ended without a delivery.
 	Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
 	Why     string                `json:"why,omitempty"`

@@ -18,7 +18,7 @@ import (
 // This file simulates the gate: its policy, the tool calls of a script, and the person
 // who approves or denies them.
 
-// guards say what a world guards.
+// guards says by which policy the acts of a world are guarded.
 type guards struct {
 	gate         *gate.Policy  // nil if nothing is guarded
 	approvalWait time.Duration // how long an act waits for an approval
@@ -82,7 +82,7 @@ func (s *step) readTool(v document.Value, path string) error {
 	return nil
 }
 
-// The folders of a simulation. Nothing looks at them.
+// The folders of a simulation. They need not exist.
 const (
 	workspace = "/work"
 	home      = "/home/user"

@@ -87,8 +87,8 @@ type player struct {
 	called   int            // the number of hook calls
 
 	limit     gate.Limiter
-	approvals []kernel.ApprovalAsked // that wait
-	launch    launch                 // the newest
+	approvals []kernel.ApprovalAsked // the approvals that acts wait for
+	launch    launch                 // the newest launch
 }
 
 // A launch is one simulated process, whose behaviour a script describes.

@@ -46,7 +46,7 @@ type step struct {
 	// These are for a signal: the signal, the tool's arguments and result, and the
 	// cause of an error.
 	signal telemetry.Signal
-	use    *telemetry.ToolUse // of a tool
+	use    *telemetry.ToolUse // the tool call of the step
 	in     json.RawMessage
 	out    json.RawMessage
 	cause  attempt.Cause // also used for a failure

@@ -94,7 +94,7 @@ func (g Gate) Text() string {
 	return text
 }
 
-// Text says what waits until when.
+// Text says which act waits, and until when.
 func (w GateWaiting) Text() string {
 	return w.Act + " waits for an approval until " + w.Until.Local().Format(time.TimeOnly)
 }

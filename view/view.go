@@ -138,7 +138,7 @@ type Context struct {
 	Tokens       int64        `json:"tokens_used"`
 	Window       *int64       `json:"window_tokens"` // null if unknown; then fraction and level are null too
 	WindowSource string       `json:"window_source"`
-	Fraction     *float64     `json:"fraction"` // of the window, from 0 to 1
+	Fraction     *float64     `json:"fraction"` // the tokens as a fraction of the window, from 0 to 1
 	Level        *synth.Level `json:"level"`
 	// Stale marks a measurement from before a compaction, Estimate a number that
 	// the harness computed after it.

@@ -98,7 +98,7 @@ type need int
 
 const (
 	never    need = iota
-	before        // any entry before the event
+	before        // every entry before the event
 	newest        // only the newest entry before the event
 	ofSource      // the newest entry of a source before the event, and the first one after it
 	ofFrame       // an entry before the event, if it names the event's frame; after the event, if it ends the wait of a call

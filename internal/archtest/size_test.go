@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	longestFunction = 80 // lines
-	widestStruct    = 15 // fields, in package kernel
+	longestFunction = 80 // the most lines of a function
+	widestStruct    = 15 // the most fields of a struct in package kernel
 )
 
 // sizes checks the length of a file's functions, and the width of the kernel's

@@ -38,8 +38,8 @@ type Config struct {
 	// answer may ask for a renewal. If several have the same name, the first one is
 	// used.
 	Profiles []profile.Profile
-	// Profile is the one of them whose programs make a continuation in a session that is
-	// renewed; empty for no such session.
+	// Profile names one of Profiles. A session is renewed by this profile, whose
+	// programs make the continuation. If it is empty, no session is renewed.
 	Profile string
 }
 
@@ -56,7 +56,7 @@ type Report struct {
 	Command    []string    `json:"command"`
 	Modes      []Mode      `json:"modes"`
 	Calls      []Call      `json:"calls"`
-	Renewals   []Renewal   `json:"renewals"` // one in each mode, with Config.Profile
+	Renewals   []Renewal   `json:"renewals"` // one renewal in each mode, if Config.Profile is set
 	Violations []Violation `json:"violations"`
 	Notes      []string    `json:"notes"`
 }

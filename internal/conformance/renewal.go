@@ -53,7 +53,7 @@ type renewed struct {
 	profile  profile.Profile
 	programs *programs.Programs
 	launches int
-	id       string // of the renewal
+	id       string // id of the renewal
 	again    int    // number of later requests of the client
 	command  string // the last program that ran: prepare or continue
 }
@@ -167,7 +167,7 @@ func (r *renewed) moved(f kernel.RenewalMoved) {
 	if r.id == "" {
 		r.id = f.Renewal
 	}
-	if r.id != f.Renewal { // only the first one is tested
+	if r.id != f.Renewal { // only the first renewal is tested
 		if f.To == renewal.Asked {
 			r.again++
 		}

@@ -39,7 +39,7 @@ type Value struct {
 	Line    int    // from 1; 0 when unknown
 	Column  int    // from 1
 	Items   []Value
-	Members []Member // of a mapping, in the order of the document; names are unique
+	Members []Member // the members of a mapping, in the order of the document; names are unique
 }
 
 // A Member is one key of a mapping with its value. Line and column are the key's.

@@ -2,8 +2,8 @@
 // It sends the harness's input to the session behind a socket and prints the
 // answer. Package control is the other end.
 //
-// It ignore the error: the hook fails open: after any error it prints nothing
-// and exits 0, because a harness must continue without its wrapper. It reads no
+// The hook fails open: after any error it prints nothing and its exit code is
+// 0, because a harness must continue without its wrapper. It reads no
 // configuration and no ledger, and does not interpret its input.
 //
 //	func main() { os.Exit(hook.Main(os.Args[1:])) }

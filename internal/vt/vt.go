@@ -76,9 +76,9 @@ const (
 	escape           // after ESC, and in its intermediate bytes
 	control          // in a Control
 	command          // in a Command
-	commandEsc       // in a Command, after ESC
+	commandEsc       // after an ESC in a Command
 	content          // in a String
-	contentEsc       // in a String, after ESC
+	contentEsc       // after an ESC in a String
 )
 
 const (
