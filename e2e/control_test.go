@@ -123,7 +123,7 @@ func TestAbort(t *testing.T) {
 		"claude":         {story: story{harness: claude, tty: true, argv: claudeArgs("--allowedTools", "Bash"), exit: 143}},
 		"claude, paused": {story: story{harness: claude, tty: true, argv: claudeArgs("--allowedTools", "Bash"), exit: 143}, paused: true},
 		"claude -p":      {story: story{harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "run it (p1)"), exit: 143}},
-		"codex":          {story: story{harness: codex, tty: true, argv: codexArgs(), exit: 130}}, // its own quit signal is SIGINT
+		"codex":          {story: story{harness: codex, tty: true, argv: codexArgs(), exit: 130}}, // Codex's own quit signal is SIGINT
 	} {
 		c.replies, c.flags = tool, []string{"--retries", "3"} // an abort prevents retries
 		t.Run(name, func(t *testing.T) {

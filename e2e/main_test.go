@@ -34,7 +34,7 @@ var newest = os.Getenv(newestVar) != ""
 // The test rig, as TestMain found it.
 var (
 	programs string                // folder of lifeloop-wrap, lifeloop-hook and fakeclient
-	source   string                // this folder
+	source   string                // the folder of this package
 	missing  error                 // why no test can run on this machine
 	absent   = map[string]error{}  // why the stories of a harness cannot run, by its name
 	running  = map[string]string{} // the version of each harness that runs, by its name

@@ -135,7 +135,7 @@ func (p *pane) claudeTurn(prompt string, turns int) {
 func claudeExits(p *pane) {
 	p.t.Helper()
 	p.tmux("send-keys", "-t", "e2e", "-l", "/exit")
-	p.picture("the CLI") // the menu of commands
+	p.picture("the CLI") // wait for the menu of commands
 	p.tmux("send-keys", "-t", "e2e", "Enter")
 }
 

@@ -77,7 +77,7 @@ func modesLeft(shown string) []string {
 		if m[1] == ">" {
 			pushed++
 		} else {
-			pushed = max(0, pushed-1) // one too many has no effect
+			pushed = max(0, pushed-1) // a pop without a push has no effect
 		}
 	}
 	if pushed > 0 {

@@ -25,7 +25,7 @@ import (
 type story struct {
 	harness kind
 	argv    []string          // the harness's command line, for the bare and the wrapped run
-	tty     bool              // with a terminal; else plain pipes
+	tty     bool              // the story is played in a terminal; otherwise on plain pipes
 	flags   []string          // flags of lifeloop-wrap run
 	config  string            // configuration of lifeloop-wrap, in addition to the clients
 	clients []client          // in addition to everyStory

@@ -166,7 +166,7 @@ func others() []string {
 		}
 		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
 		if err != nil {
-			continue // it has just ended
+			continue // the process has just ended
 		}
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		if strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X") {
@@ -217,7 +217,7 @@ type run struct {
 	// These are set for a run with a terminal. A shell runs in it and starts the
 	// other programs, because a terminal is hung up when its first process ends.
 	tty           *os.File      // the user's side
-	before, after *unix.Termios // its attributes: at the start, and after the harness
+	before, after *unix.Termios // the terminal's attributes, at the start and after the harness has ended
 
 	mu     sync.Mutex
 	screen []byte // all output to the terminal (standard output with pipes)
@@ -404,7 +404,7 @@ func (r *run) leaves() int {
 	r.t.Helper()
 	if !poll(patience, r.over) {
 		scene := r.scene()
-		if r.wrapped { // on this signal a Go program prints its goroutines
+		if r.wrapped { // on SIGABRT a Go program prints its goroutines
 			send(r.t, r.started(), syscall.SIGABRT)
 			poll(time.Second, r.over)
 			scene += r.shown() + r.stderr.String()
