@@ -138,7 +138,7 @@ func TestOverflow(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, w.Close())
-	for _, name := range []string{"a", "b"} { // with and without a duplicate
+	for _, name := range []string{"a", "b"} { // the names of the two entries: with "a" they are equal
 		data := out.Bytes()
 		data[bytes.LastIndex(data, []byte(directoryMark))+46] = name[0]
 		require.False(t, Verify(RunpackKind, data, Options{}).OK)
