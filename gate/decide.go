@@ -100,9 +100,9 @@ func (p *Policy) failClosed(in Intent) (o outcome, closed bool) {
 	return o, o.verdict != ""
 }
 
-// rules merges the matching rules of the first priority that has any. The
-// strictest outcome is used, with the reasons of all these rules that have this
-// verdict.
+// rules finds the first priority with a matching rule, and merges all matching
+// rules of that priority. The strictest outcome is used, with the reasons of
+// all these rules that have this verdict.
 func (p *Policy) rules(in Intent, d *Decision) (won outcome) {
 	priority, found := 0, false
 	for i := range p.Rules {

@@ -118,7 +118,7 @@ func (s *shell) wrapper(name string, u usage, args []arg) {
 	case "env", "sudo", "doas":
 		inner = s.assigned(inner)
 	case "unshare":
-		if len(inner) == 0 { // it runs a shell
+		if len(inner) == 0 { // without a command, it runs a shell
 			s.undecidable("command")
 		}
 	case "xargs":

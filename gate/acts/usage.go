@@ -189,7 +189,7 @@ func (u usage) parse(args []arg, ends bool) (in invocation) {
 		args = args[1:]
 		switch {
 		case !a.known && ends:
-			in.unknown = in.unknown || skip > 0 // it may be a flag
+			in.unknown = in.unknown || skip > 0 // the word may be a flag
 			fallthrough
 		case !a.known, !a.flag() && !(u.role == shells && len(a.text) > 1 && a.text[0] == '+'):
 			if in.operands = append(in.operands, a); ends {
