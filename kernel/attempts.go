@@ -43,8 +43,8 @@ type attempting struct {
 	units   int64
 	bytes   int64
 	saved   int64             // the number of units at the last checkpoint
-	lived   time.Time         // its first sign of life
-	quiet   time.Time         // its last sign of life
+	lived   time.Time         // the attempt's first sign of life
+	quiet   time.Time         // the attempt's last sign of life
 	failure *FailureSeen      // the reported cause of its failure, before it has ended
 	turn    telemetry.Outcome // the outcome of the last turn; empty if unknown
 	closed  time.Time         // when that turn ended, or the failure was reported

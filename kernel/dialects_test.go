@@ -37,8 +37,9 @@ type hcpJudge struct {
 
 var version4 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// hcpData are the members of each event's data: those of HCP L2 without the
-// session's token, which no view shows, and with the session's metadata.
+// hcpData lists the members in the data of each event. They are those of HCP L2
+// with two exceptions: no view shows the session's token, and the session's
+// metadata is added.
 var hcpData = map[string][]string{
 	"session_created":    {"state", "risk_level", "metadata"},
 	"state_changed":      {"from_state", "to_state", "reason"},

@@ -128,7 +128,7 @@ func (j *l0Judge) fact(t require.TestingT, live, read kernel.Entry) {
 	j.renewing = l.Cause == "renewal" || moved.To == renewal.Resumed
 	switch f := read.Fact.(type) {
 	case kernel.Launching:
-		if f.Cause != "renewal" { // within an attempt
+		if f.Cause != "renewal" { // the launch of a renewal belongs to the same attempt
 			j.launches++
 		}
 	case kernel.AttemptEnded:
@@ -159,7 +159,7 @@ func (j *l0Judge) event(t require.TestingT, e view.L0Event, at int64) {
 	require.Equal(t, e.Type == "SESSION_START", e.Seq == 1, "SESSION_START is the first event and no other")
 	ended := j.types["COMPLETE"] > 0 && e.Type != "COMPLETE" || j.strategy == "halt" && e.Type != "ERROR"
 	require.True(t, !ended || slices.Contains([]string{"RETRY_END", "FALLBACK_END", "RETRY_GIVE_UP"}, e.Type), "%s after the end", e.Type)
-	renewing := j.renewing && (e.Type == "CONTINUATION_START" || e.Type == "STREAM_INIT") // within an attempt
+	renewing := j.renewing && (e.Type == "CONTINUATION_START" || e.Type == "STREAM_INIT") // in the middle of an attempt
 	if before, one := l0After[e.Type]; one && !renewing {
 		require.Contains(t, before, j.last, "what comes right before %s", e.Type)
 	}

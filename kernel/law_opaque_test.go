@@ -69,7 +69,7 @@ func leaks(t reflect.Type, seen []reflect.Type) (found []string) {
 	case slices.Contains(seen, t):
 		return nil
 	case t.PkgPath() == "time":
-		return nil // its pointer to a time zone holds no body
+		return nil // a time.Time has a pointer to its time zone, which holds no body
 	}
 	switch t.Kind() {
 	case reflect.Interface, reflect.Func, reflect.Chan, reflect.UnsafePointer:

@@ -361,7 +361,7 @@ func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifelo
 	for i, path := range rules.Paths {
 		level := lifeloop.Required
 		if i < len(rules.Paths)-1 {
-			level = lifeloop.Preferred // another path follows
+			level = lifeloop.Preferred // another path can be tried after this one
 		}
 		if class, why = r.path(s, m, rules, path, level); class == "" {
 			return path, "", ""

@@ -29,7 +29,7 @@ type router struct {
 		Made    int                 // the number of calls so far
 		Parents map[string]parent   // the newest receipt of each client
 		Keys    map[string]*keyed   // the used keys, by scope, client and idempotency key
-		KeysIn  map[string][]string // the same keys for each client, oldest first
+		KeysIn  map[string][]string // the keys in Keys by client, oldest first
 		Skipped map[string]*skips   // runs of skipped events that no call has ended, by client
 	}
 	soft struct {

@@ -315,7 +315,7 @@ func (w *world) number(d *datadriven.TestData) int { return w.integer(d.CmdArgs[
 func (w *world) signals(source string, args []datadriven.CmdArg) []telemetry.Signal {
 	var words []word
 	for _, a := range args {
-		if slices.Contains([]string{"slot", "wait", "capacity", "use", "can-ask"}, a.Key) { // these describe the hook itself
+		if slices.Contains([]string{"slot", "wait", "capacity", "use", "can-ask"}, a.Key) { // these words describe the hook, not a signal
 			continue
 		}
 		words = append(words, word{a.Key, strings.Join(a.Vals, "")})
