@@ -26,7 +26,7 @@ type rollout struct {
 	telemetry.Tally
 	telemetry.Digests
 	session  string
-	agent    string    // this thread's id, if it is a sub-agent
+	agent    string    // the id of this thread, if the thread is a sub-agent's
 	review   bool      // the sub-agent runs the main chain's turn
 	named    bool      // session_meta was read
 	ours     bool      // the thread began in this file

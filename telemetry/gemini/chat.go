@@ -92,7 +92,7 @@ func (d *chat) signal(kind telemetry.Kind, id string, at time.Time) telemetry.Si
 func (d *chat) head(r chatRecord) []telemetry.Signal {
 	again := d.header && (r.session == d.session || r.session == d.agent)
 	if again && !r.start.After(d.began) {
-		return nil // the same header: the file is being read again
+		return nil // the header was read before: the file is being read again
 	}
 	d.header, d.began, d.first, d.cleared = true, r.start, true, again
 	if again {
@@ -267,7 +267,7 @@ func (d *chat) user(r chatRecord) []telemetry.Signal {
 	first := d.first
 	d.first = false
 	if d.agent != "" {
-		return nil // another agent wrote it
+		return nil // another agent wrote the message
 	}
 	typed := u.text
 	if r.display != nil {

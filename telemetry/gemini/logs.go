@@ -14,7 +14,7 @@ import (
 // of life and not as a prompt.
 type logs struct {
 	telemetry.Tally
-	next map[string]int64 // by session: the number after the newest one reported
+	next map[string]int64 // session → the number after that of the newest reported line
 }
 
 // Logs returns a decoder of logs.json.

@@ -67,7 +67,7 @@ func (r *result) signals() []telemetry.Signal {
 	live := signal(telemetry.SessionLive)
 	live.Turn, live.Cause, live.Dir, live.Model = "", "unknown", r.dir, r.model
 	out := []telemetry.Signal{live, signal(telemetry.Prompt)}
-	if r.usage != nil { // all calls of the turn, as one
+	if r.usage != nil { // reported as one call: the sum of all calls of the turn
 		u := signal(telemetry.UsageSeen)
 		u.Model, u.Usage = r.model, r.usage
 		u.Usage.Request = r.run

@@ -396,7 +396,7 @@ func (d *fold) answers(s *session, m messageInfo) {
 	s.answer, s.done = m, true
 	d.usage(s, m)
 	if !d.store {
-		return // on the bus, other events report the rest
+		return // the bus has other events that report the rest
 	}
 	switch {
 	case m.summary && m.failure == nil && m.finish != "":
