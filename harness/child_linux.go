@@ -91,7 +91,7 @@ type source struct {
 	onTTY    bool        // to is a terminal
 	stream   int         // the number of the stream
 	closed   bool        // the reader of the output has closed; owned by its pump
-	partial  atomic.Bool // its last line has no end
+	partial  atomic.Bool // the last line of the output so far has no end
 }
 
 // Start starts a child and the goroutines that serve it. The terminal must have

@@ -84,7 +84,7 @@ func GuardMain() int {
 // program when it cannot create one, without a reason that the wrapper could report;
 // here nothing was launched yet.
 func reserveThreads() {
-	const needed = 3 // one for listen, one for reap, and one for the main goroutine meanwhile
+	const needed = 3 // for listen, for reap, and for the main goroutine beside them
 	var ready sync.WaitGroup
 	release := make(chan struct{})
 	for range needed {

@@ -304,7 +304,7 @@ func (t *Terminal) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.warm != nil {
-		go t.warm.wait() // it exits because of dismiss
+		go t.warm.wait() // the guard exits because of dismiss
 	}
 	for g := range t.guards {
 		g.dismiss()
