@@ -27,7 +27,7 @@ func geminiProfile() Profile {
 		},
 		Prepare:   prepareGemini,
 		Trial:     trialGemini,
-		Quit:      sigTERM, // it then exits with 0 in any state
+		Quit:      sigTERM, // on TERM, Gemini CLI exits with 0 in any state
 		ExitCodes: geminiExitCodes(),
 		resume:    resumeGemini,
 		prints: func(args []string) bool {

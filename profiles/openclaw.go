@@ -24,7 +24,7 @@ func openclawProfile() Profile {
 			{Name: "plugin", Decoder: openclaw.Plugin},
 			{Name: "agent", Decoder: openclaw.Agent, Form: Whole},
 		},
-		Quit: sigTERM, // on TERM, its terminal and its gateway exit with 0
+		Quit: sigTERM, // on TERM, OpenClaw's terminal and its gateway exit with 0
 		Prepare: func(argv []string, h Host) (Launch, error) {
 			l, err := start(argv, h, nil)
 			l.lackSources("openclaw", observedOnly, []string{"transcript", "runs", "sessions", "plugin", "agent"})

@@ -28,9 +28,9 @@ func opencodeProfile() Profile {
 		Hooks:      opencode.Hooks{},
 		Transcript: Source{Name: "store", Decoder: opencode.Store, Form: Rows, Query: opencodeEvents},
 		Kinds: []Source{
-			{Name: "rows", Decoder: opencode.Store}, // the same rows, one per line
+			{Name: "rows", Decoder: opencode.Store}, // the rows of the database in a file, one per line
 			{Name: "bus", Decoder: opencode.Bus, Form: Events},
-			{Name: "events", Decoder: opencode.Bus}, // the same events, one per line, as a plugin writes them
+			{Name: "events", Decoder: opencode.Bus}, // the server's events in a file, one per line, as a plugin writes them
 			{Name: "stream", Decoder: opencode.Run, Blind: true},
 		},
 		Prepare: prepareOpencode,

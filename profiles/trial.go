@@ -11,7 +11,8 @@ type Trial struct {
 	Env   []string
 	Files []File // Path is relative to the home
 	// Fills is a number of input tokens that makes the harness compact its context
-	// before the next request; 0 if it does not in such a session.
+	// before the next request; 0 if the harness does not compact in such a
+	// session.
 	Fills int64
 }
 
