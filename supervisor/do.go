@@ -16,8 +16,8 @@ import (
 
 // The names of the commands that a session accepts on its socket.
 const (
-	CommandFrame  = "frame" // its input is a FrameCommand
-	CommandPause  = "pause" // its input, and that of the commands below, is a SessionCommand
+	CommandFrame  = "frame" // the input is a FrameCommand
+	CommandPause  = "pause" // the input of this command, and of the commands below, is a SessionCommand
 	CommandResume = "resume"
 	CommandAbort  = "abort"
 	CommandRenew  = "renew"

@@ -33,7 +33,7 @@ type questions struct {
 	decoder telemetry.Requests
 	changed chan struct{} // closed and replaced at each record and at the end of a stream
 	peer    int           // pid of the process that streams; 0 before it connected
-	open    int           // its streams that have not ended
+	open    int           // number of the streams of that process that have not ended
 	missing bool          // a question waited for a stream, but none was connected in time
 	missed  int           // unknown records in the last report
 }

@@ -143,7 +143,7 @@ func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 				calm := o.observe(nil)
 				want, usage := chronicle(t, calm)
 				require.GreaterOrEqual(t, len(want), 4)
-				if follow { // with Once, the time is that of the records
+				if follow { // Once uses the times in the records instead
 					calm = anHourAgo(t, calm)
 				}
 				for n := 1; n < len(calm); n++ {

@@ -50,7 +50,7 @@ type Files struct {
 	databases map[string]*database // the databases, by the path of each of their files
 	servers   []*server
 	post      func(kernel.Input)
-	decoders  map[string]*decoder  // by source and path; owned by the watcher's goroutine
+	decoders  map[string]*decoder  // the decoder of each source and path; owned by the watcher's goroutine
 	past      []*readSource        // how far a killed observation read, if it is resumed
 	missed    []string             // sources that may have lost records meanwhile
 	floors    map[string]time.Time // for each source, the time before which signals were already observed

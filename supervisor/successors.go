@@ -79,7 +79,7 @@ func (s *Successors) noticed(path string) {
 	}
 	if len(found) == 0 {
 		if info, err := os.Stat(path); err == nil && info.Size() >= headSize {
-			s.paths[path] = "" // its beginning shows another folder, or none
+			s.paths[path] = "" // the beginning of the file shows another folder, or none
 		}
 		return
 	}
