@@ -142,7 +142,7 @@ func (a *anchoring) readFile(id string) error {
 func (a *anchoring) publish(ctx context.Context, next evidence.Anchor) {
 	i := slices.IndexFunc(a.known, func(k evidence.Anchor) bool { return k.Index == next.Index })
 	if i >= 0 && a.known[i] == next {
-		return // it was published before
+		return // the checkpoint was published before
 	}
 	line, err := json.Marshal(next)
 	line = append(line, '\n')

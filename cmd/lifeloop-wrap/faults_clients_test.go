@@ -99,7 +99,7 @@ func (f *faulted) knock(data []byte, wait bool) {
 			go func() { _, _ = c.Write(data) }()
 			continue
 		}
-		_, _ = c.Write(data) // it may have been closed meanwhile
+		_, _ = c.Write(data) // the connection may have been closed meanwhile
 		_ = c.(*net.UnixConn).CloseWrite()
 		buf := make([]byte, 4096)
 		for {

@@ -30,7 +30,7 @@ func signalFaults() (rows []fault) {
 				row.exits = exitsWith(0, 125)
 			case "harness":
 				row.exits = asTheHarness
-			case "hook": // it waits for the client
+			case "hook": // the hook waits for the client
 				row.config = slowHook
 			}
 			rows = append(rows, row)

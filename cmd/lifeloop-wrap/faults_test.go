@@ -139,7 +139,7 @@ var privateMode = regexp.MustCompile(`\x1b\[\?([0-9]+)([hl])`)
 func (o *outerTerminal) left() (changed []string) {
 	now, err := unix.IoctlGetTermios(int(o.slave.Fd()), unix.TCGETS)
 	if err != nil {
-		return nil // it is gone
+		return nil // the terminal is closed
 	}
 	if *now != o.modes {
 		changed = append(changed, "attributes")

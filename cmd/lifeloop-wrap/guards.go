@@ -98,7 +98,7 @@ func (g *gatekeeper) intent(e kernel.AskGate, scene acts.Scene) (gate.Intent, er
 // part, as far as it exists. A link to nothing leads to where a write would create a
 // file.
 func resolved(path string) string {
-	links := 40 // as in Linux
+	links := 40 // the limit of Linux
 	return resolve("/", path, &links)
 }
 

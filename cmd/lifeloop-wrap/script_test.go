@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 			testOnlyLedger = newKiller()
 			main()
 		},
-		"lifeloop-hook": func() { os.Exit(hook.Main(os.Args[1:])) }, // this is all that its main does
+		"lifeloop-hook": func() { os.Exit(hook.Main(os.Args[1:])) }, // the main function of lifeloop-hook does the same
 		"limited":       limitedMain,
 		"asks":          asksMain,
 		"fakeharness":   standIn,
