@@ -43,7 +43,7 @@ type peer struct {
 	room *room
 	came time.Time
 	held int  // the bytes of its request that were read
-	busy bool // its request is complete, and it waits for the answer
+	busy bool // the peer's request is complete, and the peer waits for the answer
 }
 
 // enter waits for a place and takes it. If there is none, the oldest peer that did not

@@ -24,7 +24,7 @@ import (
 
 // A Want is one capability that a client requests.
 type Want struct {
-	Capability string               `json:"capability"` // by name, see [Support]
+	Capability string               `json:"capability"` // the capability's name, see [Support]
 	Level      lifeloop.Requirement `json:"level"`
 	// Support is the weakest support that satisfies the want: native or synthesized.
 	// An empty Support means synthesized.

@@ -104,7 +104,7 @@ type launch struct {
 	written int64
 	cause   attempt.Cause // the cause of its failure, from the script
 	words   string
-	hooks   string // its harness session, which its hooks report; empty if it has no hooks
+	hooks   string // the launch's harness session, which its hooks report; empty without hooks
 	waits   string // the hook of the tool call that it waits for
 	use     *telemetry.ToolUse
 }

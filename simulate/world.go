@@ -49,7 +49,7 @@ type step struct {
 	use    *telemetry.ToolUse // the tool call of the step
 	in     json.RawMessage
 	out    json.RawMessage
-	cause  attempt.Cause // also used for a failure
+	cause  attempt.Cause // the cause of an error or of a failure
 	number int           // exit code or signal
 }
 

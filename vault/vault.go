@@ -80,8 +80,8 @@ type Reason string
 const (
 	Missing   Reason = "missing"   // never stored with this binding, or its record was removed
 	Consumed  Reason = "consumed"  // given out before, perhaps to a process that then crashed
-	Expired   Reason = "expired"   // it expired before it was consumed
-	Discarded Reason = "discarded" // its renewal was rolled back
+	Expired   Reason = "expired"   // the token expired before it was consumed
+	Discarded Reason = "discarded" // the token's renewal was rolled back
 	Damaged   Reason = "damaged"   // the file was changed
 )
 

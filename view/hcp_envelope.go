@@ -20,7 +20,7 @@ type HCPEnvelope struct {
 	SessionID string
 	Sequence  uint64
 	EventType string
-	Line      []byte // as received, without the white space around it
+	Line      []byte // the line as received, without the white space around it
 }
 
 // maxSequence is the largest integer that every JSON reader can represent

@@ -263,7 +263,7 @@ func TestL0Callbacks(t *testing.T) {
 	for _, c := range []struct {
 		fact      kernel.Fact
 		calls     string // the calls of the functions, except OnEvent
-		callbacks string // the same calls as lines
+		callbacks string // the calls of the functions, printed as lines
 	}{
 		{kernel.ToolCalled{Tool: "c1", Name: "search"}, "onToolCall search c1 <nil>", `{"callback":"onToolCall","args":["search","c1",null]}`},
 		{kernel.CheckpointSaved{Checkpoint: "T1", Units: 3}, "onCheckpoint T1 3", `{"callback":"onCheckpoint","args":["T1",3]}`},

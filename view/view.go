@@ -66,7 +66,7 @@ func Receipt(f kernel.Fact) (ReceiptRecord, bool) {
 // value is ready for use.
 type Status struct {
 	SessionID        string                      `json:"session_id"`
-	State            string                      `json:"state"`        // of HCP L2
+	State            string                      `json:"state"`        // a state of HCP L2
 	StateReason      string                      `json:"state_reason"` // the reason of the last change of the state
 	Liveness         string                      `json:"liveness,omitempty"`
 	Activity         string                      `json:"activity"`
@@ -74,7 +74,7 @@ type Status struct {
 	Program          string                      `json:"program"`
 	HarnessVersion   *string                     `json:"harness_version"` // the version that a source reported
 	WorkDir          string                      `json:"work_dir"`
-	Meta             map[string]string           `json:"meta"`    // as given by --meta
+	Meta             map[string]string           `json:"meta"`    // the labels given by --meta
 	Attempt          int                         `json:"attempt"` // the attempt's number in its profile, from 1
 	Profile          string                      `json:"profile"`
 	HarnessSessionID *string                     `json:"harness_session_id"`
@@ -118,7 +118,7 @@ type Status struct {
 	UnknownRecords map[string]map[string]int `json:"unknown_records"`
 	StartedAt      time.Time                 `json:"started_at"`
 	UpdatedAt      time.Time                 `json:"updated_at"` // the time of the last change of the state
-	RiskLevel      string                    `json:"risk_level"` // of HCP L2
+	RiskLevel      string                    `json:"risk_level"` // a risk level of HCP L2
 	Events         int                       `json:"events"`
 	Receipts       int                       `json:"receipts"`
 	Clients        []ClientCalls             `json:"clients"`  // results of the calls of each client
@@ -355,7 +355,7 @@ func (s *Status) claims(adapter string) {
 	if !ok {
 		return
 	}
-	m = negotiate.Within(m) // with a renewal profile, negotiation uses the claims that remain within it
+	m = negotiate.Within(m) // leave out the claims that need a renewal profile
 	claim := func(name string, support lifeloop.Support) {
 		if !s.weak[name] {
 			s.capability(name, support)

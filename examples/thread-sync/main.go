@@ -168,8 +168,8 @@ type thread struct {
 	Thread     string         `json:"thread"`
 	Ended      bool           `json:"ended"`
 	OpenFrames []string       `json:"open_frames"` // outermost first
-	Frames     map[string]int `json:"frames"`      // by outcome
-	Receipts   map[string]int `json:"receipts"`    // by status
+	Frames     map[string]int `json:"frames"`      // number of frames, by outcome
+	Receipts   map[string]int `json:"receipts"`    // number of receipts, by status
 }
 
 // project prints one thread per line, in the order of their first events.

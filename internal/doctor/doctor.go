@@ -72,7 +72,7 @@ type Adapter struct {
 	DisplayName   string   `json:"display_name"`
 	Conformance   string   `json:"conformance"`
 	Program       *string  `json:"program"` // the program's path; null if it is not in PATH
-	Version       *string  `json:"version"` // as the program prints it
+	Version       *string  `json:"version"` // the version that the program prints
 	Tested        []string `json:"tested_versions"`
 	VersionTested *bool    `json:"version_tested"` // null if either is unknown
 	// Proven lists the capabilities that worked in earlier sessions with an
@@ -113,7 +113,7 @@ func Examine(c Config) *Report {
 // An examiner is one run of Examine.
 type examiner struct {
 	config     Config
-	recordings map[string]*recordings // by the adapter's id
+	recordings map[string]*recordings // adapter's id → its recorded sessions
 	proven     proven.Versions
 	*Report
 }

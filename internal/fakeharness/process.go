@@ -27,7 +27,7 @@ func (h *harness) child(c childStep) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // its exit code does not matter
+		_ = cmd.Wait() // the exit code of the child does not matter
 		close(ended)
 		h.term.wake(unix.SIGCHLD)
 	}()

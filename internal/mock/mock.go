@@ -162,7 +162,7 @@ func (s *Server) Calls() []Call {
 
 // A Turn is a user's prompt and its outcome.
 type Turn struct {
-	Prompt  string // its mark
+	Prompt  string // the mark of the prompt
 	Outcome string // completed, failed, interrupted
 }
 

@@ -42,7 +42,7 @@ func (f Folder) file(name string) string { return filepath.Join(string(f), name)
 func (f Folder) Size() (total int64) {
 	_ = filepath.WalkDir(string(f), func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // another process removes the folder
+			return nil // another process is removing the folder
 		}
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
 			total += info.Size()

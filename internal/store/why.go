@@ -17,7 +17,7 @@ import (
 type NoEventError struct {
 	Name    string
 	Matches int    // number of ids that end with Name: 0, or more than 1
-	One     string // one of these ids
+	One     string // one of the ids that match
 }
 
 func (e *NoEventError) Error() string {

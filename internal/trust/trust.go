@@ -176,7 +176,7 @@ func Open(stateDir string) Store { return Store{filepath.Join(stateDir, "trust")
 // A File is the nearest project file of a folder.
 type File struct {
 	Path    string   // empty if there is none
-	Data    []byte   // its content, if it is trusted
+	Data    []byte   // the file's content, if the file is trusted
 	Refused *Refusal // the reason why it is not used; nil if it is trusted
 }
 

@@ -23,7 +23,7 @@ type parser struct {
 type event struct {
 	data []byte
 	some bool // the event has data, even if that is one empty line
-	long bool // its data exceeds the limit
+	long bool // the event's data exceeds the limit
 }
 
 func (p *parser) feed(b []byte, emit func(event)) {
