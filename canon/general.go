@@ -192,6 +192,9 @@ func (g *general) nested(open, closing byte) (node, error) {
 			return n, err
 		}
 		child.name = name
+		if n.children == nil {
+			n.children = make([]node, 0, 4)
+		}
 		n.children = append(n.children, child)
 	}
 	if open == '{' {
@@ -225,6 +228,11 @@ func (g *general) name() (string, error) {
 // text reads a string.
 func (g *general) text() (string, error) {
 	g.at++
+	if n := run(g.src[g.at:]); g.at+n < len(g.src) && g.src[g.at+n] == '"' { // most strings
+		s := string(g.src[g.at : g.at+n])
+		g.at += n + 1
+		return s, nil
+	}
 	var s []byte
 	for {
 		plain := run(g.src[g.at:])

@@ -11,7 +11,7 @@ import (
 )
 
 // Most JSON of this program is plain: ASCII member names, strings with common
-// escapes, short numbers. This code transforms a plain text in one pass and almost
+// escapes, numbers. This code transforms a plain text in one pass and almost
 // without allocation, about six times as fast as the general transformer. If it
 // finds anything else it stops, and the general transformer is used; it never
 // decides that a text is invalid. A fuzz test compares the two.
@@ -113,10 +113,31 @@ func (p *plain) literal(word string) bool {
 	return true
 }
 
-// number accepts integers and decimals in canonical form: not more digits than a
-// double preserves, no exponent, no redundant zero.
+// number copies integers and decimals in canonical form: not more digits than a double
+// preserves, no exponent, no redundant zero.
 func (p *plain) number() bool {
 	start := p.at
+	if !p.plainNumber() {
+		return p.otherNumber(start)
+	}
+	p.put(p.src[start:p.at]...)
+	return true
+}
+
+// otherNumber writes the canonical form of any other number. With check it reports
+// whether the number has that form.
+func (p *plain) otherNumber(start int) bool {
+	g := general{src: p.src, at: start}
+	n, err := g.number()
+	if err != nil || p.check && n.text != string(p.src[start:g.at]) {
+		return false
+	}
+	p.put([]byte(n.text)...)
+	p.at = g.at
+	return true
+}
+
+func (p *plain) plainNumber() bool {
 	negative := p.src[p.at] == '-'
 	if negative {
 		p.at++
@@ -141,11 +162,7 @@ func (p *plain) number() bool {
 	} else if negative && whole[0] == '0' {
 		return false
 	}
-	if p.at < len(p.src) && (p.src[p.at] == 'e' || p.src[p.at] == 'E') {
-		return false
-	}
-	p.put(p.src[start:p.at]...)
-	return true
+	return p.at >= len(p.src) || p.src[p.at]|0x20 != 'e'
 }
 
 func (p *plain) digits() []byte {
