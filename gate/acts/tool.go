@@ -191,8 +191,14 @@ func isSecret(p string) bool {
 			return true
 		}
 	}
-	if literal := strings.NewReplacer("*", "", "?", "", "[", "", "]", "").Replace(base); literal != base && len(literal) > 1 {
-		return slices.ContainsFunc(names, func(name string) bool { ok, _ := path.Match(base, name); return ok })
+	literal := 0 // the characters of base that are not part of a pattern's syntax
+	for i := range len(base) {
+		if strings.IndexByte("*?[]", base[i]) < 0 {
+			literal++
+		}
 	}
-	return false
+	if literal == len(base) || literal < 2 {
+		return false
+	}
+	return slices.ContainsFunc(names, func(name string) bool { ok, _ := path.Match(base, name); return ok })
 }
