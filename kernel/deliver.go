@@ -48,11 +48,12 @@ func (l *slots) submit(s *step, h *hook) (waits bool) {
 // permitted handles the gate's decision about one payload of a hook.
 func (l *slots) permitted(s *step, p pending, f GateAnswered) {
 	h := l.soft.hooks[p.hook]
-	if h == nil || h.answered || p.parcel.permit != asking {
+	if h == nil || h.answered {
 		return
 	}
 	h.asking--
 	switch {
+	case p.parcel.permit != asking: // it was taken back
 	case !f.Allowed():
 		l.refuse(s, h, p.parcel, lifeloop.OperatorRequired, f.refusal())
 	case p.parcel.expires != nil && s.due(time.Unix(*p.parcel.expires, 0)):
@@ -81,6 +82,15 @@ func (l *slots) release(h *hook, p *parcel) {
 	h.parcels = slices.Delete(slices.Clone(h.parcels), i, i+1)
 	h.envelopes = slices.Delete(slices.Clone(h.envelopes), i, i+1)
 	p.hook, p.permit = "", unasked
+}
+
+// takeBack removes a payload from the answer of a hook that waits for the gate, and
+// reports whether the payload is in no answer now.
+func (l *slots) takeBack(p *parcel) bool {
+	if h := l.soft.hooks[p.hook]; h != nil && !h.answered {
+		l.release(h, p)
+	}
+	return p.hook == ""
 }
 
 // strike refuses the payloads of a hook that have no permission, because the gate can

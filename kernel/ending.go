@@ -378,6 +378,10 @@ func (s *step) end(to session.State) {
 func (s *step) ledgerLost() {
 	const why = "the ledger is lost"
 	s.session.loseLedger()
+	s.guards.settle(s, why) // no permission can be recorded
+	if s.session.state().Terminal() {
+		return // it waited for its first launch
+	}
 	waiting := s.session.is(session.Paused) && !s.session.pausedBySignal(s.Kernel)
 	if s.session.pausedByCommand() {
 		s.session.unpause(s, why)

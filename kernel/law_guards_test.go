@@ -2,11 +2,16 @@ package kernel_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"lifeloop/kernel"
+	"lifeloop/lifeloop"
 	"lifeloop/renewal"
 	"lifeloop/telemetry"
 )
@@ -23,6 +28,7 @@ type guardAccount struct {
 
 	permitted bool // the newest launch was performed
 	withheld  int  // number of launches that ended without having been performed
+	given     bool // this step is an approval by the user, which permits one act
 }
 
 func newGuardAccount() guardAccount {
@@ -107,6 +113,8 @@ func (j *judge) guarded(f kernel.Fact) {
 			j.withheld++
 		}
 	case kernel.ApprovalAnswered:
+		require.True(j.t, j.given || !f.Approved, "one approval permits one act")
+		j.given = j.given && !f.Approved
 		j.reach[fmt.Sprint("approved ", f.Approved, " ", f.Failure)]++
 	}
 }
@@ -135,4 +143,46 @@ func checkGuarded(t require.TestingT, cfg kernel.Config, entries []kernel.Entry,
 	for _, e := range turn.Effects {
 		g.effect(t, e)
 	}
+}
+
+// drawGate draws whether a policy guards the session.
+func drawGate(r *rapid.T, cfg *kernel.Config) {
+	if !cfg.Observing && chance(r, "guarded", 2) {
+		cfg.Guarding = kernel.Guarding{Gate: "sha256:policy", ApprovalWait: pick(r, "approval wait", 0, 2*time.Second, 20*time.Second)}
+	}
+}
+
+// unanswered returns the questions without an answer.
+func (g *guardAccount) unanswered() (asks []string) {
+	for ask := range g.acts {
+		if _, answered := g.waiting[ask]; !answered {
+			asks = append(asks, ask)
+		}
+	}
+	slices.Sort(asks)
+	return asks
+}
+
+// decides lets the gate answer a question, or answer one again.
+func (w *fate) decides() {
+	asks := w.unanswered()
+	if len(asks) == 0 || chance(w.r, "a late answer", 20) {
+		asks = slices.Sorted(maps.Keys(w.acts))
+	}
+	if len(asks) == 0 {
+		return
+	}
+	ask := pick(w.r, "which question", asks...)
+	in := kernel.GateDecided{Ask: ask, Decision: kernel.GateDecision{Tool: w.acts[ask].Act, IntentDigest: pick(w.r, "intent", "aaaaaaaaaa", "aaaaaaaaab", "bbbbbbbbbb"),
+		Verdict: pick(w.r, "verdict", "allow", "allow", "allow", "allow", "allow", "allow", "block", "require_approval", "require_approval", "dry_run", "")}}
+	if chance(w.r, "the gate fails", 12) {
+		in.Failure, in.Why = lifeloop.TransportError, "the trace cannot be written"
+	}
+	w.feed(in)
+}
+
+// approves lets the user approve or deny an act that may wait for that.
+func (w *fate) approves() {
+	w.feed(kernel.ApprovalGiven{Ask: "a1", Approve: !chance(w.r, "denied", 3), Reason: pick(w.r, "reason", "", "because"),
+		Intent: pick(w.r, "of the intent", "aaaaaaaaaa", "aaaaaaaaab", "bbbbbbbbbb", "aaaaaaaa", "aaaa", "")})
 }

@@ -221,7 +221,7 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 
 // input notes what an input means for the account.
 func (j *judge) input(in kernel.Input) {
-	j.hurry = false
+	j.hurry, j.given = false, false
 	switch in := in.(type) {
 	case kernel.Restarted:
 		j.hurry, j.launches = true, 0 // the gate is asked again about a launch that it allowed
@@ -244,7 +244,7 @@ func (j *judge) input(in kernel.Input) {
 			j.asking, j.owes = "", append(j.owes, in.Ask)
 		}
 	case kernel.ApprovalGiven:
-		j.asking = in.Ask
+		j.asking, j.given = in.Ask, in.Approve
 	case kernel.AbortAsked:
 		j.asking, j.aborted, j.hurry = in.Ask, true, true
 	case kernel.SourcesDrained:
@@ -941,6 +941,7 @@ func drawConfig(r *rapid.T) kernel.Config {
 		}
 	}
 	drawRenewals(r, &cfg)
+	drawGate(r, &cfg)
 	if cfg.Observing {
 		cfg.Policy, cfg.Renewals = attempt.Policy{}, nil
 		cfg.Hooks, cfg.Synth.Hooks, cfg.NoTelemetry, cfg.HarnessSession, cfg.Weak = false, false, false, "", nil
@@ -1100,13 +1101,16 @@ func (w *fate) drawHook() kernel.HookCalled {
 	sig := telemetry.Signal{Source: "hook", Session: w.drawSession()}
 	c := &in.Call
 	c.Capacity = pick(w.r, "capacity", 9500, 9500, 200)
-	switch c.Event = pick(w.r, "event", "SessionStart", "UserPromptSubmit", "UserPromptSubmit", "UserPromptSubmit", "PostToolUse", "PostToolUse", "Stop", "PostCompact", "SessionEnd", "Other"); c.Event {
+	switch c.Event = pick(w.r, "event", "SessionStart", "UserPromptSubmit", "UserPromptSubmit", "UserPromptSubmit", "PostToolUse", "PostToolUse", "Stop", "PostCompact", "SessionEnd", "Other", "PreToolUse", "PreToolUse"); c.Event {
 	case "SessionStart":
 		c.Slot, sig.Kind = "pre_session", telemetry.SessionLive
 	case "UserPromptSubmit":
 		c.Slot, sig.Kind = "pre_frame_trailing", telemetry.Prompt
 	case "PostToolUse":
 		c.Slot, sig.Kind = "tool_result", telemetry.ToolEnd
+	case "PreToolUse":
+		sig.Kind = telemetry.ToolStart
+		c.Use = &telemetry.ToolUse{Tool: "t1", Name: "Bash", CanAsk: chance(w.r, "can ask", 2)}
 	case "Stop":
 		sig.Kind = telemetry.TurnStop
 	case "PostCompact":
@@ -1222,6 +1226,10 @@ func (w *fate) act() {
 		w.feed(kernel.SourcesDrained{})
 		return
 	}
+	if len(w.unanswered()) > 0 && !chance(r, "before the gate answers", 4) {
+		w.decides()
+		return
+	}
 	if len(w.cfg.Renewals) > 0 && !chance(r, "something else", 3) && w.advance() {
 		return
 	}
@@ -1237,6 +1245,9 @@ func (w *fate) act() {
 		if len(w.questions) > 0 {
 			what = append(what, "decision")
 		}
+		if w.cfg.Gate != "" {
+			what = append(what, "gate", "approval", "approval")
+		}
 		if len(w.cfg.Renewals) > 0 {
 			what = append(what, "renewal", "renewal", "renewal")
 		}
@@ -1246,6 +1257,9 @@ func (w *fate) act() {
 		if chance(r, "rare", w.calm) {
 			what = []string{"rare", "stale answer"}
 		}
+	}
+	if w.cfg.Gate != "" && w.launched == 0 { // there is no harness yet
+		what = []string{"gate", "approval", "approval", "wake", "frame", "command", "rare"}
 	}
 	acts[pick(r, "what", what...)](w)
 }
@@ -1304,10 +1318,12 @@ var acts = map[string]func(*fate){
 			w.exit()
 		}
 	},
-	"command": (*fate).command,
-	"renewal": (*fate).renews,
-	"rare":    (*fate).rare,
-	"crash":   (*fate).crash,
+	"command":  (*fate).command,
+	"renewal":  (*fate).renews,
+	"gate":     (*fate).decides,
+	"approval": (*fate).approves,
+	"rare":     (*fate).rare,
+	"crash":    (*fate).crash,
 }
 
 func (w *fate) signal() {
@@ -1478,6 +1494,10 @@ var depth = []string{
 	"renewal refused", "renewal delivered", "renewal rolled_back", "renewal failed", "launch for renewal", "returned to the old session",
 	"renewal capability_unsupported", "renewal operator_required", "renewal payload_rejected", "renewal timeout", "renewal state_conflict",
 	"fact renewal_typed",
+	"gate harness.launch allow", "gate harness.launch block", "gate harness.launch require_approval",
+	"gate harness.tool allow", "gate harness.tool block", "gate harness.tool require_approval", "gate harness.tool dry_run", "gate harness.tool ",
+	"gate harness.renew allow", "gate harness.renew block", "gate harness.inject allow", "gate harness.inject block",
+	"gate timeout", "gate transport_error", "gate state_conflict", "approved true ", "approved false ", "approved false timeout",
 	"hcp session_created", "hcp state_changed", "hcp progress", "hcp log", "hcp warning", "hcp error", "hcp session_closed",
 }
 

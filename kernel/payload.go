@@ -206,7 +206,7 @@ func (l *slots) settle(s *step, p *parcel, st lifeloop.Status, class lifeloop.Fa
 func (l *slots) giveUp(s *step, p *parcel, class lifeloop.FailureClass, why string) {
 	switch {
 	case p.receiptOnly && why != expired:
-		p.chosen = negotiate.Candidate{Payload: lifeloop.ReceiptOnly}
+		p.chosen, p.claimed = negotiate.Candidate{Payload: lifeloop.ReceiptOnly}, "" // a slot may have been chosen before
 		l.settle(s, p, lifeloop.Delivered, "", why)
 	case p.required:
 		l.settle(s, p, lifeloop.Failed, class, why)
@@ -227,7 +227,7 @@ func (l *slots) giveUpCall(s *step, call, why string) {
 
 func (l *slots) giveUpIf(s *step, why string, which func(*parcel) bool) {
 	for _, p := range l.soft.waiting { // settle replaces this slice while it is iterated
-		if p.hook == "" && which(p) {
+		if which(p) && l.takeBack(p) {
 			l.giveUp(s, p, lifeloop.PayloadRejected, why)
 		}
 	}

@@ -138,8 +138,11 @@ func (l *slots) within(s *step, p *parcel, h *hook) bool {
 
 // review settles the payloads that can no longer reach any of their placements.
 func (l *slots) review(s *step) {
+	over := func(p *parcel) bool {
+		return s.scopes.of(p.scope).Ending || p.frame != "" && p.after < 0 && !s.turns.isOpen(p.frame)
+	}
 	for _, p := range l.soft.waiting { // settle replaces the slice
-		if p.hook != "" || slices.ContainsFunc(p.choices, func(c negotiate.Candidate) bool { return l.reachable(s, p, c) }) {
+		if p.hook != "" && !(over(p) && l.takeBack(p)) || slices.ContainsFunc(p.choices, func(c negotiate.Candidate) bool { return l.reachable(s, p, c) }) {
 			continue
 		}
 		next := p.after >= 0 && slices.ContainsFunc(p.choices, func(c negotiate.Candidate) bool { return c.Payload == lifeloop.PrePromptFrame })
