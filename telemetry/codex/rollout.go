@@ -47,7 +47,7 @@ type rollout struct {
 	limits  limitState
 
 	next     uint64 // the ordinal of the next record; Codex numbers without gaps
-	begun    bool   // next is known
+	begun    bool   // next has a value
 	position position
 
 	room []scan.Member // memory for the members of the newest record's payload
