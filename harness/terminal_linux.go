@@ -21,7 +21,7 @@ type Terminal struct {
 	outside
 	stdin *feed // input of children with SameInput, or nil; owned by Start
 
-	mu sync.Mutex // guards the next four; never held while writing to a terminal
+	mu sync.Mutex // guards the next four fields; never held while writing to a terminal
 	attributes
 	guarding
 	adoption
