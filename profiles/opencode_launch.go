@@ -143,7 +143,7 @@ func (l *Launch) injectOpencodeTerminal(line commandLine, mode opencodeMode, h H
 		return "--pure turns plugins off, so nothing shows the sessions of this launch"
 	}
 	if !h.Terminal {
-		return "the terminal interface has no terminal"
+		return "the terminal interface was started without a terminal"
 	}
 	if reason := l.opencodePlugin(mode == opencodeAttached, h); reason != "" {
 		return reason
