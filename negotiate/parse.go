@@ -134,7 +134,7 @@ func decodeStrictly(text []byte, v any) error {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("expected one JSON object, and there is more")
+		return errors.New("expected one JSON object, but more text follows it")
 	}
 	return nil
 }

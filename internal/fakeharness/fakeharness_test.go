@@ -40,7 +40,7 @@ type place struct {
 	home, dir, hookLog, hook string
 }
 
-// newPlace also writes a hook program, which logs its last argument and stdin, and
+// newPlace returns a new folder with a hook program, which logs its last argument and stdin, and
 // answers an event with the variable ANSWER_<event>.
 func newPlace(t *testing.T) place {
 	t.Helper()

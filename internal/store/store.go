@@ -42,7 +42,7 @@ func (s Store) Folder(id string) Folder { return Folder(filepath.Join(s.dir, id)
 const (
 	Live  = "live"  // a wrapper holds the ledger open
 	Ended = "ended" // the ledger contains the end of the session
-	Lost  = "lost"  // neither of these: the wrapper died, and the outcome is unknown
+	Lost  = "lost"  // neither live nor ended: the wrapper died, and the outcome is unknown
 )
 
 // A Session is the content of one session's ledger.
