@@ -408,7 +408,7 @@ func claudeInterruptions() stories {
 					entry := claudeRegistry()
 					return entry.Status == "idle" && time.Since(time.UnixMilli(entry.StatusUpdatedAt)) > 2*time.Second
 				})
-				r.types("\x15") // clears the input line, in which the prompt is again
+				r.types("\x15") // Ctrl-U clears the input line, to which Esc has returned the prompt
 				r.types("/exit\r")
 			},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "interrupted"), ends("S1", "prompt_input_exit")),

@@ -20,7 +20,7 @@ import (
 // works is a tool that runs until a file exists.
 const works = "while [ ! -e go ]; do sleep 0.1; done; rm go"
 
-// working waits until that tool runs and the session has recorded it.
+// working waits until the tool of works runs and the session has recorded it.
 func working(r *run) {
 	r.t.Helper()
 	r.await("the tool", func() bool {

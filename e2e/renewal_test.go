@@ -17,8 +17,8 @@ import (
 )
 
 // handsOver is the configuration of a profile whose programs compute the text of the
-// continuation, so that no file has it before. The continue program searches the disk
-// for the continuation while it holds it.
+// continuation, so that no file has it before. The continue program has the
+// continuation and searches the disk for it.
 const handsOver = `profiles:
   - name: handoff
     client: notes
