@@ -13,8 +13,8 @@ var policy string
 var cases string
 
 // Policy returns a policy that denies writes outside of the workspace, secrets, and
-// settings of the harness; it requires an approval of destructive commands and of
-// those that cannot be decided; it allows the rest.
+// settings of the harness; it requires an approval for destructive commands and
+// for those whose effect cannot be known before they run; it allows the rest.
 func Policy() string { return policy }
 
 // Cases returns test cases for `policy test` that show what the policy decides.
