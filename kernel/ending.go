@@ -29,7 +29,7 @@ type ending struct {
 	soft struct {
 		early    *AbortAsked // the abort was requested before the session began
 		aborted  time.Time   // when the last abort had an effect
-		rung     int         // how many rungs were sent so far
+		rung     int         // the number of the newest rung; 0 before the first
 		first    int         // the signal of the first rung
 		stopDue  time.Time   // when the next rung is due
 		killAt   time.Time   // the end of the grace period, for the whole tree

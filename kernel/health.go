@@ -111,8 +111,8 @@ type Position struct {
 	Ino    uint64 `json:"ino"`
 	Prefix string `json:"prefix"`
 	Offset int64  `json:"offset"`
-	// Last is the number of bytes right before Offset that it covers, and their
-	// digest.
+	// Last has the digest of the bytes right before Offset, and how many bytes the
+	// digest covers.
 	Last string `json:"last,omitempty"`
 }
 

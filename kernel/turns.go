@@ -11,11 +11,12 @@ import (
 
 // turns are the frames: one for each prompt, whichever source reports it first
 // (DECISIONS, Stories), and those that clients open below them (nested.go). A prompt
-// that the harness makes itself opens a frame too (DECISIONS, L22). At most one frame of the harness is open. Its events are
+// that the harness makes itself opens a frame too (DECISIONS, L22). At most one
+// frame of the harness is open. A frame has these events:
 //
 //	frame.opening ──► frame.opened ──► frame.ending ──► frame.ended
 //
-// and between them the state of its turn follows the harness:
+// The state of the harness's turn moves between the first and the last of them:
 //
 //	          work             idle without a stop
 //	asked ──────────► working ────────────────────► idle ──► ended, interrupted

@@ -73,7 +73,7 @@ func (b *bare) crash() { b.Kernel = kernel.Replay(b.cfg, slices.Values(b.entries
 type clocked struct {
 	bare
 	clock machineClock
-	sets  []time.Duration // the clock is set by these, one after each few steps
+	sets  []time.Duration // the changes of the time of day, one after every few steps
 	steps int
 }
 
