@@ -179,7 +179,7 @@ func (s *session) over(r row) []telemetry.Signal {
 // the harness wrote is not a prompt.
 func (s *session) asked(r row, m message) []telemetry.Signal {
 	if s.side = m.provenance; s.side == "external_user" {
-		s.side = "" // the user wrote it on a channel
+		s.side = "" // the user wrote it in a chat program
 	}
 	if s.side != "" {
 		return nil
