@@ -73,7 +73,7 @@ func Reset(tty *os.File) error { return fmt.Errorf("reset the terminal: %w", err
 // Notify is signal.Notify.
 func Notify(c chan<- os.Signal, signals ...os.Signal) { signal.Notify(c, signals...) }
 
-// No Terminal exists, so none of its methods is ever called.
+// No Terminal exists on this system, so these methods are never called.
 
 func (*Terminal) Pty() bool              { panic(errSystem) }
 func (*Terminal) Prepare([]string) error { panic(errSystem) }
@@ -91,7 +91,7 @@ func (*Terminal) Contain([]string) error { panic(errSystem) }
 func (*Terminal) Cgroup() *os.File       { panic(errSystem) }
 func (*Terminal) EndOrphans() Killed     { panic(errSystem) }
 
-// No Child exists either.
+// No Child exists on this system, so these methods are never called.
 
 func (*Child) PID() int                    { panic(errSystem) }
 func (*Child) Signal(syscall.Signal) error { panic(errSystem) }

@@ -101,8 +101,8 @@ func TestASlowSinkLosesTheOldestText(t *testing.T) {
 	}
 }
 
-// The output that a tap drops from a stream ends at the end of a line, so that the
-// sink gets no line that was not written.
+// A tap that drops output of a stream drops it up to the end of a line, so that the sink
+// never gets a line that was not written in this form.
 func TestATapDropsLines(t *testing.T) {
 	one := newTap()
 	for range 3 { // output that contains no line end
