@@ -14,8 +14,8 @@ import (
 )
 
 // The query returns every row of a recorded database, in the order of writing, as
-// an object that the decoder reads. The signals are those of the same rows written
-// by another program.
+// an object that the decoder reads. The signals are the same as those of the
+// recorded lines, which another program wrote from the same database.
 func TestOpencodeStoreQuery(t *testing.T) {
 	recorded := filepath.Join("..", "telemetry", "opencode", "testdata", "store")
 	data, err := os.ReadFile(filepath.Join(recorded, "opencode.db"))

@@ -51,8 +51,8 @@ const (
 // MaxGuardWait is the longest time that a hook can wait for an approval.
 const MaxGuardWait = 12 * time.Hour
 
-// guardLimit returns the limit of such a hook in milliseconds, given how long it may
-// wait until a person approves the call.
+// guardLimit returns the time limit of a hook that asks the gate, in milliseconds.
+// wait is how long the hook may wait until a person approves the call.
 func guardLimit(wait time.Duration) string {
 	return strconv.FormatInt((guardTime + min(wait, MaxGuardWait)).Milliseconds(), 10)
 }
