@@ -278,7 +278,7 @@ type head struct {
 
 	source profiles.Source
 	past   []*readSource   // how far a killed observation read the source's files
-	known  bool            // in was observed before the kill
+	known  bool            // in was observed before the observation was killed
 	place  kernel.Position // the position of in
 
 	// If the source is unordered, in is the earliest of the next lookahead

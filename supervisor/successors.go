@@ -31,7 +31,7 @@ type Successors struct {
 	files    *Files
 	followed string
 	busy     bool      // a turn of the followed session runs
-	last     time.Time // when its last record was read
+	last     time.Time // when the newest record of the followed session was read
 	known    map[string]bool
 	paths    map[string]string // the session of each file; empty if it belongs to another folder
 	held     map[string][]kernel.SignalsSeen
