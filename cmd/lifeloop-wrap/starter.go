@@ -24,9 +24,10 @@ func policyCmd(g *globals) *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use: "init [FILE]", Short: "Write a policy to start with", Args: cobra.MaximumNArgs(1),
 		Long: `init writes a policy for run --policy: it denies writes outside of the workspace,
-secrets, and the harness's own settings; it requires an approval of destructive
-commands and of those that cannot be decided; it allows the rest. Beside it,
-FILE.cases.yaml has cases for policy test. Without FILE it prints the policy.`,
+files with secrets, and changes of the harness's own settings. It requires an approval
+for destructive commands, and for commands whose effect cannot be known before they
+run. It allows the rest. init also writes FILE.cases.yaml, with cases for policy test.
+Without FILE it prints the policy.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.initPolicy(cmd, args) },
 	}, &cobra.Command{
 		Use: "test FILE CASES", Short: "Test a policy with cases", Args: cobra.ExactArgs(2),
