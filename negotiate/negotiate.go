@@ -43,7 +43,7 @@ func (w Want) Validate() error {
 	case !w.Level.Valid():
 		return fmt.Errorf("capability %s: level %q: want required, preferred or optional", w.Capability, w.Level)
 	case !slices.Contains(Nameable(), w.Support):
-		return fmt.Errorf("capability %s: support %q: want native, synthesized or no member support; accept_partial accepts partial support", w.Capability, w.Support)
+		return fmt.Errorf("capability %s: support %q: want native or synthesized, or no support at all to accept both; accept_partial accepts partial support", w.Capability, w.Support)
 	}
 	return nil
 }

@@ -217,7 +217,8 @@ func (w *Watcher) replace(t *tail, file *os.File, id identity) {
 	w.recover(t)
 }
 
-// recover reports the end of Deleted or Unreadable.
+// recover reports that a file can be read again, after Deleted or Unreadable was
+// reported.
 func (w *Watcher) recover(t *tail) {
 	if t.away || t.failed {
 		w.report(t, Recovered, nil)

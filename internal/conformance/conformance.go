@@ -183,7 +183,7 @@ func (k *kit) test(ctx context.Context, mode string) error {
 		}
 	}
 	if k.givenUp(mode) {
-		k.Notes = append(k.Notes, mode+": the client was not sent all events, because it did not answer in time again and again")
+		k.Notes = append(k.Notes, mode+": the client did not get all events, because it exceeded its time limit repeatedly")
 	}
 	return nil
 }
