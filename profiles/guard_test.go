@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +23,12 @@ func TestGuardCommandFailsClosed(t *testing.T) {
 		if failed {
 			require.Equal(t, want, exit.ExitCode(), program)
 		}
+	}
+	for _, sig := range []string{"HUP", "INT", "QUIT", "TERM"} { // as the wrapper's guard does it, with a group of its own
+		signalled := exec.Command("/bin/sh", "-c", guardCommand([]string{"/bin/sh", "-c", "kill -" + sig + " 0; exit 0"}, "PreToolUse", 0))
+		signalled.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		exit, _ := errors.AsType[*exec.ExitError](signalled.Run())
+		require.Equal(t, 2, exit.ExitCode(), sig)
 	}
 	killed := exec.Command("/bin/sh", "-c", "sh -c 'kill -KILL $$' || exit 2").Run()
 	exit, _ := errors.AsType[*exec.ExitError](killed)
