@@ -21,7 +21,7 @@ type machineClock struct {
 }
 
 func (c *machineClock) now() time.Time {
-	at := c.began.Add(c.elapsed + c.set) // Add moves both readings
+	at := c.began.Add(c.elapsed + c.set) // Add changes the time of day and the monotonic reading
 	// The monotonic reading is the second word of a Time.
 	(*[2]int64)(unsafe.Pointer(&at))[1] -= int64(c.set)
 	return at
