@@ -28,8 +28,8 @@
 // An empty answer needs no ok. The op "tell" is a hook without an answer; its peer
 // may close at once. The op "do" is a command of a user or a client, named by
 // "event". It gets an answer even if the session is ending, and needs no ok. After
-// the op "stream" the peer sends lines until it closes, and gets no answer. An
-// invalid request is answered with {"error":"…"}⏎. Older and newer programs
+// the op "stream" the peer sends lines until it closes. It gets no answer, but the
+// session may send it lines. An invalid request is answered with {"error":"…"}⏎. Older and newer programs
 // understand each other: unknown members are ignored, an unknown op is an error.
 package control
 

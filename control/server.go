@@ -232,7 +232,7 @@ func serveConn(ctx context.Context, conn *peer, h Handler) {
 	conn.complete()
 
 	if req.Op == opStream {
-		follower.Follow(ctx, Stream{Key: req.Key, Event: req.Event, PID: pid, Records: records(in, conn.UnixConn)})
+		follower.Follow(ctx, Stream{Key: req.Key, Event: req.Event, PID: pid, Records: records(in, conn.UnixConn), Send: sender(conn.UnixConn)})
 		return
 	}
 	if req.Op == opDo {

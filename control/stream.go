@@ -6,10 +6,11 @@ import (
 	"context"
 	"io"
 	"net"
+	"sync"
+	"time"
 )
 
-// A Stream is a peer that sends records, one per line, until it closes. It gets no
-// answer.
+// A Stream is a peer that sends records, one per line, until it closes.
 type Stream struct {
 	Key   string // the secret of the launch that started the peer
 	Event string // the name of the peer's kind
@@ -17,6 +18,8 @@ type Stream struct {
 	// Records yields the lines, without their ends. A line is valid until the next
 	// one. A line of more than 64 KiB ends the stream.
 	Records func(yield func(record []byte) bool)
+	// Send sends a line to the peer, which must read it within two seconds.
+	Send func(line []byte) error
 }
 
 // A Follower is a Handler that also reads streams. Follow is called in the
@@ -27,6 +30,20 @@ type Follower interface {
 
 // maxRecord is the largest size in bytes of a line of a stream.
 const maxRecord = 64 << 10
+
+// sender returns a function that sends lines, one at a time.
+func sender(conn *net.UnixConn) func(line []byte) error {
+	var mu sync.Mutex // held while a line is written
+	return func(line []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if err := conn.SetWriteDeadline(time.Now().Add(replyTime)); err != nil {
+			return err
+		}
+		_, err := conn.Write(append(bytes.Clone(line), '\n'))
+		return err
+	}
+}
 
 // records are the lines that follow a request. They are read from the connection
 // itself, because they do not count as a part of the request.

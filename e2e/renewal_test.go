@@ -404,6 +404,48 @@ func TestRenewalOpencode(t *testing.T) {
 	})
 }
 
+// TestRenewalOpencodeInPlace renews OpenCode by its plugin: the process stays, and so does
+// a line that the user has begun.
+func TestRenewalOpencodeInPlace(t *testing.T) {
+	s := story{
+		harness: opencode, tty: true, argv: opencodeArgs(), config: inPlace,
+		replies: []mock.Reply{mock.Says("ALPHA"), mock.Says("BETA"), mock.Says("OMEGA"), mock.Says("PSI")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		opencodeReady(r)
+		opencodeTurn(r, "first prompt (p1)")
+		opencodeTurn(r, "second prompt (p2)")
+		w.asks("wait", "last", "--for", "idle")
+		old := harnessPID()
+		r.types("HALF")
+		r.await("the half-typed line", func() bool { return strings.Contains(r.scene(), "HALF") })
+		w.asks("renew", "last", "--wait")
+		renewed(r)
+		last := w.renewals().Last
+		require.Equal(t, "in_place", string(last.Path))
+		require.Equal(t, old, harnessPID(), "the same process")
+		require.Regexp(t, records, deref(last.NewSession))
+		require.NotEqual(t, deref(last.OldSession), deref(last.NewSession))
+		require.Empty(t, w.ownFiles(handedOver), "after the delivery")
+		require.Equal(t, 2, r.modelAsked(), "the continuation gets no answer")
+		t.Log(r.scene())
+
+		sendsPatiently(r, "LINE (p3)", func() bool { return r.modelSaw("LINE (p3)") > 0 })
+		r.await("the turn of the begun line", func() bool { return r.modelRests() && opencodeIdle() })
+		opencodeTurn(r, "and on (p4)")
+		opencodeQuits(r)
+		r.leavesWith(0)
+		r.checkTerminal()
+		require.Contains(t, w.questions()[2], "HALFLINE")
+		require.Equal(t, 1, strings.Count(w.questions()[3], handedOver), "it stays in the conversation, once")
+		w.checkRenewed(".local/share/opencode/opencode.db")
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
+
 // checkRenewed checks a session of two turns that was renewed and had a third: its
 // requests, its receipts, and where the continuation was. keptIn is in the path of the
 // only file that holds it in the end.

@@ -167,10 +167,10 @@ type Setup struct {
 type Fresh struct {
 	// Renews says that the harness can be launched fresh, without its first prompt.
 	Renews bool
-	// Clears says that the running harness begins a fresh session when keys are typed.
+	// Clears says that the running harness can begin a fresh session, by these Means.
 	Clears bool
-	// KeepsLine says that a line that the user has begun is restored after these
-	// keys.
+	Means  renewal.Means
+	// KeepsLine says that a line that the user has begun is kept meanwhile.
 	KeepsLine bool
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // This file resets a harness in place: keys make the running harness begin a fresh
-// session.
+// session, or our plugin in it does so on request. Below, "keys" stands for both.
 //
 //	prepared ──► at the prompt, no line begun ──► the token is recorded as consumed
 //	         ──► continue command ──► at the prompt: keys are typed
@@ -21,7 +21,8 @@ import (
 //
 // The token is consumed before the old session ends, because the first hook of the
 // fresh one carries the continuation. The launch knows the keys; the kernel knows only
-// that there are some (Setup.Clears).
+// that there are some (Setup.Clears). The plugin reports the fresh session as a hook
+// whose answer it puts into that session.
 
 type (
 	// RenewalTyped records that keys are about to be typed, either those of the
@@ -29,6 +30,8 @@ type (
 	RenewalTyped struct {
 		Renewal string `json:"renewal"`
 		Keys    string `json:"keys"`
+		// Means is set if a plugin is asked instead.
+		Means renewal.Means `json:"means,omitempty"`
 	}
 	// RenewalRerouted records that a reset continues by another path, and why.
 	RenewalRerouted struct {
@@ -38,7 +41,8 @@ type (
 	}
 
 	// TypeKeys types the keys of this launch: those that begin a fresh session, or
-	// with Undo those that take them back. [Cancel] stops it between two keys.
+	// with Undo those that take them back. [Cancel] stops it between two keys. A plugin
+	// is asked for the same.
 	TypeKeys struct {
 		Renewal string
 		Undo    bool
@@ -112,7 +116,7 @@ func (r *renewals) typeKeys(s *step, act renewal.Act) {
 	if act == renewal.Undo {
 		keys, r.soft.undone = keysUndo, true
 	}
-	s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keys})
+	s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keys, Means: s.cfg.Means})
 	r.start(s, act)
 	r.soft.typing, r.soft.stopped = true, false
 	s.do(TypeKeys{Renewal: r.hard.ID, Undo: act == renewal.Undo})
@@ -137,7 +141,11 @@ func (r *renewals) typed(s *step, in KeysTyped) {
 		r.start(s, renewal.Type)
 		r.soft.again = s.now.Add(typeAgain)
 	case in.Failure != "":
-		r.fallBack(s, "the keys could not be typed: "+in.Failure)
+		what := "the keys could not be typed: "
+		if s.cfg.Means == renewal.ByPlugin {
+			what = "the plugin began no fresh session: "
+		}
+		r.fallBack(s, what+in.Failure)
 	}
 }
 
@@ -182,7 +190,7 @@ func (r *renewals) byRelaunch(s *step) bool {
 func (r *renewals) interrupt(s *step) {
 	if r.soft.typing && !r.soft.stopped && !s.activity.atPrompt() && !s.scopes.current().Ended && r.clearing() {
 		r.soft.stopped = true
-		s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keysStop})
+		s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keysStop, Means: s.cfg.Means})
 		s.do(Cancel{r.hard.ID})
 	}
 }
@@ -231,6 +239,10 @@ func (r *renewals) opened(s *step) {
 // overdue handles typed keys after which no fresh session began within the time
 // limit.
 func (r *renewals) overdue(s *step) {
+	if r.soft.typing && !r.soft.stopped {
+		s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keysStop, Means: s.cfg.Means})
+		s.do(Cancel{r.hard.ID})
+	}
 	r.soft.typing = false
 	r.fallBack(s, fmt.Sprintf("the harness began no fresh session within %s", r.rules(s).Filled().Clear))
 }

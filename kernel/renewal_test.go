@@ -43,6 +43,8 @@ func (w *world) renewalOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		if len(a.Vals) > 0 {
 			cfg.Manifest.Renewal.Reset.Native = lifeloop.Support(a.Vals[0])
 		}
+	case "by-plugin": // a plugin resets the harness, and no line is lost
+		cfg.Means, cfg.KeepsLine = renewal.ByPlugin, true
 	case "keeps-line":
 		cfg.KeepsLine = true
 	case "at":

@@ -152,6 +152,7 @@ func (l *Launch) injectOpencodeTerminal(line commandLine, mode opencodeMode, h H
 	if mode == opencodeTUI {
 		_, asked = l.opencodeInstructions(h)
 		l.Hooks = asked == ""
+		l.Resets = l.Hooks
 	}
 	cause, reads := l.Cause, l.Hooks
 	l.Requests = func() telemetry.Requests { return opencode.Terminal(cause, reads) }

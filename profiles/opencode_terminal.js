@@ -1,7 +1,7 @@
 // OpenCode's terminal interface loads this file for one launch. It sends what
 // happens in the sessions to the wrapper: ids, states, names and numbers, and no
-// text. It imports nothing that would have to be installed, shows nothing, waits
-// for nothing and never throws.
+// text. On request it begins a fresh session, shows it, and puts a text into it. It
+// imports nothing that would have to be installed and never throws.
 import { readFileSync } from "node:fs"
 import net from "node:net"
 
@@ -43,6 +43,57 @@ const bare = (kind, p) => {
   return out
 }
 
+const pause = (ms) => new Promise((done) => { setTimeout(done, ms).unref?.() })
+
+// resets returns the function that carries out the wrapper's requests. shown returns the
+// session on the screen, and write sends a record.
+const resets = (api, shown, write) => {
+  const stopped = new Set()
+  const rests = (id) =>
+    (api.state?.session?.status(id)?.type ?? "idle") === "idle" && !api.state?.session?.permission?.(id)?.length && !api.state?.session?.question?.(id)?.length
+  const show = (id) => (id ? api.route.navigate("session", { sessionID: id }) : api.route.navigate("home"))
+
+  // A turn of the old session would go on in the background, so a session in which one
+  // runs is not left.
+  const fresh = async (id) => {
+    const from = shown()
+    const busy = () => from && !rests(from)
+    if (busy()) return { busy: true }
+    const sessionID = (await api.client.session.create({}))?.data?.id
+    if (!sessionID) return { failure: "not_created" }
+    let out = { failure: "stopped" }
+    try {
+      if (busy()) out = { busy: true }
+      else if (!stopped.has(id)) {
+        show(sessionID)
+        for (let i = 0; i < 150 && shown() !== sessionID; i++) await pause(20)
+        out = shown() !== sessionID ? { failure: "not_shown" } : busy() ? { busy: true } : stopped.has(id) ? { failure: "stopped" } : {}
+      }
+      if (!out.busy && !out.failure) return { sessionID }
+      if (shown() === sessionID) show(from)
+    } catch {
+      out = { failure: "not_shown" }
+    }
+    await api.client.session.delete({ sessionID })
+    return { ...out, sessionID }
+  }
+
+  // The message gets no answer, and is not drawn. It must come before the first prompt.
+  const place = async (sessionID, text) => {
+    if (!rests(sessionID) || api.state?.session?.messages(sessionID)?.length) return { failure: "too_late" }
+    const made = await api.client.session.prompt({ sessionID, noReply: true, parts: [{ type: "text", text, synthetic: true }] })
+    return made?.data ? {} : { failure: "not_accepted" }
+  }
+
+  return async (line) => {
+    const { op, id, sessionID, text } = JSON.parse(line)
+    const reply = async (kind, act) => write(kind, { id, ...(await act.catch(() => ({ failure: "error" }))) })
+    if (op === "stop") stopped.add(id)
+    if (op === "fresh") await reply("fresh", fresh(id))
+    if (op === "place") await reply("placed", place(sessionID, text))
+  }
+}
+
 export default {
   id: "lifeloop",
   tui: async (api) => {
@@ -60,6 +111,16 @@ export default {
       }
       out.write(JSON.stringify({ op: "stream", key: readFileSync(keyFile, "utf8"), event: "plugin", bytes: 0 }) + "\n")
       write("init", { sessionID: shown(), version: api.app?.version })
+      if (!attached) {
+        const carryOut = resets(api, shown, write)
+        let rest = ""
+        out.setEncoding("utf8")
+        out.on("data", (text) => {
+          const lines = (rest + text).split("\n")
+          rest = lines.pop()
+          for (const line of lines) carryOut(line).catch(() => {})
+        })
+      }
 
       const ours = new Set() // sessions that were shown, and those of their sub-agents
       const aside = [] // events of sessions that were not shown yet

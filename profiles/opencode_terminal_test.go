@@ -2,7 +2,9 @@ package profiles
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -47,8 +49,16 @@ route.current = { name: "session", params: { sessionID: "b" } }
 setTimeout(() => process.exit(0), 400)
 `
 
-// runTerminal runs the plugin and returns its first line, and the records as words.
-func runTerminal(t *testing.T, attached bool, args ...string) (first string, records []string) {
+// A pluginProgram is a program that has loaded the plugin, and the plugin's connection.
+type pluginProgram struct {
+	net.Conn
+	cmd   *exec.Cmd
+	stdin io.Closer
+	out   bytes.Buffer
+}
+
+// startTerminal starts the plugin in a program.
+func startTerminal(t *testing.T, attached bool, program string, args ...string) *pluginProgram {
 	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -59,12 +69,12 @@ func runTerminal(t *testing.T, attached bool, args ...string) (first string, rec
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	h := Host{Dir: dir, RunDir: dir, Socket: filepath.Join(dir, "s.sock"), Key: filepath.Join(dir, "key"), Terminal: true, Instructions: "http://127.0.0.1:1/x"}
 	require.NoError(t, os.WriteFile(h.Key, []byte("THE-KEY"), 0o600))
-	p, _ := For("opencode")
+	opencode, _ := For("opencode")
 	argv := []string{"opencode"}
 	if attached {
 		argv = []string{"opencode", "attach", "http://127.0.0.1:4096"}
 	}
-	l, err := p.Prepare(argv, h)
+	l, err := opencode.Prepare(argv, h)
 	require.NoError(t, err)
 	plugin := filepath.Join(dir, "plugin.mjs")
 	for _, f := range l.Files {
@@ -73,17 +83,27 @@ func runTerminal(t *testing.T, attached bool, args ...string) (first string, rec
 		}
 	}
 	drive := filepath.Join(dir, "drive.mjs")
-	require.NoError(t, os.WriteFile(drive, []byte(driveTerminal), 0o600))
+	require.NoError(t, os.WriteFile(drive, []byte(program), 0o600))
 
 	listener, err := net.Listen("unix", h.Socket)
 	require.NoError(t, err)
 	defer listener.Close()
-	cmd := exec.Command(node, append([]string{drive, plugin}, args...)...)
-	require.NoError(t, cmd.Start())
-	conn, err := listener.Accept()
+	p := &pluginProgram{cmd: exec.Command(node, append([]string{drive, plugin}, args...)...)}
+	p.cmd.Stdout = &p.out
+	p.stdin, err = p.cmd.StdinPipe()
 	require.NoError(t, err)
-	defer conn.Close()
-	lines := bufio.NewScanner(conn)
+	require.NoError(t, p.cmd.Start())
+	p.Conn, err = listener.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// runTerminal runs the plugin and returns its first line, and the records as words.
+func runTerminal(t *testing.T, attached bool, args ...string) (first string, records []string) {
+	t.Helper()
+	p := startTerminal(t, attached, driveTerminal, args...)
+	lines := bufio.NewScanner(p)
 	for lines.Scan() {
 		require.NotContains(t, lines.Text(), "secret")
 		if first == "" {
@@ -100,7 +120,7 @@ func runTerminal(t *testing.T, attached bool, args ...string) (first string, rec
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &r))
 		records = append(records, strings.Join(strings.Fields(r.K+" "+r.O.Type+" "+r.O.SessionID+r.O.Properties.SessionID), " "))
 	}
-	require.NoError(t, cmd.Wait())
+	require.NoError(t, p.cmd.Wait())
 	return first, records
 }
 
@@ -118,6 +138,102 @@ func TestTerminalPlugin(t *testing.T) {
 	// A turn that began before the plugin was loaded is repeated.
 	_, records = runTerminal(t, false, "busy")
 	require.Equal(t, []string{"init a", "event message.updated a", "event message.part.updated a", "event message.updated a", "event session.created a"}, records[:5])
+}
+
+// resetTerminal is an interface whose server does what the session's id says: in
+// session busy a turn runs, session b cannot be shown, and so on.
+const resetTerminal = `
+const plugin = (await import(process.argv[2])).default
+const [from, fails] = process.argv.slice(3)
+const route = { current: from ? { name: "session", params: { sessionID: from } } : { name: "home" } }
+const did = []
+const sessions = {}
+const api = {
+  app: { version: "1.18.33" },
+  event: { on: () => {} },
+  route: {
+    get current() { return route.current },
+    navigate: (name, params) => {
+      did.push("show " + (params?.sessionID ?? name))
+      if (fails !== "show" || params?.sessionID !== "new") route.current = { name, params }
+    },
+  },
+  state: {
+    session: {
+      status: (id) => ({ type: id === "busy" ? "busy" : "idle" }),
+      permission: (id) => (id === "asks" ? [{}] : []),
+      messages: (id) => sessions[id] ?? [],
+    },
+  },
+  client: {
+    session: {
+      create: async () => (fails === "create" ? { error: {} } : (did.push("create"), { data: { id: "new" } })),
+      delete: async ({ sessionID }) => did.push("delete " + sessionID),
+      prompt: async ({ sessionID, noReply, parts }) => {
+        if (fails === "prompt") throw new Error("no")
+        did.push(["prompt", sessionID, noReply, parts.length, parts[0].synthetic, JSON.stringify(parts[0].text)].join(" "))
+        sessions[sessionID] = [{}]
+        return { data: {} }
+      },
+    },
+  },
+}
+await plugin.tui(api)
+process.stdin.on("end", () => { console.log(did.join(", ")); process.exit(0) }).resume()
+`
+
+// TestTerminalPluginResets: the plugin begins a fresh session on request, if nothing of
+// the user is disturbed by that, and puts a text into it once.
+func TestTerminalPluginResets(t *testing.T) {
+	const fresh, place = `{"op":"fresh","id":"rnw_1"}`, `{"op":"place","id":"hook_1","sessionID":"new","text":"a\nb"}`
+	const began = `fresh {"id":"rnw_1","sessionID":"new"}`
+	for _, tc := range []struct {
+		name, from, fails string
+		ask, replies      []string
+		did               string
+	}{
+		{name: "a session", from: "a", ask: []string{fresh, place}, replies: []string{began, `placed {"id":"hook_1"}`},
+			did: "create, show new, prompt new true 1 true \"a\\nb\""},
+		{name: "the start page", ask: []string{fresh}, replies: []string{began}, did: "create, show new"},
+		{name: "a turn runs", from: "busy", ask: []string{fresh}, replies: []string{`fresh {"id":"rnw_1","busy":true}`}},
+		{name: "the user is asked", from: "asks", ask: []string{fresh}, replies: []string{`fresh {"id":"rnw_1","busy":true}`}},
+		{name: "none is created", from: "a", fails: "create", ask: []string{fresh}, replies: []string{`fresh {"id":"rnw_1","failure":"not_created"}`}},
+		{name: "it is not shown", from: "a", fails: "show", ask: []string{fresh}, replies: []string{`fresh {"id":"rnw_1","failure":"not_shown","sessionID":"new"}`},
+			did: "create, show new, delete new"},
+		{name: "given up", from: "a", ask: []string{`{"op":"stop","id":"rnw_1"}`, fresh}, replies: []string{`fresh {"id":"rnw_1","failure":"stopped","sessionID":"new"}`},
+			did: "create, delete new"},
+		{name: "a prompt came first", from: "a", ask: []string{fresh, place, place}, replies: []string{began, `placed {"id":"hook_1"}`, `placed {"id":"hook_1","failure":"too_late"}`},
+			did: "create, show new, prompt new true 1 true \"a\\nb\""},
+		{name: "the text is refused", from: "a", fails: "prompt", ask: []string{fresh, place}, replies: []string{began, `placed {"id":"hook_1","failure":"error"}`},
+			did: "create, show new"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			p := startTerminal(t, false, resetTerminal, tc.from, tc.fails)
+			lines := bufio.NewScanner(p)
+			var replies []string
+			for n := 0; len(replies) < len(tc.replies) && lines.Scan(); n++ {
+				var r struct {
+					K string
+					O json.RawMessage
+				}
+				require.NoError(t, json.Unmarshal(lines.Bytes(), &r))
+				reply := r.K == "fresh" || r.K == "placed"
+				if reply {
+					replies = append(replies, r.K+" "+string(r.O))
+				}
+				for asked := n != 1 && !reply; !asked && len(tc.ask) > 0; tc.ask = tc.ask[1:] { // the first two lines are the stream's own
+					_, err := p.Write([]byte(tc.ask[0] + "\n"))
+					require.NoError(t, err)
+					asked = !strings.Contains(tc.ask[0], `"stop"`) // which has no reply
+				}
+			}
+			require.Equal(t, tc.replies, replies)
+			require.NoError(t, p.stdin.Close())
+			require.NoError(t, p.cmd.Wait())
+			require.Equal(t, tc.did, strings.TrimSpace(p.out.String()))
+		})
+	}
 }
 
 // Without a wrapper the plugin does nothing, and OpenCode continues.

@@ -99,6 +99,8 @@ type Launch struct {
 	// Plugin is true if a plugin was injected that sends a stream of events to the
 	// wrapper.
 	Plugin bool
+	// Resets is true if that plugin can begin a fresh session, on request.
+	Resets bool
 	// Requests returns the decoder for that stream and for the requests for
 	// Host.Instructions; nil if there is neither.
 	Requests func() telemetry.Requests

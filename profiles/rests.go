@@ -136,6 +136,7 @@ func opencodeRests() Rests {
 		"context_pressure":                      {"plugin", "store", "bus", "stream"},
 		"session_identity.harness_session_id":   {"hooks", "plugin", "log", "store", "bus", "stream"},
 		"approval_surface":                      {"plugin"},
+		"renewal.reset.native":                  {"plugin"},
 		"renewal.continuation.observation":      {"hooks"},
 		"renewal.continuation.payload_delivery": {"hooks"},
 	}

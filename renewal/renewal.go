@@ -90,6 +90,14 @@ const (
 	InPlace  Path = "in_place" // the harness itself begins a new session
 )
 
+// A Means is how a running harness is made to begin a fresh session.
+type Means string
+
+const (
+	ByKeys   Means = ""       // keys are typed at its prompt
+	ByPlugin Means = "plugin" // our plugin in it is asked
+)
+
 // An Act is what the caller does after it recorded a move.
 type Act int
 

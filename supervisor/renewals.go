@@ -89,7 +89,13 @@ func (s *supervisor) typeKeys(e kernel.TypeKeys) {
 	s.wg.Go(func() {
 		defer cancel()
 		in := kernel.KeysTyped{Renewal: e.Renewal, Undo: e.Undo}
-		switch err := l.typeKeys(ctx, e.Undo); {
+		reset := l.typeKeys
+		if l.plan.Resets {
+			reset = func(ctx context.Context, undo bool) error { return s.askFresh(ctx, l, e.Renewal, undo) }
+		}
+		switch err := reset(ctx, e.Undo); {
+		case errors.Is(err, errReported):
+			return
 		case errors.Is(err, harness.ErrLine):
 			in.Busy = true
 		case err != nil:

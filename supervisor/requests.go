@@ -36,10 +36,14 @@ type questions struct {
 	open    int           // number of the streams of that process that have not ended
 	missing bool          // a question waited for a stream, but none was connected in time
 	missed  int           // unknown records in the last report
+	// For a plugin that also gets requests: send sends one, and replies are the
+	// requests that wait, by their ids.
+	send    func(line []byte) error
+	replies map[string]chan telemetry.PluginReply
 }
 
 func newQuestions(d telemetry.Requests) *questions {
-	return &questions{decoder: d, changed: make(chan struct{})}
+	return &questions{decoder: d, changed: make(chan struct{}), replies: map[string]chan telemetry.PluginReply{}}
 }
 
 // Follow reads the stream of a plugin that was injected into the running launch.
@@ -48,7 +52,7 @@ func newQuestions(d telemetry.Requests) *questions {
 func (s *supervisor) Follow(_ context.Context, in control.Stream) {
 	l := s.current.Load()
 	if l == nil || l.plan.Key == "" || l.questions == nil || subtle.ConstantTimeCompare([]byte(in.Key), []byte(l.plan.Key)) == 0 ||
-		!l.questions.connect(in.PID) {
+		!l.questions.connect(in) {
 		s.foreignHook(in.Event)
 		return
 	}
@@ -61,22 +65,25 @@ func (s *supervisor) Follow(_ context.Context, in control.Stream) {
 	defer q.mu.Unlock()
 	s.postSignals(l, q.decoder.End())
 	s.postMissed(l, true)
-	q.open--
+	if q.open--; q.open == 0 {
+		q.hangUp()
+	}
 	q.news()
 }
 
 // connect reports whether to read a process's stream. Only streams of the first
 // process that connects are read.
-func (q *questions) connect(pid int) bool {
+func (q *questions) connect(in control.Stream) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.peer == 0 {
-		q.peer = pid
+		q.peer = in.PID
 	}
-	if q.peer != pid {
+	if q.peer != in.PID {
 		return false
 	}
 	q.open++
+	q.send = in.Send
 	return true
 }
 
@@ -121,6 +128,12 @@ func (s *supervisor) streamed(l *launched, record []byte) {
 	q := l.questions
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if resetter, can := q.decoder.(telemetry.Resetter); can && l.plan.Resets {
+		if reply, is := resetter.Reply(record); is {
+			s.replied(l, reply)
+			return
+		}
+	}
 	s.postSignals(l, q.decoder.Decode(record))
 	s.postMissed(l, false)
 	q.news()

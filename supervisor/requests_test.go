@@ -75,7 +75,7 @@ func (r *rig) streams(key string, pid int) chan<- string {
 	<-r.door.ready
 	records := make(chan string)
 	r.door.calls.Go(func() {
-		r.door.s.Follow(r.door.ctx, control.Stream{Key: key, Event: "plugin", PID: pid, Records: func(yield func([]byte) bool) {
+		r.door.s.Follow(r.door.ctx, control.Stream{Key: key, Event: "plugin", PID: pid, Send: r.launcher.send, Records: func(yield func([]byte) bool) {
 			for {
 				select {
 				case record, more := <-records:

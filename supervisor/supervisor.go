@@ -99,6 +99,9 @@ type Plan struct {
 	// Keys make the running harness begin a fresh session. They are typed only if its
 	// child has a method Type, as [harness.Child] does.
 	Keys Keys
+	// Resets says that the plugin whose stream Requests decodes begins a fresh session
+	// instead. Requests is then a [telemetry.Resetter].
+	Resets bool
 	// Ended, if set, is called once the processes of the launch have ended and its
 	// sources were read, and before its end is recorded.
 	Ended func()

@@ -22,6 +22,7 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
+	"lifeloop/renewal"
 	"lifeloop/session"
 	"lifeloop/telemetry"
 )
@@ -48,6 +49,8 @@ type rig struct {
 	limits      kernel.Limits
 	committed   func(kernel.Entry)
 	gate        Gate
+	renewer     Renewer
+	profile     renewal.Rules // of a session that is renewed
 }
 
 func newRig(t *testing.T) *rig {
@@ -125,8 +128,16 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 	if r.gate != nil {
 		cfg.Gate = "policy"
 	}
+	if r.renewer != nil {
+		claims := lifeloop.RenewalClaims{}
+		claims.Reset.Native, claims.Reset.WrapperMediated, claims.Reset.Manual = lifeloop.Native, lifeloop.Unavailable, lifeloop.Unavailable
+		claims.Continuation.Observation, claims.Continuation.PayloadDelivery = lifeloop.Native, lifeloop.Native
+		cfg.Manifest.Renewal, cfg.Manifest.Placement[lifeloop.PreSession] = &claims, cfg.Manifest.Placement[lifeloop.PreFrameTrailing]
+		cfg.Renewals, cfg.Stores, cfg.Interactive = []renewal.Rules{r.profile}, true, true
+		cfg.Fresh = kernel.Fresh{Clears: true, Means: renewal.ByPlugin, KeepsLine: true}
+	}
 	r.launcher.setup = cfg.Setup
-	return Run(ctx, kernel.New(cfg), Ports{Ledger: &r.ledger, Launcher: &r.launcher, Clients: clients, Door: &r.door, Signals: r.signals, Committed: r.committed, Gate: r.gate}, r.options)
+	return Run(ctx, kernel.New(cfg), Ports{Ledger: &r.ledger, Launcher: &r.launcher, Clients: clients, Door: &r.door, Signals: r.signals, Committed: r.committed, Gate: r.gate, Renewer: r.renewer}, r.options)
 }
 
 const hookKey = "key"
@@ -215,7 +226,9 @@ type fakeLauncher struct {
 	again  []func(post func(kernel.Input))
 	setup  kernel.Setup
 	asks   telemetry.Requests
-	unfit  map[int]error // launches that cannot be prepared
+	resets bool                    // the plugin begins fresh sessions
+	send   func(line []byte) error // receives what is sent to the plugin
+	unfit  map[int]error           // launches that cannot be prepared
 	over   sync.WaitGroup
 	settle func()
 }
@@ -233,7 +246,7 @@ func (l *fakeLauncher) Prepare(e kernel.Launch) (Plan, error) {
 			sources = mine
 		}
 	}
-	return Plan{Setup: l.setup, Sources: sources, Key: hookKey, DecodeHook: decodeHook, Requests: l.asks,
+	return Plan{Setup: l.setup, Sources: sources, Key: hookKey, DecodeHook: decodeHook, Requests: l.asks, Resets: l.resets,
 		Answer: func(_, text string) []byte { return []byte(text) },
 		Start: func(post func(kernel.Input), settle func()) (Child, error) {
 			return l.start(e.Number, play, post, settle)

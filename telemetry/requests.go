@@ -18,6 +18,47 @@ type Requests interface {
 	End() []Signal
 }
 
+// A Resetter is a Requests whose plugin can make the harness begin a fresh session,
+// and put text into it.
+type Resetter interface {
+	Requests
+	// Ask encodes a request to the plugin as one line, without its end.
+	Ask(PluginRequest) []byte
+	// Reply decodes a record. It returns false if the record is not the reply to a
+	// request.
+	Reply(record []byte) (PluginReply, bool)
+}
+
+// A PluginRequest is a request to a plugin. Its reply has the same ID.
+type PluginRequest struct {
+	Op      PluginOp
+	ID      string
+	Session string // for Place
+	Text    string // for Place; as opaque as the payload that it contains
+}
+
+// A PluginOp is what a plugin is asked for.
+type PluginOp string
+
+const (
+	Fresh PluginOp = "fresh" // begin a fresh session and show it
+	Place PluginOp = "place" // put text before the first prompt of a session
+	Stop  PluginOp = "stop"  // give up the request of this ID; has no reply
+)
+
+// A PluginReply is the reply to a request. Without a Failure the request was carried
+// out.
+type PluginReply struct {
+	Op      PluginOp
+	ID      string
+	Busy    bool // nothing was done, because a turn runs or the user is asked
+	Failure string
+	// For Fresh: Before are the signals to report first. Call is the start of the
+	// fresh session, with the slot that Place fills.
+	Before []Signal
+	Call   HookCall
+}
+
 // A Request is a decoded question of the harness.
 type Request struct {
 	// Calls are the hook calls to which the question is equivalent, in order. The

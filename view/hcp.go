@@ -324,7 +324,7 @@ func (h *HCP) renews(f kernel.Fact) {
 	case kernel.RenewalCalled:
 		h.progress("renewal", "renewal "+f.Renewal+": the "+f.Command+" command of its profile runs")
 	case kernel.RenewalTyped:
-		h.progress("renewal", "renewal "+f.Renewal+": keys are typed: "+f.Keys)
+		h.progress("renewal", "renewal "+f.Renewal+": "+typedText(f))
 	case kernel.RenewalRerouted:
 		h.warn("renewal_rerouted", "renewal "+f.Renewal+" continues by "+string(f.Path)+": "+f.Why, map[string]any{"renewal": f.Renewal, "path": string(f.Path)})
 	case kernel.RenewalMeasured:

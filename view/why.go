@@ -120,6 +120,14 @@ func needs() map[string]need {
 	return all
 }
 
+// typedText describes the request for a reset in place.
+func typedText(f kernel.RenewalTyped) string {
+	if f.Means == renewal.ByPlugin {
+		return "the plugin is asked: " + f.Keys
+	}
+	return "keys are typed: " + f.Keys
+}
+
 // Needs reports whether an entry can be evidence, from its number, its kind and the
 // text of its line. If several entries before the event have the same place, only
 // the newest can be evidence. This does not apply to an empty place.
@@ -205,7 +213,7 @@ func (w *Why) before(e kernel.Entry) {
 		}
 	case kernel.RenewalTyped:
 		if w.Event.Event.Session() {
-			w.Renewal = append(w.Renewal, link(e, "keys are typed: "+f.Keys))
+			w.Renewal = append(w.Renewal, link(e, typedText(f)))
 		}
 	case kernel.RenewalRerouted:
 		if w.Event.Event.Session() {

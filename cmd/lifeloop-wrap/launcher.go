@@ -22,6 +22,7 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/profiles"
+	"lifeloop/renewal"
 	"lifeloop/renewal/profile"
 	"lifeloop/supervisor"
 	"lifeloop/synth"
@@ -157,7 +158,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		containment = "cgroup"
 	}
 	plan := supervisor.Plan{Setup: l.setup(w, launch), Start: start, Containment: containment, Sources: sources, Key: key, Answer: w.profile.Answer,
-		DecodeHook: w.profile.DecodeHook, Refuse: w.profile.Refuse(), ToolTime: toolTime(l.approvalWait), Keys: typed(keys)}
+		DecodeHook: w.profile.DecodeHook, Refuse: w.profile.Refuse(), ToolTime: toolTime(l.approvalWait), Keys: typed(keys), Resets: launch.Resets && !clears}
 	if launch.Requests != nil {
 		plan.Requests = launch.Requests()
 	}
@@ -277,11 +278,9 @@ func typed(k profiles.Keys) supervisor.Keys {
 
 // setup describes a launch to the kernel.
 func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
-	_, renews := w.profile.Fresh(w.argv, l.terminal.Pty())
-	keys, clears := l.keys(w, launch)
 	s := kernel.Setup{Manifest: w.manifest, Injected: kernel.Injected{Hooks: launch.Hooks, HookAtPrompt: launch.HookAtPrompt}, HarnessSession: launch.SessionID, Cause: launch.Cause,
 		NoTelemetry: launch.Plain || !launch.Hooks && !launch.Plugin && len(launch.Sources) == 0 && launch.OSCDecoder == nil, Synth: synthConfig(l.session.cfg, w.profile, launch),
-		Versions: kernel.Versions{Tested: w.profile.Tested, Proven: proven.Read(l.session.cfg.StateDir).Of(w.profile.Adapter)}, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Fresh: kernel.Fresh{Renews: renews, Clears: clears, KeepsLine: keys.Aside != nil}, Interactive: l.terminal.Pty()}
+		Versions: kernel.Versions{Tested: w.profile.Tested, Proven: proven.Read(l.session.cfg.StateDir).Of(w.profile.Adapter)}, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Fresh: l.fresh(w, launch), Interactive: l.terminal.Pty()}
 	if launch.Hooks && launch.HooksShow {
 		s.HooksFor = cmp.Or(needsHooks(l.session.cfg, w.profile.Adapter), "the user asked for them")
 	}
@@ -299,6 +298,19 @@ func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
 		s.Weak = append(s.Weak, kernel.Weakened{Capability: w.Capability, Reason: w.Reason})
 	}
 	return s
+}
+
+// fresh says how a launch can be given a fresh harness session.
+func (l *launcher) fresh(w way, launch profiles.Launch) (f kernel.Fresh) {
+	_, f.Renews = w.profile.Fresh(w.argv, l.terminal.Pty())
+	keys, clears := l.keys(w, launch)
+	switch {
+	case clears:
+		f.Clears, f.KeepsLine = true, keys.Aside != nil
+	case launch.Resets:
+		f.Clears, f.Means, f.KeepsLine = true, renewal.ByPlugin, true
+	}
+	return f
 }
 
 func synthConfig(cfg config.Config, p profiles.Profile, l profiles.Launch) synth.Config {

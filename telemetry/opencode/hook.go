@@ -55,8 +55,8 @@ func (Hooks) Answer(event, context string) []byte {
 	switch event {
 	case "chat.message":
 		return telemetry.PlainOutput(context)
-	case sessionRequest, promptRequest:
-		return []byte(context) // the plugin passes the whole answer to OpenCode as text
+	case sessionRequest, promptRequest, freshSession:
+		return []byte(context) // the whole answer is text for OpenCode
 	}
 	return nil
 }

@@ -86,6 +86,7 @@ type terminal struct {
 	owed  int    // the number of readings whose step was not reported in time
 
 	known map[string]bool // sessions that were reported
+	own   map[string]bool // sessions that the plugin created on request; false if it removed them
 	held  []telemetry.Signal
 	since time.Time // the time since which signals are held back
 	steps []step    // the steps without a reading so far, oldest first
@@ -109,7 +110,7 @@ const (
 // cause of the first session, empty for a new one. reads means that OpenCode reads
 // our URL.
 func Terminal(cause string, reads bool) telemetry.Requests {
-	return &terminal{bus: bus{fold: fold{source: pluginSource}}, cause: cause, reads: reads, known: map[string]bool{}}
+	return &terminal{bus: bus{fold: fold{source: pluginSource}}, cause: cause, reads: reads, known: map[string]bool{}, own: map[string]bool{}}
 }
 
 func (d *terminal) Decode(record []byte) []telemetry.Signal {
@@ -158,7 +159,9 @@ func (d *terminal) init(input []byte) []telemetry.Signal {
 func (d *terminal) introduce(signals []telemetry.Signal) []telemetry.Signal {
 	var out []telemetry.Signal
 	for _, s := range signals {
-		switch {
+		switch kept, own := d.own[s.Session]; {
+		case own && (!kept || s.Kind == telemetry.SessionLive):
+			continue // it was removed, or already reported
 		case s.Kind == telemetry.SessionLive:
 			s.Cause = d.causeOf("clear") // only the next prompt shows that the user entered `/new`
 			d.known[s.Session] = true

@@ -69,6 +69,14 @@ func TestRequests(t *testing.T) {
 						read(true)
 						continue
 					}
+					if r, ok := d.(telemetry.Resetter); ok {
+						if reply, is := r.Reply([]byte(record)); is {
+							print("before ", reply.Before)
+							fmt.Fprintf(&out, "%s %s busy=%t failure=%q: %s slot=%s session=%s\n", reply.Op, reply.ID, reply.Busy, reply.Failure, reply.Call.Event, reply.Call.Slot, reply.Call.Session)
+							print("  ", reply.Call.Signals)
+							continue
+						}
+					}
 					print("", d.Decode([]byte(record)))
 					for waiting > 0 && read(false) {
 						waiting--

@@ -1,0 +1,146 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"lifeloop/harness"
+	"lifeloop/kernel"
+	"lifeloop/telemetry"
+)
+
+// This file resets a harness by requests to a plugin in it, which reports its replies
+// among the events on its stream:
+//
+//	fresh ──► a fresh session is on the screen: it is reported as a hook call
+//	      ──► the hook is answered with the continuation: place
+//	      ──► the text is in the session: the hook is closed, delivered
+//
+// No key is typed, and the payload leaves the wrapper only when the fresh session is
+// on the screen.
+
+const (
+	// slotTime is how long the plugin's hook waits for the clients. The user already
+	// sees the fresh session, and a prompt must not come first.
+	slotTime = 2 * time.Second
+	// placeTime is how long the plugin may take to put a text into a session.
+	placeTime = 5 * time.Second
+)
+
+var (
+	// errReported says that the result was posted where the reply was read, so that it
+	// is before all later events.
+	errReported = errors.New("the result was reported")
+	errNoPlugin = errors.New("no plugin is connected")
+)
+
+// A pluginError is the failure that a plugin reported.
+type pluginError string
+
+func (e pluginError) Error() string { return string(e) }
+
+// request sends a request and returns the channel for its reply, which is closed if
+// none can come any more.
+func (q *questions) request(r telemetry.PluginRequest) (<-chan telemetry.PluginReply, error) {
+	q.mu.Lock()
+	resetter, can := q.decoder.(telemetry.Resetter)
+	send := q.send
+	if q.open == 0 || !can || send == nil {
+		q.mu.Unlock()
+		return nil, errNoPlugin
+	}
+	reply := make(chan telemetry.PluginReply, 1) // has room for the only reply
+	if r.Op != telemetry.Stop {
+		q.replies[r.ID] = reply
+	}
+	line := resetter.Ask(r)
+	q.mu.Unlock()
+	if err := send(line); err != nil {
+		return nil, errNoPlugin // the text of err says nothing that a user can change
+	}
+	return reply, nil
+}
+
+// hangUp ends all waits for replies. Callers hold the lock.
+func (q *questions) hangUp() {
+	for id, reply := range q.replies {
+		close(reply)
+		delete(q.replies, id)
+	}
+	q.send = nil
+}
+
+// askFresh asks the plugin for a fresh session, or with undo to give up that request.
+// The error is errReported if the plugin has begun one.
+func (s *supervisor) askFresh(ctx context.Context, l *launched, renewal string, undo bool) error {
+	stop := telemetry.PluginRequest{Op: telemetry.Stop, ID: renewal}
+	if undo {
+		_, err := l.questions.request(stop)
+		return err
+	}
+	replied, err := l.questions.request(telemetry.PluginRequest{Op: telemetry.Fresh, ID: renewal})
+	if err != nil {
+		return err
+	}
+	select {
+	case reply, came := <-replied:
+		switch {
+		case !came:
+			return errNoPlugin
+		case reply.Busy:
+			return harness.ErrLine
+		case reply.Failure != "":
+			return pluginError(reply.Failure)
+		}
+		return errReported
+	case <-ctx.Done():
+		_, _ = l.questions.request(stop) // if the plugin is gone, it begins nothing
+		return ctx.Err()
+	}
+}
+
+// replied handles a reply. The caller holds the lock of the launch's questions.
+func (s *supervisor) replied(l *launched, r telemetry.PluginReply) {
+	q := l.questions
+	if reply := q.replies[r.ID]; reply != nil {
+		delete(q.replies, r.ID)
+		reply <- r
+	}
+	if r.Op != telemetry.Fresh || r.Busy || r.Failure != "" {
+		return
+	}
+	s.postSignals(l, r.Before)
+	s.postOf(l.number, kernel.KeysTyped{Renewal: r.ID})
+	id := s.requests.newID("hook_" + strconv.Itoa(l.number) + "_")
+	answered, done := await(&s.requests, s.requests.hooks, id)
+	s.postOf(l.number, kernel.HookCalled{Hook: id, Call: r.Call, Deadline: time.Now().Add(min(slotTime, s.o.HookTime-hookMargin))})
+	s.wg.Go(func() {
+		defer done()
+		select {
+		case a := <-answered:
+			if a.carries {
+				s.post(kernel.HookClosed{Hook: id, Delivered: s.place(l, id, r.Call.Session, string(a.render(l.plan)))})
+			}
+		case <-s.ctx.Done():
+		}
+	})
+}
+
+// place lets the plugin put a text into a session, and reports whether it did.
+func (s *supervisor) place(l *launched, id, session, text string) bool {
+	reply, err := l.questions.request(telemetry.PluginRequest{Op: telemetry.Place, ID: id, Session: session, Text: text})
+	if err != nil {
+		return false
+	}
+	limit := time.NewTimer(placeTime)
+	defer limit.Stop()
+	select {
+	case r, came := <-reply:
+		return came && r.Failure == ""
+	case <-limit.C:
+	case <-s.ctx.Done():
+	}
+	return false
+}

@@ -1,0 +1,175 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/renewal"
+	"lifeloop/telemetry"
+)
+
+// fakeResetter decodes the replies of a plugin that begins fresh sessions: records like
+// "fresh rnw_1 S2", "fresh rnw_1 busy" and "place hook_1_2 failed".
+type fakeResetter struct{ fakeRequests }
+
+func (*fakeResetter) Ask(r telemetry.PluginRequest) []byte {
+	line, _ := json.Marshal(r)
+	return line
+}
+
+func (*fakeResetter) Reply(record []byte) (r telemetry.PluginReply, is bool) {
+	words := strings.Fields(string(record))
+	if len(words) != 3 {
+		return r, false
+	}
+	r.Op, r.ID = telemetry.PluginOp(words[0]), words[1]
+	switch what := words[2]; {
+	case what == "busy":
+		r.Busy = true
+	case what == "failed":
+		r.Failure = what
+	case r.Op == telemetry.Fresh:
+		r.Call = telemetry.HookCall{Event: "fresh", Session: what, Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: "plugin", Detail: "fresh", Session: what, Cause: "clear"}}}
+		r.Call.Fill(telemetry.SlotSession)
+	}
+	return r, true
+}
+
+// fakeRenewer hands out one continuation.
+type fakeRenewer struct{ *rig }
+
+func (fakeRenewer) Asks(string, []byte) string { return "" }
+func (fakeRenewer) Reads(string) []string      { return nil }
+func (fakeRenewer) Prepare(context.Context, kernel.RenewalRef) (string, *time.Time, error) {
+	return "sha256:1", nil, nil
+}
+func (r fakeRenewer) Continue(context.Context, kernel.RenewalRef, string) (lifeloop.Opaque, error) {
+	r.note("consumed")
+	return lifeloop.NewOpaque("go on"), nil
+}
+func (fakeRenewer) Discard(kernel.RenewalRef, string) error { return nil }
+
+// A fakePlugin carries out the requests that it is sent. Without replies it is silent.
+type fakePlugin struct {
+	*rig
+	replies map[telemetry.PluginOp]string // the last word of the reply
+	records chan<- string
+	gone    bool // a request cannot be sent
+}
+
+func (p *fakePlugin) send(line []byte) error {
+	if p.gone {
+		return errors.New("broken pipe")
+	}
+	var r telemetry.PluginRequest
+	if err := json.Unmarshal(line, &r); err != nil {
+		return err
+	}
+	p.note("plugin %s %s %s", r.Op, r.Session, r.Text)
+	if word := p.replies[r.Op]; word != "" {
+		go func() { p.records <- string(r.Op) + " " + r.ID + " " + word }()
+	}
+	return nil
+}
+
+// renewsByPlugin plays a session whose plugin resets it, and returns the trace and the
+// end of the renewal.
+func renewsByPlugin(t *testing.T, prepare func(p *fakePlugin), then func(r *rig, p *fakePlugin)) (r *rig, last renewal.Move) {
+	r = newRig(t)
+	p := &fakePlugin{rig: r, replies: map[telemetry.PluginOp]string{telemetry.Fresh: "S2", telemetry.Place: "done"}}
+	prepare(p)
+	r.launcher.asks, r.launcher.resets, r.launcher.send = &fakeResetter{}, true, p.send
+	r.renewer, r.profile = fakeRenewer{r}, renewal.Rules{Profile: "handoff", Client: "notes", Paths: []renewal.Path{renewal.InPlace}}
+	r.launcher.play = func(post func(kernel.Input)) {
+		r.hook("Start", "")
+		p.records = r.streams(hookKey, 7)
+		post(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Idle, Source: "plugin", Session: "S1"}}})
+		time.Sleep(time.Second)
+		post(kernel.RenewAsked{Ask: "a1"})
+		time.Sleep(time.Second)
+		if then != nil {
+			then(r, p)
+		}
+		close(p.records)
+		r.launcher.child.end(kernel.ChildExited{})
+	}
+	_, err := r.run()
+	require.NoError(t, err)
+	for _, f := range r.ledger.facts {
+		if f, ok := f.(kernel.RenewalMoved); ok {
+			last = f.Move
+		}
+	}
+	return r, last
+}
+
+// The continuation is consumed before the plugin is asked, and is sent to it only when
+// the fresh session is on the screen and that is recorded.
+func TestPluginBeginsAFreshSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, last := renewsByPlugin(t, func(*fakePlugin) {}, nil)
+		require.Equal(t, renewal.Delivered, last.To, last.Why)
+		steps := []string{"renewal_called", "consumed", "renewal_typed", "plugin fresh", "placing", "plugin place S2"}
+		at := 0
+		for _, step := range steps {
+			next := r.first(step)
+			if step == "renewal_called" {
+				for i, l := range r.trace { // the second one, of the continue command
+					if strings.Contains(l, step) {
+						next = i
+					}
+				}
+			}
+			require.GreaterOrEqual(t, next, at, "%s:\n%s", step, strings.Join(r.trace, "\n"))
+			at = next
+		}
+		require.Contains(t, r.trace[at], "go on")
+	})
+}
+
+func TestPluginDoesNotBeginASession(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(p *fakePlugin)
+		then    func(r *rig, p *fakePlugin)
+		to      renewal.State
+		why     string
+	}{
+		"it fails": {prepare: func(p *fakePlugin) { p.replies[telemetry.Fresh] = "failed" }, to: renewal.Failed, why: "the plugin began no fresh session: failed"},
+		"it does not read": {prepare: func(p *fakePlugin) { p.gone = true }, to: renewal.Failed,
+			why: "the plugin began no fresh session: no plugin is connected"},
+		"it is silent": {prepare: func(p *fakePlugin) { delete(p.replies, telemetry.Fresh) },
+			then: func(r *rig, p *fakePlugin) {
+				time.Sleep(20 * time.Second)
+				require.Len(r.t, r.lines("plugin stop"), 2, "once when its time is over, and once to take it back")
+			}, to: renewal.Failed, why: "the harness began no fresh session within 15s"},
+		"it is busy first": {prepare: func(p *fakePlugin) { p.replies[telemetry.Fresh] = "busy" },
+			then: func(r *rig, p *fakePlugin) {
+				p.replies[telemetry.Fresh] = "S2"
+				time.Sleep(5 * time.Second)
+				require.Len(r.t, r.lines("plugin fresh"), 2)
+			}, to: renewal.Delivered},
+		"the text is not accepted": {prepare: func(p *fakePlugin) { p.replies[telemetry.Place] = "failed" }, to: renewal.Failed,
+			why: "the hook ended before the answer was written"},
+		"the text has no reply": {prepare: func(p *fakePlugin) { delete(p.replies, telemetry.Place) },
+			then: func(*rig, *fakePlugin) { time.Sleep(10 * time.Second) }, to: renewal.Failed, why: "the hook ended before the answer was written"},
+		"it ends meanwhile": {prepare: func(p *fakePlugin) { delete(p.replies, telemetry.Fresh) }, to: renewal.Failed, why: "the attempt ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, last := renewsByPlugin(t, tc.prepare, tc.then)
+				require.Equal(t, tc.to, last.To, strings.Join(r.trace, "\n"))
+				require.Equal(t, tc.why, last.Why)
+				require.LessOrEqual(t, len(r.lines("plugin place")), 1)
+			})
+		})
+	}
+}
