@@ -161,8 +161,8 @@ func (rec record) checkDelivered(t *testing.T, c client) {
 	t.Errorf("%s has no receipt", c.id)
 }
 
-// TestSeenAs: the model determines the voice of Claude Code's SessionStart context.
-// The manifest claims the weaker one (DECISIONS L6).
+// TestSeenAs checks the role that Claude Code gives to SessionStart context: it depends
+// on the model. The manifest claims the weaker role, user (DECISIONS L6).
 func TestSeenAs(t *testing.T) {
 	for model, role := range map[string]string{"claude-sonnet-4-5": "user", "claude-opus-4-8": "system"} {
 		s := story{

@@ -19,8 +19,8 @@ import (
 // did not choose the session's id, so the first event has no id.
 var resumedTurn = sequence(starts("S? S1", "resume"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other"))
 
-// forkedTurn is resumedTurn in a fork. Until 2.1.330 Claude Code starts with the
-// earlier session.
+// forkedTurn is resumedTurn in a fork. Before 2.1.330 Claude Code begins a fork with
+// the id of the earlier session.
 func forkedTurn() string {
 	if claude.since("2.1.330") {
 		return strings.Replace(resumedTurn, "S1 resume", "S1 fork", 1)
