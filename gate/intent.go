@@ -220,7 +220,7 @@ func (r *request) checkHeader() error {
 	case r.Args == nil:
 		return fmt.Errorf("args is missing; without arguments it is {}")
 	case r.Targets == nil:
-		return fmt.Errorf("targets is missing; without targets it is []")
+		return fmt.Errorf("targets is missing; if there are none, write []")
 	case len(r.Script) > 0 || r.ScriptHash != "":
 		return fmt.Errorf("script: intents with a script are not supported; send one intent for each step")
 	}
