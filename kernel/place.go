@@ -10,7 +10,8 @@ import (
 
 // This file decides which slots a waiting payload can still reach (DECISIONS
 // L19). A payload belongs to the frame of the event that it answers. Without a
-// frame it belongs to the harness session. Its slots, in the order of a session:
+// frame it belongs to the harness session. The slots of a payload, in the order of a
+// session, by the event that it answers:
 //
 //	              pre_session   its prompt   tool results   the next prompt
 //	session.*          ●            ●              ●               ●
