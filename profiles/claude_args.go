@@ -115,8 +115,8 @@ var claudeElsewhere = []string{
 }
 
 // claudeHintVariable holds the options that Claude Code repeats in its last line
-// (`claude OPTIONS --resume ID`) since 2.1.330. It takes the variable out of its
-// environment, and trusts it only if it parses as such options.
+// (`claude OPTIONS --resume ID`) since 2.1.330. Claude Code takes the variable out of
+// its environment, and uses it only if it consists of such options.
 const claudeHintVariable = "CLAUDE_CODE_RELAUNCH_RESUME_HINT_FLAGS"
 
 // claudeHint is the value of that variable for the user's own options. Without it

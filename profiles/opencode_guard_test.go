@@ -15,8 +15,8 @@ import (
 )
 
 // driveGuard loads the plugin as OpenCode's server would, lets it judge one call of a
-// tool, and prints what it decided, what another plugin could change, the variables of a
-// tool and those of its servers.
+// tool, and prints the decision, what another plugin could change, and the environment variables of
+// a tool and of an MCP server.
 const driveGuard = `
 const { LifeloopGuard } = await import(process.argv[2])
 const hooks = await LifeloopGuard({ directory: "/p" })

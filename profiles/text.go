@@ -57,7 +57,8 @@ func guardLimit(wait time.Duration) string {
 	return strconv.FormatInt((guardTime + min(wait, MaxGuardWait)).Milliseconds(), 10)
 }
 
-// guardTimeout returns the harness's limit for such a hook in seconds.
+// guardTimeout returns the harness's time limit for a hook that asks the gate, in
+// seconds.
 func guardTimeout(wait time.Duration) int {
 	return int((guardTime + min(wait, MaxGuardWait) + guardSpare + time.Second - 1) / time.Second)
 }
