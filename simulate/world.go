@@ -39,18 +39,16 @@ type World struct {
 type script []step
 
 type step struct {
-	path string
-	act  act
-	wait time.Duration
-	text string // the text of an output, the id of a checkpoint, or the message of a failure
-	// These are for a signal: the signal, the tool's arguments and result, and the
-	// cause of an error.
+	path   string
+	act    act
+	wait   time.Duration
+	text   string // the text of an output, the id of a checkpoint, or the message of a failure
 	signal telemetry.Signal
 	use    *telemetry.ToolUse // the tool call of the step
-	in     json.RawMessage
-	out    json.RawMessage
-	cause  attempt.Cause // the cause of an error or of a failure
-	number int           // exit code or signal
+	in     json.RawMessage    // a tool's arguments
+	out    json.RawMessage    // a tool's result
+	cause  attempt.Cause      // the cause of an error or of a failure
+	number int                // exit code or signal
 }
 
 // An act is what a step does, named by its only key.

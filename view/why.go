@@ -129,8 +129,8 @@ func typedText(f kernel.RenewalTyped) string {
 }
 
 // Needs reports whether an entry can be evidence, from its number, its kind and the
-// text of its line. If several entries before the event have the same place, only
-// the newest can be evidence. This does not apply to an empty place.
+// text of its line. Of the entries before the event that have the same place, only the
+// newest can be evidence; entries with an empty place do not replace each other.
 func (w *Why) Needs(seq uint64, kind, text []byte) (place string, needed bool) {
 	has := func(id []byte) bool { return len(id) > 0 && bytes.Contains(text, id) }
 	n := w.kinds[string(kind)]

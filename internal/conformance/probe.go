@@ -125,7 +125,7 @@ func (k *kit) sendOneshot(ctx context.Context, docs []document) error {
 			k.violate(Oneshot, d.step, event, k.blame(Oneshot, d, exitStatus), stderr, "%s", failure)
 		}
 		if over && len(left) > 0 {
-			k.violate(Oneshot, d.step, event, leftBehind, stderr, "still running after its exit: %s", strings.Join(left, "; "))
+			k.violate(Oneshot, d.step, event, leftBehind, stderr, "left running after the client ended: %s", strings.Join(left, "; "))
 		}
 		k.call(Oneshot, d, began, p.stdout.all(), stderr, failure)
 	}
@@ -233,7 +233,7 @@ func (c *conversation) end() {
 	case !over:
 		c.violate(Persistent, step, "", staysAtEnd, stderr, "it still ran %v after the end of its stdin", max(c.cfg.Timeout, time.Second))
 	case len(left) > 0:
-		c.violate(Persistent, step, "", leftBehind, stderr, "still running after its exit: %s", strings.Join(left, "; "))
+		c.violate(Persistent, step, "", leftBehind, stderr, "left running after the client ended: %s", strings.Join(left, "; "))
 	}
 	if more := bytes.TrimSpace(c.p.stdout.all()); len(more) > 0 {
 		c.extra = true
