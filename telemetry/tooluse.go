@@ -196,12 +196,13 @@ func RefusePlain(reason string) []byte {
 // path. A folder of such files counts too, because files can be copied to it.
 func IsSettings(path string) bool {
 	path = "/" + path
-	for _, part := range []string{"/.claude/settings", "/.gemini/extensions/"} {
+	for _, part := range []string{"/.claude/settings", "/.gemini/extensions/", "/.opencode/plugin", "/.config/opencode/plugin"} {
 		if strings.Contains(path, part) {
 			return true
 		}
 	}
-	for _, end := range []string{"/.claude", "/.codex", "/.gemini", "/.gemini/extensions", "/.claude.json", "/.codex/config.toml", "/.codex/hooks.json", "/.gemini/settings.json"} {
+	for _, end := range []string{"/.claude", "/.codex", "/.gemini", "/.gemini/extensions", "/.claude.json", "/.codex/config.toml", "/.codex/hooks.json", "/.gemini/settings.json",
+		"/.opencode", "/.config/opencode", "/opencode.json", "/opencode.jsonc"} {
 		if strings.HasSuffix(path, end) {
 			return true
 		}

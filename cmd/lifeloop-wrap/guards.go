@@ -53,7 +53,7 @@ func newGatekeeper(policy *gate.Policy, session string, ways []way) *gatekeeper 
 		identity = u.Username
 	}
 	return &gatekeeper{policy: policy, ways: ways, scene: acts.Scene{Session: session, Identity: identity,
-		Workspace: resolved(dir), Home: resolved(home), Producer: producer(), Resolve: resolved}}
+		Workspace: resolved(dir), Home: resolved(home), Producer: producer(), Resolve: resolved, Exists: exists}}
 }
 
 // digest returns the digest of the policy; empty without a policy.
@@ -92,6 +92,11 @@ func (g *gatekeeper) intent(e kernel.AskGate, scene acts.Scene) (gate.Intent, er
 			By: string(r.By), Path: string(r.Path), Number: r.Number}.Intent(scene)
 	}
 	return acts.Launch{Adapter: w.manifest.AdapterID, Program: filepath.Base(w.argv[0]), Args: w.argv[1:]}.Intent(scene)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // resolved follows the symbolic links of an absolute path as the kernel does, part by

@@ -28,6 +28,9 @@ type Scene struct {
 	// the kernel, .. is the parent of the folder to which the links before it lead. If
 	// Resolve is nil, links are not followed.
 	Resolve func(path string) string
+	// Exists reports whether there is something at an absolute path. Without it, the
+	// only operand of git checkout counts as a branch.
+	Exists func(path string) bool
 }
 
 // A Launch is one start of a harness.

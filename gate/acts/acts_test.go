@@ -14,6 +14,7 @@ import (
 
 func scene() Scene {
 	return Scene{Session: "s", Identity: "alice", Workspace: "/srv/w", Home: "/home/alice", Producer: "test", Now: time.Unix(0, 0),
+		Exists: func(p string) bool { return p == "/srv/w/Makefile" || p == "/srv/w/src/main.go" },
 		Resolve: func(p string) string {
 			at := "/"
 			for part := range strings.SplitSeq(p, "/") {
@@ -81,6 +82,11 @@ func TestFileTools(t *testing.T) {
 		{"link/../victim", "delete", "outside_write", "/srv/outside/victim"},
 		{".claude", "write", "harness_settings", ".claude"},
 		{"sub/.gemini/extensions", "delete", "harness_settings", "sub/.gemini/extensions"},
+		{"opencode.json", "write", "harness_settings", "opencode.json"},
+		{"sub/.opencode/plugins/x.js", "write", "harness_settings", "sub/.opencode/plugins/x.js"},
+		{".opencode", "delete", "harness_settings", ".opencode"},
+		{".opencode/agent/review.md", "write", "", ".opencode/agent/review.md"},
+		{"/home/alice/.config/opencode/opencode.jsonc", "write", "harness_settings outside_write", "~/.config/opencode/opencode.jsonc"},
 		{"~/notes", "write", "outside_write", "~/notes"},
 		{"/home/alice/.ssh/id_rsa", "read", "secret", "~/.ssh/id_rsa"},
 		{"/home/alice/.ssh/config", "write", "outside_write secret", "~/.ssh/config"},

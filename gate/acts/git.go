@@ -1,6 +1,7 @@
 package acts
 
 import (
+	"path"
 	"slices"
 	"strings"
 )
@@ -50,7 +51,7 @@ func (s *shell) git(u usage, args []arg) {
 		}
 	}
 	s.gitWrites(sub.text, in, rest)
-	if gitDestroys(sub.text, in) {
+	if gitDestroys(sub.text, in) || sub.text == "checkout" && s.overwrites(in) {
 		s.destroys("git " + sub.text)
 	}
 	for _, a := range rest {
@@ -114,6 +115,21 @@ func (s *shell) gitWrites(sub string, in invocation, rest []arg) {
 	s.touch(here, "write")
 }
 
+// overwrites reports whether the only operand of git checkout is the name of a file or
+// folder. Such a name cannot be that of a branch too, since git refuses to choose. An
+// operand that is not known is undecidable.
+func (s *shell) overwrites(in invocation) bool {
+	if len(in.operands) != 1 || in.has("b B orphan") {
+		return false
+	}
+	name := in.operands[0]
+	if !name.known || s.dirs == nil {
+		s.undecidable("command")
+		return false
+	}
+	return s.scene.Exists != nil && slices.ContainsFunc(s.dirs, func(dir string) bool { return s.scene.Exists(path.Join(dir, name.text)) })
+}
+
 // gitDestroys reports whether a subcommand of git discards work.
 func gitDestroys(sub string, in invocation) bool {
 	operand := func(is func(string) bool) bool {
@@ -129,10 +145,14 @@ func gitDestroys(sub string, in invocation) bool {
 	case "branch":
 		return in.has("D f force") || in.has("d delete") && in.has("f force")
 	case "checkout":
-		return in.has("f force") || in.dashes || len(in.operands) > 1 && !in.has("b B") ||
+		return in.has("f force ours theirs pathspec-from-file") || in.dashes || len(in.operands) > 1 && !in.has("b B") ||
 			operand(func(t string) bool {
-				return strings.HasPrefix(t, ".") || strings.HasPrefix(t, ":") || strings.ContainsAny(t, "*?")
+				return strings.HasPrefix(t, ".") || strings.HasPrefix(t, ":") || strings.ContainsAny(t, "*?[")
 			})
+	case "checkout-index":
+		return in.has("f force")
+	case "read-tree":
+		return in.has("reset")
 	case "switch":
 		return in.has("f force discard-changes C")
 	case "restore", "filter-branch", "prune":
