@@ -146,9 +146,13 @@ func (k Session) neverBegan() bool {
 	return k.entries == 0 && k.Liveness == Lost && (k.Damage == nil || errors.Is(k.Damage, fs.ErrNotExist))
 }
 
+// timeToBegin is how long a wrapper may take between the creation of its folder and
+// its lock. Meanwhile the folder looks as if its session never began.
+const timeToBegin = time.Minute
+
 // each calls see with every session. Sessions that never began are included only
-// if unbegun is true. whole reads the complete session; it must not be called
-// after see has returned.
+// if unbegun is true, and only after timeToBegin. whole reads the complete session;
+// it must not be called after see has returned.
 func (s Store) each(unbegun bool, see func(b Brief, whole func() Session)) error {
 	ids, err := s.IDs()
 	if err != nil {
@@ -172,7 +176,7 @@ func (s Store) each(unbegun bool, see func(b Brief, whole func() Session)) error
 				continue // another process has removed the session meanwhile
 			}
 		}
-		if unbegun || !k.neverBegan() {
+		if !k.neverBegan() || unbegun && time.Since(k.StartedAt) > timeToBegin {
 			see(k.brief(), func() Session { return k })
 		}
 	}

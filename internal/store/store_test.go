@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -51,6 +53,27 @@ func started(id string) []kernel.Fact {
 }
 
 func over() kernel.Fact { return kernel.SessionMoved{From: session.Running, To: session.Completed} }
+
+// A wrapper creates its folder a moment before it locks the ledger. Prune leaves
+// that folder alone, and removes what a wrapper left that died there.
+func TestPruneLeavesASessionThatBegins(t *testing.T) {
+	st := Open(filepath.Join(t.TempDir(), "state"))
+	f := st.Folder(first)
+	require.NoError(t, f.Secure())
+	prune := func() (ids []string) {
+		require.NoError(t, st.Prune(Limit{OlderThan: -1, Keep: 0, Bytes: -1}, func(id string) error { ids = append(ids, id); return nil }))
+		return ids
+	}
+	require.Empty(t, prune())
+	_, err := ledger.Create(string(f), ledger.Options{})
+	require.NoError(t, err)
+
+	died := st.Folder(second)
+	require.NoError(t, died.Secure())
+	past := time.Now().Add(-2 * timeToBegin)
+	require.NoError(t, os.Chtimes(string(died), past, past))
+	require.Equal(t, []string{second}, prune())
+}
 
 func TestFind(t *testing.T) {
 	st := Open(t.TempDir())
