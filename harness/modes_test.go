@@ -130,6 +130,7 @@ func TestUndoAfterASignal(t *testing.T) {
 		{"a full reset", "\x1b[4h\x1b(0\x0e\x1b[>1;2mx\x1bc", ""},
 		{"a soft reset", "\x1b[4h\x1b(0\x0ex\x1b[!p", ""},
 		{"C1 controls in UTF-8", "\u009b?2004h\u009d12;red\x07\u009b4h", "\x1b[?2004l\x1b[4l\x1b]112\x1b\\"},
+		{"strings that end in C1 form", "\u009d4;1;red\u009c\x1b]12;red\u009c\u0090q\u009c\u009b4h", "\x1b[4l\x1b]104\x1b\\\x1b]112\x1b\\"},
 		{"letters with the bytes of C1 controls", "\u00a04h ✛?2004h ⠛4h", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -229,7 +230,7 @@ var pieces = []string{
 	"1", "25", "47", "1049", "1047", "2004", "1006", "7", "4", "\x1b[", "\x1b[?", "\x1b[>", "\x1b]7501;", "\x1b]0;⠂ ", "\x1b]2;", "é", "\x1b\\",
 	"\x1b[?1049h", "\x1b[?1049l", "\x1b[?25l", "\x1b[?2004;1006h", "\x1b[>5u", "\x1b[=3;2u", "\x1b[<2u", "\x1b[>4;1m", "\x1b[2;9r", "\x1b[4 q", "\x1b=", "\x1bc", "\x1b[!p",
 	"\x1b[4h", "\x1b[2;20h", "\x1b[?8l", "\x1b[>1;2m", "\x1b[>1n", "\x1b(0", "\x1b)0", "\x0e", "\x0f", "\x1bn", "\x1b}", "\x1b|", "\x1b7", "\x1b8",
-	"\x1b]9;4;1;3\x07", "\x1b]12;red\x07", "\x1b]4;1;red\x07", "\x1b]104\x07", "\x1b]10;a;b\x07", "\u009b", "\xc2", "\x9b", "\x1b[38;5;1m", "\x1b[0m", "\x1b[1;39m",
+	"\x1b]9;4;1;3\x07", "\x1b]12;red\x07", "\x1b]4;1;red\x07", "\x1b]104\x07", "\x1b]10;a;b\x07", "\u009b", "\u009c", "\u009d", "\xc2", "\x9b", "\x9c", "\x1b[38;5;1m", "\x1b[0m", "\x1b[1;39m",
 }
 
 // checkLaws checks the laws that hold for any output, cut at any place.

@@ -23,7 +23,7 @@ type Kind uint8
 const (
 	Escape  Kind = iota // ESC, intermediate bytes, one final byte
 	Control             // CSI: ESC [ parameters final
-	Command             // OSC: ESC ] text BEL, or ESC ] text ESC \
+	Command             // OSC: ESC ] text BEL, or ESC ] text ESC \, or the latter's C1 form
 	String              // DCS, SOS, PM or APC, without its content
 )
 
@@ -60,10 +60,10 @@ const (
 // A Parser parses one stream. Its zero value is ready for use. It allocates
 // only to hold a sequence that is cut in two, and reuses that space.
 type Parser struct {
-	C1 C1 // may change between two calls of Next; it does not apply within a string
+	C1 C1 // may change between two calls of Next; within a string only C1UTF8 applies, to its end
 
 	state state
-	half  bool     // the text has ended with the first byte of a C1 control
+	half  bool     // the text or the string has ended with the first byte of a C1 control
 	drop  bool     // the sequence in progress is malformed or too long
 	seq   Sequence // the sequence in progress, then the one that Next returned
 	body  []byte   // the body of a sequence that is cut in two
@@ -86,6 +86,9 @@ const (
 	can = 0x18
 	sub = 0x1a
 	esc = 0x1b
+
+	c1Lead    = 0xc2 // the first byte of a C1 control in UTF-8
+	stringEnd = 0x9c // its second byte in ST, the C1 form of ESC \
 )
 
 // Next parses b up to the end of its first sequence. It returns the text before
@@ -139,7 +142,7 @@ func (p *Parser) Next(b []byte) (text []byte, seq *Sequence, rest []byte) {
 // rest parses b up to the end of the sequence that has begun.
 func (p *Parser) rest(text, b []byte) ([]byte, *Sequence, []byte) {
 	for len(b) > 0 {
-		if p.state == content {
+		if p.state == content && p.C1 != C1UTF8 {
 			i := bytes.IndexAny(b, "\x1b\x18\x1a")
 			if i < 0 {
 				break
@@ -160,15 +163,15 @@ func (p *Parser) rest(text, b []byte) ([]byte, *Sequence, []byte) {
 	return text, nil, nil
 }
 
-// Half reports whether the text so far ends with the first byte of what may be a C1
-// control in UTF-8.
+// Half reports whether the text or the string so far ends with the first byte of what
+// may be a C1 control in UTF-8.
 func (p *Parser) Half() bool { return p.half }
 
 // findC1 finds the first C1 control in b that is before esc, the position of an ESC or
 // negative. It returns where the control begins and ends, and the byte that would
 // follow ESC in its 7-bit form, or 0 if there is no control.
 func (p *Parser) findC1(b []byte, esc int) (at, after int, final byte) {
-	const first, csi = 0xc2, 0x9b
+	const csi = 0x9b
 	text := b
 	if esc >= 0 {
 		text = b[:esc]
@@ -186,7 +189,7 @@ func (p *Parser) findC1(b []byte, esc int) (at, after int, final byte) {
 		}
 	}
 	for at = 0; at < len(text); at++ {
-		i := bytes.IndexByte(text[at:], first)
+		i := bytes.IndexByte(text[at:], c1Lead)
 		if i < 0 {
 			break
 		}
@@ -212,6 +215,10 @@ func (p *Parser) uncutCommand(b []byte) int {
 		switch c {
 		case can, sub:
 			return 0
+		case stringEnd:
+			if p.C1 == C1UTF8 && b[i] == c1Lead {
+				return 0
+			}
 		case bel:
 			p.seq = Sequence{Kind: Command, Body: b[1 : i+1]}
 			return i + 2
@@ -232,7 +239,11 @@ func (p *Parser) begin(s state) {
 
 // step handles one byte of a sequence. After the last byte the state is ground.
 func (p *Parser) step(b byte) {
+	half := p.half
+	p.half = b == c1Lead && p.C1 == C1UTF8 && (p.state == command || p.state == content)
 	switch {
+	case half && b == stringEnd:
+		p.endC1()
 	case b == can || b == sub:
 		p.cancel()
 	case p.state == escape:
@@ -256,6 +267,16 @@ func (p *Parser) step(b byte) {
 		p.begin(escape)
 		p.escaped(b)
 	}
+}
+
+// endC1 ends a string at U+009C, whose first byte is already in the body of a Command.
+func (p *Parser) endC1() {
+	if p.state == content {
+		p.end(String)
+		return
+	}
+	p.body = p.body[:max(0, len(p.body)-1)]
+	p.end(Command)
 }
 
 // escaped handles a byte after ESC.

@@ -165,6 +165,7 @@ func TestC1(t *testing.T) {
 		{C1None, "a\u009b4hb", ""},
 		{C1UTF8, "a\u009b4hb\u009d0;t\x07\u0090q\x1b\\\u0084", "4h|0;t||D"},
 		{C1UTF8, "\u00a0\x1b[1mÂ\u009b2m ✛⠛", "1m|2m"},
+		{C1UTF8, "\u009d0;ü✜\u009ca\x1b]1;t\u009cb\x1bPqÂ\u009c\u009b4h", "0;ü✜|1;t||4h"},
 		{C1Raw, "a\x9b4h\x9d0;t\x07\x1b[1m", "4h|1m"},
 	} {
 		for cut := range len(c.sent) + 1 {
