@@ -299,7 +299,13 @@ func (w *fate) clears() {
 		w.feed(kernel.Wake{})
 		return
 	}
-	if !chance(w.r, "no end", 3) {
+	if chance(w.r, "its process holds it", 4) {
+		w.feed(kernel.FreshSeen{Renewal: w.renewal, ID: w.otherID(), Source: "threads", Detail: "lock"})
+		if chance(w.r, "the hook comes later", 2) {
+			w.toPrompt()
+			return
+		}
+	} else if !chance(w.r, "no end", 3) {
 		w.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{{Source: "hook", Kind: telemetry.SessionGone, Session: w.id, Reason: "clear", Detail: "SessionEnd"}}})
 	}
 	if chance(w.r, "no start", 5) {

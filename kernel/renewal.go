@@ -38,10 +38,12 @@ type renewals struct {
 		act   renewal.Act // the act in progress
 		since time.Time   // start of the act, or of the wait for the prompt
 		// The fields below belong to a reset in place: the continuation until the fresh
-		// session begins; whether keys are being typed, and whether the typing is being
-		// stopped; when to type them again; whether the keys were taken back; and why
-		// the reset failed.
+		// session begins; what reported that session while the harness is not at its
+		// prompt; whether keys are being typed, and whether the typing is being stopped;
+		// when to type them again; whether the keys were taken back; and why the reset
+		// failed.
 		held    *inHand
+		fresh   *FreshSeen
 		typing  bool
 		stopped bool
 		again   time.Time
@@ -413,6 +415,7 @@ func (r *renewals) review(s *step) {
 		return
 	}
 	r.interrupt(s)
+	r.enter(s)
 	act := r.soft.act
 	if act != renewal.None && act != renewal.Type && act != renewal.FallBack {
 		return

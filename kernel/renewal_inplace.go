@@ -8,6 +8,7 @@ import (
 	"lifeloop/negotiate"
 	"lifeloop/renewal"
 	"lifeloop/session"
+	"lifeloop/telemetry"
 )
 
 // This file resets a harness in place: keys make the running harness begin a fresh
@@ -15,7 +16,8 @@ import (
 //
 //	prepared ──► at the prompt, no line begun ──► the token is recorded as consumed
 //	         ──► continue command ──► at the prompt: keys are typed
-//	         ──► the old session ends, the fresh one begins: resumed
+//	         ──► the old session ends, the fresh one begins: resumed. A hook reports it,
+//	             or, with a harness whose first hook comes with the next prompt, FreshSeen
 //	              └─ neither, within the limit ──► at the prompt: relaunch, or the keys
 //	                 are taken back and the renewal has failed
 //
@@ -56,6 +58,13 @@ type (
 		Busy    bool
 		Failure string
 	}
+	// FreshSeen reports a session that the harness has begun since its keys were typed,
+	// by something that its process holds. Its hooks may report it much later.
+	FreshSeen struct {
+		Renewal        string
+		ID             string
+		Source, Detail string
+	}
 	// LineSeen says whether the user has begun a line in the harness, as far as the
 	// keys show it.
 	LineSeen struct{ Begun bool }
@@ -81,6 +90,7 @@ func (f RenewalRerouted) apply(k *Kernel)   { k.renewals.hard.Reroute(f.Path) }
 func (TypeKeys) isEffect() {}
 
 func (in KeysTyped) handle(s *step) { s.renewals.typed(s, in) }
+func (in FreshSeen) handle(s *step) { s.renewals.seen(s, in) }
 func (in LineSeen) handle(s *step)  { s.activity.line(in.Begun) }
 
 // inHand is a continuation that waits for the fresh session of a reset in
@@ -118,7 +128,7 @@ func (r *renewals) typeKeys(s *step, act renewal.Act) {
 	}
 	s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keys, Means: s.cfg.Means})
 	r.start(s, act)
-	r.soft.typing, r.soft.stopped = true, false
+	r.soft.typing, r.soft.stopped, r.soft.fresh = true, false, nil
 	s.do(TypeKeys{Renewal: r.hard.ID, Undo: act == renewal.Undo})
 }
 
@@ -231,9 +241,27 @@ func (r *renewals) opened(s *step) {
 		return
 	}
 	held := r.soft.held
-	r.soft.held = nil
+	r.soft.held, r.soft.fresh = nil, nil
 	r.start(s, renewal.Launch)
 	s.slots.stage(s, r.hard.ID, held.payload, held.choices)
+}
+
+// seen keeps the report of a fresh session until the harness is at its prompt.
+func (r *renewals) seen(s *step, in FreshSeen) {
+	if in.Renewal == r.hard.ID && r.clearing() && in.ID != "" && !s.scopes.known(in.ID) {
+		r.soft.fresh = &in
+	}
+}
+
+// enter begins the fresh session that was reported, once the harness is at its prompt.
+func (r *renewals) enter(s *step) {
+	in := r.soft.fresh
+	if in == nil || !r.clearing() || !s.activity.atPrompt() {
+		return
+	}
+	sig := telemetry.Signal{Kind: telemetry.SessionLive, Source: in.Source, Detail: in.Detail, Session: in.ID, Cause: "clear"}
+	s.replace(sig, sig.Cause, sig.Cause, nil)
+	s.scopes.start(s, sig.Cause, by(sig), nil)
 }
 
 // overdue handles typed keys after which no fresh session began within the time

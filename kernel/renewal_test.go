@@ -112,6 +112,10 @@ func (w *world) typed(d *datadriven.TestData) kernel.Input {
 	return in
 }
 
+func (w *world) fresh(d *datadriven.TestData) kernel.Input {
+	return kernel.FreshSeen{Renewal: d.CmdArgs[0].Key, ID: d.CmdArgs[1].Key, Source: "threads", Detail: "lock"}
+}
+
 // continuation is the outcome of a continue command that printed a text.
 func continuation(id, text string) kernel.RenewalContinued {
 	return kernel.RenewalContinued{Renewal: id, Text: lifeloop.NewOpaque(text), Digest: string(canon.Sum([]byte(text)))}

@@ -36,7 +36,7 @@ import (
 //	run … retries=2 max-retries=6 backoff=fixed:1s[:MAX] on=(model,…) fallback=(a,b) [missing=b] takes=a initial=2s inter=5s tool=1s session=1m idle=30s continuation every=3 rule=ID:on:severity:recoverable:REGEXP drift=3 zero-output on-limit=wait loop=3:10s:1m quit=2 by-turn success=(0,2) code=75:network
 //	output 100 [lines=N] [stream=N] ["text"] · fail model [code=ECONNRESET] [until=30s] · checkpoint T1 · launched [id=S2] · pause [ask] · resume · renew · stop-it
 //	run … profile=NAME[:CLIENT] [at=LEVEL] [cut] [no-store] [prints] [renewal=SUPPORT] [scoped=(NAME,…)] [manual] [max=N] [paths=(in_place,relaunch)] [in-place[=SUPPORT]] [keeps-line] · renew [PROFILE] · answer CALL renew=PROFILE
-//	prepared RENEWAL TOKEN [expires=D] [fail=CLASS] · resumes-with RENEWAL TEXT [fail=CLASS] (TEXT may be a size) · typed RENEWAL [undo] [busy] [fail=WHY] · line begun|empty
+//	prepared RENEWAL TOKEN [expires=D] [fail=CLASS] · resumes-with RENEWAL TEXT [fail=CLASS] (TEXT may be a size) · typed RENEWAL [undo] [busy] [fail=WHY] · fresh RENEWAL ID · line begun|empty
 //	decided ASK yes|no [delay=D] [fail=CLASS] · crash [kept=N] · close
 //	wait 2s · exit code=0 signal=9 leftover=1 lost key · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
 func TestScenarios(t *testing.T) {
@@ -230,6 +230,7 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 	},
 	"renew": (*world).renew,
 	"typed": (*world).typed,
+	"fresh": (*world).fresh, // fresh RENEWAL ID
 	"line": func(_ *world, d *datadriven.TestData) kernel.Input { // line begun|empty
 		return kernel.LineSeen{Begun: d.CmdArgs[0].Key == "begun"}
 	},
