@@ -35,16 +35,22 @@ const justSent = 2 * time.Second
 
 // A line follows the keys of the user, to know whether the harness's input line may
 // hold text. It is careful: a key whose effect is unknown begins a line, and only Enter
-// ends one. What a terminal itself sends (answers, focus, mouse) is no key.
+// ends one. Enter right after text that came faster than a person types does not: a
+// harness may take both for a paste. What a terminal itself sends (answers, focus,
+// mouse) is no key.
 type line struct {
-	begun bool
-	sent  time.Time // time of the newest Enter
-	kept  bool      // Ctrl-S stored a line, which the harness restores after the next command
-	paste bool
-	slash bool // the newest key is a backslash: Enter after it is a part of the line
-	state lineState
-	param []byte // parameters of the control sequence so far
-	skip  int    // bytes of an old mouse report that follow
+	begun  bool
+	sent   time.Time // time of the newest Enter
+	kept   bool      // Ctrl-S stored a line, which the harness restores after the next command
+	paste  bool
+	slash  bool      // the newest key is a backslash: Enter after it is a part of the line
+	burst  int       // how many keys of text came fast, one after another
+	text   time.Time // time of the newest of them
+	esc    bool      // the newest key of the kitty protocol is Esc
+	listed bool      // a list of earlier prompts is open
+	state  lineState
+	param  []byte // parameters of the control sequence so far
+	skip   int    // bytes of an old mouse report that follow
 }
 
 type lineState byte
@@ -56,6 +62,13 @@ const (
 	lineString  // ESC ] … or the like, up to BEL or ESC \
 	lineStringEscape
 	lineThree // ESC O and one byte
+)
+
+// Text that comes this fast, and Enter this soon after it, may be a paste.
+const (
+	burstKeys  = 3
+	burstPause = 30 * time.Millisecond
+	burstEnter = 200 * time.Millisecond
 )
 
 func (l *line) feed(keys []byte, now time.Time) {
@@ -111,13 +124,19 @@ func (l *line) escape(b byte) {
 		l.state = lineThree
 	case 0x1b:
 		l.state = lineEscape
-	default: // a key with Alt
+		l.list()
+	default: // a key with Alt, or Esc and then a key
 		l.begun = true
 	}
 }
 
+// list handles the second Esc, which opens a list of earlier prompts. The next Enter
+// chooses one, and brings it back to the line.
+func (l *line) list() { l.begun, l.listed = true, true }
+
 // plain handles a byte outside of sequences.
 func (l *line) plain(b byte, now time.Time) {
+	l.esc = false
 	slash := l.slash
 	l.slash = b == '\\' && !l.paste
 	switch b {
@@ -132,13 +151,27 @@ func (l *line) plain(b byte, now time.Time) {
 	case 0, 'A' & 0x1f, 'B' & 0x1f, 'C' & 0x1f, 'D' & 0x1f, 'E' & 0x1f, 'F' & 0x1f, 'H' & 0x1f, 'K' & 0x1f, 'L' & 0x1f, 'U' & 0x1f, 'W' & 0x1f, 0x7f:
 		// These keys move within a line, or delete a part of it.
 	default:
-		l.begun = true
+		if l.begun = true; !l.paste {
+			if now.Sub(l.text) > burstPause {
+				l.burst = 0
+			}
+			l.burst++
+			l.text = now
+		}
 	}
 }
 
 // enter sends the line. A line that Ctrl-S stored is then restored.
 func (l *line) enter(now time.Time) {
-	l.begun, l.kept, l.sent = l.kept, false, now
+	if l.burst >= burstKeys && now.Sub(l.text) < burstEnter {
+		l.begun, l.text = true, now
+		return
+	}
+	if l.listed {
+		l.begun, l.listed = true, false
+		return
+	}
+	l.begun, l.kept, l.sent, l.burst = l.kept, false, now, 0
 }
 
 // sequence handles a control sequence that ends with b.
@@ -168,11 +201,15 @@ func (l *line) kitty(code, rest []byte, now time.Time) {
 		return
 	}
 	code, _, _ = bytes.Cut(code, []byte{':'})
+	defer func() { l.esc = string(code) == "27" }()
 	plain := len(modifiers) == 0 || string(modifiers) == "1"
 	switch n, _ := strconv.Atoi(string(code)); {
 	case n == '\r' && plain:
 		l.enter(now)
-	case n == 27, n == 127, n >= 57344: // Esc, Backspace, keys without text
+	case n == 27 && l.esc:
+		l.list()
+	case n == 27:
+	case n == 127, n >= 57344: // Backspace, keys without text
 	case n == 's' && string(modifiers) == "5":
 		l.kept, l.begun = true, true
 	default:

@@ -36,22 +36,55 @@ func TestLine(t *testing.T) {
 		{name: "Enter of the kitty protocol", keys: "a\x1b[13u"},
 		{name: "Shift-Enter of the kitty protocol", keys: "\x1b[13;2u", begun: true},
 		{name: "Esc of the kitty protocol", keys: "\x1b[27u"},
+		{name: "two Esc", keys: "\x1b\x1b[B", begun: true},
+		{name: "an earlier prompt that was chosen", keys: "\x1b\x1b[A\r", begun: true},
+		{name: "and sent", keys: "\x1b\x1b[A\r\r"},
+		{name: "two Esc of the kitty protocol", keys: "\x1b[27u\x1b[27u\r", begun: true},
+		{name: "two Esc, not one after another", keys: "\x1b[27u\x1b[97ua\r\x1b[27u"},
 		{name: "a line that the user put aside", keys: "a\x13", begun: true, kept: true},
 		{name: "it comes back with Enter", keys: "a\x13b\r", begun: true},
 		{name: "and is sent", keys: "a\x13b\r\r"},
 		{name: "Ctrl-C and Ctrl-U", keys: "\x03\x15"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var whole, pieces line
-			whole.feed([]byte(c.keys), time.Now())
-			for _, b := range []byte(c.keys) {
-				pieces.feed([]byte{b}, time.Now())
+			var l line
+			at := time.Unix(0, 0)
+			for _, b := range []byte(c.keys) { // as a person types
+				at = at.Add(100 * time.Millisecond)
+				l.feed([]byte{b}, at)
 			}
-			for _, l := range []line{whole, pieces} {
-				require.Equal(t, c.begun, l.begun)
-				require.Equal(t, c.kept, l.kept)
-				require.Equal(t, lineGround, l.state)
+			require.Equal(t, c.begun, l.begun)
+			require.Equal(t, c.kept, l.kept)
+			require.Equal(t, lineGround, l.state)
+		})
+	}
+}
+
+// Enter sends a line only some time after text that came at once: a harness may take both
+// for a paste.
+func TestLineThatCameAtOnce(t *testing.T) {
+	at := time.Unix(0, 0)
+	later := func(d time.Duration) time.Time { return at.Add(d) }
+	for _, c := range []struct {
+		name, text string
+		enter      time.Duration // after the text
+		begun      bool
+	}{
+		{"with the text", "abc\r", 0, true},
+		{"right after it", "abc", burstEnter - 1, true},
+		{"a moment later", "abc", burstEnter, false},
+		{"after two keys", "ab", 0, false},
+		{"after a bracketed paste", "\x1b[200~abc\x1b[201~", 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var l line
+			l.feed([]byte(c.text), at)
+			if c.text[len(c.text)-1] != '\r' {
+				l.feed([]byte{'\r'}, later(c.enter))
 			}
+			require.Equal(t, c.begun, l.begun)
+			l.feed([]byte{'\r'}, later(time.Second))
+			require.False(t, l.begun)
 		})
 	}
 }
@@ -85,7 +118,9 @@ func TestType(t *testing.T) {
 	}()
 	d.shows(t, "/clear")
 	d.key(t, "cd")
-	d.key(t, "ef\r")
+	d.key(t, "ef")
+	time.Sleep(2 * burstEnter) // as a person would, after the text
+	d.key(t, "\r")
 	require.NoError(t, <-typed)
 	d.shows(t, "readyab\x1f/clear\rcdef\r")
 	eventually(t, "the sent line is reported", func() bool { return slices.Equal(rec.snapshot().begun, []bool{true, false}) })

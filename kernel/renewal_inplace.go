@@ -91,7 +91,10 @@ func (TypeKeys) isEffect() {}
 
 func (in KeysTyped) handle(s *step) { s.renewals.typed(s, in) }
 func (in FreshSeen) handle(s *step) { s.renewals.seen(s, in) }
-func (in LineSeen) handle(s *step)  { s.activity.line(in.Begun) }
+func (in LineSeen) handle(s *step) {
+	s.activity.line(in.Begun)
+	s.renewals.lineSeen(s, in.Begun)
+}
 
 // inHand is a continuation that waits for the fresh session of a reset in
 // place.
@@ -107,6 +110,18 @@ const typeAgain = 3 * time.Second
 // clearing reports whether keys for a fresh session were typed, and none has begun.
 func (r *renewals) clearing() bool {
 	return r.hard.InPlace() && r.hard.Typed && r.soft.held != nil
+}
+
+// lineSettles is how long nothing is typed, and nothing consumed, after the user has sent
+// a line: a turn may begin.
+const lineSettles = 2 * time.Second
+
+// lineSeen lets a reset that could begin now wait for the turn of a line that was sent.
+func (r *renewals) lineSeen(s *step, begun bool) {
+	waits := r.soft.act == renewal.None || r.soft.act == renewal.Type
+	if !begun && waits && r.hard.Open() && r.hard.Path == renewal.InPlace {
+		r.soft.again = s.now.Add(lineSettles)
+	}
 }
 
 // lineFree reports whether keys can be typed without being mixed with a line
