@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -333,6 +334,67 @@ func TestRenewalCodex(t *testing.T) {
 		require.Empty(t, w.ownFiles(handedOver))
 		records := holding(t, handedOver, home)
 		require.True(t, slices.ContainsFunc(records, func(p string) bool { return strings.Contains(p, "/rollout-") }), "%v", records)
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
+
+// TestRenewalCodexInPlace renews Codex by its own command: the process stays. A line that
+// the user has begun is waited for, and the fresh thread is known before its first prompt.
+func TestRenewalCodexInPlace(t *testing.T) {
+	s := story{
+		harness: codex, tty: true, argv: codexArgs("the first prompt"), config: inPlace,
+		replies: []mock.Reply{mock.Says("ALPHA"), mock.Says("BETA"), mock.Says("GAMMA"), mock.Says("OMEGA"), mock.Says("PSI")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		r.await("the first turn", func() bool { return r.turnsOver() == 1 && r.codexState() != "working" })
+		codexTurn(r, "the second prompt")
+		w.asks("wait", "last", "--for", "idle")
+		old := harnessPID()
+		r.types("HALF")
+		r.await("the half-typed line", func() bool { return strings.Contains(r.scene(), "HALF") })
+		w.asks("renew", "last")
+		r.await("the renewal to wait for the line", func() bool { return w.renewals().Last.State == "prepared" })
+		w.staysIn("idle", patience/30)
+		threads := codexThreads()
+		require.Equal(t, "prepared", string(w.renewals().Last.State))
+
+		r.types(" LINE")
+		r.await("the whole line", func() bool { return strings.Contains(r.shown(), "LINE") })
+		time.Sleep(time.Second) // as a person does: at once it may be a paste
+		r.types("\r")
+		r.await("the fresh thread", func() bool { return w.renewals().Last.State == "resumed" })
+		last := w.renewals().Last
+		require.Equal(t, "in_place", string(last.Path))
+		require.NotEqual(t, deref(last.OldSession), deref(last.NewSession))
+		require.FileExists(t, home+"/.codex/thread-writer-locks/"+deref(last.NewSession)+".lock")
+		require.Equal(t, threads+1, codexThreads())
+		require.Equal(t, old, harnessPID(), "the same process")
+		require.Equal(t, 3, r.modelAsked(), "no key of the renewal was sent as a prompt")
+		require.Empty(t, w.ownFiles(handedOver), "before the delivery it is in memory only")
+
+		codexTurn(r, "go on")
+		renewed(r)
+		require.Equal(t, deref(last.NewSession), deref(w.renewals().Last.NewSession))
+		codexTurn(r, "and on")
+		codexSends(r, "/quit")
+		r.leavesWith(0)
+		r.checkTerminal()
+
+		require.Contains(t, w.questions()[2], "HALF LINE")
+		require.NotContains(t, w.questions()[2], "/clear")
+		w.checkFirstRequest(3, handedOver, "the first prompt", "the second prompt", "HALF LINE", "ALPHA", "BETA", "GAMMA")
+		w.checkChain("notes")
+		later, err := os.ReadFile(w.path("later"))
+		require.NoError(t, err)
+		require.Empty(t, string(later), "while the second program holds it")
+		require.Empty(t, w.ownFiles(handedOver), "after the session")
+		for _, path := range holding(t, handedOver, home) {
+			require.Contains(t, path, deref(last.NewSession), "the records of the new thread alone")
+		}
+		w.compareL0("SESSION_START (launch) CHECKPOINT_SAVED CONTINUATION_START RESUME_START COMPLETE")
 		if t.Failed() {
 			t.Log(r.scene())
 		}

@@ -107,6 +107,7 @@ func (*Child) Free() error                              { panic(errSystem) }
 func (*Child) Abandon()                                 { panic(errSystem) }
 
 func (*Child) Type(context.Context, Typing) (bool, error) { panic(errSystem) }
+func (*Child) Locked(string) []string                     { panic(errSystem) }
 
 // SeparateNetwork changes nothing: only Linux has networks for one process.
 func SeparateNetwork(*exec.Cmd) {}

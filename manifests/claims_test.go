@@ -379,8 +379,9 @@ func renewed(t *testing.T, id, name string) (states []renewal.State) {
 }
 
 // inPlace renews a session by keys, with the adapter's own hooks, and returns the states
-// of the renewal.
-func inPlace(t *testing.T, id string) (states []renewal.State) {
+// of the renewal. ends is what shows the end of the old session: its hook, or what its
+// process holds of the new one.
+func inPlace(t *testing.T, id string, ends func(r *run, renewing string)) (states []renewal.State) {
 	t.Helper()
 	r := begin(t, id, func(c *kernel.Config) {
 		c.Hooks, c.NoTelemetry, c.Clears, c.Stores = true, false, true, true
@@ -388,7 +389,7 @@ func inPlace(t *testing.T, id string) (states []renewal.State) {
 	})
 	r.step(kernel.Launched{PID: 4242})
 	r.hook("SessionStart", `{"session_id":"s","hook_event_name":"SessionStart","source":"startup"}`)
-	r.hook("UserPromptSubmit", `{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt_id":"p1","prompt":"x"}`)
+	r.hook("UserPromptSubmit", `{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt_id":"p1","turn_id":"p1","prompt":"x"}`)
 	r.step(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.TurnEnd, Source: "transcript", Session: "s", Turn: "p1"}, {Kind: telemetry.Idle, Source: "registry", Session: "s"}}})
 	r.step(kernel.RenewAsked{Ask: "a1"})
 	renewing := ""
@@ -400,7 +401,7 @@ func inPlace(t *testing.T, id string) (states []renewal.State) {
 	r.step(kernel.RenewalPrepared{Renewal: renewing, Digest: "sha256:1"})
 	r.step(kernel.RenewalContinued{Renewal: renewing, Text: lifeloop.NewOpaque("continue"), Digest: "sha256:" + strings.Repeat("0", 64)})
 	r.step(kernel.KeysTyped{Renewal: renewing})
-	r.hook("SessionEnd", `{"session_id":"s","hook_event_name":"SessionEnd","reason":"clear"}`)
+	ends(r, renewing)
 	r.hook("SessionStart", `{"session_id":"s2","hook_event_name":"SessionStart","source":"clear"}`)
 	r.step(kernel.HookClosed{Hook: "SessionStart", Delivered: true})
 	for _, f := range r.facts {
@@ -409,6 +410,16 @@ func inPlace(t *testing.T, id string) (states []renewal.State) {
 		}
 	}
 	return states
+}
+
+// locks reports the lock of a new thread, which begins the harness session before its hook
+// is called.
+func locks(r *run, renewing string) {
+	r.step(kernel.FreshSeen{Renewal: renewing, ID: "s2", Source: "threads", Detail: "s2.lock"})
+	require.True(r.t, slices.ContainsFunc(r.facts, func(f kernel.Fact) bool {
+		o, ok := f.(kernel.Observed)
+		return ok && o.Record.Event == lifeloop.SessionStarted && o.Scope == 2 && o.Record.Evidence[0].Source == "threads"
+	}))
 }
 
 func (r *run) hook(event, stdin string) {
@@ -552,7 +563,18 @@ var proofs = map[string]proof{
 		_, prints := p.Clears([]string{id, "-p", "the prompt"}, true)
 		_, piped := p.Clears([]string{id}, false)
 		keys, ok := p.Clears([]string{id, "the prompt"}, true)
-		return ok && keys.Aside != nil && !prints && !piped && slices.Contains(inPlace(t, id), renewal.Delivered)
+		ends := func(r *run, _ string) {
+			r.hook("SessionEnd", `{"session_id":"s","hook_event_name":"SessionEnd","reason":"clear"}`)
+		}
+		return ok && keys.Aside != nil && !prints && !piped && slices.Contains(inPlace(t, id, ends), renewal.Delivered)
+	}},
+	"codex renewal.reset.native": {"synthesized", func(t *testing.T, id string) bool {
+		p, _ := profiles.For(id)
+		_, prints := p.Clears([]string{id, "exec", "the prompt"}, true)
+		_, reviews := p.Clears([]string{id, "review"}, true)
+		_, piped := p.Clears([]string{id}, false)
+		keys, ok := p.Clears([]string{id, "the prompt"}, true)
+		return ok && keys.Aside == nil && !prints && !reviews && !piped && slices.Contains(inPlace(t, id, locks), renewal.Delivered)
 	}},
 
 	"session_identity.harness_session_id": {"native", func(t *testing.T, id string) bool { return is(hooked(t, id).last().HarnessSessionID, "s") }},
@@ -597,13 +619,18 @@ var proofs = map[string]proof{
 	"claude telemetry_sources.registry":   reports("native", "registry", source{"claude", claude.Registry, []string{`{"pid":1,"sessionId":"s","status":"busy"}`}}),
 	"claude telemetry_sources.statusline": reports("partial", "statusline", source{"claude", nil, []string{"Statusline", `{"session_id":"s","context_window":{"context_window_size":200000}}`}}),
 	"claude telemetry_sources.terminal":   reports("partial", "terminal", source{"claude", claude.OSC, []string{"⠂ A title"}}),
-	"codex telemetry_sources.hooks":       reports("native", "hook", source{"codex", nil, []string{"Stop", `{"session_id":"s","hook_event_name":"Stop","turn_id":"t"}`}}),
-	"codex telemetry_sources.rollout":     reports("native", "rollout", used["codex"]),
-	"codex telemetry_sources.terminal":    reports("partial", "terminal", source{"codex", codex.OSC, []string{"state=working:app=codex"}}),
-	"codex telemetry_sources.exec":        reports("partial", "stream", source{"codex", codex.Exec, []string{`{"type":"thread.started","thread_id":"s"}`}}),
-	"codex telemetry_sources.app-server":  reports("partial", "stream", source{"codex", codex.AppServer, []string{`{"method":"turn/started","params":{"threadId":"s","turn":{"id":"t"}}}`}}),
-	"codex telemetry_sources.notify":      reports("partial", "notify", source{"codex", codex.Notify, []string{`{"type":"agent-turn-complete","thread-id":"s","turn-id":"t","input-messages":["x"]}`}}),
-	"codex telemetry_sources.history":     reports("partial", "history", source{"codex", codex.History, []string{`{"session_id":"s","ts":1795246826,"text":"x"}`}}),
+	"codex telemetry_sources.threads": {"partial", func(t *testing.T, id string) bool {
+		p, _ := profiles.For(id)
+		launch, err := p.Prepare([]string{id}, profiles.Host{Dir: "/work", Env: []string{"HOME=/home/dev"}, Terminal: true})
+		return err == nil && launch.Threads == "/home/dev/.codex/thread-writer-locks" && slices.Contains(inPlace(t, id, locks), renewal.Resumed)
+	}},
+	"codex telemetry_sources.hooks":      reports("native", "hook", source{"codex", nil, []string{"Stop", `{"session_id":"s","hook_event_name":"Stop","turn_id":"t"}`}}),
+	"codex telemetry_sources.rollout":    reports("native", "rollout", used["codex"]),
+	"codex telemetry_sources.terminal":   reports("partial", "terminal", source{"codex", codex.OSC, []string{"state=working:app=codex"}}),
+	"codex telemetry_sources.exec":       reports("partial", "stream", source{"codex", codex.Exec, []string{`{"type":"thread.started","thread_id":"s"}`}}),
+	"codex telemetry_sources.app-server": reports("partial", "stream", source{"codex", codex.AppServer, []string{`{"method":"turn/started","params":{"threadId":"s","turn":{"id":"t"}}}`}}),
+	"codex telemetry_sources.notify":     reports("partial", "notify", source{"codex", codex.Notify, []string{`{"type":"agent-turn-complete","thread-id":"s","turn-id":"t","input-messages":["x"]}`}}),
+	"codex telemetry_sources.history":    reports("partial", "history", source{"codex", codex.History, []string{`{"session_id":"s","ts":1795246826,"text":"x"}`}}),
 
 	"gemini telemetry_sources.hooks":      reports("partial", "hook", source{"gemini", nil, []string{"AfterAgent", `{"session_id":"s","hook_event_name":"AfterAgent"}`}}),
 	"gemini telemetry_sources.transcript": reports("native", "transcript", used["gemini"]),

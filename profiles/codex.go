@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"lifeloop/attempt"
@@ -34,9 +35,19 @@ func codexProfile() Profile {
 		// once. In a terminal both signals kill Codex at once.
 		Quit: sigINT,
 		// Codex exits with 2 if it rejects its command line.
-		ExitCodes:  map[int]attempt.Cause{2: attempt.Fatal},
-		resume:     resumeCodex,
-		prints:     func(args []string) bool { l, _ := parseCodex(args); return l.command == "exec" },
+		ExitCodes: map[int]attempt.Cause{2: attempt.Fatal},
+		// Ctrl-U would put the line aside, but only the one with the cursor, so a line
+		// that the user has begun is waited for: with it, /clear would be a prompt. Enter
+		// in the same write would be a line break. Undo removes such a line break too.
+		Keys: Keys{
+			Reset: []Stroke{{"", 300 * time.Millisecond}, {"\x1b[200~/clear\x1b[201~", 400 * time.Millisecond}, {"\r", 0}},
+			Undo:  []Stroke{{strings.Repeat("\x7f", len("/clear\n")), 200 * time.Millisecond}},
+		},
+		resume: resumeCodex,
+		prints: func(args []string) bool {
+			l, _ := parseCodex(args)
+			return l.command == "exec" || l.command == "review"
+		},
 		anySession: anyUUID,
 		sessions:   stored{"CODEX_HOME", ".codex", Place{Dir: "sessions", Pattern: "*/*/*/rollout-*.jsonl", Whose: byRecords(codexOwner)}},
 
@@ -87,6 +98,9 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	}
 	l.OSC, l.OSCDecoder = []int{7501}, codex.OSC
 	l.Cause = codexCause(line)
+	if home := h.home("CODEX_HOME", ".codex"); home != "" {
+		l.Threads = filepath.Join(home, "thread-writer-locks")
+	}
 
 	// Our arguments come before the user's. There they cannot be mistaken for the
 	// value of an option, they apply to every subcommand, and the user's own -c

@@ -104,6 +104,10 @@ type Launch struct {
 	// Requests returns the decoder for that stream and for the requests for
 	// Host.Instructions; nil if there is neither.
 	Requests func() telemetry.Requests
+	// Threads is a folder in which the harness locks a file, ID.lock, for each harness
+	// session that it has begun; empty if it has none. It shows a session that begins
+	// in place before the first hook does.
+	Threads string
 	// HookAtPrompt is true if the harness calls its first hook only at the first
 	// prompt.
 	HookAtPrompt bool

@@ -76,6 +76,7 @@ func codexRests() Rests {
 		"context_pressure":                      {"rollout", "app-server"},
 		"session_identity.harness_session_id":   {"hooks", "rollout", "exec", "app-server", "notify", "history"},
 		"approval_surface":                      {"hooks"},
+		"renewal.reset.native":                  {"terminal"},
 		"renewal.continuation.observation":      {"hooks"},
 		"renewal.continuation.payload_delivery": {"hooks"},
 	}

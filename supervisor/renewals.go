@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"lifeloop/canon"
@@ -79,7 +80,24 @@ type Keys struct {
 	Aside []harness.Stroke // typed before Reset if the user has begun a line; nil if Reset cannot be typed then
 	Undo  []harness.Stroke // typed if Reset had no effect
 	Back  []harness.Stroke // typed after Undo if Aside was typed
+	// Threads is a folder in which the harness locks a file for each session that it
+	// has begun; empty if it has none.
+	Threads string
 }
+
+// A typist types keys into its harness, and lists the files in a folder that its
+// processes have locked.
+type typist interface {
+	Type(context.Context, harness.Typing) (aside bool, err error)
+	Locked(dir string) []string
+}
+
+// What Threads shows is looked for every lookEvery, for longer than the kernel waits
+// for a fresh session.
+const (
+	lookEvery = 50 * time.Millisecond
+	lookFor   = 20 * time.Second
+)
 
 // typeKeys types keys into the newest launch.
 func (s *supervisor) typeKeys(e kernel.TypeKeys) {
@@ -89,11 +107,14 @@ func (s *supervisor) typeKeys(e kernel.TypeKeys) {
 	s.wg.Go(func() {
 		defer cancel()
 		in := kernel.KeysTyped{Renewal: e.Renewal, Undo: e.Undo}
-		reset := l.typeKeys
+		child, _ := l.started.(typist)
+		before := l.threads(child)
+		reset := func(ctx context.Context, undo bool) error { return l.typeKeys(ctx, child, undo) }
 		if l.plan.Resets {
 			reset = func(ctx context.Context, undo bool) error { return s.askFresh(ctx, l, e.Renewal, undo) }
 		}
-		switch err := reset(ctx, e.Undo); {
+		err := reset(ctx, e.Undo)
+		switch {
 		case errors.Is(err, errReported):
 			return
 		case errors.Is(err, harness.ErrLine):
@@ -102,14 +123,47 @@ func (s *supervisor) typeKeys(e kernel.TypeKeys) {
 			in.Failure = err.Error()
 		}
 		s.postOf(l.number, in)
+		if err == nil && !e.Undo && l.plan.Keys.Threads != "" {
+			s.look(l, child, e.Renewal, before)
+		}
 	})
 }
 
-func (l *launched) typeKeys(ctx context.Context, undo bool) error {
-	child, can := l.started.(interface {
-		Type(context.Context, harness.Typing) (aside bool, err error)
-	})
-	if !can {
+// threads lists the files that the harness has locked for its sessions.
+func (l *launched) threads(child typist) []string {
+	if child == nil || l.plan.Keys.Threads == "" {
+		return nil
+	}
+	return child.Locked(l.plan.Keys.Threads)
+}
+
+// look waits for the file of a session that the harness begins, which was not locked
+// before.
+func (s *supervisor) look(l *launched, child typist, renewal string, before []string) {
+	ctx, cancel := context.WithTimeout(s.ctx, lookFor)
+	defer cancel()
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+		case <-l.started.Gone():
+			return
+		case <-ctx.Done():
+			return
+		}
+		for _, name := range l.threads(child) {
+			if id, is := strings.CutSuffix(name, ".lock"); is && !strings.HasPrefix(name, ".") && !slices.Contains(before, name) {
+				s.postOf(l.number, kernel.FreshSeen{Renewal: renewal, ID: id, Source: "threads", Detail: name})
+				return
+			}
+		}
+		again.Reset(lookEvery)
+	}
+}
+
+func (l *launched) typeKeys(ctx context.Context, child typist, undo bool) error {
+	if child == nil {
 		return harness.ErrTyping
 	}
 	keys := l.plan.Keys

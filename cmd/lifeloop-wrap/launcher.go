@@ -158,7 +158,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		containment = "cgroup"
 	}
 	plan := supervisor.Plan{Setup: l.setup(w, launch), Start: start, Containment: containment, Sources: sources, Key: key, Answer: w.profile.Answer,
-		DecodeHook: w.profile.DecodeHook, Refuse: w.profile.Refuse(), ToolTime: toolTime(l.approvalWait), Keys: typed(keys), Resets: launch.Resets && !clears}
+		DecodeHook: w.profile.DecodeHook, Refuse: w.profile.Refuse(), ToolTime: toolTime(l.approvalWait), Keys: typed(keys, launch.Threads), Resets: launch.Resets && !clears}
 	if launch.Requests != nil {
 		plan.Requests = launch.Requests()
 	}
@@ -266,14 +266,14 @@ func (l *launcher) keys(w way, launch profiles.Launch) (profiles.Keys, bool) {
 }
 
 // typed are the keys of a profile for the supervisor.
-func typed(k profiles.Keys) supervisor.Keys {
+func typed(k profiles.Keys, threads string) supervisor.Keys {
 	strokes := func(list []profiles.Stroke) (out []harness.Stroke) {
 		for _, s := range list {
 			out = append(out, harness.Stroke(s))
 		}
 		return out
 	}
-	return supervisor.Keys{Reset: strokes(k.Reset), Aside: strokes(k.Aside), Undo: strokes(k.Undo), Back: strokes(k.Back)}
+	return supervisor.Keys{Reset: strokes(k.Reset), Aside: strokes(k.Aside), Undo: strokes(k.Undo), Back: strokes(k.Back), Threads: threads}
 }
 
 // setup describes a launch to the kernel.

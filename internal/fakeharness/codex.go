@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,6 +23,7 @@ type codex struct {
 	h               *harness
 	session, turnID string
 	threads         []codexThread // the loaded threads, oldest first
+	locks           []*os.File    // one for each of them
 	model           string
 	window, used    int64
 	total           int64 // sum of the tokens of all calls of the thread
@@ -86,15 +88,23 @@ func (c *codex) start(s startStep) {
 	c.model, c.window, c.source = cmp.Or(s.Model, c.model), cmp.Or(s.Window, c.window), cmp.Or(s.Source, c.source)
 	c.over = false
 	c.h.term.raw()
-	lock := filepath.Join(c.home(), "thread-writer-locks", c.session+".lock")
-	must(os.MkdirAll(filepath.Dir(lock), 0o700))
-	must(os.WriteFile(lock, nil, 0o600))
+	c.lock()
 	c.h.write("\x1b[?2004h\x1b[>4;0m\x1b[>7u\x1b[?1004h\x1b[?1049h")
 	c.h.line("fake Codex " + codexVersion + " · " + c.model)
 	if c.h.hooks.warning != "" {
 		c.h.line(c.h.hooks.warning)
 	}
 	c.osc("idle:app=codex")
+}
+
+// lock locks the file of the newest thread, as long as this process runs.
+func (c *codex) lock() {
+	path := filepath.Join(c.home(), "thread-writer-locks", c.session+".lock")
+	must(os.MkdirAll(filepath.Dir(path), 0o700))
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	must(err)
+	must(syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
+	c.locks = append(c.locks, f)
 }
 
 func (c *codex) osc(state string) {
@@ -295,6 +305,7 @@ func (c *codex) compact(s compactStep) {
 // clear begins a new thread; the old one stays loaded and ends with the process.
 func (c *codex) clear() {
 	c.open("clear")
+	c.lock()
 	c.h.line("(cleared)")
 	c.osc("idle:app=codex")
 }

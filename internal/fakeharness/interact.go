@@ -31,19 +31,15 @@ func (h *harness) interact(s interactStep) {
 			h.write(printable(b))
 		}
 		for _, line := range k.feed(b) {
+			given := len(h.given)
 			switch line {
 			case "/exit", "/quit":
 				kind.end("prompt_input_exit")
 				return
 			case "/clear", "/new":
-				given := len(h.given)
 				kind.clear()
-				for _, text := range h.given[given:] {
-					if s.ShowContext {
-						h.line("context: " + text)
-					}
-				}
 				if cleared++; cleared == s.Clears {
+					h.showSince(given, s.ShowContext)
 					return
 				}
 			case "/compact":
@@ -57,6 +53,7 @@ func (h *harness) interact(s interactStep) {
 				turns++
 				kind.turn(t)
 			}
+			h.showSince(given, s.ShowContext)
 		}
 	}
 }

@@ -149,7 +149,7 @@ type interactStep struct {
 	Used   []int64 `json:"used"`   // tokens in the context after each turn; the last value repeats
 	Answer string  `json:"answer"` // the answer to every prompt
 	MS     int     `json:"ms"`
-	// ShowContext prints the additional context that the hooks of /clear return.
+	// ShowContext prints the additional context that hooks return.
 	ShowContext bool `json:"show_context"`
 	// Clears ends the step after so many /clear; 0: none ends it.
 	Clears int `json:"clears"`
@@ -269,8 +269,13 @@ func (h *harness) rawMode(on bool) {
 }
 
 // showContext prints the additional context that hooks returned.
-func (h *harness) showContext(bool) {
-	for _, text := range h.given {
-		h.line("context: " + text)
+func (h *harness) showContext(bool) { h.showSince(0, true) }
+
+// showSince prints the additional context that hooks returned since there was so much.
+func (h *harness) showSince(given int, show bool) {
+	for _, text := range h.given[given:] {
+		if show {
+			h.line("context: " + text)
+		}
 	}
 }
