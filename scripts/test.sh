@@ -15,9 +15,11 @@ calm=$(for p in $(cat internal/archtest/pure.txt) internal/archtest internal/con
 done)
 others=$(go list ./... | sed "s|^$(go list -m)|.|" | grep -vxF "$calm")
 
-# Many tests wait for processes, so more packages run at once than there are processors.
+# Many tests wait for processes, so more packages, and more tests of a package, run at
+# once than there are processors.
+processors=$(getconf _NPROCESSORS_ONLN)
 tests() {
-	go tool gotestsum --format pkgname --format-icons text -- -timeout 30m -tags lifeloopdebug -p "$(($(getconf _NPROCESSORS_ONLN) * 2))" "$@"
+	go tool gotestsum --format pkgname --format-icons text -- -timeout 30m -tags lifeloopdebug -p "$((processors * 2))" -parallel "$((processors * 2))" "$@"
 }
 
 # The race detector needs cgo and so a C compiler; nothing else here does.

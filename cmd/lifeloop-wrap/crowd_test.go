@@ -203,6 +203,7 @@ func (c *crowd) client(n int) {
 // while the harness calls its hooks. Every call is answered, and the ledger
 // agrees with the answers.
 func TestAHundredClientsOfOneSession(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t)
 	before := c.sockets()
 	reading, stop := context.WithCancel(context.Background())

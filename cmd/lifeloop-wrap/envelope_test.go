@@ -39,6 +39,7 @@ func envelope(doc []byte, args ...string) result {
 // 0 or 1, the same for output as text, for output as JSON and when the document is
 // rewritten.
 func TestEnvelopeValidatesMutants(t *testing.T) {
+	t.Parallel()
 	for _, kind := range lifeloop.Kinds() {
 		t.Run(kind, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("..", "..", "lifeloop", "testdata", "mutated", kind+".jsonl"))

@@ -507,6 +507,7 @@ func exitsWith(codes ...int) func(*faulted) bool {
 }
 
 func TestFaultMatrix(t *testing.T) {
+	t.Parallel()
 	bin := faultPrograms(t)
 	rows := slices.Concat(signalFaults(), clientFaults(), fileFaults(), limitFaults(), doorFaults(), terminalFaults())
 	if !*faults {

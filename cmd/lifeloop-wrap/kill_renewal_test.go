@@ -126,6 +126,7 @@ func TestKillRenewal(t *testing.T) { killRenewal(t, renewalPlot()) }
 func TestKillRenewalInPlace(t *testing.T) { killRenewal(t, inPlacePlot()) }
 
 func killRenewal(t *testing.T, story plot) {
+	t.Parallel()
 	bin := t.TempDir()
 	_, err := fakeclienttest.Build(bin)
 	require.NoError(t, err)

@@ -422,6 +422,7 @@ func pointsOf(appends int) (points []string, all int) {
 }
 
 func TestKillMatrix(t *testing.T) {
+	t.Parallel()
 	bin := t.TempDir()
 	_, err := fakeclienttest.Build(bin)
 	require.NoError(t, err)

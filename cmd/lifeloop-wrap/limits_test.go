@@ -35,6 +35,7 @@ func TestTooFewTasks(t *testing.T) {
 // With too little address space the program gives its reason, as long as Go's runtime
 // starts at all. A hook does not stop its harness.
 func TestTooLittleAddressSpace(t *testing.T) {
+	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("bash is missing: it sets the limit")

@@ -177,6 +177,7 @@ func (m *matrix) grow(lines []string) {
 
 // TestObserverIsKilled kills an observer with --once.
 func TestObserverIsKilled(t *testing.T) {
+	t.Parallel()
 	bin, lines := fakeClients(t), transcript(observedTurns)
 	once := []string{"--adapter", "claude", "--once", "--ledger", "t.jsonl"}
 	calm := newObserved(t, bin, lines)
@@ -198,6 +199,7 @@ func TestObserverIsKilled(t *testing.T) {
 
 // TestFollowerIsKilled kills an observer that follows a growing file.
 func TestFollowerIsKilled(t *testing.T) {
+	t.Parallel()
 	bin, lines := fakeClients(t), transcript(observedTurns)
 	follow := []string{"--adapter", "claude", "--from-start", "--ledger", "t.jsonl"}
 	finish := func(m *matrix, cmd *exec.Cmd) observed {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -66,6 +67,7 @@ const patience = time.Minute
 const scriptMark = "LIFELOOP_TEST_SCRIPT"
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	bin := t.TempDir()
 	if _, err := fakeclienttest.Build(bin); err != nil {
 		t.Fatal(err)
@@ -73,6 +75,9 @@ func TestScripts(t *testing.T) {
 	contract, err := filepath.Abs("../../lifeloop/testdata/contract") // the contract's own examples
 	if err != nil {
 		t.Fatal(err)
+	}
+	if signal.Ignored(syscall.SIGHUP) { // as below nohup; a shell cannot trap it then
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
