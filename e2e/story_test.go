@@ -86,7 +86,7 @@ func (w *world) config(s story) string {
 			command = append(command, "--delay", c.delay.String())
 			timeout = ", timeout: 1m"
 		}
-		quoted, err := json.Marshal(command) // JSON is YAML
+		quoted, err := json.Marshal(command) // a JSON string is also a YAML string
 		require.NoError(w.t, err)
 		fmt.Fprintf(&text, "  - {id: %s, events: [%q], command: %s%s}\n", c.id, c.events, quoted, timeout)
 	}
