@@ -491,7 +491,6 @@ func TestRenewalOpencodeInPlace(t *testing.T) {
 		require.NotEqual(t, deref(last.OldSession), deref(last.NewSession))
 		require.Empty(t, w.ownFiles(handedOver), "after the delivery")
 		require.Equal(t, 2, r.modelAsked(), "the continuation gets no answer")
-		t.Log(r.scene())
 
 		sendsPatiently(r, "LINE (p3)", func() bool { return r.modelSaw("LINE (p3)") > 0 })
 		r.await("the turn of the begun line", func() bool { return r.modelRests() && opencodeIdle() })
@@ -502,6 +501,50 @@ func TestRenewalOpencodeInPlace(t *testing.T) {
 		require.Contains(t, w.questions()[2], "HALFLINE")
 		require.Equal(t, 1, strings.Count(w.questions()[3], handedOver), "it stays in the conversation, once")
 		w.checkRenewed(".local/share/opencode/opencode.db")
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
+
+// TestRenewalOpencodeDialog: a renewal waits behind an open question to the user, which it
+// does not touch, and follows the answer.
+func TestRenewalOpencodeDialog(t *testing.T) {
+	s := story{
+		harness: opencode, tty: true, argv: opencodeArgs(), config: inPlace, env: opencodeAsks,
+		replies: []mock.Reply{mock.Runs("touch made"), mock.Says("it is made"), mock.Says("OMEGA")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		opencodeReady(r)
+		sendsPatiently(r, "make it (p1)", func() bool { return r.modelSaw("make it (p1)") > 0 })
+		r.await("the question", func() bool { return strings.Contains(r.shown(), "Permission required") })
+		w.asks("wait", "last", "--for", "needs_input")
+		w.asks("renew", "last")
+		w.staysIn("needs_input", patience/30)
+		require.Equal(t, "negotiated", string(w.renewals().Last.State))
+		require.NoFileExists(t, project+"/made")
+
+		next := time.Now()
+		r.await("the answer to be taken", func() bool {
+			if time.Now().After(next) {
+				r.types("\r") // yes
+				next = time.Now().Add(3 * time.Second)
+			}
+			return r.modelAsked() == 2
+		})
+		renewed(r)
+		require.FileExists(t, project+"/made")
+		last := w.renewals().Last
+		require.Equal(t, "in_place", string(last.Path))
+		require.NotEqual(t, deref(last.OldSession), deref(last.NewSession))
+		require.Equal(t, 2, r.modelAsked(), "the turn came to its end before the reset")
+		opencodeTurn(r, "go on (p2)")
+		opencodeQuits(r)
+		r.leavesWith(0)
+		w.checkFirstRequest(2, handedOver, "make it (p1)", "it is made")
+		w.checkChain("notes")
+		require.Empty(t, w.ownFiles(handedOver))
 		if t.Failed() {
 			t.Log(r.scene())
 		}

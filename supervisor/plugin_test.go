@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,6 +62,7 @@ func (fakeRenewer) Discard(kernel.RenewalRef, string) error { return nil }
 // A fakePlugin carries out the requests that it is sent. Without replies it is silent.
 type fakePlugin struct {
 	*rig
+	lock    sync.Mutex                    // guards replies
 	replies map[telemetry.PluginOp]string // the last word of the reply
 	records chan<- string
 	gone    bool // a request cannot be sent
@@ -75,7 +77,10 @@ func (p *fakePlugin) send(line []byte) error {
 		return err
 	}
 	p.note("plugin %s %s %s", r.Op, r.Session, r.Text)
-	if word := p.replies[r.Op]; word != "" {
+	p.lock.Lock()
+	word := p.replies[r.Op]
+	p.lock.Unlock()
+	if word != "" {
 		go func() { p.records <- string(r.Op) + " " + r.ID + " " + word }()
 	}
 	return nil
@@ -96,8 +101,10 @@ func renewsByPlugin(t *testing.T, prepare func(p *fakePlugin), then func(r *rig,
 		time.Sleep(time.Second)
 		post(kernel.RenewAsked{Ask: "a1"})
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if then != nil {
 			then(r, p)
+			synctest.Wait()
 		}
 		close(p.records)
 		r.launcher.child.end(kernel.ChildExited{})
@@ -153,7 +160,9 @@ func TestPluginDoesNotBeginASession(t *testing.T) {
 			}, to: renewal.Failed, why: "the harness began no fresh session within 15s"},
 		"it is busy first": {prepare: func(p *fakePlugin) { p.replies[telemetry.Fresh] = "busy" },
 			then: func(r *rig, p *fakePlugin) {
+				p.lock.Lock()
 				p.replies[telemetry.Fresh] = "S2"
+				p.lock.Unlock()
 				time.Sleep(5 * time.Second)
 				require.Len(r.t, r.lines("plugin fresh"), 2)
 			}, to: renewal.Delivered},
