@@ -98,7 +98,7 @@ type l0Judge struct {
 	lines      []string
 
 	seq, ts  int64
-	last     string // the newest event that is not a tool's
+	last     string // the newest event that is not about a tool
 	strategy string // the recovery strategy of the newest ERROR
 	aborted  bool
 	renewing bool // the newest fact is a launch of a renewal

@@ -331,8 +331,8 @@ func (r *renewals) permitted(s *step, p pending, allowed bool, why string) {
 	}
 }
 
-// start records in soft state that an act begins now, or, with None, the wait
-// for the prompt.
+// start records in soft state that an act begins now. With None, it records that the
+// wait for the prompt begins.
 func (r *renewals) start(s *step, act renewal.Act) { r.soft.act, r.soft.since = act, s.now }
 
 // The capabilities that a renewal needs.
