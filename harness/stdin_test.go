@@ -118,7 +118,7 @@ func TestALongStreamIsReadOnce(t *testing.T) {
 
 // A device cannot be read again, so each child gets it as it is.
 func TestADeviceIsInherited(t *testing.T) {
-	term, stdout, _ := onFiles(t, Never, nil) // the empty device
+	term, stdout, _ := onFiles(t, Never, nil) // stdin is the null device
 	c := begin(t, same("cat; echo over"), term, &recorder{})
 	require.Nil(t, c.stdin)
 	c.Wait()
