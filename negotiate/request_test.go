@@ -71,8 +71,8 @@ func asking(body string, alternatives ...any) lifeloop.PayloadEnvelope {
 func TestAgainst(t *testing.T) {
 	const (
 		now     = 1_800_000_000
-		frame   = lifeloop.DeveloperEquivalentFrame // uses the native class with the small limit
-		prompt  = lifeloop.PrePromptFrame           // uses the partial class
+		frame   = lifeloop.DeveloperEquivalentFrame // its slot is native and has a small size limit
+		prompt  = lifeloop.PrePromptFrame           // its slot is partial
 		side    = lifeloop.SideChannelContext       // no class provides this placement
 		receipt = lifeloop.ReceiptOnly
 	)
