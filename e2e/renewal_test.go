@@ -340,8 +340,9 @@ func TestRenewalCodex(t *testing.T) {
 	})
 }
 
-// TestRenewalCodexInPlace renews Codex by its own command: the process stays. A line that
-// the user has begun is waited for, and the fresh thread is known before its first prompt.
+// TestRenewalCodexInPlace renews Codex by its own command: the process stays. The
+// renewal waits until a line that the user has begun is sent, and the fresh thread is known
+// before its first prompt.
 func TestRenewalCodexInPlace(t *testing.T) {
 	s := story{
 		harness: codex, tty: true, argv: codexArgs("the first prompt"), config: inPlace,
@@ -507,8 +508,8 @@ func TestRenewalOpencodeInPlace(t *testing.T) {
 	})
 }
 
-// TestRenewalOpencodeDialog: a renewal waits behind an open question to the user, which it
-// does not touch, and follows the answer.
+// TestRenewalOpencodeDialog checks that a renewal waits while a question to the user is open,
+// does not change the question, and happens after the answer.
 func TestRenewalOpencodeDialog(t *testing.T) {
 	s := story{
 		harness: opencode, tty: true, argv: opencodeArgs(), config: inPlace, env: opencodeAsks,
