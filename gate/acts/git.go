@@ -116,8 +116,8 @@ func (s *shell) gitWrites(sub string, in invocation, rest []arg) {
 }
 
 // overwrites reports whether the only operand of git checkout is the name of a file or
-// folder. Such a name cannot be that of a branch too, since git refuses to choose. An
-// operand that is not known is undecidable.
+// folder. If a branch has the same name, git refuses to choose and overwrites nothing. An
+// operand whose text is not known is undecidable.
 func (s *shell) overwrites(in invocation) bool {
 	if len(in.operands) != 1 || in.has("b B orphan") {
 		return false
