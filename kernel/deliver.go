@@ -53,7 +53,7 @@ func (l *slots) permitted(s *step, p pending, f GateAnswered) {
 	}
 	h.asking--
 	switch {
-	case p.parcel.permit != asking: // it was taken back
+	case p.parcel.permit != asking: // the payload was taken back
 	case !f.Allowed():
 		l.refuse(s, h, p.parcel, lifeloop.OperatorRequired, f.refusal())
 	case p.parcel.expires != nil && s.due(time.Unix(*p.parcel.expires, 0)):

@@ -380,7 +380,7 @@ func (s *step) ledgerLost() {
 	s.session.loseLedger()
 	s.guards.settle(s, why) // no permission can be recorded
 	if s.session.state().Terminal() {
-		return // it waited for its first launch
+		return // the session waited for its first launch
 	}
 	waiting := s.session.is(session.Paused) && !s.session.pausedBySignal(s.Kernel)
 	if s.session.pausedByCommand() {

@@ -58,8 +58,9 @@ type (
 		Busy    bool
 		Failure string
 	}
-	// FreshSeen reports a session that the harness has begun since its keys were typed,
-	// by something that its process holds. Its hooks may report it much later.
+	// FreshSeen reports a session that the harness has begun after the keys were typed.
+	// The evidence is something that its process holds, such as a lock. The hooks of
+	// the session may come much later.
 	FreshSeen struct {
 		Renewal        string
 		ID             string
