@@ -34,7 +34,7 @@ type PluginRequest struct {
 	Op      PluginOp
 	ID      string
 	Session string // for Place
-	Text    string // for Place; as opaque as the payload that it contains
+	Text    string // for Place; it may contain a payload's body and must not be printed
 }
 
 // A PluginOp is what a plugin is asked for.

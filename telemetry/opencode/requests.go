@@ -86,7 +86,7 @@ type terminal struct {
 	owed  int    // the number of readings whose step was not reported in time
 
 	known map[string]bool // sessions that were reported
-	own   map[string]bool // sessions that the plugin created on request; false if it removed them
+	own   map[string]bool // sessions that the plugin created on request; false if the plugin removed it
 	held  []telemetry.Signal
 	since time.Time // the time since which signals are held back
 	steps []step    // the steps without a reading so far, oldest first

@@ -15,8 +15,8 @@ import (
 //
 //	session.created ─ fresh ─ … ─ message.updated ─ placed
 
-// freshSession is the name of the hook as which a session that was begun on request is
-// reported. The text in its answer goes into that session.
+// freshSession is the name of the hook call that reports a session that was begun on
+// request. The text in its answer goes into that session.
 const freshSession = "plugin.fresh"
 
 // Ask implements telemetry.Resetter.
