@@ -45,7 +45,7 @@ type line struct {
 	paste  bool
 	slash  bool      // the newest key is a backslash: Enter after it is a part of the line
 	burst  int       // how many keys of text came fast, one after another
-	text   time.Time // time of the newest of them
+	text   time.Time // time of the newest key of text
 	esc    bool      // the newest key of the kitty protocol is Esc
 	listed bool      // a list of earlier prompts is open
 	state  lineState
