@@ -36,9 +36,9 @@ func codexProfile() Profile {
 		Quit: sigINT,
 		// Codex exits with 2 if it rejects its command line.
 		ExitCodes: map[int]attempt.Cause{2: attempt.Fatal},
-		// Ctrl-U would put the line aside, but only the one with the cursor, so a line
-		// that the user has begun is waited for: with it, /clear would be a prompt. Enter
-		// in the same write would be a line break. Undo removes such a line break too.
+		// After text of the user, /clear would be a part of a prompt. Ctrl-U would put
+		// aside only one line of such a text, so the reset waits until the text is sent.
+		// Enter in the same write would be a line break. Undo removes that too.
 		Keys: Keys{
 			Reset: []Stroke{{"", 300 * time.Millisecond}, {"\x1b[200~/clear\x1b[201~", 400 * time.Millisecond}, {"\r", 0}},
 			Undo:  []Stroke{{strings.Repeat("\x7f", len("/clear\n")), 200 * time.Millisecond}},

@@ -182,8 +182,8 @@ await plugin.tui(api)
 process.stdin.on("end", () => { console.log(did.join(", ")); process.exit(0) }).resume()
 `
 
-// TestTerminalPluginResets: the plugin begins a fresh session on request, if nothing of
-// the user is disturbed by that, and puts a text into it once.
+// TestTerminalPluginResets checks that the plugin begins a fresh session on request, unless
+// that would disturb the user, and puts a text into it once.
 func TestTerminalPluginResets(t *testing.T) {
 	const fresh, place = `{"op":"fresh","id":"rnw_1"}`, `{"op":"place","id":"hook_1","sessionID":"new","text":"a\nb"}`
 	const began = `fresh {"id":"rnw_1","sessionID":"new"}`

@@ -65,9 +65,9 @@ func guardTimeout(wait time.Duration) int {
 
 // guardCommand is like hookCommand, but for a hook that fails closed: if the
 // hook fails, cannot be started or is killed, the exit code is 2, which refuses
-// the tool. So it is if the shell gets a signal together with the hook: a dying
-// wrapper's guard ends the whole tree, and a harness that cleans up may still run
-// a tool.
+// the tool. The exit code is also 2 if the shell gets a signal together with the hook:
+// when the wrapper has died, its guard ends the whole tree, and a harness that cleans up
+// may still run a tool.
 func guardCommand(hook []string, event string, wait time.Duration) string {
 	return "trap 'exit 2' HUP INT QUIT TERM; " + hookCommand(append(slices.Clone(hook), "--guard="+guardLimit(wait)), event) + " || exit 2"
 }
