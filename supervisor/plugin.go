@@ -31,7 +31,7 @@ const (
 
 var (
 	// errReported says that the result was posted where the reply was read, so that it
-	// is before all later events.
+	// precedes all later events.
 	errReported = errors.New("the result was reported")
 	errNoPlugin = errors.New("no plugin is connected")
 )
@@ -58,7 +58,7 @@ func (q *questions) request(r telemetry.PluginRequest) (<-chan telemetry.PluginR
 	line := resetter.Ask(r)
 	q.mu.Unlock()
 	if err := send(line); err != nil {
-		return nil, errNoPlugin // the text of err says nothing that a user can change
+		return nil, errNoPlugin // the text of err would not help the user
 	}
 	return reply, nil
 }

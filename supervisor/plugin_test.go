@@ -130,7 +130,7 @@ func TestPluginBeginsAFreshSession(t *testing.T) {
 		for _, step := range steps {
 			next := r.first(step)
 			if step == "renewal_called" {
-				for i, l := range r.trace { // the second one, of the continue command
+				for i, l := range r.trace { // the second renewal_called is that of the continue command
 					if strings.Contains(l, step) {
 						next = i
 					}

@@ -92,8 +92,8 @@ type typist interface {
 	Locked(dir string) []string
 }
 
-// What Threads shows is looked for every lookEvery, for longer than the kernel waits
-// for a fresh session.
+// After the keys were typed, the locks in Threads are read every lookEvery, until lookFor
+// is over, which is longer than the kernel waits for a fresh session.
 const (
 	lookEvery = 50 * time.Millisecond
 	lookFor   = 20 * time.Second
