@@ -55,7 +55,7 @@ func started(id string) []kernel.Fact {
 func over() kernel.Fact { return kernel.SessionMoved{From: session.Running, To: session.Completed} }
 
 // A wrapper creates its folder a moment before it locks the ledger. Prune leaves
-// that folder alone, and removes what a wrapper left that died there.
+// that folder alone, and removes the folder of a wrapper that died before the lock.
 func TestPruneLeavesASessionThatBegins(t *testing.T) {
 	st := Open(filepath.Join(t.TempDir(), "state"))
 	f := st.Folder(first)

@@ -23,7 +23,7 @@ type Kind uint8
 const (
 	Escape  Kind = iota // ESC, intermediate bytes, one final byte
 	Control             // CSI: ESC [ parameters final
-	Command             // OSC: ESC ] text BEL, or ESC ] text ESC \, or the latter's C1 form
+	Command             // OSC: ESC ] text, ended by BEL, by ESC \ or by ST in C1 form
 	String              // DCS, SOS, PM or APC, without its content
 )
 
@@ -60,7 +60,7 @@ const (
 // A Parser parses one stream. Its zero value is ready for use. It allocates
 // only to hold a sequence that is cut in two, and reuses that space.
 type Parser struct {
-	C1 C1 // may change between two calls of Next; within a string only C1UTF8 applies, to its end
+	C1 C1 // may change between two calls of Next; within a string only C1UTF8 has an effect, on its end
 
 	state state
 	half  bool     // the text or the string has ended with the first byte of a C1 control
