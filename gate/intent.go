@@ -218,7 +218,7 @@ func (r *request) checkHeader() error {
 	case strings.TrimSpace(r.ProducerVersion) == "":
 		return fmt.Errorf("producer_version is missing")
 	case r.Args == nil:
-		return fmt.Errorf("args is missing; without arguments it is {}")
+		return fmt.Errorf("args is missing; if there are no arguments, write {}")
 	case r.Targets == nil:
 		return fmt.Errorf("targets is missing; if there are none, write []")
 	case len(r.Script) > 0 || r.ScriptHash != "":
