@@ -109,7 +109,7 @@ func FuzzHooks(f *testing.F) {
 		withText := strings.ReplaceAll(`{"session_id":"s","prompt":TEXT,"message":TEXT,"delta":TEXT,"error":TEXT,"error_details":TEXT,
 			"last_assistant_message":TEXT,"tool_input":{"tool_use_id":TEXT},"tool_response":TEXT,"compact_summary":TEXT,"reason":TEXT,
 			"source":TEXT,"trigger":TEXT,"notification_type":TEXT,"agent_type":TEXT,"session_name":TEXT}`, "TEXT", string(quoted))
-		for _, decoder := range []string{"claude-hook", "codex-hook", "gemini-hook", "opencode-hook"} {
+		for _, decoder := range []string{"claude-hook", "codex-hook", "gemini-hook", "openclaw-hook", "opencode-hook"} {
 			call, err := dialects[decoder].Decode(event, stdin)
 			if err == nil && (call.Slot == "") != (call.Capacity == 0) {
 				t.Fatalf("slot %q has capacity %d", call.Slot, call.Capacity)

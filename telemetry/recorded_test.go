@@ -74,6 +74,7 @@ func TestRecordedHookSequences(t *testing.T) {
 		{"claude-hook", "claude/testdata/transcripts/*.hooks.jsonl"},
 		{"codex-hook", "codex/testdata/hooks/sequence-*.jsonl"},
 		{"gemini-hook", "gemini/testdata/hooks/sequence-*.jsonl"},
+		{"openclaw-hook", "openclaw/testdata/hooks/sequence-*.jsonl"},
 		{"opencode-hook", "opencode/testdata/hooks/sequence-*.jsonl"},
 	} {
 		for _, file := range files(t, c.pattern) {

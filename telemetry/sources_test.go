@@ -65,7 +65,7 @@ var sources = []source{
 
 // dialects lists the dialect of each harness that has hooks.
 var dialects = map[string]telemetry.Dialect{
-	"claude-hook": claude.Hooks{}, "codex-hook": codex.Hooks{}, "gemini-hook": gemini.Hooks{}, "hermes-hook": hermes.Hooks{}, "opencode-hook": opencode.Hooks{},
+	"claude-hook": claude.Hooks{}, "codex-hook": codex.Hooks{}, "gemini-hook": gemini.Hooks{}, "hermes-hook": hermes.Hooks{}, "openclaw-hook": openclaw.Hooks{}, "opencode-hook": opencode.Hooks{},
 }
 
 // Every decoder and every dialect that a profile names is in the lists above,

@@ -55,7 +55,7 @@ func readers() []string {
 
 // shells are the tools that run a command.
 func shells() []string {
-	return []string{"bash", "powershell", "monitor", "shell", "local_shell", "exec_command", "run_shell_command"}
+	return []string{"bash", "powershell", "monitor", "shell", "local_shell", "exec", "exec_command", "run_shell_command"}
 }
 
 // Use returns the tool call that a hook asks about.
@@ -202,7 +202,7 @@ func IsSettings(path string) bool {
 		}
 	}
 	for _, end := range []string{"/.claude", "/.codex", "/.gemini", "/.gemini/extensions", "/.claude.json", "/.codex/config.toml", "/.codex/hooks.json", "/.gemini/settings.json",
-		"/.opencode", "/.config/opencode", "/opencode.json", "/opencode.jsonc"} {
+		"/.opencode", "/.config/opencode", "/opencode.json", "/opencode.jsonc", "/.openclaw", "/.openclaw/openclaw.json"} {
 		if strings.HasSuffix(path, end) {
 			return true
 		}
