@@ -4,15 +4,78 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
 	"lifeloop/telemetry/hermes"
 	"lifeloop/telemetry/openclaw"
 )
 
-// Each event claim of an adapter that is only observed is paired with recorded
-// bytes of the harness, as for other adapters.
+// Each event claim of these adapters is paired with bytes of the harness or of our
+// plugin in it, as for other adapters.
 func TestEventClaimsOfObservedAdapters(t *testing.T) {
+	proven := map[string]bool{}
+	for _, p := range observedProofs() {
+		t.Run(p.from.adapter+"/"+string(p.event), func(t *testing.T) {
+			signals := p.from.signals(t)
+			if !slices.ContainsFunc(signals, func(s telemetry.Signal) bool { return s.Kind == p.kind }) {
+				t.Errorf("no %s signal in %+v", p.kind, signals)
+			}
+		})
+		proven[p.from.adapter+" "+string(p.event)] = true
+	}
+	placed := map[string]string{"openclaw pre_session": "session_start", "openclaw pre_frame_trailing": "before_prompt_build"}
+	for class, event := range placed {
+		call, err := openclaw.Hooks{}.Decode(event, []byte(`{"session_id":"s"}`))
+		require.NoError(t, err)
+		require.Equal(t, class, "openclaw "+call.Slot)
+		require.JSONEq(t, `{"context":"x"}`, string(openclaw.Hooks{}.Answer(event, "x")))
+	}
+	// The wrapper emits these events by itself, without bytes from the harness.
+	ours := []lifeloop.Event{lifeloop.SessionStarting, lifeloop.SessionEnding, lifeloop.SessionEnded, lifeloop.SupervisorTick,
+		lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted}
+	for _, id := range []string{"openclaw", "hermes"} {
+		m, _ := Get(id)
+		for e, claim := range m.LifecycleEvents {
+			switch {
+			case claim.Support == lifeloop.Unavailable:
+			case slices.Contains(ours, e) && claim.Support != lifeloop.Synthesized:
+				t.Errorf("%s claims %s %s, but the wrapper makes it itself", id, claim.Support, e)
+			case !slices.Contains(ours, e) && !proven[id+" "+string(e)]:
+				t.Errorf("%s claims %s %s, but no row shows a decoder for it", id, claim.Support, e)
+			}
+			// A launch reads none of the harness's files, so it has these events by
+			// hooks or not at all.
+			if !slices.Contains(ours, e) && e != lifeloop.SessionStarted && claim.Support != lifeloop.Unavailable &&
+				(slices.Contains(claim.Modes, lifeloop.LauncherWrapper) || slices.Contains(claim.Modes, lifeloop.NativeHook) != (id == "openclaw")) {
+				t.Errorf("%s claims %s in the modes %v", id, e, claim.Modes)
+			}
+		}
+		for class, claim := range m.Placement {
+			if claim.Support != lifeloop.Unavailable && placed[id+" "+string(class)] == "" {
+				t.Errorf("%s claims %s %s, but the wrapper answers none of its hooks", id, claim.Support, class)
+			}
+		}
+	}
+	// Hermes was never run in our tests, so all claims that depend on its output
+	// are partial.
+	m, _ := Get("hermes")
+	for e, claim := range m.LifecycleEvents {
+		if !slices.Contains(ours, e) && e != lifeloop.SessionStarted && claim.Support != lifeloop.Unavailable && claim.Support != lifeloop.Partial {
+			t.Errorf("hermes claims %s %s", claim.Support, e)
+		}
+	}
+}
+
+// An eventProof is an event claim with bytes that cause it.
+type eventProof struct {
+	event lifeloop.Event
+	from  source
+	kind  telemetry.Kind
+}
+
+func observedProofs() []eventProof {
 	const (
 		ocSession = `{"session_id":"s","seq":0,"created_at":1000,"event":{"type":"session","id":"s","cwd":"/d"}}`
 		ocPrompt  = `{"session_id":"s","seq":1,"created_at":2000,"event":{"type":"message","id":"u","message":{"role":"user","content":"hi","idempotencyKey":"r:user"}}}`
@@ -28,67 +91,29 @@ func TestEventClaimsOfObservedAdapters(t *testing.T) {
 	claw := func(decoder func() telemetry.Decoder, records ...string) source {
 		return source{"openclaw", decoder, records}
 	}
+	plugin := func(event, members string) source {
+		return source{"openclaw", nil, []string{event, `{"session_id":"s","hook_event_name":"` + event + `",` + members + `}`}}
+	}
 	rows := func(records ...string) source { return source{"hermes", hermes.Store, records} }
-	proofs := []struct {
-		event lifeloop.Event
-		from  source
-		kind  telemetry.Kind
-	}{
+	return []eventProof{
 		{lifeloop.SessionStarted, claw(openclaw.Transcript, ocSession), telemetry.SessionLive},
 		{lifeloop.FrameOpened, claw(openclaw.Transcript, ocPrompt, ocAnswer), telemetry.Prompt},
 		{lifeloop.ContextPressureObserved, claw(openclaw.Transcript, ocPrompt, ocAnswer), telemetry.UsageSeen},
 		{lifeloop.ContextPressureObserved, claw(openclaw.Node, ocNode), telemetry.UsageSeen},
 		{lifeloop.ContextCompacted, claw(openclaw.Transcript, ocCompact), telemetry.Compacted},
 		{lifeloop.FrameEnded, claw(openclaw.Transcript, ocPrompt, ocAnswer, ocSettled), telemetry.TurnEnd},
+		{lifeloop.SessionStarted, plugin("session_start", `"source":"startup"`), telemetry.SessionLive},
+		{lifeloop.FrameOpening, plugin("before_prompt_build", `"turn_id":"r"`), telemetry.Prompt},
+		{lifeloop.FrameOpened, plugin("before_prompt_build", `"turn_id":"r"`), telemetry.Prompt},
+		{lifeloop.FrameEnding, plugin("before_agent_finalize", `"turn_id":"r"`), telemetry.TurnStop},
+		{lifeloop.FrameEnded, plugin("agent_end", `"turn_id":"r","success":true`), telemetry.TurnEnd},
+		{lifeloop.ContextPressureObserved, plugin("agent_end", `"turn_id":"r","messages":[{"role":"assistant","responseId":"c","usage":{"input":10}}]`), telemetry.UsageSeen},
+		{lifeloop.ContextCompacted, plugin("after_compaction", `"trigger":"x"`), telemetry.Compacted},
 
 		{lifeloop.SessionStarted, rows(heUser), telemetry.SessionLive},
 		{lifeloop.FrameOpened, rows(heUser), telemetry.Prompt},
 		{lifeloop.ContextPressureObserved, rows(heUser, heAnswer), telemetry.UsageSeen},
 		{lifeloop.ContextCompacted, rows(heUser, heSummary), telemetry.Compacted},
 		{lifeloop.FrameEnded, source{"hermes", nil, []string{"on_session_end", heEnded}}, telemetry.TurnEnd},
-	}
-	proven := map[string]bool{}
-	for _, p := range proofs {
-		t.Run(p.from.adapter+"/"+string(p.event), func(t *testing.T) {
-			signals := p.from.signals(t)
-			if !slices.ContainsFunc(signals, func(s telemetry.Signal) bool { return s.Kind == p.kind }) {
-				t.Errorf("no %s signal in %+v", p.kind, signals)
-			}
-		})
-		proven[p.from.adapter+" "+string(p.event)] = true
-	}
-	// The wrapper emits these events by itself, without bytes from the harness.
-	ours := []lifeloop.Event{lifeloop.SessionStarting, lifeloop.SessionEnding, lifeloop.SessionEnded, lifeloop.SupervisorTick,
-		lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted}
-	for _, id := range []string{"openclaw", "hermes"} {
-		m, _ := Get(id)
-		for e, claim := range m.LifecycleEvents {
-			switch {
-			case claim.Support == lifeloop.Unavailable:
-			case slices.Contains(ours, e) && claim.Support != lifeloop.Synthesized:
-				t.Errorf("%s claims %s %s, but the wrapper makes it itself", id, claim.Support, e)
-			case !slices.Contains(ours, e) && !proven[id+" "+string(e)]:
-				t.Errorf("%s claims %s %s, but no row shows a decoder for it", id, claim.Support, e)
-			}
-			// A launch reads none of the harness's files, so only `observe` has
-			// these events.
-			if !slices.Contains(ours, e) && e != lifeloop.SessionStarted && claim.Support != lifeloop.Unavailable &&
-				!slices.Equal(claim.Modes, []lifeloop.IntegrationMode{lifeloop.TelemetryOnly}) {
-				t.Errorf("%s claims %s in the modes %v", id, e, claim.Modes)
-			}
-		}
-		for class, claim := range m.Placement {
-			if claim.Support != lifeloop.Unavailable {
-				t.Errorf("%s claims %s %s, but the wrapper answers none of its hooks", id, claim.Support, class)
-			}
-		}
-	}
-	// Hermes was never run in our tests, so all claims that depend on its output
-	// are partial.
-	m, _ := Get("hermes")
-	for e, claim := range m.LifecycleEvents {
-		if !slices.Contains(ours, e) && e != lifeloop.SessionStarted && claim.Support != lifeloop.Unavailable && claim.Support != lifeloop.Partial {
-			t.Errorf("hermes claims %s %s", claim.Support, e)
-		}
 	}
 }

@@ -44,10 +44,13 @@ func TestGuardLimits(t *testing.T) {
 		require.GreaterOrEqual(t, time.Duration(limit)*time.Millisecond, min(wait, MaxGuardWait)+guardTime)
 		require.GreaterOrEqual(t, time.Duration(guardTimeout(wait))*time.Second, time.Duration(limit)*time.Millisecond+guardSpare)
 	}
-	argv := map[string][]string{"claude": {"claude", "hi"}, "codex": {"codex", "hi"}, "gemini": {"gemini", "-p", "hi"}, "opencode": {"opencode", "run", "hi"}}
+	argv := map[string][]string{"claude": {"claude", "hi"}, "codex": {"codex", "hi"}, "gemini": {"gemini", "-p", "hi"}, "opencode": {"opencode", "run", "hi"},
+		"openclaw": {"openclaw", "agent", "--local", "-m", "hi"}}
 	for adapter, want := range map[string][]string{"claude": {"--guard=68000", `"timeout":80`}, "codex": {"--guard=68000", "timeout=80"},
-		"gemini": {"--guard=68000", `"timeout":80000`}, "opencode": {"const limit = 68000 "}} {
-		h := newWorld(adapter).host
+		"gemini": {"--guard=68000", `"timeout":80000`}, "opencode": {"const limit = 68000 "}, "openclaw": {"const limit = 68000 ", "const spare = 12000 "}} {
+		w := newWorld(adapter)
+		w.files["/home/dev/.openclaw/openclaw.json"] = "{}"
+		h := w.host
 		h.Guards, h.GuardWait = true, time.Minute
 		p, _ := For(adapter)
 		l, err := p.Prepare(argv[adapter], h)

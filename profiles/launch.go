@@ -113,6 +113,9 @@ func (l *Launch) lack(reason string, capabilities ...string) {
 	}
 }
 
+// observedOnly is the reason why a launch does not read the session store of a harness.
+const observedOnly = "only the command observe reads its session store"
+
 // lackSources records that the sources in lost are not read. It also records the
 // loss of the capabilities that depend on none of the sources in read.
 func (l *Launch) lackSources(adapter, reason string, lost []string, read ...string) {

@@ -299,6 +299,12 @@ func withoutPlugin(t *testing.T, text string, h Host) string {
 		theirs, _, _ := strings.Cut(rest, " //")
 		return "<guard, theirs " + theirs + ">"
 	}
+	if before, rest, has := strings.Cut(text, "const lock = "); has {
+		_, limit, _ := strings.Cut(before, "const limit = ")
+		limit, _, _ = strings.Cut(limit, " //")
+		lock, _, _ := strings.Cut(rest, " //")
+		return "<plugin, limit " + limit + ", lock " + lock + ">"
+	}
 	_, rest, _ := strings.Cut(text, "const attached = ")
 	attached, _, _ := strings.Cut(rest, " ===")
 	return "<plugin, attached " + attached + ">"

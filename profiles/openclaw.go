@@ -2,9 +2,9 @@ package profiles
 
 import "lifeloop/telemetry/openclaw"
 
-// openclawProfile is the profile of OpenClaw, as observed with version 2026.9.6.
-// Its command line is run unchanged: its sessions belong to a store and not to a
-// process, and only a plugin in the user's configuration could call our hooks.
+// openclawProfile is the profile of OpenClaw, as observed with version 2026.9.6. A
+// launch that runs its sessions in the process itself gets a plugin of ours
+// (openclaw_launch.go). The other launches are not changed.
 //
 // There is one SQLite database per agent,
 // agents/AGENT/agent/openclaw-agent.sqlite below ~/.openclaw (OPENCLAW_STATE_DIR;
@@ -15,6 +15,7 @@ func openclawProfile() Profile {
 		Programs: []string{"openclaw"},
 		Tested:   []string{"2026.9.6"},
 		sessions: stored{"OPENCLAW_STATE_DIR", ".openclaw", Place{Pattern: "agents/*/agent/openclaw-agent.sqlite", Sessions: openclawSessions}},
+		Hooks:    openclaw.Hooks{},
 		// Unordered is set, because a prompt is reported only with the later row that
 		// names its run.
 		Transcript: Source{Name: "transcript", Decoder: openclaw.Transcript, Form: Rows, Query: openclawTranscript, Unordered: true},
@@ -24,12 +25,8 @@ func openclawProfile() Profile {
 			{Name: "plugin", Decoder: openclaw.Plugin},
 			{Name: "agent", Decoder: openclaw.Agent, Form: Whole},
 		},
-		Quit: sigTERM, // on TERM, OpenClaw's terminal and its gateway exit with 0
-		Prepare: func(argv []string, h Host) (Launch, error) {
-			l, err := start(argv, h, nil)
-			l.lackSources("openclaw", observedOnly, []string{"transcript", "runs", "sessions", "plugin", "agent"})
-			return l, err
-		},
+		Quit:    sigTERM, // on TERM, OpenClaw's terminal and its gateway exit with 0
+		Prepare: prepareOpenclaw,
 	}
 }
 
@@ -54,7 +51,3 @@ const (
 			WHERE t.session_id = n.current_session_id AND json_extract(t.event_json, '$.type') = 'session' ORDER BY t.seq LIMIT 1))
 		FROM session_nodes n WHERE n.updated_at > ?1 ORDER BY n.updated_at`
 )
-
-// observedOnly is the reason why a launch reports no turns of a harness that can
-// only be observed.
-const observedOnly = "only the command observe reads its session store"

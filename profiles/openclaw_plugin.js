@@ -1,0 +1,251 @@
+// OpenClaw loads this file for one launch. It reports the turns of one session at a
+// time to the wrapper, adds payloads to prompts, and under a policy asks before each
+// call of a tool. Reports have ids, states, names and numbers, and the arguments and
+// results of tools; the wrapper keeps only the digests of those. This file imports
+// nothing that would have to be installed, and never makes a turn fail.
+import { spawnSync } from "node:child_process"
+import { readFileSync, rmSync } from "node:fs"
+import net from "node:net"
+
+const socket = "SOCKET"
+const keyFile = "KEY"
+const limit = "LIMIT" // milliseconds, from a question about a tool to the end of its answer; 0 without a policy
+const hook = "HOOK" // the program that reports what the end of the process cuts off
+const lock = "LOCK" // the file that OpenClaw creates for the path of our configuration, in two parts
+
+const patience = 6000 // milliseconds for any other exchange
+const spare = 12000 // how much longer OpenClaw waits
+const largest = 1 << 20 // bytes of the arguments or the result of a tool that are sent without a policy
+
+const unanswered = "lifeloop-wrap: the gate did not answer, so this call of a tool is denied"
+
+// OpenClaw registers a plugin several times in one process. All share one state.
+const state = (globalThis[Symbol.for("lifeloop-wrap")] ??= {
+  last: Promise.resolve(), // the newest report; reports are sent one after another
+  unsent: [], // reports that were not written yet
+  lost: false, // the wrapper's socket is gone
+  session: "", // the session that is reported
+  run: "", // its open turn
+  prompt: undefined, // the run, the number of earlier messages and the context of the newest prompt
+  reason: "", // why the session has ended, for the session that follows it
+  held: "", // context for the start of the session, which its next prompt carries
+  seen: new Set(), // sessions that were reported
+  aside: new Map(), // runs that are not turns of the session, with their purpose
+  windows: new Map(), // session → context window
+  exits: false, // the exit of the process is awaited
+  fault: "", // how the newest model call of the turn failed
+})
+
+// exchange sends one call and returns the wrapper's answer. It rejects if there is
+// none. A report gets no answer; the wrapper closes the connection once it has read it.
+const exchange = (op, event, input, time, written = () => {}) =>
+  new Promise((resolve, reject) => {
+    const body = Buffer.from(JSON.stringify({ hook_event_name: event, ...input }))
+    const line = JSON.stringify({ op, key: readFileSync(keyFile, "utf8"), event, bytes: body.length }) + "\n"
+    const conn = net.connect(socket)
+    const late = setTimeout(() => conn.destroy(new Error("late")), time)
+    let got = Buffer.alloc(0)
+    conn.on("connect", () => conn.write(Buffer.concat([Buffer.from(line), body]), written))
+    conn.on("data", (piece) => {
+      got = Buffer.concat([got, piece])
+      const end = got.indexOf("\n")
+      if (end < 0) return
+      const size = /^\{"bytes":(\d+)[,}]/.exec(got.subarray(0, end).toString())?.[1]
+      if (size === undefined) return conn.destroy(new Error("refused"))
+      if (got.length < end + 1 + Number(size)) return
+      clearTimeout(late)
+      resolve(got.subarray(end + 1, end + 1 + Number(size)).toString())
+      conn.end("ok\n")
+    })
+    conn.on("error", (error) => (clearTimeout(late), reject(error)))
+    conn.on("close", () => (clearTimeout(late), op === "tell" ? resolve("") : reject(new Error("no answer"))))
+  })
+
+// send sends a call after all earlier ones. It never rejects.
+const send = (op, event, input) => {
+  const item = { event, input }
+  const written = () => (state.unsent = state.unsent.filter((other) => other !== item))
+  if (op === "tell") state.unsent.push(item)
+  const work = async () => {
+    try {
+      if (!state.lost) return await exchange(op, event, input, patience, written)
+    } catch (error) {
+      state.lost = error?.code === "ENOENT" || error?.code === "ECONNREFUSED"
+    } finally {
+      written()
+    }
+    return ""
+  }
+  return (state.last = state.last.then(work, work))
+}
+
+const report = (event, input) => send("tell", event, input)
+
+// context asks for the text that the model shall read.
+const context = async (event, input) => {
+  try {
+    const text = JSON.parse(await send("hook", event, input)).context
+    return typeof text === "string" ? text : ""
+  } catch {
+    return ""
+  }
+}
+
+const byUser = (c) => !c.trigger || c.trigger === "user" || c.trigger === "manual"
+const subagent = (c) => /:subagent:/.test(c.sessionKey ?? "")
+const of = (e, c) => ({ session_id: c.sessionId ?? e.sessionId, turn_id: c.runId ?? e.runId })
+
+// mine reports whether a call belongs to the newest turn of the session that is reported.
+const mine = (e, c) => {
+  const { session_id, turn_id } = of(e, c)
+  return session_id === state.session && turn_id !== undefined && turn_id === state.prompt?.run
+}
+
+const aside = (run, purpose) => {
+  if (state.aside.size > 1000) state.aside.clear()
+  state.aside.set(run, purpose)
+}
+
+const turn = async (version, e, c) => {
+  const { session_id, turn_id } = of(e, c)
+  if (!session_id || !turn_id) return
+  if (!byUser(c)) return aside(turn_id, c.trigger)
+  if (subagent(c) || (state.run && state.session !== session_id)) return aside(turn_id, "")
+  // A turn that is tried again builds its prompt again.
+  if (state.prompt?.run === turn_id) return state.prompt.result
+  const earlier = Array.isArray(e.messages) ? e.messages.length : 0
+  if (session_id !== state.session) {
+    const source = state.seen.has(session_id) || earlier > 0 ? "resume" : "startup"
+    state.seen.add(session_id)
+    state.session = session_id
+    state.held = ""
+    state.run = turn_id
+    state.held = await context("session_start", { session_id, source, version, cwd: c.workspaceDir })
+  }
+  state.run = turn_id
+  state.fault = ""
+  const text = await context("before_prompt_build", { session_id, turn_id })
+  const result = { ...(state.held && { prependContext: state.held }), ...(text && { appendContext: text }) }
+  state.held = ""
+  state.prompt = { run: turn_id, earlier, result }
+  return result
+}
+
+// call returns what the wrapper reads of an answer of the model.
+const call = (m) => ({
+  role: m.role, stopReason: m.stopReason, responseId: m.responseId, provider: m.provider, model: m.model,
+  usage: m.usage && { input: m.usage.input, output: m.usage.output, cacheRead: m.usage.cacheRead, cacheWrite: m.usage.cacheWrite, reasoning: m.usage.reasoning },
+  __openclaw: { runId: m.__openclaw?.runId },
+})
+
+const ended = (e, c) => {
+  const { session_id, turn_id } = of(e, c)
+  const side = state.aside.get(turn_id) // the purpose of a run that is not a turn of the user
+  if (session_id !== state.session || side === "" || (side === undefined && !mine(e, c))) return
+  const all = Array.isArray(e.messages) ? e.messages : []
+  const from = state.prompt?.run === turn_id && state.prompt.earlier <= all.length ? state.prompt.earlier : 0
+  const messages = all.slice(from).filter((m) => m?.role === "assistant").slice(-200).map(call)
+  if (state.run === turn_id) state.run = ""
+  return report("agent_end", { session_id, turn_id, side, success: e.success === true, error: state.fault, contextTokenBudget: state.windows.get(session_id), messages })
+}
+
+const small = (value) => {
+  const text = JSON.stringify(value)
+  return text !== undefined && text.length <= largest ? value : undefined
+}
+
+const tool = async (e, c) => {
+  const known = mine(e, c)
+  const input = { session_id: c.sessionId ?? c.sessionKey ?? "unknown", turn_id: c.runId ?? e.runId, tool_name: e.toolName, tool_use_id: e.toolCallId ?? c.toolCallId }
+  if (limit === 0) {
+    if (known) report("before_tool_call", { ...input, tool_input: small(e.params) })
+    return
+  }
+  let answer = ""
+  try {
+    await state.last
+    answer = await exchange("hook", "before_tool_call", { ...input, tool_input: e.params, aside: !known }, limit)
+  } catch {}
+  // The arguments that were asked about are those that are used, whatever another
+  // plugin has changed.
+  if (answer === "pass\n") return { params: e.params }
+  let reason
+  try {
+    reason = JSON.parse(answer).reason
+  } catch {}
+  return { block: true, blockReason: typeof reason === "string" && reason !== "" ? reason : unanswered }
+}
+
+// leave runs when the process exits, which may be right after the end of a turn.
+const leave = () => {
+  try {
+    for (const { event, input } of state.lost ? [] : state.unsent)
+      spawnSync(hook[0], [...hook.slice(1), event], { input: JSON.stringify({ hook_event_name: event, ...input }), stdio: ["pipe", "ignore", "ignore"], timeout: patience })
+    for (const end of ["", "-journal", "-wal", "-shm"]) rmSync(lock[0] + process.getuid() + "/" + lock[1] + end, { force: true })
+  } catch {}
+}
+
+const handlers = (version) => ({
+  before_prompt_build: (e, c) => turn(version, e, c),
+  model_call_started: (e, c) => {
+    if (!mine(e, c)) return
+    const window = e.contextTokenBudget ?? c.contextTokenBudget
+    if (window > 0) state.windows.set(state.session, window)
+    return report("model_call_started", { ...of(e, c), model: e.model, contextTokenBudget: window })
+  },
+  model_call_ended: (e, c) => {
+    if (!mine(e, c)) return
+    state.fault = e.outcome === "error" ? (e.failureKind ?? e.errorCategory ?? "error") : ""
+    if (state.fault) return report("model_call_ended", { ...of(e, c), error: state.fault })
+  },
+  before_tool_call: tool,
+  after_tool_call: (e, c) => {
+    if (!mine(e, c)) return
+    return report("after_tool_call", { ...of(e, c), tool_name: e.toolName, tool_use_id: e.toolCallId, tool_response: small(e.result), failed: e.error != null })
+  },
+  before_agent_finalize: async (e, c) => {
+    if (mine(e, c)) await report("before_agent_finalize", of(e, c))
+  },
+  agent_end: ended,
+  before_compaction: (e, c) => (c.sessionId === state.session ? report("before_compaction", { session_id: c.sessionId }) : undefined),
+  after_compaction: (e, c) => (c.sessionId === state.session ? report("after_compaction", { session_id: c.sessionId }) : undefined),
+  session_end: (e) => {
+    if (!state.session || e.sessionId !== state.session) return
+    state.reason = e.nextSessionId ? (e.reason ?? "unknown") : ""
+    state.run = ""
+    if (e.nextSessionId) return // the next session shows the change
+    state.session = ""
+    return report("session_end", { session_id: e.sessionId, reason: e.reason })
+  },
+  session_start: async (e) => {
+    if (!state.reason || e.resumedFrom !== state.session) return
+    const source = state.reason === "compaction" ? "compact" : "clear"
+    state.reason = ""
+    state.session = e.sessionId
+    state.seen.add(e.sessionId)
+    state.held = await context("session_start", { session_id: e.sessionId, source, version })
+  },
+})
+
+export default {
+  id: "lifeloop-wrap",
+  name: "lifeloop-wrap",
+  register(api) {
+    if (!state.exits) {
+      state.exits = true
+      process.once("exit", leave)
+    }
+    const longest = { before_tool_call: limit, before_prompt_build: 3 * patience }
+    for (const [hook, handler] of Object.entries(handlers(api.runtime?.version))) {
+      const quiet = async (e, c) => {
+        try {
+          return await handler(e ?? {}, c ?? {})
+        } catch {
+          if (hook === "before_tool_call" && limit > 0) return { block: true, blockReason: unanswered }
+        }
+      }
+      // Of several plugins, ours is asked last, about the call as it will be.
+      api.on(hook, quiet, { priority: -1e9, timeoutMs: (longest[hook] || patience) + spare })
+    }
+  },
+}
