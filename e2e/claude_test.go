@@ -24,6 +24,9 @@ type kind struct {
 	records string // the pattern of its session files, which are named by id
 	env     []string
 	seed    func(t *testing.T) // creates the files of a user's home
+	// folder of the harness and of its own Node, if it needs another version than the
+	// machine has; below that of all harnesses
+	folder string
 }
 
 // claude is Claude Code after its first-start dialogs.

@@ -146,6 +146,9 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	// comes before the end.
 	`^/\.codex/session_index\.jsonl`,
 	`^/\.codex/tui-thread-reference-capabilities`,
+	// OpenClaw creates the folder for any plugin, and the lock for the path of the
+	// user's configuration.
+	`^/\.openclaw/tmp/(plugin-captures|openclaw-0/gateway\.[0-9a-f]{8}\.lock\.sqlite)$`,
 }, "|"))
 
 // compareHomes reports the differences between the homes of a bare and a wrapped

@@ -77,7 +77,7 @@ func outside(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "\n*** NO END-TO-END TEST CAN RUN: %v ***\n\n", missing)
 		return m.Run()
 	}
-	for _, k := range []kind{claude, codex, gemini, opencode} {
+	for _, k := range []kind{claude, codex, gemini, opencode, openclaw} {
 		if err := installed(k); err != nil {
 			fmt.Fprintf(os.Stderr, "\n*** NO STORY OF %s CAN RUN: %v ***\n\n", strings.ToUpper(k.name), err)
 			absent[k.name] = err
@@ -126,9 +126,20 @@ func prerequisites() error {
 	return nil
 }
 
+// bin is the folder of a harness's program.
+func (k kind) bin() string { return filepath.Join(harnesses(), k.folder, "node_modules", ".bin") }
+
+// path is the variable for a harness that is in a folder of its own.
+func (k kind) path() []string {
+	if k.folder == "" {
+		return nil
+	}
+	return []string{"PATH=" + k.bin() + ":/usr/local/bin:/usr/bin:/bin"}
+}
+
 // installed returns why the stories of a harness cannot run on this machine.
 func installed(k kind) error {
-	program := filepath.Join(harnesses(), "node_modules", ".bin", k.name)
+	program := filepath.Join(k.bin(), k.name)
 	if _, err := os.Stat(program); err != nil {
 		return fmt.Errorf("%s is not installed: %w", k.name, err)
 	}
@@ -137,7 +148,7 @@ func installed(k kind) error {
 		return err
 	}
 	defer os.RemoveAll(home)
-	out, err := isolated(context.Background(), home, nil, program, "--version").Output()
+	out, err := isolated(context.Background(), home, k.path(), program, "--version").Output()
 	if err != nil {
 		return fmt.Errorf("%s does not start: %w", k.name, err)
 	}
@@ -196,8 +207,8 @@ func inSequence(t *testing.T, k kind, play func(t *testing.T)) {
 	for name, version := range running {
 		versions = append(versions, name+"="+version)
 	}
-	cmd := isolated(ctx, t.TempDir(), []string{insideVar + "=1", pairsVar + "=" + os.Getenv(pairsVar), programsVar + "=" + programs, sourceVar + "=" + source,
-		versionsVar + "=" + strings.Join(versions, ",")},
+	cmd := isolated(ctx, t.TempDir(), append(k.path(), insideVar+"=1", pairsVar+"="+os.Getenv(pairsVar), programsVar+"="+programs, sourceVar+"="+source,
+		versionsVar+"="+strings.Join(versions, ",")),
 		self, "-test.run", pattern, "-test.v", "-test.timeout", "590s")
 	out, err := cmd.CombinedOutput()
 	text := strings.TrimSpace(string(out))

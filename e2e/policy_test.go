@@ -28,6 +28,7 @@ func TestPolicy(t *testing.T) {
 		"claude":       {harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "go")},
 		"codex":        {harness: codex, argv: codexExec("go")},
 		"gemini":       {harness: gemini, argv: geminiArgs("-p", "go")},
+		"openclaw":     {harness: openclaw, argv: openclawAgent("go")},
 		"opencode run": {harness: opencode, argv: []string{"opencode", "run", "go"}},
 		"opencode": {harness: opencode, tty: true, argv: opencodeArgs(), script: func(r *run) {
 			opencodeReady(r)
@@ -81,6 +82,7 @@ func TestPolicyWithoutAnswer(t *testing.T) {
 	for name, s := range map[string]story{
 		"claude":       {harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "go")},
 		"codex":        {harness: codex, argv: codexExec("go")},
+		"openclaw":     {harness: openclaw, argv: openclawAgent("go")},
 		"opencode run": {harness: opencode, argv: []string{"opencode", "run", "go"}},
 	} {
 		s.replies = []mock.Reply{mock.Runs(waits), mock.Runs("echo yes > ran.txt"), mock.Says("done")}

@@ -39,11 +39,15 @@ var hookLines = regexp.MustCompile(`(?m)^hook: .*\n`)
 // and when its telemetry ends twice.
 var startupLines = regexp.MustCompile(`(?m)^(\[STARTUP\] |A shutdown LoggerProvider |shutdown may only be called once ).*\n`)
 
+// openclawLines are printed by OpenClaw by chance, when its database is slow, and
+// because of our plugin.
+var openclawLines = regexp.MustCompile(`(?m)^(\x1b\[\d+m)*\[(session-sqlite\]|plugins\]\S* \S*lifeloop-wrap: ).*\n`)
+
 // took matches the duration of a tool.
 var took = regexp.MustCompile(`\bin \d+ms\b`)
 
 func said(s string) string {
-	return blank(took.ReplaceAllString(startupLines.ReplaceAllString(hookLines.ReplaceAllString(s, ""), ""), "in TIME"))
+	return blank(took.ReplaceAllString(startupLines.ReplaceAllString(hookLines.ReplaceAllString(openclawLines.ReplaceAllString(s, ""), ""), ""), "in TIME"))
 }
 
 var (

@@ -65,7 +65,8 @@ func (chat) usage(u Usage) map[string]any {
 
 func (chat) calls(a *answer) []any {
 	command := func(c string) map[string]any { return map[string]any{"command": c, "description": "by script"} }
-	name, args := a.tool(map[string]func(string) map[string]any{"bash": command})
+	alone := func(c string) map[string]any { return map[string]any{"command": c} }
+	name, args := a.tool(map[string]func(string) map[string]any{"bash": command, "exec": alone})
 	if name == "" {
 		return nil
 	}
