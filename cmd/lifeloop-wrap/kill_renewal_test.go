@@ -60,6 +60,17 @@ func inPlacePlot() plot {
 	return p
 }
 
+// inPlaceCodexPlot is the same as Codex, whose fresh thread is known by its lock, and whose
+// first hook comes with the next turn.
+func inPlaceCodexPlot() plot {
+	p := inPlacePlot()
+	p.argv = []string{"codex"}
+	next := `{"turn":{"prompt":"q","answer":"b","used":20000}}{"show_context":true}{"end":"other"}`
+	p.env = []string{"FAKEHARNESS_LAUNCHES=count", "FAKEHARNESS_SCRIPT=first", `FAKEHARNESS_SCRIPT_JSON={"start":{}}` + next}
+	p.files = map[string]string{"first": `{"start":{}}{"raw_mode":true}{"turn":{"prompt":"p","answer":"a","used":160000}}{"interact":{"clears":1}}{"sleep_ms":500}` + next}
+	return p
+}
+
 // renewed checks the promises about renewals, and returns the end of each.
 func (m *matrix) renewed() (ends []renewal.State) {
 	t := m.t
@@ -125,7 +136,18 @@ func TestKillRenewal(t *testing.T) { killRenewal(t, renewalPlot()) }
 // TestKillRenewalInPlace kills sessions whose renewal types keys.
 func TestKillRenewalInPlace(t *testing.T) { killRenewal(t, inPlacePlot()) }
 
-func killRenewal(t *testing.T, story plot) {
+// TestKillRenewalInPlaceCodex is the same for a harness whose fresh session is known before
+// its first hook is called.
+func TestKillRenewalInPlaceCodex(t *testing.T) {
+	calm := killRenewal(t, inPlaceCodexPlot())
+	require.True(t, slices.ContainsFunc(calm.entries(), func(e kernel.Entry) bool {
+		o, ok := e.Fact.(kernel.Observed)
+		return ok && o.Record.Event == lifeloop.SessionStarted && slices.ContainsFunc(o.Record.Evidence, func(ev lifeloop.Evidence) bool { return ev.Source == "threads" })
+	}), "the lock does not show the fresh thread: %s", calm.facts())
+}
+
+// killRenewal returns the session in which nothing was killed.
+func killRenewal(t *testing.T, story plot) *matrix {
 	t.Parallel()
 	bin := t.TempDir()
 	_, err := fakeclienttest.Build(bin)
@@ -173,4 +195,5 @@ func killRenewal(t *testing.T, story plot) {
 	})
 	t.Logf("%d of %d points of the kill matrix of a renewal in %v: %d delivered, %d failed, %d refused or rolled back, %d never asked for",
 		len(points), all, time.Since(began).Round(time.Second), delivered.Load(), failed.Load(), undone.Load(), never.Load())
+	return calm
 }
