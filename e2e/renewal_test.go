@@ -266,6 +266,47 @@ func TestRenewalDialog(t *testing.T) {
 	})
 }
 
+// TestRenewalDialogInPlace is the same in place: no key of the renewal answers the question,
+// and the keys follow the user's answer, here a refusal.
+func TestRenewalDialogInPlace(t *testing.T) {
+	s := story{
+		harness: claude, tty: true, argv: claudeArgs(), config: inPlace,
+		replies: []mock.Reply{mock.Runs("touch made"), mock.Says("OMEGA"), mock.Says("PSI")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		claudeReady(r)
+		r.types("make it (p1)\r")
+		r.await("the question", func() bool { return claudeRegistry().Status == "waiting" })
+		w.asks("wait", "last", "--for", "needs_input")
+		old := claudeRegistry()
+		w.asks("renew", "last")
+		w.staysIn("needs_input", patience/30)
+		require.Equal(t, "negotiated", string(w.renewals().Last.State))
+		require.Equal(t, old, claudeRegistry(), "the question is still open")
+		require.NoFileExists(t, project+"/made")
+
+		r.types("\x1b") // no
+		renewed(r)
+		require.Equal(t, "in_place", string(w.renewals().Last.Path))
+		require.NoFileExists(t, project+"/made", "no key of the renewal approved the tool")
+		r.await("the new session", func() bool {
+			return claudeRegistry().Status == "idle" && claudeRegistry().SessionID != old.SessionID
+		})
+		require.Equal(t, old.PID, claudeRegistry().PID, "the same process")
+		require.Equal(t, 1, r.modelAsked(), "no key of the renewal was sent as a prompt")
+		claudeTurn(r, "go on")
+		r.types("/exit\r")
+		r.leavesWith(0)
+		w.checkFirstRequest(1, handedOver, "make it (p1)", "touch made")
+		w.checkChain("notes")
+		require.Empty(t, w.ownFiles(handedOver), "after the session")
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
+
 // TestRenewalNote renews Claude Code with a note that a copy of its session writes.
 func TestRenewalNote(t *testing.T) {
 	s := story{
