@@ -119,9 +119,10 @@ func TestType(t *testing.T) {
 	d.shows(t, "/clear")
 	d.key(t, "cd")
 	d.key(t, "ef")
-	time.Sleep(2 * burstEnter) // as a person would, after the text
-	d.key(t, "\r")
 	require.NoError(t, <-typed)
+	d.shows(t, "readyab\x1f/clear\rcdef")
+	time.Sleep(2 * burstEnter) // as a person would, after keys that waited and so came at once
+	d.key(t, "\r")
 	d.shows(t, "readyab\x1f/clear\rcdef\r")
 	eventually(t, "the sent line is reported", func() bool { return slices.Equal(rec.snapshot().begun, []bool{true, false}) })
 	_, err = c.Type(context.Background(), keys)
