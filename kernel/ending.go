@@ -290,6 +290,9 @@ func (s *step) sourcesDrained() {
 		s.ending.drain(s)
 		return
 	}
+	if s.attempts.exit() == nil {
+		return // the next launch waits for the gate
+	}
 	if why := s.attempts.endReason(); !s.scopes.current().Ended {
 		s.endScope(why, own("process: "+why))
 	}

@@ -731,21 +731,34 @@ func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 }
 
 func (r *renewals) next(k *Kernel) time.Time {
+	limit := r.limit(k)
+	if limit.IsZero() {
+		return limit
+	}
+	return sooner(r.soft.again, limit)
+}
+
+// limit returns when the running act, or the wait for the prompt, has taken too long.
+// It is zero while neither has a limit.
+func (r *renewals) limit(k *Kernel) time.Time {
 	waits := r.soft.act == renewal.None || r.soft.act == renewal.Type || r.soft.act == renewal.FallBack
 	switch {
 	case !r.hard.Open(), r.soft.since.IsZero(), waits && k.session.pausedByCommand(), r.soft.act == renewal.Launch && k.cfg.HookAtPrompt:
 		return time.Time{}
 	}
 	if rules := k.cfg.rules(r.hard.Profile); rules != nil {
-		return sooner(r.soft.again, rules.Deadline(r.soft.act, r.soft.since))
+		return rules.Deadline(r.soft.act, r.soft.since)
 	}
 	return time.Time{}
 }
 
-// wake handles the timeout of an act, or of the wait for the prompt.
+// wake handles the timeout of an act, or of the wait for the prompt. The end of a
+// shorter wait may be due in the same step, because a step may come late.
 func (r *renewals) wake(s *step) {
 	if s.due(r.soft.again) {
 		r.soft.again = time.Time{}
+	}
+	if !s.due(r.limit(s.Kernel)) {
 		return
 	}
 	switch r.soft.act {
