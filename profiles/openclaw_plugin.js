@@ -28,7 +28,7 @@ const state = (globalThis[Symbol.for("lifeloop-wrap")] ??= {
   run: "", // its open turn
   prompt: undefined, // the run, the number of earlier messages and the context of the newest prompt
   reason: "", // why the session has ended, for the session that follows it
-  held: "", // context for the start of the session, which its next prompt carries
+  held: new Map(), // session → context for its start, which its next prompt carries
   seen: new Set(), // sessions that were reported
   aside: new Map(), // runs that are not turns of the session, with their purpose
   windows: new Map(), // session → context window
@@ -91,6 +91,15 @@ const context = async (event, input) => {
   }
 }
 
+// hold asks for the context of the start of a session and keeps it for the session's next
+// prompt, behind what is still kept: the wrapper counts that as delivered.
+const hold = async (from, input) => {
+  const text = await context("session_start", input)
+  const kept = [state.held.get(from), text].filter(Boolean).join("\n\n")
+  state.held.delete(from)
+  if (kept) state.held.set(input.session_id, kept)
+}
+
 const byUser = (c) => !c.trigger || c.trigger === "user" || c.trigger === "manual"
 const subagent = (c) => /:subagent:/.test(c.sessionKey ?? "")
 const of = (e, c) => ({ session_id: c.sessionId ?? e.sessionId, turn_id: c.runId ?? e.runId })
@@ -118,15 +127,15 @@ const turn = async (version, e, c) => {
     const source = state.seen.has(session_id) || earlier > 0 ? "resume" : "startup"
     state.seen.add(session_id)
     state.session = session_id
-    state.held = ""
     state.run = turn_id
-    state.held = await context("session_start", { session_id, source, version, cwd: c.workspaceDir })
+    await hold(session_id, { session_id, source, version, cwd: c.workspaceDir })
   }
   state.run = turn_id
   state.fault = ""
   const text = await context("before_prompt_build", { session_id, turn_id })
-  const result = { ...(state.held && { prependContext: state.held }), ...(text && { appendContext: text }) }
-  state.held = ""
+  const first = state.held.get(session_id)
+  const result = { ...(first && { prependContext: first }), ...(text && { appendContext: text }) }
+  state.held.delete(session_id)
   state.prompt = { run: turn_id, earlier, result }
   return result
 }
@@ -223,7 +232,7 @@ const handlers = (version) => ({
     state.reason = ""
     state.session = e.sessionId
     state.seen.add(e.sessionId)
-    state.held = await context("session_start", { session_id: e.sessionId, source, version })
+    await hold(e.resumedFrom, { session_id: e.sessionId, source, version })
   },
 })
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,6 +63,20 @@ const runs = {
     await turn(6, "s2")
     await hook("after_compaction", { messageCount: 3 }, { sessionId: "s2" })
     await hook("session_end", { sessionId: "s2", reason: "shutdown" }, {})
+    process.exit(0)
+  },
+  resets: async () => {
+    const reset = async (from, to) => {
+      await hook("session_end", { sessionId: from, reason: "daily", nextSessionId: to }, {})
+      await hook("session_start", { sessionId: to, resumedFrom: from }, {})
+    }
+    const whole = async (n, session) => (await turn(n, session), await hook("agent_end", { messages: [], success: true }, user(n, session)))
+    await whole(1)
+    await reset("s1", "s1")
+    await reset("s1", "s3") // before any prompt
+    await whole(2, "s2") // another session comes first
+    await whole(3, "s3")
+    await whole(4, "s3")
     process.exit(0)
   },
   tool: async () => {
@@ -223,6 +238,26 @@ func TestOpenclawPluginFollowsOneSession(t *testing.T) {
 		"session_start s1 clear", "before_prompt_build s1 r5", "agent_end s1 r5",
 		"session_start s2 startup", "before_prompt_build s2 r6", "after_compaction s2", "session_end s2 shutdown",
 	}, short)
+}
+
+// TestOpenclawPluginKeepsContext: the context of a session that was reset is in the next
+// prompt of that session and in no other, also after another reset or a prompt elsewhere.
+func TestOpenclawPluginKeepsContext(t *testing.T) {
+	w := newClawWorld(t, false)
+	w.serve()
+	out, calls := w.run("resets")
+	require.Equal(t, `before_prompt_build {"prependContext":"FIRST","appendContext":"NEXT"}
+before_prompt_build {"prependContext":"FIRST","appendContext":"NEXT"}
+before_prompt_build {"prependContext":"FIRST\n\nFIRST\n\nFIRST","appendContext":"NEXT"}
+before_prompt_build {"appendContext":"NEXT"}`, out)
+	starts := slices.DeleteFunc(calls, func(c string) bool { return !strings.Contains(c, `"session_start"`) })
+	require.Equal(t, []string{
+		`hook {"hook_event_name":"session_start","session_id":"s1","source":"startup","version":"2026.9.6","cwd":"/p"}`,
+		`hook {"hook_event_name":"session_start","session_id":"s1","source":"clear","version":"2026.9.6"}`,
+		`hook {"hook_event_name":"session_start","session_id":"s3","source":"clear","version":"2026.9.6"}`,
+		`hook {"hook_event_name":"session_start","session_id":"s2","source":"startup","version":"2026.9.6","cwd":"/p"}`,
+		`hook {"hook_event_name":"session_start","session_id":"s3","source":"resume","version":"2026.9.6","cwd":"/p"}`,
+	}, starts)
 }
 
 // TestOpenclawPluginGuards: under a policy the plugin lets a tool run only after that
