@@ -58,7 +58,7 @@ func isConfiguration(name string) bool {
 var (
 	uuids   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	records = regexp.MustCompile(`\bses_\w{26}\b`) // ids of OpenCode's sessions
-	stamps  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d([.-]\d+Z)?`)
+	stamps  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d[-:_]\d\d[-:_]\d\d([._-]\d+Z)?`)
 	numbers = regexp.MustCompile(`\d{9,}`)
 	digests = regexp.MustCompile(`[0-9a-f]{64}`)
 	days    = regexp.MustCompile(`/\d{4}/\d\d/\d\d/`)
@@ -149,6 +149,10 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	// OpenClaw creates the folder for any plugin, and the lock for the path of the
 	// user's configuration.
 	`^/\.openclaw/tmp/(plugin-captures|openclaw-0/gateway\.[0-9a-f]{8}\.lock\.sqlite)$`,
+	// Its gateway copies a configuration that works, and does not if that includes
+	// another file, as ours does.
+	`^/\.openclaw/openclaw\.json\.last-good$`,
+	`^/\.openclaw/agents/main/agent/openclaw-agent\.sqlite\.reindex-lock\.sqlite-journal$`,
 }, "|"))
 
 // compareHomes reports the differences between the homes of a bare and a wrapped

@@ -35,7 +35,9 @@ type story struct {
 	// earlier are command lines of bare sessions that run first. The id of the last
 	// one replaces earlierID in argv.
 	earlier [][]string
-	piped   string // the harness's standard input, if it is a pipe in a story with a terminal
+	// beside starts what the user runs beside the harness.
+	beside func(w *world)
+	piped  string // the harness's standard input, if it is a pipe in a story with a terminal
 
 	// script is what the user does. It waits only for what the harness shows, so the
 	// same script works bare and wrapped.

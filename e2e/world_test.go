@@ -77,6 +77,9 @@ func newWorld(t *testing.T, s story) *world {
 		require.NoError(t, err, string(out))
 		w.earlier = w.sessions()[0]
 	}
+	if s.beside != nil {
+		s.beside(w)
+	}
 	return w
 }
 
