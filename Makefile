@@ -9,7 +9,7 @@ PACKAGES := ./... ./testdata/fakeharness ./testdata/fakeclient/...
 build: # build the static binaries bin/lifeloop-wrap and bin/lifeloop-hook
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
 
-test: lint # all tests that need no network, with the race detector if there is a C compiler
+test: # all tests that need no network, with the race detector if there is a C compiler
 	scripts/test.sh $(TESTFLAGS)
 
 race: # all tests with the race detector; an error if it cannot run

@@ -1,9 +1,9 @@
 #!/bin/sh
 # chaos.sh [WORLDS]: play WORLDS random worlds (100000) against every law, make every
 # change of one bit in the evidence of a session, kill a process at every append of a
-# session, and inject every fault of the fault matrix. The parts run side by side: the
-# first two need processors, the others mostly wait. A part that fails prints all of
-# its output, with the seed of a world.
+# session, kill an observer after each of its facts, and inject every fault of the fault
+# matrix. The parts run side by side: most need processors, the kills and the faults
+# mostly wait. A part that fails prints all of its output, with the seed of a world.
 set -u
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
@@ -17,12 +17,13 @@ part() { # NAME PACKAGE TEST FLAG…
 # A larger heap costs nothing here and saves a fifth of the time.
 GOGC=400 part worlds ./kernel TestWorlds -worlds "${1:-100000}" &
 part changes ./evidence 'TestEveryChange(OfAnExport|dByteOfAFile)IsRefused' -changes &
-part kills ./cmd/lifeloop-wrap 'TestKill(Matrix|Renewal(InPlace)?)' -kills 0 -parallel 4 &
+part kills ./cmd/lifeloop-wrap 'TestKill(Matrix|Renewal.*)' -kills 0 -parallel 4 &
+part prefixes ./supervisor TestEveryPrefixOfAnObservationResumes -prefixes &
 part faults ./cmd/lifeloop-wrap TestFaultMatrix -faults -parallel 4 &
 wait
 
 broken=0
-for name in worlds changes kills faults; do
+for name in worlds changes kills faults prefixes; do
 	case $(cat "$out/$name.exit") in
 	0) sed -n -E 's/^ +[a-z_]+_test\.go:[0-9]+: (.* (worlds|changes|points of .*|rows) in .*)/\1/p' "$out/$name" ;;
 	*) broken=1 && cat "$out/$name" ;;
