@@ -33,6 +33,7 @@ type health struct {
 		Versions  []string                    // version that the harness of this launch reported
 		Announced []string                    // the untested versions that were announced in this session, with their adapters
 		Unproven  map[string]bool             // capabilities that have not worked yet with an untested version
+		Early     map[string]bool             // capabilities that worked in this launch before its version was known
 		Proven    int                         // the number of unproven capabilities that have worked since
 		Weak      map[string]bool             // capabilities that this launch lacks from its start
 	}
@@ -138,7 +139,7 @@ func newHealth() (h health) {
 // launched resets the hard state that belongs to one launch.
 func (h *health) launched() {
 	h.hard.Support, h.hard.Unproven, h.hard.Weak = map[string]lifeloop.Support{}, map[string]bool{}, map[string]bool{}
-	h.hard.Versions, h.hard.Proven = nil, 0
+	h.hard.Versions, h.hard.Proven, h.hard.Early = nil, 0, map[string]bool{}
 }
 
 // launching clears the reports of the previous launch's sources.

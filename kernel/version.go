@@ -26,6 +26,9 @@ type (
 		// Before lists capabilities that count as proven, because earlier sessions saw
 		// them with this version.
 		Before []string `json:"proven_before,omitempty"`
+		// Here lists capabilities that worked in this launch before its version was
+		// known.
+		Here []string `json:"proven_here,omitempty"`
 	}
 	// CapabilityProven records that the harness itself caused the event of an
 	// unproven capability, which then has its claimed support again. Proven counts
@@ -43,7 +46,7 @@ type (
 func (VersionSeen) key() (string, bool) { return "version_told", false }
 func (f VersionSeen) apply(k *Kernel) {
 	h := &k.health.hard
-	h.Versions = append(h.Versions, f.Version)
+	h.Versions, h.Early = append(h.Versions, f.Version), nil
 	if len(f.Unproven) > 0 && !slices.Contains(h.Announced, f.name()) {
 		h.Announced = append(h.Announced, f.name())
 	}
@@ -52,6 +55,13 @@ func (f VersionSeen) apply(k *Kernel) {
 		if now, changed := h.Support[c]; !changed || now.Stronger(lifeloop.Partial) {
 			h.Support[c] = lifeloop.Partial
 		}
+	}
+}
+
+// early notes a capability that worked in this launch before its version was known.
+func (h *health) early(f Observed) {
+	if len(h.hard.Versions) == 0 && slices.Contains(dialect, f.Record.Event) && Proves(f.Record.Event, f.Record.Evidence, f.Record.Data, true) {
+		h.hard.Early[string(f.Record.Event)] = true
 	}
 }
 
@@ -93,6 +103,10 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 		for _, event := range dialect {
 			capability := string(event)
 			if h.hard.Unproven[capability] || !h.claimed(s, capability).Stronger(lifeloop.Partial) {
+				continue
+			}
+			if h.hard.Early[capability] {
+				f.Here = append(f.Here, capability)
 				continue
 			}
 			if slices.Contains(s.cfg.Proven[sig.Version], capability) {

@@ -28,8 +28,8 @@ func (p *Proofs) Apply(e kernel.Entry) {
 	case kernel.Launching:
 		p.before = nil // a new launch, whose version is not known yet
 	case kernel.VersionSeen:
-		if len(f.Unproven) > 0 || len(f.Before) > 0 {
-			p.list = append(p.list, Proof{Adapter: f.Adapter, Version: f.Version})
+		if len(f.Unproven)+len(f.Before)+len(f.Here) > 0 {
+			p.list = append(p.list, Proof{Adapter: f.Adapter, Version: f.Version, Capabilities: f.Here})
 		}
 		p.before = f.Before
 	case kernel.CapabilityProven:

@@ -1,0 +1,29 @@
+package view
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+)
+
+// What worked before the version was known counts for that version, and so does what
+// earlier sessions have proven once it is seen again.
+func TestProofsOfAVersion(t *testing.T) {
+	var p Proofs
+	saw := func(event lifeloop.Event) kernel.Observed {
+		return kernel.Observed{Record: lifeloop.EventRecord{Event: event, Evidence: []lifeloop.Evidence{{Source: "hook"}}}}
+	}
+	for _, f := range []kernel.Fact{
+		kernel.Launching{},
+		saw(lifeloop.FrameOpening),
+		kernel.VersionSeen{Adapter: "fake", Version: "2.0.0", Here: []string{"frame.opening"}, Before: []string{"frame.ended"}},
+		saw(lifeloop.FrameEnded),
+		saw(lifeloop.FrameOpened),
+	} {
+		p.Apply(kernel.Entry{Fact: f})
+	}
+	require.Equal(t, []Proof{{Adapter: "fake", Version: "2.0.0", Capabilities: []string{"frame.opening", "frame.ended"}}}, p.All())
+}
