@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -27,11 +28,14 @@ const pushTime = 30 * time.Second
 
 // anchoring publishes the anchors of one session.
 type anchoring struct {
-	follow  bool
-	file    string
-	command []string
+	follow bool
+	file   string
+	push   func(ctx context.Context, line []byte) error // runs the command; nil without one
+	print  func(line []byte) error                      // is called if there is neither a file nor a command
+	report func(index int, err error)                   // is called with what cannot be published
+	save   func(evidence.Anchor)                        // is called with what was published; nil to save nothing
 
-	cmd    *cobra.Command
+	last   evidence.Anchor   // the newest one that an earlier process saved
 	known  []evidence.Anchor // the anchors that file contained at the start
 	failed int               // number of anchors that could not be published
 }
@@ -42,7 +46,8 @@ func anchorCmd(g *globals) *cobra.Command {
 		Use: "anchor SESSION [--follow] [--file FILE] [-- CMD [ARG…]]", Short: "Publish the digest of the newest checkpoint, or of each one",
 		Long: `anchor prints one line of JSON: the newest checkpoint of a session's chain, and
 its digest. With --follow it prints every checkpoint so far and then each new one,
-until the session ends. A running session never waits for this command.
+until the session ends. A running session never waits for this command. With anchor
+in the configuration, run does this by itself.
 
 --file appends each line to FILE, unless FILE has it already. CMD is run for each
 line, which it reads on its standard input. Keep the lines where the session's
@@ -62,11 +67,15 @@ the next ones are still published, and the exit code is 1.`,
 			if err != nil {
 				return err
 			}
-			a.cmd, a.command = cmd, args[1:]
+			a.print = func(line []byte) error { _, err := cmd.OutOrStdout().Write(line); return err }
+			a.report = func(index int, err error) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "lifeloop-wrap: checkpoint %d is not published: %v\n", index, err)
+			}
 			if len(args) > 1 {
 				if _, err := exec.LookPath(args[1]); err != nil {
 					return no(lifeloop.InvalidRequest, "%v", err)
 				}
+				a.push = pusher(cmd, args[1:])
 			}
 			return a.run(st, id)
 		},
@@ -83,30 +92,14 @@ func (a *anchoring) run(st store.Store, id string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	x, last := evidence.NewExport(), evidence.Anchor{}
 	records := st.Folder(id).Records()
 	if a.follow {
 		records = st.Folder(id).FollowRecords(ctx, 1)
 	}
-	for r, err := range records {
-		if err != nil {
-			return damaged(id, err)
-		}
-		x.Apply(r.Entry, r.Digest)
-		for {
-			next, ok, err := x.NextAnchor()
-			if err != nil {
-				return no(lifeloop.InternalError, "session %s: %v", id, err)
-			}
-			if !ok {
-				break
-			}
-			if last = next; a.follow {
-				a.publish(ctx, next)
-			}
-		}
-	}
+	last, err := a.read(ctx, id, records)
 	switch {
+	case err != nil:
+		return err
 	case last.Index == 0 && !a.follow:
 		return no(lifeloop.StateConflict, "session %s has no checkpoint yet", id).withHint("the first one is made when the harness runs")
 	case last.Index > 0 && !a.follow:
@@ -116,6 +109,30 @@ func (a *anchoring) run(st store.Store, id string) error {
 		return no(lifeloop.TransportError, "%d anchors of session %s were not published", a.failed, id)
 	}
 	return nil
+}
+
+// read returns the newest anchor of a ledger. A follower publishes each one.
+func (a *anchoring) read(ctx context.Context, id string, records iter.Seq2[store.Record, error]) (last evidence.Anchor, err error) {
+	x := evidence.NewExport()
+	for r, err := range records {
+		if err != nil {
+			return last, damaged(id, err)
+		}
+		x.Apply(r.Entry, r.Digest)
+		for {
+			next, ok, err := x.NextAnchor()
+			if err != nil {
+				return last, no(lifeloop.InternalError, "session %s: %v", id, err)
+			}
+			if !ok {
+				break
+			}
+			if last = next; a.follow {
+				a.publish(ctx, next)
+			}
+		}
+	}
+	return last, nil
 }
 
 // readFile reads the anchors that the file has already.
@@ -141,7 +158,7 @@ func (a *anchoring) readFile(id string) error {
 // the next ones from being published.
 func (a *anchoring) publish(ctx context.Context, next evidence.Anchor) {
 	i := slices.IndexFunc(a.known, func(k evidence.Anchor) bool { return k.Index == next.Index })
-	if i >= 0 && a.known[i] == next {
+	if i >= 0 && a.known[i] == next || next.Index < a.last.Index || next == a.last {
 		return // the checkpoint was published before
 	}
 	line, err := json.Marshal(next)
@@ -150,14 +167,20 @@ func (a *anchoring) publish(ctx context.Context, next evidence.Anchor) {
 	case err != nil:
 	case i >= 0:
 		err = fmt.Errorf("%s has another digest for it: the session's evidence was rewritten", a.file)
-	case a.file == "" && len(a.command) == 0:
-		_, err = a.cmd.OutOrStdout().Write(line)
+	case next.Index == a.last.Index:
+		err = errors.New("another digest was published for it: the session's evidence was rewritten")
+	case a.file == "" && a.push == nil:
+		err = a.print(line)
+	case a.push == nil:
+		err = a.append(line)
 	default:
 		err = errors.Join(a.append(line), a.push(ctx, line))
 	}
 	if err != nil {
 		a.failed++
-		fmt.Fprintf(a.cmd.ErrOrStderr(), "lifeloop-wrap: checkpoint %d is not published: %v\n", next.Index, err)
+		a.report(next.Index, err)
+	} else if a.save != nil {
+		a.save(next)
 	}
 }
 
@@ -173,17 +196,17 @@ func (a *anchoring) append(line []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-func (a *anchoring) push(ctx context.Context, line []byte) error {
-	if len(a.command) == 0 {
+// pusher runs a command for each line.
+func pusher(cmd *cobra.Command, argv []string) func(ctx context.Context, line []byte) error {
+	return func(ctx context.Context, line []byte) error {
+		ctx, cancel := context.WithTimeout(ctx, pushTime)
+		defer cancel()
+		push := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		push.Stdin, push.Stdout, push.Stderr = bytes.NewReader(line), cmd.OutOrStdout(), cmd.ErrOrStderr()
+		push.WaitDelay = time.Second
+		if err := push.Run(); err != nil {
+			return fmt.Errorf("%s: %w", argv[0], err)
+		}
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, pushTime)
-	defer cancel()
-	push := exec.CommandContext(ctx, a.command[0], a.command[1:]...)
-	push.Stdin, push.Stdout, push.Stderr = bytes.NewReader(line), a.cmd.OutOrStdout(), a.cmd.ErrOrStderr()
-	push.WaitDelay = time.Second
-	if err := push.Run(); err != nil {
-		return fmt.Errorf("%s: %w", a.command[0], err)
-	}
-	return nil
 }

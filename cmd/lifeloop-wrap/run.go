@@ -143,6 +143,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	s.remember(proofs)
 	warnFailing(vt.NewFilter(os.Stderr), calls.Failing(), f.json)
 	events.warn(vt.NewFilter(os.Stderr), f.json)
+	warnUnpublished(vt.NewFilter(os.Stderr), s.id, s.published, f.json)
 	switch {
 	case err != nil:
 		return err
@@ -226,10 +227,15 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	if s.cfg.Archive && s.ledger != nil {
 		ports.CopyTranscript = s.folder.CopyTranscript
 	}
+	publish, err := s.anchors(l.terminal)
+	if err != nil {
+		return kernel.Result{}, err
+	}
 	token, _ := s.folder.Token() // an error means that there is no token, because there is no ledger
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{Inside: l.terminal.Below, Token: token,
 		Grace: s.cfg.Attempts.Timeouts.AbortGrace, KeepGoing: s.cfg.OnLedgerError == "continue", Restart: recovered, Relaunch: l.relaunches(), Log: s.log})
 	l.terminal.Restore()
+	s.published = publish(err == nil, ports.Signals)
 	if err != nil {
 		return kernel.Result{}, refused(lifeloop.InternalError, "session %s: %v", s.id, err).
 			withHint("check the disk of %s; to continue the session: lifeloop-wrap run --resume %s", s.cfg.StateDir, s.id)

@@ -34,6 +34,8 @@ type session struct {
 	door   *control.Server
 	log    zerolog.Logger
 	logTo  *os.File
+
+	published store.Published // what was published of the session's checkpoints
 }
 
 func (s *session) open(noLedger, recovered bool) error {

@@ -28,7 +28,10 @@ func statusCmd(g *globals) *cobra.Command {
 		case k.Damage != nil:
 			return damaged(id, k.Damage)
 		case g.json:
-			return printJSON(cmd.OutOrStdout(), k.Status)
+			return printJSON(cmd.OutOrStdout(), struct {
+				view.Status
+				Anchors store.Published `json:"anchors,omitzero"`
+			}{k.Status, k.Folder.Published()})
 		}
 		failed, err := failedReceipts(k.Folder)
 		if err != nil {
@@ -204,6 +207,9 @@ func printStatus(w io.Writer, k store.Session, failed int) error {
 		if r.Stopped != "" {
 			line("", "stopped: "+r.Stopped)
 		}
+	}
+	if p := k.Folder.Published(); p != (store.Published{}) {
+		line("anchors", p.Text())
 	}
 	list("meta", k.Meta)
 	line("folder", k.WorkDir)

@@ -60,6 +60,7 @@ func check(cfg Config, origins Origins) error {
 		c.pressure(cfg.Pressure),
 		c.windows(cfg.Windows),
 		c.retention(cfg.Retention),
+		c.anchor(cfg.Anchor),
 		c.requires("requires", cfg.Requires),
 		c.clients(cfg.Clients),
 		c.attempts(cfg.Attempts),
@@ -170,6 +171,15 @@ func checkID(id string) error {
 		return fmt.Errorf("the id %s is the wrapper's own; choose another", ownID)
 	}
 	return nil
+}
+
+func (c checker) anchor(a Anchor) error {
+	if a.Command != nil {
+		if err := c.command("anchor.command", a.Command); err != nil {
+			return err
+		}
+	}
+	return c.place(a.Spec.Check("anchor"))
 }
 
 func (c checker) command(path string, argv []string) error {

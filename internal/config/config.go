@@ -41,6 +41,7 @@ type Config struct {
 	Contain        string          `yaml:"contain"`         // never|auto|always
 	OnLimit        string          `yaml:"on_limit"`        // off|wait|fallback|exit
 	Archive        bool            `yaml:"archive"`         // copy the harness's transcripts at the end
+	Anchor         Anchor          `yaml:"anchor"`          // where the digests of a session's checkpoints are published
 	Policy         string          `yaml:"policy"`          // the gate's policy file; if empty, no act is checked
 	Retention      Retention       `yaml:"retention"`       // which ended sessions are removed
 	Requires       []Require       `yaml:"requires"`        // requirements of the wrapper's owner, in addition to the clients' requirements
@@ -51,6 +52,16 @@ type Config struct {
 	Renewal  Renewal           `yaml:"renewal"`
 
 	Ignored *trust.Refusal // the reason why the project's file is not used; nil if it is used or there is none
+}
+
+// An Anchor says where `run` publishes each checkpoint of a session while it runs. Without
+// a file and a command it publishes none.
+type Anchor struct {
+	File    string   `yaml:"file"`    // the path of a file to append to
+	Command []string `yaml:"command"` // a program that reads each line on its standard input
+	environ.Spec
+
+	written []string // see [Client]
 }
 
 // Renewal says whether and when a session is renewed. Without a profile no session

@@ -44,6 +44,7 @@ func (c Config) Exposures() (found []Exposure) {
 		add(fmt.Sprintf("profiles[%d].prepare.command", i), p.Prepare.Written)
 		add(fmt.Sprintf("profiles[%d].continue.command", i), p.Continue.Written)
 	}
+	add("anchor.command", c.Anchor.written)
 	add("attempts.retry.decide.command", c.Attempts.Retry.Decide.Written)
 	return found
 }

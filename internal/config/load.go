@@ -49,9 +49,9 @@ type Options struct {
 // and others are added. Every value outside lists has a variable: its path in
 // upper case, LIFELOOP_PRESSURE_HIGH for pressure.high.
 //
-// A relative state_dir, log_file or program (the first word of a command, if it
-// has a slash) is relative to the folder of the file that contains it, or to
-// the working directory for a variable or a flag. A program without a slash is
+// A relative state_dir, log_file, policy, anchor.file or program (the first word of
+// a command, if it has a slash) is relative to the folder of the file that contains
+// it, or to the working directory for a variable or a flag. A program without a slash is
 // searched in PATH; the words after it are not changed.
 func Load(opts Options) (Config, Origins, error) {
 	files, err := opts.userFile()
@@ -445,7 +445,7 @@ func backoffFlag(cfg *Config, given Origins, values []string) error {
 // settle resolves the values of one layer: it joins relative paths to dir and
 // expands ${env:VAR} in commands and variables.
 func (o Options) settle(cfg *Config, given Origins, dir string) error {
-	for path, p := range map[string]*string{"state_dir": &cfg.StateDir, "log_file": &cfg.LogFile, "policy": &cfg.Policy} {
+	for path, p := range map[string]*string{"state_dir": &cfg.StateDir, "log_file": &cfg.LogFile, "policy": &cfg.Policy, "anchor.file": &cfg.Anchor.File} {
 		at, ok := given[path]
 		if !ok || *p == "" {
 			continue
@@ -470,6 +470,10 @@ func (o Options) settle(cfg *Config, given Origins, dir string) error {
 		if err := o.settleProfile(&cfg.Profiles[i], given, fmt.Sprintf("profiles[%d]", i), dir); err != nil {
 			return err
 		}
+	}
+	if err := cmp.Or(o.settleCommand(&cfg.Anchor.Command, &cfg.Anchor.written, given, "anchor.command", dir),
+		o.settleEnv(&cfg.Anchor.Spec, given, "anchor.env")); err != nil {
+		return err
 	}
 	d := &cfg.Attempts.Retry.Decide
 	if err := o.settleCommand(&d.Command, &d.Written, given, "attempts.retry.decide.command", dir); err != nil {

@@ -16,7 +16,7 @@ import (
 // that key.
 func TestProgramsAreFound(t *testing.T) {
 	harmless := []string{"clients[].events[]", "clients[].inherit[]", "attempts.retry.retry_on[]", "attempts.retry.decide.inherit[]",
-		"profiles[].prepare.token.from[]", "profiles[].paths[]", "profiles[].inherit[]", "renewal.profiles[]"}
+		"anchor.inherit[]", "profiles[].prepare.token.from[]", "profiles[].paths[]", "profiles[].inherit[]", "renewal.profiles[]"}
 	var commands []string
 	var walk func(typ reflect.Type, path, key string)
 	walk = func(typ reflect.Type, path, key string) {
@@ -41,16 +41,17 @@ func TestProgramsAreFound(t *testing.T) {
 		}
 	}
 	walk(reflect.TypeFor[Config](), "", "")
-	require.Equal(t, []string{"clients[].command", "attempts.profiles[].command", "attempts.retry.decide.command",
+	require.Equal(t, []string{"anchor.command", "clients[].command", "attempts.profiles[].command", "attempts.retry.decide.command",
 		"profiles[].prepare.command", "profiles[].continue.command"}, commands)
 
 	found, err := Describe("/p/.lifeloop.yaml", []byte(`
+anchor: {command: [git, notes, append, -F, "-"]}
 clients: [{id: a, command: [./a, "${env:TOKEN}"]}, {id: b, command: [b]}]
 attempts: {profiles: [{name: main}, {name: other, command: [codex]}], retry: {decide: {command: [decide]}}}
 profiles: [{name: handoff, prepare: {command: [note]}, continue: {command: [text, "{token_file}"]}}]
 renewal: {profiles: [handoff]}`))
 	require.NoError(t, err)
-	require.Equal(t, []Program{{"clients[0].command", []string{"./a", "${env:TOKEN}"}}, {"clients[1].command", []string{"b"}},
+	require.Equal(t, []Program{{"anchor.command", []string{"git", "notes", "append", "-F", "-"}}, {"clients[0].command", []string{"./a", "${env:TOKEN}"}}, {"clients[1].command", []string{"b"}},
 		{"attempts.profiles[1].command", []string{"codex"}}, {"attempts.retry.decide.command", []string{"decide"}},
 		{"profiles[0].prepare.command", []string{"note"}}, {"profiles[0].continue.command", []string{"text", "{token_file}"}}}, found)
 	_, err = Describe("/p/.lifeloop.yaml", []byte("clientz: []"))

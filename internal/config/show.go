@@ -70,6 +70,10 @@ func (c Config) asWritten() Config {
 		}
 		p.Env = p.Spec.Written
 	}
+	if c.Anchor.written != nil {
+		c.Anchor.Command = c.Anchor.written
+	}
+	c.Anchor.Env = c.Anchor.Spec.Written
 	d := &c.Attempts.Retry.Decide
 	if d.Written != nil {
 		d.Command = d.Written

@@ -60,6 +60,7 @@ func (e *examiner) recorded(st store.Store) error {
 	all, total, err := st.List(func(store.Brief) bool { return true })
 	e.Machine.Sessions = total
 	e.clients(all)
+	e.anchors(all)
 	for _, s := range all {
 		e.Machine.Bytes += s.Folder.Size()
 		r := e.of(s.AdapterID)
@@ -118,6 +119,20 @@ func (e *examiner) clients(sessions []store.Session) {
 		}
 	}
 	e.Machine.Clients = all
+}
+
+// anchors looks at the newest session that publishes its checkpoints, and reports those
+// that could not be published.
+func (e *examiner) anchors(sessions []store.Session) {
+	for _, s := range slices.Backward(sessions) {
+		switch p := s.Folder.Published(); {
+		case p.Failed > 0:
+			e.note("machine", fmt.Sprintf("session %s: %s", s.SessionID, p.Text()), "lifeloop-wrap evidence anchor "+s.SessionID+" --follow")
+			return
+		case p.Last.Index > 0:
+			return
+		}
+	}
 }
 
 func (r *recordings) addUnknown(session string, records map[string]map[string]int) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"lifeloop/control"
+	"lifeloop/evidence"
 	"lifeloop/harness"
 	"lifeloop/internal/durable"
 	"lifeloop/internal/overlay"
@@ -34,6 +35,7 @@ const (
 	commandFile = "command.json" // a CommandLine; removed when the session ends
 	overlayFile = "overlay.json" // the record of an overlay; removed when it is settled
 	guardsFile  = "guards.json"  // the running guards; removed when the session ends
+	anchorsFile = "anchors.json" // a Published
 )
 
 func (f Folder) file(name string) string { return filepath.Join(string(f), name) }
@@ -320,6 +322,47 @@ func (f Folder) save(name string, v any) {
 	if text, err := json.Marshal(v); err == nil {
 		_ = durable.PutFile(f.file(name), text)
 	}
+}
+
+// Published says which checkpoints of a session its wrapper has published. It is not on
+// the ledger, because the last checkpoint covers the ledger's last entry.
+type Published struct {
+	Last   evidence.Anchor `json:"last"`   // the newest one
+	Failed int             `json:"failed"` // the number that the last wrapper could not publish
+	Why    string          `json:"why"`    // the reason of the last failure; empty without one
+}
+
+// Text describes p for people.
+func (p Published) Text() string {
+	if p.Failed == 0 {
+		return fmt.Sprintf("published up to checkpoint %d", p.Last.Index)
+	}
+	checkpoints := "checkpoints"
+	if p.Failed == 1 {
+		checkpoints = "checkpoint"
+	}
+	newest := "none was published"
+	if p.Last.Index > 0 {
+		newest = fmt.Sprintf("the newest published one is %d", p.Last.Index)
+	}
+	return fmt.Sprintf("%d %s could not be published, %s: %s", p.Failed, checkpoints, newest, p.Why)
+}
+
+// SavePublished stores p. Errors are ignored: after one, a wrapper that recovers the
+// session publishes a checkpoint again.
+func (f Folder) SavePublished(p Published) {
+	if text, err := json.Marshal(p); err == nil {
+		_ = durable.Cache(f.file(anchorsFile), text, 0o600)
+	}
+}
+
+// Published returns what SavePublished stored, the zero value if nothing can be read.
+func (f Folder) Published() (p Published) {
+	text, err := durable.ReadFile(f.file(anchorsFile))
+	if err != nil || json.Unmarshal(text, &p) != nil {
+		return Published{}
+	}
+	return p
 }
 
 // AwaitGuards waits until the guards of the last wrapper, and with them all

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"lifeloop/dispatch"
+	"lifeloop/evidence"
+	"lifeloop/harness"
+	"lifeloop/internal/store"
+	"lifeloop/internal/vt"
+	"lifeloop/lifeloop"
+)
+
+// anchors publishes the checkpoints of a session that this process runs, as the
+// configuration says. Like any other reader it follows the ledger, so the session waits
+// for it only at its end: wait returns when all checkpoints are published, after
+// [pushTime], or at a signal; if the session did not end, it does not wait.
+func (s *session) anchors(t *harness.Terminal) (wait func(ended bool, signals <-chan os.Signal) store.Published, err error) {
+	c := s.cfg.Anchor
+	if s.ledger == nil || c.File == "" && len(c.Command) == 0 {
+		return func(bool, <-chan os.Signal) store.Published { return store.Published{} }, nil
+	}
+	push, err := s.anchorCommand(t)
+	if err != nil {
+		return nil, err
+	}
+	state := s.folder.Published()
+	state.Failed, state.Why = 0, ""
+	a := &anchoring{follow: true, file: c.File, push: push, last: state.Last}
+	if err := a.readFile(s.id); err != nil {
+		return nil, refused(lifeloop.InvalidRequest, "anchor.file: %v", err)
+	}
+	a.save = func(last evidence.Anchor) {
+		state.Last = last
+		s.folder.SavePublished(state)
+	}
+	a.report = func(index int, err error) {
+		if f, ok := errors.AsType[*dispatch.Failure](err); ok {
+			err = errors.New("anchor.command: " + f.Why)
+		}
+		state.Failed, state.Why = a.failed, err.Error()
+		s.folder.SavePublished(state)
+		s.log.Warn().Int("checkpoint", index).Err(err).Msg("publish a checkpoint")
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		last, err := a.read(ctx, s.id, s.folder.FollowRecords(ctx, 1))
+		if err == nil && ctx.Err() != nil && state.Failed == 0 {
+			err = errors.New("stopped before the last checkpoint was published")
+		}
+		if err != nil {
+			a.failed++
+			a.report(last.Index, err)
+		}
+	}()
+	return func(ended bool, signals <-chan os.Signal) store.Published {
+		if !ended {
+			stop()
+		}
+		select {
+		case <-done:
+		case <-signals:
+		case <-time.After(pushTime):
+		}
+		stop()
+		<-done
+		return state
+	}, nil
+}
+
+// anchorCommand returns the function that runs the command of the configuration, or nil
+// without one.
+func (s *session) anchorCommand(t *harness.Terminal) (push func(ctx context.Context, line []byte) error, err error) {
+	c := s.cfg.Anchor
+	if len(c.Command) == 0 {
+		return nil, nil
+	}
+	program, err := dispatch.NewOneshot(dispatch.Config{ID: "anchor", Command: c.Command, Timeout: pushTime, Env: c.Of(os.Environ(), "LIFELOOP_SESSION_ID="+s.id, t.Mark()),
+		StderrFile: filepath.Join(string(s.folder), "anchor.stderr"), Started: t.Own, Ended: t.Disown, Forks: t.Forks(), Cgroup: t.Cgroup()})
+	if err != nil {
+		return nil, usage("anchor.command: %v", err)
+	}
+	return func(ctx context.Context, line []byte) error {
+		_, err := program.Call(ctx, line)
+		return err
+	}, nil
+}
+
+// warnUnpublished reports checkpoints that are not published. Like warnFailing it is
+// called after the terminal was restored.
+func warnUnpublished(w io.Writer, id string, p store.Published, asJSON bool) {
+	switch {
+	case p.Failed == 0:
+	case asJSON:
+		_ = printJSON(w, map[string]any{"warning": "anchors_not_published", "session_id": id, "failed": p.Failed, "why": p.Why})
+	default:
+		fmt.Fprintf(w, "lifeloop-wrap: session %s: %s\n", id, vt.Plain(p.Text()))
+	}
+}
