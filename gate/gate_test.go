@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"lifeloop/evidence/sign"
 	"lifeloop/internal/document"
 )
 
@@ -327,6 +328,22 @@ func FuzzParseIntent(f *testing.F) {
 			t.Fatalf("%q has the verdict %q", doc, d.Result.Verdict)
 		}
 	})
+}
+
+// The trace refers to the intent's delegation as the reference does: the digest is that of
+// the delegation as the intent's digest has it, with the year 1 for absent times.
+func TestTraceCarriesTheDelegation(t *testing.T) {
+	in := intent(t, object{"delegation": object{"requester_identity": " bob ", "scope_class": "W", "token_refs": []string{"t2", "t1"},
+		"chain": []object{{"delegator_identity": "alice", "delegate_identity": "bob"}}}})
+	p := mustPolicy(t, "default_verdict: allow")
+	trace := p.Decide(in, "test").Trace(in, in.CreatedAt)
+	never := `"0001-01-01T00:00:00Z"`
+	require.Equal(t, &DelegationRef{DelegationTokenRef: "t1", RequesterIdentity: "bob", DelegationDepth: 1, ScopeClass: "w", ChainDigest: sign.Sum([]byte(
+		`{"chain":[{"delegate_identity":"bob","delegator_identity":"alice","expires_at":` + never + `,"issued_at":` + never + `}],"expires_at":` + never +
+			`,"issued_at":` + never + `,"requester_identity":"bob","scope_class":"w","token_refs":["t1","t2"]}`))}, trace.DelegationRef)
+	alone := intent(t, object{"delegation": object{"requester_identity": "bob"}})
+	require.Zero(t, p.Decide(alone, "test").Trace(alone, in.CreatedAt).DelegationRef.DelegationTokenRef)
+	require.Nil(t, p.Decide(intent(t, nil), "test").Trace(intent(t, nil), in.CreatedAt).DelegationRef)
 }
 
 func TestTraceCarriesTheSkill(t *testing.T) {

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"crypto/ed25519"
+	"fmt"
 	"time"
 
 	"lifeloop/evidence/sign"
@@ -25,8 +26,34 @@ type Trace struct {
 	PolicyDigest    string          `json:"policy_digest"`
 	Verdict         Verdict         `json:"verdict"`
 	Violations      []string        `json:"violations,omitempty"`
+	DelegationRef   *DelegationRef  `json:"delegation_ref,omitempty"`
 	SkillProvenance *Skill          `json:"skill_provenance,omitempty"`
 	Signature       *sign.Signature `json:"signature,omitempty"`
+}
+
+// A DelegationRef refers to the delegation of an intent. The token was not verified.
+type DelegationRef struct {
+	DelegationTokenRef string `json:"delegation_token_ref,omitempty"` // the first one of the intent
+	RequesterIdentity  string `json:"requester_identity,omitempty"`
+	DelegationDepth    int    `json:"delegation_depth,omitempty"` // the number of links
+	ScopeClass         string `json:"scope_class,omitempty"`
+	ChainDigest        string `json:"chain_digest,omitempty"` // of the whole delegation in its normal form
+}
+
+// ref returns the reference to a delegation in its normal form; nil without one.
+func (d *Delegation) ref() *DelegationRef {
+	if d == nil {
+		return nil
+	}
+	digest, err := sign.Digest(d)
+	if err != nil {
+		panic(fmt.Sprintf("gate: the normal form of a delegation has no digest: %v", err)) // it was part of the intent's digest
+	}
+	r := DelegationRef{RequesterIdentity: d.RequesterIdentity, DelegationDepth: len(d.Chain), ScopeClass: d.ScopeClass, ChainDigest: digest}
+	if len(d.TokenRefs) > 0 {
+		r.DelegationTokenRef = d.TokenRefs[0]
+	}
+	return &r
 }
 
 // Trace returns the record of a decision that is emitted at the time observed.
@@ -37,7 +64,7 @@ func (d Decision) Trace(in Intent, observed time.Time) Trace {
 		CreatedAt: d.Result.CreatedAt, ObservedAt: observed, ProducerVersion: d.Result.ProducerVersion,
 		TraceID: d.TraceID, EventID: EventID(d.TraceID, observed),
 		ToolName: in.ToolName, ArgsDigest: in.ArgsDigest, IntentDigest: in.IntentDigest, PolicyDigest: d.PolicyDigest,
-		Verdict: d.Result.Verdict, Violations: d.Result.Violations, SkillProvenance: in.SkillProvenance,
+		Verdict: d.Result.Verdict, Violations: d.Result.Violations, DelegationRef: in.Delegation.ref(), SkillProvenance: in.SkillProvenance,
 	}
 }
 
