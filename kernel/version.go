@@ -26,8 +26,8 @@ type (
 		// Before lists capabilities that count as proven, because earlier sessions saw
 		// them with this version.
 		Before []string `json:"proven_before,omitempty"`
-		// Here lists capabilities that worked in this launch before its version was
-		// known.
+		// Here lists the other capabilities that worked in this launch before its version
+		// was known.
 		Here []string `json:"proven_here,omitempty"`
 	}
 	// CapabilityProven records that the harness itself caused the event of an
@@ -105,12 +105,12 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 			if h.hard.Unproven[capability] || !h.claimed(s, capability).Stronger(lifeloop.Partial) {
 				continue
 			}
-			if h.hard.Early[capability] {
-				f.Here = append(f.Here, capability)
-				continue
-			}
 			if slices.Contains(s.cfg.Proven[sig.Version], capability) {
 				f.Before = append(f.Before, capability)
+				continue
+			}
+			if h.hard.Early[capability] {
+				f.Here = append(f.Here, capability)
 				continue
 			}
 			f.Unproven = append(f.Unproven, capability)

@@ -10,7 +10,8 @@ import (
 // that we have not tested. Its zero value is ready for use.
 type Proofs struct {
 	list   []Proof
-	before []string // capabilities that worked before the version was known
+	before []string // capabilities that earlier sessions have proven for the version of this launch
+	early  []string // events that the harness caused before the version of its launch was known
 }
 
 // A Proof lists the capabilities that worked with one version.
@@ -26,17 +27,23 @@ func (p *Proofs) All() []Proof { return p.list }
 func (p *Proofs) Apply(e kernel.Entry) {
 	switch f := e.Fact.(type) {
 	case kernel.Launching:
-		p.before = nil // a new launch, whose version is not known yet
+		p.before, p.early = nil, nil // a new launch, whose version is not known yet
 	case kernel.VersionSeen:
 		if len(f.Unproven)+len(f.Before)+len(f.Here) > 0 {
-			p.list = append(p.list, Proof{Adapter: f.Adapter, Version: f.Version, Capabilities: f.Here})
+			worked := slices.DeleteFunc(slices.Clone(f.Before), func(c string) bool { return !slices.Contains(p.early, c) })
+			p.list = append(p.list, Proof{Adapter: f.Adapter, Version: f.Version, Capabilities: append(worked, f.Here...)})
 		}
 		p.before = f.Before
 	case kernel.CapabilityProven:
 		p.add(f.Capability)
 	case kernel.Observed:
-		if c := string(f.Record.Event); f.ByHarness() && slices.Contains(p.before, c) {
+		c := string(f.Record.Event)
+		switch {
+		case !f.ByHarness():
+		case slices.Contains(p.before, c):
 			p.add(c)
+		case !slices.Contains(p.early, c):
+			p.early = append(p.early, c)
 		}
 	}
 }

@@ -19,11 +19,12 @@ func TestProofsOfAVersion(t *testing.T) {
 	for _, f := range []kernel.Fact{
 		kernel.Launching{},
 		saw(lifeloop.FrameOpening),
-		kernel.VersionSeen{Adapter: "fake", Version: "2.0.0", Here: []string{"frame.opening"}, Before: []string{"frame.ended"}},
-		saw(lifeloop.FrameEnded),
 		saw(lifeloop.FrameOpened),
+		kernel.VersionSeen{Adapter: "fake", Version: "2.0.0", Here: []string{"frame.opening"}, Before: []string{"frame.opened", "frame.ended", "context.compacted"}},
+		saw(lifeloop.FrameEnded),
+		saw(lifeloop.FrameEnding),
 	} {
 		p.Apply(kernel.Entry{Fact: f})
 	}
-	require.Equal(t, []Proof{{Adapter: "fake", Version: "2.0.0", Capabilities: []string{"frame.opening", "frame.ended"}}}, p.All())
+	require.Equal(t, []Proof{{Adapter: "fake", Version: "2.0.0", Capabilities: []string{"frame.opened", "frame.opening", "frame.ended"}}}, p.All())
 }
