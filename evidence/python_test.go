@@ -1,9 +1,11 @@
 package evidence
 
 import (
+	"archive/zip"
 	"bytes"
 	"crypto/ed25519"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -29,84 +31,171 @@ for line in sys.stdin:
 `
 
 // TestVerifyWithoutUs runs the verifier of docs/verify-without-us.md: it gives the
-// verdict of this package on every recording and on an export.
+// verdict of this package on every recording and on an export, and refuses an export of
+// which a file was changed, removed or added.
 func TestVerifyWithoutUs(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not installed")
+	for _, program := range []string{"python3", "openssl"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(program + " is not installed")
+		}
 	}
 	doc, err := os.ReadFile("../docs/verify-without-us.md")
 	require.NoError(t, err)
 	_, program, found := strings.Cut(string(doc), "```python\n")
 	require.True(t, found)
 	program, _, _ = strings.Cut(program, "```")
-	dir := t.TempDir()
-	write := func(name string, data []byte) string {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, data, 0o600))
-		return path
-	}
-	write("verify.py", []byte(program))
-	write("driver.py", []byte(driver))
-
-	var input bytes.Buffer
-	var want []string
-	ask := func(name string, kind Kind, path, key string, required bool, verdict string) {
-		word := ""
-		if required {
-			word = "require"
-		}
-		fmt.Fprintln(&input, kind, path, key, word)
-		want = append(want, name+" "+verdict)
-	}
-	for _, f := range fixtures(t) {
-		path, err := filepath.Abs(filepath.Join("testdata", f.path))
-		require.NoError(t, err)
-		key := "-"
-		if f.options.PublicKey != nil {
-			key = write("key-"+sign.KeyID(f.options.PublicKey), sign.EncodeKey(f.options.PublicKey))
-		}
-		ask(f.path+" "+f.why, f.kind, path, key, f.options.RequireSignature, verdict(Verify(f.kind, read(t, f.path), f.options)))
-	}
+	q := &questions{T: t, dir: t.TempDir()}
+	q.write("verify.py", []byte(program))
+	q.recordings()
 	key := testKey()
-	public := write("key", sign.EncodeKey(key.Public().(ed25519.PublicKey)))
 	all := files(t, recorded(t, 0), key)
-	for name, data := range all {
-		write(name, data)
-	}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if strings.HasPrefix(name, "cp_") && name != "cp_0001.zip" {
-			continue // the chain verifies them all
-		}
-		ask(name, Detect(all[name]), filepath.Join(dir, name), public, name != JournalFile, "ok")
-	}
-	// A changed event of a journal is detected if its runpacks are available.
-	changed := bytes.Replace(all[JournalFile], []byte(`"tool_name":"harness.launch"`), []byte(`"tool_name":"harness.launch","verdict":"allow"`), 1)
-	ask("a changed journal", JournalKind, write("changed.jsonl", changed), "-", false, "fail")
+	q.export(all, q.write("key", sign.EncodeKey(key.Public().(ed25519.PublicKey))))
+	q.archives(all)
+	q.chains(all)
+	q.journals(all, files(t, guarded(t), key))
 
-	// A changed rule is detected too. No digest of the reference covers rules.
-	policy := files(t, guarded(t), key)
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "policy"), 0o700))
-	for name, data := range policy {
-		write("policy/"+name, data)
-	}
-	ask("a journal under a policy", JournalKind, filepath.Join(dir, "policy", JournalFile), "-", false, "ok")
-	rule := bytes.Replace(policy[JournalFile], []byte(`"matched_rule_ids":["rule"]`), []byte(`"matched_rule_ids":["role"]`), 1)
-	ask("a journal with another rule", JournalKind, write("policy/rule.jsonl", rule), "-", false, "fail")
-
-	cmd := exec.Command(python, filepath.Join(dir, "driver.py"))
-	cmd.Stdin, cmd.Stderr = &input, os.Stderr
+	cmd := exec.Command("python3", q.write("driver.py", []byte(driver)))
+	cmd.Stdin, cmd.Stderr = &q.input, os.Stderr
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	require.Len(t, lines, len(want))
+	require.Len(t, lines, len(q.want))
 	for i, line := range lines {
 		got := "fail"
 		if strings.HasPrefix(line, "0 ") {
 			got = "ok"
 		}
-		if !strings.HasSuffix(want[i], " "+got) {
-			t.Errorf("%s, but the Python verifier says %s", want[i], line)
+		if !strings.HasSuffix(q.want[i], " "+got) {
+			t.Errorf("%s, but the Python verifier says %s", q.want[i], line)
 		}
 	}
+}
+
+// questions are asked of the verifier, each with the answer that it must give.
+type questions struct {
+	*testing.T
+	dir   string
+	input bytes.Buffer // for the driver
+	want  []string
+}
+
+func (q *questions) write(name string, data []byte) string {
+	path := filepath.Join(q.dir, name)
+	require.NoError(q, os.WriteFile(path, data, 0o600))
+	return path
+}
+
+func (q *questions) ask(name string, kind Kind, path, key string, required bool, verdict string) {
+	word := ""
+	if required {
+		word = "require"
+	}
+	fmt.Fprintln(&q.input, kind, path, key, word)
+	q.want = append(q.want, name+" "+verdict)
+}
+
+func (q *questions) recordings() {
+	for _, f := range fixtures(q) {
+		path, err := filepath.Abs(filepath.Join("testdata", f.path))
+		require.NoError(q, err)
+		key := "-"
+		if f.options.PublicKey != nil {
+			key = q.write("key-"+sign.KeyID(f.options.PublicKey), sign.EncodeKey(f.options.PublicKey))
+		}
+		q.ask(f.path+" "+f.why, f.kind, path, key, f.options.RequireSignature, verdict(Verify(f.kind, read(q, f.path), f.options)))
+	}
+}
+
+func (q *questions) export(all map[string][]byte, public string) {
+	for name, data := range all {
+		q.write(name, data)
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if strings.HasPrefix(name, "cp_") && name != "cp_0001.zip" {
+			continue // the chain verifies them all
+		}
+		q.ask(name, Detect(all[name]), filepath.Join(q.dir, name), public, name != JournalFile, "ok")
+	}
+}
+
+func (q *questions) archives(all map[string][]byte) {
+	for _, name := range []string{"runpack.zip", "pack.zip", "job.zip", "cp_0001.zip"} {
+		for i, c := range changedArchives(q.T, all[name]) {
+			file := q.write(fmt.Sprintf("changed-%d-%s", i, name), c.data)
+			q.ask(name+" "+c.what, Detect(all[name]), file, "-", false, "fail")
+		}
+	}
+}
+
+func (q *questions) chains(all map[string][]byte) {
+	for i, c := range [][2]string{
+		{`"schema_id":"gait.runpack.session_chain"`, `"schema_id":"gait.runpack.session_train"`},
+		{`"runpack_path":"cp_0001.zip"`, `"runpack_path":"../` + filepath.Base(q.dir) + `/cp_0001.zip"`},
+		{`"runpack_path":"cp_0001.zip"`, `"runpack_path":"cp_0002.zip"`},
+		{`"checkpoint_index":2`, `"checkpoint_index":3`},
+		{`"run_id":"run_`, `"run_id":"ran_`},
+		{`"sequence_start":1`, `"sequence_start":0`},
+	} {
+		chain := bytes.Replace(all[ChainFile], []byte(c[0]), []byte(c[1]), 1)
+		require.NotEqual(q, all[ChainFile], chain, c)
+		q.ask("a chain with "+c[1], ChainKind, q.write(fmt.Sprintf("chain-%d.json", i), chain), "-", false, "fail")
+		require.False(q, verified(ChainFile, mapWith(all, ChainFile, chain), Options{}).OK, c)
+	}
+}
+
+func mapWith(all map[string][]byte, name string, data []byte) map[string][]byte {
+	all = maps.Clone(all)
+	all[name] = data
+	return all
+}
+
+// journals asks about journals with a changed event, which is detected if the runpacks are
+// available. No digest of the reference covers the rules that matched.
+func (q *questions) journals(all, policy map[string][]byte) {
+	changed := bytes.Replace(all[JournalFile], []byte(`"tool_name":"harness.launch"`), []byte(`"tool_name":"harness.launch","verdict":"allow"`), 1)
+	q.ask("a changed journal", JournalKind, q.write("changed.jsonl", changed), "-", false, "fail")
+	require.NoError(q, os.Mkdir(filepath.Join(q.dir, "policy"), 0o700))
+	for name, data := range policy {
+		q.write("policy/"+name, data)
+	}
+	q.ask("a journal under a policy", JournalKind, filepath.Join(q.dir, "policy", JournalFile), "-", false, "ok")
+	rule := bytes.Replace(policy[JournalFile], []byte(`"matched_rule_ids":["rule"]`), []byte(`"matched_rule_ids":["role"]`), 1)
+	q.ask("a journal with another rule", JournalKind, q.write("policy/rule.jsonl", rule), "-", false, "fail")
+}
+
+type changedArchive struct {
+	what string
+	data []byte
+}
+
+// changedArchives returns well-formed archives that differ from an archive in one file, and
+// the archive with a changed byte in its directory.
+func changedArchives(t *testing.T, data []byte) (list []changedArchive) {
+	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	require.NoError(t, err)
+	content := map[string][]byte{}
+	for _, f := range r.File {
+		rc, err := f.Open()
+		require.NoError(t, err)
+		content[f.Name], err = io.ReadAll(rc)
+		require.NoError(t, err)
+	}
+	add := func(what string, edit func(map[string][]byte)) {
+		files := maps.Clone(content)
+		edit(files)
+		changed, err := writeArchive(files)
+		require.NoError(t, err)
+		list = append(list, changedArchive{what, changed})
+	}
+	for _, name := range slices.Sorted(maps.Keys(content)) {
+		add("without "+name, func(files map[string][]byte) { delete(files, name) })
+		add("with a longer "+name, func(files map[string][]byte) { files[name] = append(bytes.Clone(files[name]), "{}"...) })
+		if text := bytes.Replace(content[name], []byte("0"), []byte("1"), 1); !bytes.Equal(text, content[name]) {
+			add("with a changed digit in "+name, func(files map[string][]byte) { files[name] = text })
+		}
+	}
+	add("with another file", func(files map[string][]byte) { files["more.json"] = []byte("{}") })
+	broken := bytes.Clone(data)
+	broken[len(broken)-6] ^= 1 // the place of the directory
+	return append(list, changedArchive{"with a broken directory", broken})
 }
