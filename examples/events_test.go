@@ -68,6 +68,7 @@ func TestExamplesKeepTheContract(t *testing.T) {
 		"payload-consumer": {example(t, "payload-consumer/consumer.py"), filepath.Join(dir, "inbox")},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r, err := conformance.Run(context.Background(), conformance.Config{ClientID: "example", AdapterID: "claude", Command: command, Timeout: 2 * time.Minute, Mode: conformance.Oneshot})
 			require.NoError(t, err)
 			require.Empty(t, r.Violations)

@@ -14,12 +14,13 @@ tests() {
 }
 
 # Pure packages start no goroutine and share no variable, and the race detector
-# makes them seven times slower. archtest and contracttest only read this repository.
+# makes them seven times slower. archtest and contracttest only read this repository,
+# and the examples are programs in other languages or a few lines long.
 # The scripts of cmd start the whole program some thousand times, which the detector
 # makes four times slower; `make race` has them. Their goroutines are those of the
 # supervisor, the control socket and the harness, whose tests run with the detector.
 # They come first because they take longest.
-calm=$(for p in cmd/lifeloop-wrap $(cat internal/archtest/pure.txt) internal/archtest internal/contracttest; do
+calm=$(for p in cmd/lifeloop-wrap $(cat internal/archtest/pure.txt) internal/archtest internal/contracttest examples; do
 	[ ! -d "$p" ] || echo "./$p"
 done)
 
