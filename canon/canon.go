@@ -18,7 +18,11 @@ func Marshal(v any) ([]byte, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("canonical json of %T: %w", v, err)
 	}
-	return Transform(buf.Bytes())
+	doc := buf.Bytes()[:buf.Len()-1] // the encoder writes a newline after the value
+	if isPlainCanonical(doc) {
+		return doc, nil
+	}
+	return appendChanged(make([]byte, 0, len(doc)), doc)
 }
 
 // Transform returns the canonical form of a JSON text. The result shares no memory
@@ -33,6 +37,11 @@ func Append(dst, src []byte) ([]byte, error) {
 	if isPlainCanonical(src) {
 		return append(dst, src...), nil
 	}
+	return appendChanged(dst, src)
+}
+
+// appendChanged is Append for a text that is not both plain and canonical.
+func appendChanged(dst, src []byte) ([]byte, error) {
 	if out, ok := appendPlain(dst, src); ok {
 		return out, nil
 	}

@@ -22,137 +22,139 @@ type Intent struct {
 	content
 }
 
-// content is the normalised form from which the intent digest is computed.
+// content is the normalised form from which the intent digest is computed. Its members,
+// and those of the structs below it, are in the order of canonical JSON, so that the
+// encoded form is canonical already.
 type content struct {
-	ToolName        string         `json:"tool_name"`
-	Args            map[string]any `json:"args"`
-	Targets         []Target       `json:"targets"`
-	Context         Context        `json:"context"`
 	ArgProvenance   []Provenance   `json:"arg_provenance,omitempty"`
-	SkillProvenance *Skill         `json:"skill_provenance,omitempty"`
+	Args            map[string]any `json:"args"`
+	Context         Context        `json:"context"`
 	Delegation      *Delegation    `json:"delegation,omitempty"`
+	SkillProvenance *Skill         `json:"skill_provenance,omitempty"`
+	Targets         []Target       `json:"targets"`
+	ToolName        string         `json:"tool_name"`
 }
 
 // A Target is one object that an act touches.
 type Target struct {
-	Kind            string `json:"kind"`
-	Value           string `json:"value"`
-	Operation       string `json:"operation,omitempty"`
-	Sensitivity     string `json:"sensitivity,omitempty"`
+	Destructive     bool   `json:"destructive,omitempty"`
+	DestructiveHint bool   `json:"destructive_hint,omitempty"`
+	DiscoveryMethod string `json:"discovery_method,omitempty"`
 	EndpointClass   string `json:"endpoint_class,omitempty"`
 	EndpointDomain  string `json:"endpoint_domain,omitempty"`
-	Destructive     bool   `json:"destructive,omitempty"`
-	DiscoveryMethod string `json:"discovery_method,omitempty"`
-	ReadOnlyHint    bool   `json:"read_only_hint,omitempty"`
-	DestructiveHint bool   `json:"destructive_hint,omitempty"`
 	IdempotentHint  bool   `json:"idempotent_hint,omitempty"`
+	Kind            string `json:"kind"`
 	OpenWorldHint   bool   `json:"open_world_hint,omitempty"`
+	Operation       string `json:"operation,omitempty"`
+	ReadOnlyHint    bool   `json:"read_only_hint,omitempty"`
+	Sensitivity     string `json:"sensitivity,omitempty"`
+	Value           string `json:"value"`
 }
 
 // A Provenance says where an argument came from.
 type Provenance struct {
 	ArgPath         string `json:"arg_path"`
+	IntegrityDigest string `json:"integrity_digest,omitempty"`
 	Source          string `json:"source"`
 	SourceRef       string `json:"source_ref,omitempty"`
-	IntegrityDigest string `json:"integrity_digest,omitempty"`
 }
 
 // A Skill is the package that an act originates from.
 type Skill struct {
+	Digest         string `json:"digest,omitempty"`
+	Publisher      string `json:"publisher"`
+	SignatureKeyID string `json:"signature_key_id,omitempty"`
 	SkillName      string `json:"skill_name"`
 	SkillVersion   string `json:"skill_version,omitempty"`
 	Source         string `json:"source"`
-	Publisher      string `json:"publisher"`
-	Digest         string `json:"digest,omitempty"`
-	SignatureKeyID string `json:"signature_key_id,omitempty"`
 }
 
 // A Delegation says on whose behalf an act is requested. The digest has the year 1
 // for an absent time, as in the reference.
 type Delegation struct {
+	Chain             []Link    `json:"chain,omitempty"`
+	ExpiresAt         time.Time `json:"expires_at"`
+	IssuedAt          time.Time `json:"issued_at"`
 	RequesterIdentity string    `json:"requester_identity"`
 	ScopeClass        string    `json:"scope_class,omitempty"`
 	TokenRefs         []string  `json:"token_refs,omitempty"`
-	Chain             []Link    `json:"chain,omitempty"`
-	IssuedAt          time.Time `json:"issued_at"`
-	ExpiresAt         time.Time `json:"expires_at"`
 }
 
 // A Link is one step of a delegation.
 type Link struct {
-	DelegatorIdentity string    `json:"delegator_identity"`
 	DelegateIdentity  string    `json:"delegate_identity"`
+	DelegatorIdentity string    `json:"delegator_identity"`
+	ExpiresAt         time.Time `json:"expires_at"`
+	IssuedAt          time.Time `json:"issued_at"`
 	ScopeClass        string    `json:"scope_class,omitempty"`
 	TokenRef          string    `json:"token_ref,omitempty"`
-	IssuedAt          time.Time `json:"issued_at"`
-	ExpiresAt         time.Time `json:"expires_at"`
 }
 
 // A Context says for whom and where an act is requested. Unknown members of the
 // request's context are ignored and not part of the digest, as in the
 // reference.
 type Context struct {
-	Identity                string         `json:"identity"`
-	Workspace               string         `json:"workspace"`
-	RiskClass               string         `json:"risk_class"`
-	Phase                   string         `json:"phase,omitempty"`
+	AgentActionBOMRef       string         `json:"agent_action_bom_ref,omitempty"`
 	AgentID                 string         `json:"agent_id,omitempty"`
 	AgentIdentity           *AgentIdentity `json:"agent_identity,omitempty"`
-	RunID                   string         `json:"run_id,omitempty"`
-	WorkflowID              string         `json:"workflow_id,omitempty"`
-	Repo                    string         `json:"repo,omitempty"`
-	Environment             string         `json:"environment,omitempty"`
-	JobID                   string         `json:"job_id,omitempty"`
-	SessionID               string         `json:"session_id,omitempty"`
-	RequestID               string         `json:"request_id,omitempty"`
-	CredentialRef           string         `json:"credential_ref,omitempty"`
-	CredentialSource        string         `json:"credential_source,omitempty"`
-	CredentialAccessType    string         `json:"credential_access_type,omitempty"`
-	CredentialIssuer        string         `json:"credential_issuer,omitempty"`
-	CredentialSubject       string         `json:"credential_subject,omitempty"`
-	CredentialOwner         string         `json:"credential_owner,omitempty"`
-	CredentialTargetBinding string         `json:"credential_target_binding,omitempty"`
-	CredentialRunBinding    string         `json:"credential_run_binding,omitempty"`
-	CredentialJobBinding    string         `json:"credential_job_binding,omitempty"`
-	CredentialTTLSeconds    int64          `json:"credential_ttl_seconds,omitempty"`
 	ApprovalRef             string         `json:"approval_ref,omitempty"`
-	InventoryRef            string         `json:"wrkr_inventory_ref,omitempty"`
-	AgentActionBOMRef       string         `json:"agent_action_bom_ref,omitempty"`
 	AuthContext             map[string]any `json:"auth_context,omitempty"`
-	Sandbox                 *Sandbox       `json:"sandbox,omitempty"`
-	CredentialScopes        []string       `json:"credential_scopes,omitempty"`
-	EnvironmentFingerprint  string         `json:"environment_fingerprint,omitempty"`
-	ContextSetDigest        string         `json:"context_set_digest,omitempty"`
 	ContextEvidenceMode     string         `json:"context_evidence_mode,omitempty"`
 	ContextRefs             []string       `json:"context_refs,omitempty"`
+	ContextSetDigest        string         `json:"context_set_digest,omitempty"`
+	CredentialAccessType    string         `json:"credential_access_type,omitempty"`
+	CredentialIssuer        string         `json:"credential_issuer,omitempty"`
+	CredentialJobBinding    string         `json:"credential_job_binding,omitempty"`
+	CredentialOwner         string         `json:"credential_owner,omitempty"`
+	CredentialRef           string         `json:"credential_ref,omitempty"`
+	CredentialRunBinding    string         `json:"credential_run_binding,omitempty"`
+	CredentialScopes        []string       `json:"credential_scopes,omitempty"`
+	CredentialSource        string         `json:"credential_source,omitempty"`
+	CredentialSubject       string         `json:"credential_subject,omitempty"`
+	CredentialTargetBinding string         `json:"credential_target_binding,omitempty"`
+	CredentialTTLSeconds    int64          `json:"credential_ttl_seconds,omitempty"`
+	Environment             string         `json:"environment,omitempty"`
+	EnvironmentFingerprint  string         `json:"environment_fingerprint,omitempty"`
+	Identity                string         `json:"identity"`
+	JobID                   string         `json:"job_id,omitempty"`
+	Phase                   string         `json:"phase,omitempty"`
+	Repo                    string         `json:"repo,omitempty"`
+	RequestID               string         `json:"request_id,omitempty"`
+	RiskClass               string         `json:"risk_class"`
+	RunID                   string         `json:"run_id,omitempty"`
+	Sandbox                 *Sandbox       `json:"sandbox,omitempty"`
+	SessionID               string         `json:"session_id,omitempty"`
+	WorkflowID              string         `json:"workflow_id,omitempty"`
+	Workspace               string         `json:"workspace"`
+	InventoryRef            string         `json:"wrkr_inventory_ref,omitempty"`
 }
 
 // An AgentIdentity is the request's declaration about the agent. Absent times are
 // digested as in a [Delegation].
 type AgentIdentity struct {
-	LifecycleStates []string  `json:"lifecycle_states,omitempty"`
-	Owner           string    `json:"owner,omitempty"`
-	ManifestDigest  string    `json:"manifest_digest,omitempty"`
-	Publisher       string    `json:"publisher,omitempty"`
-	Source          string    `json:"source,omitempty"`
-	IssuedAt        time.Time `json:"issued_at"`
 	ApprovedAt      time.Time `json:"approved_at"`
 	ExpiresAt       time.Time `json:"expires_at"`
+	IssuedAt        time.Time `json:"issued_at"`
+	LifecycleStates []string  `json:"lifecycle_states,omitempty"`
+	ManifestDigest  string    `json:"manifest_digest,omitempty"`
+	Owner           string    `json:"owner,omitempty"`
+	Publisher       string    `json:"publisher,omitempty"`
 	Revoked         bool      `json:"revoked,omitempty"`
+	Source          string    `json:"source,omitempty"`
 }
 
 // A Sandbox describes the isolation in which the act runs, as the producer
 // declares it.
 type Sandbox struct {
-	NetworkMode         string   `json:"network_mode,omitempty"`
-	WritablePaths       []string `json:"writable_paths,omitempty"`
-	ReadOnlyRoots       []string `json:"read_only_roots,omitempty"`
 	EnvExposureMode     string   `json:"env_exposure_mode,omitempty"`
-	TimeoutSeconds      int64    `json:"timeout_seconds,omitempty"`
-	FilesystemIsolation string   `json:"filesystem_isolation,omitempty"`
-	UserMode            string   `json:"user_mode,omitempty"`
-	EvidenceRef         string   `json:"evidence_ref,omitempty"`
 	EvidenceDigest      string   `json:"evidence_digest,omitempty"`
+	EvidenceRef         string   `json:"evidence_ref,omitempty"`
+	FilesystemIsolation string   `json:"filesystem_isolation,omitempty"`
+	NetworkMode         string   `json:"network_mode,omitempty"`
+	ReadOnlyRoots       []string `json:"read_only_roots,omitempty"`
+	TimeoutSeconds      int64    `json:"timeout_seconds,omitempty"`
+	UserMode            string   `json:"user_mode,omitempty"`
+	WritablePaths       []string `json:"writable_paths,omitempty"`
 }
 
 // request is an IntentRequest as it is written.

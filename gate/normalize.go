@@ -303,7 +303,7 @@ func endpointDomain(kind, value string) string {
 func normalProvenance(list []Provenance) ([]Provenance, error) {
 	out := make([]Provenance, 0, len(list))
 	for i, p := range list {
-		p = Provenance{strings.TrimSpace(p.ArgPath), lower(p.Source), strings.TrimSpace(p.SourceRef), lower(p.IntegrityDigest)}
+		p = Provenance{ArgPath: strings.TrimSpace(p.ArgPath), Source: lower(p.Source), SourceRef: strings.TrimSpace(p.SourceRef), IntegrityDigest: lower(p.IntegrityDigest)}
 		if p.ArgPath == "" || p.Source == "" {
 			return nil, fmt.Errorf("arg_provenance[%d]: arg_path and source are required", i)
 		}
@@ -323,8 +323,8 @@ func (s *Skill) normalize() error {
 	if s == nil {
 		return nil
 	}
-	*s = Skill{strings.TrimSpace(s.SkillName), strings.TrimSpace(s.SkillVersion), lower(s.Source), strings.TrimSpace(s.Publisher),
-		lower(s.Digest), strings.TrimSpace(s.SignatureKeyID)}
+	*s = Skill{SkillName: strings.TrimSpace(s.SkillName), SkillVersion: strings.TrimSpace(s.SkillVersion), Source: lower(s.Source),
+		Publisher: strings.TrimSpace(s.Publisher), Digest: lower(s.Digest), SignatureKeyID: strings.TrimSpace(s.SignatureKeyID)}
 	if s.SkillName == "" || s.Source == "" || s.Publisher == "" {
 		return errors.New("skill_provenance: skill_name, source and publisher are required")
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -151,6 +152,27 @@ func TestTrace(t *testing.T) {
 	// The ids of a trace that another program wrote for the reference.
 	require.Equal(t, "f32425bcc76726e3361dc5f0", EventID("9b6354298a19e93b0b2d33ab", time.Date(2026, 1, 2, 3, 4, 6, 500_000_000, time.UTC)))
 	require.NotEqual(t, trace.EventID, d.Trace(in, at.Add(1)).EventID, "each emission has its own id")
+}
+
+// What an intent's digest covers is encoded in canonical form, member by member.
+func TestContentIsEncodedCanonically(t *testing.T) {
+	var check func(typ reflect.Type)
+	check = func(typ reflect.Type) {
+		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
+			typ = typ.Elem()
+		}
+		if typ.Kind() != reflect.Struct || typ == reflect.TypeFor[time.Time]() {
+			return
+		}
+		var names []string
+		for _, f := range reflect.VisibleFields(typ) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			names = append(names, name)
+			check(f.Type)
+		}
+		require.IsIncreasing(t, names, typ)
+	}
+	check(reflect.TypeFor[content]())
 }
 
 func BenchmarkDecide(b *testing.B) {
