@@ -138,6 +138,11 @@ func leavesNothing(t testing.TB, mark, runtime string) {
 	var left []string
 	if !eventually(func() bool { left = marked(mark); return len(left) == 0 }) {
 		t.Errorf("still running: %s", strings.Join(left, "; "))
+		for _, process := range left { // so that they do not slow down the tests after this one
+			if pid, err := strconv.Atoi(strings.Fields(process)[0]); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
 	}
 	sockets, err := filepath.Glob(filepath.Join(runtime, "lifeloop", "*"))
 	if err != nil || len(sockets) > 0 {
