@@ -331,6 +331,23 @@ func TestGeminiPrint(t *testing.T) {
 			emits: sequence(starts("S1", "resume"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit")),
 			and:   func(t *testing.T, r *run, rec record) { rec.checkEarlier(t, r.earlier) },
 		},
+		// Before each request Gemini CLI calls PreCompress hooks. Only here does it compact.
+		"auto-compaction in the middle of a turn": {
+			earlier: [][]string{geminiArgs("-p", "one (p1)")}, argv: geminiArgs("--resume", earlierID, "-p", "two (p2)"), flags: []string{"--hooks", "always"},
+			replies: []mock.Reply{mock.Says("one"), mock.Runs("echo hi").Using(600_000), mock.Says("done")},
+			emits: sequence(starts("S1", "resume"), frame("S1 F1", "completed", "context.compacted S1 F1 unknown"),
+				pressure("moderate", "S1 F1", "context.compacted F1"), pressure("low", "S1 F1"), ends("S1", "exit")),
+		},
+		// The context is as large as above, and there is no earlier turn to summarize.
+		"nothing to compact": {
+			flags: []string{"--hooks", "always"}, replies: []mock.Reply{mock.Runs("echo hi").Using(600_000), mock.Says("done")},
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("moderate", "S1 F1"), pressure("low", "S1 F1"), ends("S1", "exit")),
+			and: func(t *testing.T, r *run, _ record) {
+				for _, c := range r.model.Calls() {
+					require.NotEqual(t, mock.Compaction, c.Kind)
+				}
+			},
+		},
 		"SIGTERM to what was started": {
 			replies: []mock.Reply{mock.Runs("sleep 300")}, exitWrapped: 143,
 			script: duringTool(func(r *run) { r.signals(whatWasStarted, syscall.SIGTERM) }),

@@ -359,6 +359,11 @@ func TestOpencodeRun(t *testing.T) {
 			emits: slowly(sequence(starts("S1", "resume"), frame("S1 F1", "completed"), pressure("unknown", "S1 F1"), ends("S1", "exit 0"))),
 			and:   func(t *testing.T, r *run, rec record) { rec.checkEarlier(t, r.earlier) },
 		},
+		"auto-compaction in the middle of a turn": {
+			replies: []mock.Reply{mock.Runs("echo hi").Using(195_000), mock.Says("done")},
+			emits: slowly(sequence(begins, frame("S1 F1", "completed", "context.compacted S1 F1 auto"),
+				pressure("unknown", "S1 F1", "context.compacted F1"), pressure("unknown", "S1 F1"), ends("S1", "exit 0"))),
+		},
 		"SIGTERM to what was started": {
 			replies: tool, exit: 143, script: func(r *run) { midTool(r); r.signals(whatWasStarted, syscall.SIGTERM) },
 			emits: slowly(sequence(begins, frame("S1 F1", "abandoned"), ends("S1", "SIGTERM"))),
