@@ -23,8 +23,10 @@ const files = 32
 // before this package is initialized.
 const space = 900 << 20
 
-// refused is the exit code of a wrapper that refuses to run.
-const refused = 125
+const (
+	refused = 125 // the exit code of a wrapper that refuses to run
+	denied  = 2   // the exit code of a hook by which a harness refuses a tool
+)
 
 func init() {
 	// Check the soft limit, although package os later raises it to the hard limit:
@@ -42,29 +44,45 @@ func require(resource int, least uint64, message string) {
 	if err := syscall.Getrlimit(resource, &limit); err != nil || limit.Cur >= least {
 		return
 	}
-	if isHook() {
+	code := refused
+	switch hook, guards := isHook(); {
+	case guards:
+		code = denied
+		message += "lifeloop-wrap: the gate was not asked, so this call of a tool is denied\n"
+	case hook:
 		syscall.Exit(0) // a failing hook must not stop its harness
 	}
 	_, _ = syscall.Write(syscall.Stderr, []byte(message))
-	syscall.Exit(refused)
+	syscall.Exit(code)
 }
 
-// isHook reports whether the first argument is hook. The arguments are not yet in
-// os.Args.
-func isHook() bool {
+// isHook reports whether the first argument is hook, and whether that hook asks if a
+// tool may run. The arguments are not yet in os.Args. Stdin is closed first: the
+// process ends here, and all its other files may be in use.
+func isHook() (hook, guards bool) {
+	_ = syscall.Close(syscall.Stdin)
 	fd, err := syscall.Open("/proc/self/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return false
+		return false, false
 	}
-	defer func() { _ = syscall.Close(fd) }()
 	var line [4096]byte
 	n, _ := syscall.Read(fd, line[:])
-	const word = "hook\x00"
-	for i := range line[:max(n, 0)] {
-		if line[i] == 0 { // the end of the first word, the program's name
-			rest := line[i+1 : n]
-			return len(rest) >= len(word) && string(rest[:len(word)]) == word
+	const flag = "--guard="
+	for i, start := 0, 0; start < n; i++ {
+		end := start
+		for end < n && line[end] != 0 {
+			end++
 		}
+		word := string(line[start:end])
+		switch {
+		case i == 1 && word != "hook":
+			return false, false
+		case i == 1:
+			hook = true
+		case i > 1 && len(word) > len(flag) && word[:len(flag)] == flag:
+			guards = true
+		}
+		start = end + 1
 	}
-	return false
+	return hook, guards
 }
