@@ -466,21 +466,26 @@ func (r *router) close(s *step, k *call) {
 	o := outcome{status: cmp.Or(a.Status, lifeloop.Failed), failure: a.Failure, retry: a.Retry, warnings: slices.Clone(a.Warnings)}
 	delivered, missed := 0, 0
 	for i, p := range k.Settled {
-		if p != nil && p.Failure == lifeloop.OperatorRequired { // the gate refused the payload
-			o.warnings = append(o.warnings, fmt.Sprintf("payload %s: %s", a.Payloads[i].ID, p.Why))
+		if p == nil {
+			return // this payload still waits for a slot
+		}
+		why := fmt.Sprintf("payload %s: %s", a.Payloads[i].ID, p.Why)
+		if p.Failure == lifeloop.OperatorRequired { // the gate refused the payload
+			o.warnings = append(o.warnings, why)
 		}
 		switch {
-		case p == nil:
-			return // this payload still waits for a slot
 		case p.Status == lifeloop.Delivered:
 			delivered++
 		case p.Status == lifeloop.Failed && o.failure == "" && (a.Payloads[i].Required || p.Failure == lifeloop.StateConflict):
 			o.status, o.failure = lifeloop.Failed, p.Failure
 			if p.Failure == lifeloop.StateConflict {
-				o.warnings = append(o.warnings, fmt.Sprintf("payload %s: %s", a.Payloads[i].ID, p.Why))
+				o.warnings = append(o.warnings, why)
 			}
 		default:
 			missed++
+			if o.failure == "" && p.Failure != lifeloop.OperatorRequired && p.Why != "" {
+				o.warnings = append(o.warnings, why)
+			}
 		}
 	}
 	switch {
