@@ -76,6 +76,7 @@ func TestScreen(t *testing.T) {
 			quit:  func(p *pane) { p.codexSends("/quit") },
 		},
 		"opencode": opencodeScreen(),
+		"gemini":   geminiScreen(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			alone(t, s.harness, func(t *testing.T) {
@@ -122,6 +123,21 @@ func opencodeScreen() screenStory {
 	}
 }
 
+// geminiScreen is a turn of Gemini CLI, with a tool. Hooks would show in its status row,
+// so none is injected.
+func geminiScreen() screenStory {
+	return screenStory{
+		story: story{harness: gemini, argv: geminiArgs(), flags: []string{"--hooks", "never"}, replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
+		turn: func(p *pane) {
+			p.picture("message") // a word of the text in an empty prompt; each word is coloured
+			p.geminiSends("run-it-(p1)")
+			p.await("the turn", func() bool { return p.modelAsked() == 2 && p.modelRests() })
+		},
+		shows: "hi.",
+		quit:  func(p *pane) { p.geminiSends("/quit") },
+	}
+}
+
 // claudeTurn sends a prompt and waits until that many turns are over.
 func (p *pane) claudeTurn(prompt string, turns int) {
 	p.t.Helper()
@@ -144,6 +160,15 @@ func (p *pane) codexSends(line string) {
 	p.tmux("set-buffer", line)
 	p.tmux("paste-buffer", "-p", "-t", "e2e")
 	p.picture(line) // an Enter right after a paste counts as part of it
+	p.tmux("send-keys", "-t", "e2e", "Enter")
+}
+
+// geminiSends types a line and enters it. An Enter right after text counts as part of
+// the text.
+func (p *pane) geminiSends(line string) {
+	p.t.Helper()
+	p.tmux("send-keys", "-t", "e2e", "-l", line)
+	p.picture(line)
 	p.tmux("send-keys", "-t", "e2e", "Enter")
 }
 
@@ -188,11 +213,16 @@ func (p *pane) picture(text string) string {
 	}) {
 		p.t.Fatalf("the screen keeps changing, or does not show %q:\n%s", text, shown)
 	}
+	shown = geminiMeasures.ReplaceAllString(shown, "${1}MEASURED")
 	return blank(titleColour.ReplaceAllString(musing.ReplaceAllString(shown, "${1}MUSED"), "Mock title"))
 }
 
 // musing is the random word with which a harness shows the duration of a turn.
 var musing = regexp.MustCompile(`(✻(?:\{[^}]*\}| )*)\p{L}+ for \d+s( · done \d+:\d\d [AP]M)?|Worked for \S+ • \d\d:\d\d|▣[^\n]*`)
+
+// geminiMeasures are the durations and the coloured session id that Gemini CLI shows at
+// its end.
+var geminiMeasures = regexp.MustCompile(`((?:Wall Time|Agent Active|API Time|Tool Time):|esume this session:)[^│\n]*`)
 
 // titleColour differs between threads of Codex.
 var titleColour = regexp.MustCompile(`\{[^}]*\}Mock title`)
