@@ -509,7 +509,7 @@ func factLine(f kernel.Fact) string {
 		return "began " + f.AdapterID
 	case kernel.Observed:
 		r := f.Record
-		line := "told " + string(r.Event)
+		line := "emit " + string(r.Event)
 		if r.HarnessSessionID != nil {
 			line += " in " + *r.HarnessSessionID
 		}

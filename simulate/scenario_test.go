@@ -140,7 +140,7 @@ func event(e kernel.Entry) []string {
 	if !ok {
 		return nil
 	}
-	line := "told " + string(r.Event)
+	line := "emit " + string(r.Event)
 	if r.FrameContext != nil {
 		line += " frame " + r.FrameContext.FrameID
 	}
