@@ -199,6 +199,9 @@ func (r *Report) limits(o Options) {
 	if (r.Kind == ChainKind || r.Kind == JournalKind) && len(o.Anchors) == 0 {
 		r.note("truncation: checkpoints removed from the end are not noticed without an anchor")
 	}
+	if r.Kind == ChainKind {
+		r.note("journal: a journal beside the chain is verified by itself")
+	}
 	r.note("vantage: it shows what the producer recorded, on a machine that the producer controls")
 	r.note("completeness: acts that the producer did not observe are not in it")
 }
