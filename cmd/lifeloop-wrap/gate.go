@@ -104,6 +104,10 @@ func readPolicy(cmd *cobra.Command, file string) (*gate.Policy, error) {
 	if err != nil {
 		return nil, notEvaluable("%v", err)
 	}
+	return parsePolicy(file, text)
+}
+
+func parsePolicy(file string, text []byte) (*gate.Policy, error) {
 	doc, err := yaml.Parse(text)
 	if err == nil {
 		var p *gate.Policy

@@ -10,11 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"lifeloop/gate"
 	"lifeloop/gate/acts"
 	"lifeloop/internal/config"
+	"lifeloop/internal/durable"
 	"lifeloop/kernel"
 )
 
@@ -29,12 +28,20 @@ type gatekeeper struct {
 }
 
 // policyOf reads the policy of a run; nil if there is none. A policy that cannot be
-// read or evaluated whole refuses the run.
-func policyOf(cmd *cobra.Command, cfg config.Config) (*gate.Policy, error) {
+// read or evaluated whole refuses the run. It is a regular file, because nothing may wait
+// for it.
+func policyOf(cfg config.Config) (*gate.Policy, error) {
 	if cfg.Policy == "" {
 		return nil, nil
 	}
-	policy, err := readPolicy(cmd, cfg.Policy)
+	text, err := durable.ReadLinked(cfg.Policy, maxInput)
+	if err != nil {
+		err = notEvaluable("policy: %v", err)
+	}
+	var policy *gate.Policy
+	if err == nil {
+		policy, err = parsePolicy(cfg.Policy, text)
+	}
 	if f, ok := errors.AsType[*failure](err); ok {
 		return nil, refused(f.class, "%s", f.text).withHint("nothing is started under a policy that cannot be evaluated; lifeloop-wrap gate eval --policy FILE tests one")
 	}

@@ -69,7 +69,7 @@ The exit code is that of the last launch, or:
 			cfg.StateDir = cmp.Or(stateDir, cfg.StateDir)
 			g.warnOf(cmd, cfg)
 			f.line, f.json = commandLineOf(cmd, args), g.json
-			if f.guard, err = policyOf(cmd, cfg); err != nil {
+			if f.guard, err = policyOf(cfg); err != nil {
 				return err
 			}
 			return run(cfg, f, args)
