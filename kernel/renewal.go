@@ -621,7 +621,7 @@ func (r *renewals) settled(s *step, p *parcel, st lifeloop.Status, class lifeloo
 		return
 	}
 	if st != lifeloop.Delivered || r.hard.State != renewal.Resumed {
-		r.end(s, lifeloop.PayloadRejected, why, false)
+		r.end(s, cmp.Or(class, lifeloop.PayloadRejected), why, false)
 		return
 	}
 	s.record(RenewalMoved{r.hard.Deliver()})
