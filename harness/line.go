@@ -19,12 +19,14 @@ type Typing struct {
 	// Aside is typed first if the user has begun a line. It makes the harness store the
 	// line. Without Aside, nothing is typed while the user has begun a line.
 	Aside []Stroke
-	// Over means that the keys are typed also if the user has begun a line.
-	Over bool
+	// Follows means that the keys take back those that were typed last. A line that the
+	// user had begun before does not matter, but nothing is typed if the user has pressed
+	// a key since.
+	Follows bool
 }
 
-// ErrLine means that nothing was typed, because the user has begun a line or has just
-// sent one.
+// ErrLine means that nothing was typed, because the user has begun a line, has just sent
+// one, or has pressed a key since the keys that were to be taken back.
 var ErrLine = errors.New("the user has begun a line")
 
 // ErrTyping means that only some keys were typed.
@@ -40,6 +42,7 @@ const justSent = 2 * time.Second
 // mouse) is no key.
 type line struct {
 	begun  bool
+	since  bool      // a key that may change the line came since Type has typed
 	sent   time.Time // time of the newest Enter
 	kept   bool      // Ctrl-S stored a line, which the harness restores after the next command
 	paste  bool
@@ -104,7 +107,9 @@ func (l *line) key(b byte, now time.Time) {
 		}
 	case l.state == lineThree:
 		l.state = lineGround
-		l.begun = l.begun || b == 'A' || b == 'B' // Up and Down insert a line of the history
+		if b == 'A' || b == 'B' { // Up and Down insert a line of the history
+			l.begin()
+		}
 	case b == 0x1b:
 		l.state = lineEscape
 	default:
@@ -126,17 +131,22 @@ func (l *line) escape(b byte) {
 		l.state = lineEscape
 		l.list()
 	default: // a key with Alt, or Esc and then a key
-		l.begun = true
+		l.begin()
 	}
 }
 
+func (l *line) begin() { l.begun, l.since = true, true }
+
 // list handles the second Esc, which opens a list of earlier prompts. The next Enter
 // chooses one, and brings it back to the line.
-func (l *line) list() { l.begun, l.listed = true, true }
+func (l *line) list() {
+	l.begin()
+	l.listed = true
+}
 
 // plain handles a byte outside of sequences.
 func (l *line) plain(b byte, now time.Time) {
-	l.esc = false
+	l.esc, l.since = false, true
 	slash := l.slash
 	l.slash = b == '\\' && !l.paste
 	switch b {
@@ -182,11 +192,12 @@ func (l *line) sequence(b byte, now time.Time) {
 	case b == 'M' && len(l.param) == 0:
 		l.skip = 3
 	case b == '~' && string(l.param) == "200":
-		l.paste, l.begun = true, true
+		l.begin()
+		l.paste = true
 	case b == '~' && string(l.param) == "201":
 		l.paste = false
 	case b == 'A', b == 'B': // Up and Down insert a line of the history
-		l.begun = true
+		l.begin()
 	case b == 'u':
 		l.kitty(first, rest, now)
 	}
@@ -200,6 +211,7 @@ func (l *line) kitty(code, rest []byte, now time.Time) {
 	if string(what) == "3" { // the key was released
 		return
 	}
+	l.since = true
 	code, _, _ = bytes.Cut(code, []byte{':'})
 	defer func() { l.esc = string(code) == "27" }()
 	plain := len(modifiers) == 0 || string(modifiers) == "1"

@@ -4,6 +4,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -130,10 +131,20 @@ func TestType(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err = c.Type(ctx, Typing{Strokes: keys.Strokes, Over: true})
-	require.ErrorIs(t, err, ErrTyping)
+	eventually(t, "the typing is stopped", func() bool {
+		_, err := c.Type(ctx, keys)
+		return errors.Is(err, ErrTyping)
+	})
+	back := Typing{Strokes: []Stroke{{Keys: "\x7f"}}, Follows: true}
+	_, err = c.Type(context.Background(), back)
+	require.NoError(t, err)
+	d.key(t, "x")
+	d.shows(t, "readyab\x1f/clear\rcdef\r\x7fx")
+	_, err = c.Type(context.Background(), back)
+	require.ErrorIs(t, err, ErrLine, "the keys would remove what the user has typed since")
+
 	require.NoError(t, c.KillTree())
 	c.Wait()
-	_, err = c.Type(context.Background(), Typing{Strokes: keys.Strokes, Over: true})
+	_, err = c.Type(context.Background(), keys)
 	require.ErrorIs(t, err, ErrTyping)
 }

@@ -25,11 +25,12 @@ func (c *Child) Type(ctx context.Context, t Typing) (aside bool, err error) {
 	c.typing.mu.Lock()
 	defer c.typing.mu.Unlock()
 	l := &c.typing.line
-	if !t.Over && (l.kept || l.begun && t.Aside == nil || time.Since(l.sent) < justSent) {
+	if t.Follows && l.since || !t.Follows && (l.kept || l.begun && t.Aside == nil || time.Since(l.sent) < justSent) {
 		return false, ErrLine
 	}
+	l.since = false
 	strokes := t.Strokes
-	if aside = l.begun && !t.Over; aside {
+	if aside = l.begun && !t.Follows; aside {
 		strokes = append(t.Aside[:len(t.Aside):len(t.Aside)], strokes...)
 	}
 	for _, s := range strokes {

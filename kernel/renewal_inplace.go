@@ -162,6 +162,12 @@ func (r *renewals) typed(s *step, in KeysTyped) {
 	r.soft.typing = false
 	switch {
 	case in.Undo:
+		switch byKeys := s.cfg.Means != renewal.ByPlugin; {
+		case in.Busy:
+			r.soft.why += "; the keys were not taken back, because the user has typed since"
+		case in.Failure != "" && byKeys:
+			r.soft.why += "; the keys could not be taken back: " + in.Failure
+		}
 		r.start(s, renewal.FallBack)
 	case in.Busy:
 		r.start(s, renewal.Type)

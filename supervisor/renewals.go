@@ -172,7 +172,7 @@ func (l *launched) typeKeys(ctx context.Context, child typist, undo bool) error 
 		if l.aside {
 			strokes = slices.Concat(keys.Undo, keys.Back)
 		}
-		_, err := child.Type(ctx, harness.Typing{Strokes: strokes, Over: true})
+		_, err := child.Type(ctx, harness.Typing{Strokes: strokes, Follows: true})
 		return err
 	}
 	var err error
