@@ -152,7 +152,8 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	// Its gateway copies a configuration that works, and does not if that includes
 	// another file, as ours does.
 	`^/\.openclaw/openclaw\.json\.last-good$`,
-	`^/\.openclaw/agents/main/agent/openclaw-agent\.sqlite\.reindex-lock\.sqlite-journal$`,
+	// Locks of its database, and the index of its memory that it builds when the end comes.
+	`^/\.openclaw/agents/main/agent/openclaw-agent\.sqlite\.(reindex-lock|generation-lock|generation-writer|memory-reindex-ID)[\w.-]*$`,
 }, "|"))
 
 // compareHomes reports the differences between the homes of a bare and a wrapped
