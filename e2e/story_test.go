@@ -342,6 +342,13 @@ func compareEvents(t *testing.T, emits string, events []event) {
 			want = append(want, line)
 		}
 	}
+	// On a busy machine a harness may take more than 10 s to its first hook. That is
+	// reported until the hook is called; the other events show that it was.
+	for _, slow := range []string{"S? frame.opening unavailable", "S1 frame.opening unavailable", "S1 frame.opening native"} {
+		if slow = "capability.degraded " + slow; !slices.Contains(want, slow) {
+			chance = append(chance, slow)
+		}
+	}
 	all := slices.DeleteFunc(rows(events), func(r row) bool { return slices.Contains(chance, r.String()) })
 	var got []string
 	var floated []int
