@@ -230,6 +230,22 @@ func TestRenewalClaudeInPlace(t *testing.T) {
 	})
 }
 
+// claudeIsAsked requests a renewal while Claude Code asks its user about a tool. The
+// renewal waits, and the question stays open.
+func claudeIsAsked(r *run) registry {
+	claudeReady(r)
+	r.types("make it (p1)\r")
+	r.await("the question", func() bool { return claudeRegistry().Status == "waiting" })
+	r.asks("wait", "last", "--for", "needs_input")
+	old := claudeRegistry()
+	r.asks("renew", "last")
+	r.staysIn("needs_input", patience/30)
+	require.Equal(r.t, "negotiated", string(r.renewals().Last.State))
+	require.Equal(r.t, old, claudeRegistry(), "the question is still open")
+	require.NoFileExists(r.t, project+"/made")
+	return old
+}
+
 // TestRenewalDialog: a renewal waits behind an open question to the user, which it does
 // not touch, and follows the answer.
 func TestRenewalDialog(t *testing.T) {
@@ -239,16 +255,7 @@ func TestRenewalDialog(t *testing.T) {
 	}
 	s.plays(t, func(w *world) {
 		r := w.start(s, true)
-		claudeReady(r)
-		r.types("make it (p1)\r")
-		r.await("the question", func() bool { return claudeRegistry().Status == "waiting" })
-		w.asks("wait", "last", "--for", "needs_input")
-		old := claudeRegistry()
-		w.asks("renew", "last")
-		w.staysIn("needs_input", patience/30)
-		require.Equal(t, "negotiated", string(w.renewals().Last.State))
-		require.Equal(t, old, claudeRegistry(), "the question is still open")
-		require.NoFileExists(t, project+"/made")
+		claudeIsAsked(r)
 
 		r.types("\r") // yes
 		renewed(r)
@@ -275,16 +282,7 @@ func TestRenewalDialogInPlace(t *testing.T) {
 	}
 	s.plays(t, func(w *world) {
 		r := w.start(s, true)
-		claudeReady(r)
-		r.types("make it (p1)\r")
-		r.await("the question", func() bool { return claudeRegistry().Status == "waiting" })
-		w.asks("wait", "last", "--for", "needs_input")
-		old := claudeRegistry()
-		w.asks("renew", "last")
-		w.staysIn("needs_input", patience/30)
-		require.Equal(t, "negotiated", string(w.renewals().Last.State))
-		require.Equal(t, old, claudeRegistry(), "the question is still open")
-		require.NoFileExists(t, project+"/made")
+		old := claudeIsAsked(r)
 
 		r.types("\x1b") // no
 		renewed(r)
