@@ -151,9 +151,7 @@ func TestCodexAccounts(t *testing.T) {
 		}, "-c", "model_context_window=100000"),
 		"clear": tty(nil, func(r *run) {
 			codexTurn(r, "hello (p1)")
-			before := codexThreads()
-			codexSends(r, "/clear")
-			r.await("the new thread", func() bool { return codexThreads() > before && r.codexState() == "idle" })
+			codexClears(r)
 			codexTurn(r, "hello again (p2)")
 		}),
 	})

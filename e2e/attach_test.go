@@ -30,9 +30,7 @@ func TestAttach(t *testing.T) {
 		"claude": {story{harness: claude, argv: claudeArgs()}, claudeTurn, claudeReady, func(r *run) {
 			r.types("/clear\r")
 		}, `"window_tokens":200000`},
-		"codex": {story{harness: codex, argv: codexArgs()}, codexTurn, codexReady, func(r *run) {
-			codexSends(r, "/clear")
-		}, `"window_tokens":258400`},
+		"codex": {story{harness: codex, argv: codexArgs()}, codexTurn, codexReady, codexClears, `"window_tokens":258400`},
 		"gemini": {story{harness: gemini, argv: geminiArgs()}, geminiTurn, geminiReady, func(r *run) {
 			before := len(r.sessions())
 			sendsPatiently(r, "/clear", func() bool { return len(r.sessions()) > before })

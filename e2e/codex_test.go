@@ -111,6 +111,15 @@ func codexTurn(r *run, prompt string) {
 	})
 }
 
+// codexClears gives Codex a new thread. A prompt that is pasted before the thread is
+// shown is lost.
+func codexClears(r *run) {
+	r.t.Helper()
+	before := codexThreads()
+	codexSends(r, "/clear")
+	r.await("the new thread", func() bool { return codexThreads() > before && r.codexState() == "idle" })
+}
+
 // codexTurns is a script that sends prompts, waits for the end of each turn and
 // leaves with /quit.
 func codexTurns(prompts ...string) func(r *run) {
@@ -207,9 +216,7 @@ func codexContexts() stories {
 			script: func(r *run) {
 				codexReady(r)
 				codexTurn(r, "hello")
-				before := codexThreads()
-				codexSends(r, "/clear")
-				r.await("the new thread", func() bool { return codexThreads() > before && r.codexState() == "idle" })
+				codexClears(r)
 				codexTurn(r, "hello again")
 				codexSends(r, "/quit")
 			},
