@@ -30,12 +30,12 @@ const pushTime = 30 * time.Second
 type anchoring struct {
 	follow bool
 	file   string
-	push   func(ctx context.Context, line []byte) error // runs the command; nil without one
+	push   func(ctx context.Context, line []byte) error // runs the command; nil if there is no command
 	print  func(line []byte) error                      // is called if there is neither a file nor a command
-	report func(index int, err error)                   // is called with what cannot be published
-	save   func(evidence.Anchor)                        // is called with what was published; nil to save nothing
+	report func(index int, err error)                   // is called for each anchor that cannot be published
+	save   func(evidence.Anchor)                        // is called for each published anchor; nil to save nothing
 
-	last   evidence.Anchor   // the newest one that an earlier process saved
+	last   evidence.Anchor   // the newest anchor that an earlier process saved
 	known  []evidence.Anchor // the anchors that file contained at the start
 	failed int               // number of anchors that could not be published
 }
@@ -111,7 +111,8 @@ func (a *anchoring) run(st store.Store, id string) error {
 	return nil
 }
 
-// read returns the newest anchor of a ledger. A follower publishes each one.
+// read returns the newest anchor of a ledger. With --follow it publishes each
+// anchor.
 func (a *anchoring) read(ctx context.Context, id string, records iter.Seq2[store.Record, error]) (last evidence.Anchor, err error) {
 	x := evidence.NewExport()
 	for r, err := range records {

@@ -29,8 +29,8 @@ func (s *session) clients(t *harness.Terminal) (clientPrograms, error) {
 type clientPrograms map[string]supervisor.Client
 
 // newClientPrograms returns the programs of the configured clients. around
-// returns the part of a client's dispatch.Config that depends on the caller; its
-// Env has only the variables that the caller sets.
+// returns the fields of a client's dispatch.Config that depend on the caller;
+// its Env has only the variables that the caller sets.
 func newClientPrograms(clients []config.Client, around func(id string) dispatch.Config) (clientPrograms, error) {
 	out := clientPrograms{}
 	for _, c := range clients {

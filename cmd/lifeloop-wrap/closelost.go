@@ -37,7 +37,7 @@ func (g *globals) closeLost(cmd *cobra.Command, l *lostSession, reason string) e
 	if err != nil {
 		return err
 	}
-	s.giveBack() // done before the last fact, so that after a crash in between the session is still lost and can be closed again
+	s.giveBack() // done before the last fact: after a crash between the two, the session is still lost, and abort can close it again
 	if err := supervisor.CloseLost(k, s.ledger, time.Now(), reason); err != nil {
 		return no(lifeloop.InternalError, "session %s: %v", s.id, err)
 	}

@@ -121,8 +121,8 @@ func formFlags(cmd *cobra.Command, as *string, callbacks *bool) {
 	cmd.Flags().BoolVar(callbacks, "callbacks", false, "with --as l0, print each event's callbacks after it")
 }
 
-// A line is one line of output with its number, which is that of the ledger's
-// entry or, if the form numbers its events, that of the event.
+// A line is one line of output and its number: the number of the ledger's
+// entry or, if the form numbers its events, of the event.
 type line struct {
 	number uint64
 	value  any

@@ -23,13 +23,13 @@ type gatekeeper struct {
 	scene  acts.Scene
 	ways   []way
 
-	mu    sync.Mutex // guards limit: questions may come at the same time
+	mu    sync.Mutex // guards limit, because several questions may come at the same time
 	limit gate.Limiter
 }
 
-// policyOf reads the policy of a run; nil if there is none. A policy that cannot be
-// read or evaluated whole refuses the run. It is a regular file, because nothing may wait
-// for it.
+// policyOf returns the policy of a run; nil if there is none. If the policy
+// cannot be read, or a part of it cannot be evaluated, the run is refused. It
+// must be a regular file, because reading a FIFO could block the run.
 func policyOf(cfg config.Config) (*gate.Policy, error) {
 	if cfg.Policy == "" {
 		return nil, nil

@@ -123,8 +123,8 @@ func (r *hostRenewal) join(known []kernel.Client, clients clientPrograms) []kern
 	return known
 }
 
-// deliversAt returns the first event of every harness session whose hook accepts
-// text.
+// deliversAt returns the event whose answer carries the continuation: the
+// first event of a harness session for which the harness's hook accepts text.
 func (r *hostRenewal) deliversAt() lifeloop.Event {
 	if negotiate.Support(r.manifest, "placement."+string(lifeloop.PreSession)).Stronger(lifeloop.Partial) {
 		return lifeloop.SessionStarted

@@ -20,9 +20,10 @@ import (
 	"lifeloop/testdata/fakeclient/fakeclienttest"
 )
 
-// This file is the kill matrix of a session with a renewal. A client asks for it after
-// the first turn. Whatever is killed at whichever append, each renewal has one end with
-// linked receipts, and its continuation leaves the vault at most once.
+// This file is the kill matrix of a session with a renewal. A client asks for
+// it after the first turn. Whichever process is killed, and at whichever
+// append, each renewal has one end with linked receipts, and its continuation
+// leaves the vault at most once.
 
 // renewalConfig is the configuration of that session. The client asks once.
 const renewalConfig = `
@@ -60,8 +61,8 @@ func inPlacePlot() plot {
 	return p
 }
 
-// inPlaceCodexPlot is the same as Codex, whose fresh thread is known by its lock, and whose
-// first hook comes with the next turn.
+// inPlaceCodexPlot is the same session with a stand-in for Codex. A lock
+// shows its fresh thread, whose first hook is called with the next turn.
 func inPlaceCodexPlot() plot {
 	p := inPlacePlot()
 	p.argv = []string{"codex"}

@@ -398,8 +398,8 @@ func (m *matrix) asked() {
 	}
 }
 
-// pointsOf are the points of a matrix of so many appends that are tested, and how many
-// there are.
+// pointsOf returns the points to test in a session with this number of
+// appends, and how many points there are in all.
 func pointsOf(appends int) (points []string, all int) {
 	for at := 1; at <= appends; at++ {
 		for _, how := range []string{"before", "after", "torn"} {

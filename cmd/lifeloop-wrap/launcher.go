@@ -120,7 +120,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		launch.Files = append(launch.Files, profiles.File{Path: l.keyFile(e), Data: []byte(key)})
 	}
 	if launch.Overlay.Root != "" {
-		l.session.giveBack() // settle the overlay of an earlier launch, whose processes have ended
+		l.session.giveBack() // move back what an earlier launch wrote into its overlay; its processes have ended
 		if err := overlay.Make(launch.Overlay, l.session.folder.Overlay()); err != nil {
 			return supervisor.Plan{}, refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
 		}
@@ -166,7 +166,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		plan.Asking = l.asking
 	}
 	if launch.Overlay.Root != "" {
-		plan.Ended = l.session.giveBack // called before the last fact, so that an ended session never has files to settle
+		plan.Ended = l.session.giveBack // called before the last fact, so that an ended session has no files left to move back
 	}
 	return plan, nil
 }
@@ -265,7 +265,7 @@ func (l *launcher) keys(w way, launch profiles.Launch) (profiles.Keys, bool) {
 	return w.profile.Clears(w.argv, l.terminal.Pty())
 }
 
-// typed are the keys of a profile for the supervisor.
+// typed converts the keys of a profile to the supervisor's type.
 func typed(k profiles.Keys, threads string) supervisor.Keys {
 	strokes := func(list []profiles.Stroke) (out []harness.Stroke) {
 		for _, s := range list {

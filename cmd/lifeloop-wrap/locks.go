@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// abandon sets the times of lock folders whose owner has ended to long ago. The harness
-// then takes them for abandoned at once and does not wait until they are old enough.
-// abandon does not remove them, because the harness does so in a way that is safe
-// against other starts.
+// abandon gives an old time to each lock folder whose owner has ended. The
+// harness then treats the lock as abandoned at once, and does not wait until
+// it is old enough. abandon does not remove the folder, because the harness
+// can do that safely even if others start at the same time.
 func abandon(locks []string) {
 	here, err := os.Hostname()
 	if err != nil {

@@ -66,7 +66,8 @@ func (o *observer) find() error {
 	return nil
 }
 
-// prompted says that another session of this folder got a prompt.
+// prompted reports to the user that another session of this folder got a
+// prompt.
 func (o *observer) prompted(session string, followed bool) {
 	text := "is not observed, because a turn of the observed session runs"
 	if followed {

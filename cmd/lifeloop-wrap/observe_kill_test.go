@@ -76,8 +76,8 @@ func (a *announced) Write(b []byte) (int, error) {
 	return os.Stderr.Write(b)
 }
 
-// only returns the folder of the one session of a matrix, or false if there is
-// none.
+// only is the folder of the one session of a matrix; false if there is none
+// yet.
 func (m *matrix) only() (store.Folder, bool) {
 	found, err := filepath.Glob(filepath.Join(m.state, "sessions", "*", "ledger-000001.jsonl"))
 	require.NoError(m.t, err)

@@ -114,7 +114,7 @@ func (g *globals) probeAdapter(cmd *cobra.Command, id, inside string) error {
 	return err
 }
 
-// storeProof remembers what was proven.
+// storeProof stores what was proven, for later sessions.
 func storeProof(stateDir string, r *probe.Result) (stored bool, err error) {
 	var seen []string
 	for _, one := range r.Proven {

@@ -44,11 +44,12 @@ func exited(ts *testscript.TestScript, cmd *exec.Cmd, err error, want string, s 
 }
 
 // terminal CODE DIALOGUE PROGRAM ARG… runs a program in a terminal of its own
-// and has the dialogue of a file with it: `< TEXT` waits until the screen has
-// shown TEXT, `> TEXT` types it, both as Go strings without the quotes. `~ TEXT` types
-// it too, and again if the next text does not appear in 5 s: nothing shows when a shell
-// has handed over the terminal. `size ROWS COLS` resizes. Afterwards the terminal must be in the modes it
-// was in. The bytes of the screen are then in the file `screen`.
+// and plays the dialogue in a file with it: `< TEXT` waits until the screen
+// has shown TEXT, `> TEXT` types it, both as Go strings without the quotes.
+// `~ TEXT` types it too, and again if the next text does not appear in 5 s:
+// nothing shows when a shell has handed over the terminal. `size ROWS COLS`
+// resizes. Afterwards the terminal must be in the modes it was in. The bytes
+// of the screen are then in the file `screen`.
 func terminal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: terminal code dialogue program [args...]")

@@ -168,7 +168,7 @@ func warnFailing(w io.Writer, clients []view.ClientCalls, asJSON bool) {
 	}
 }
 
-// remember stores what worked with versions that were not tested.
+// remember stores which capabilities worked with untested versions.
 func (s *session) remember(proofs view.Proofs) {
 	if s.ledger == nil {
 		return
@@ -214,7 +214,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 		clients.close()
 		return l.terminal.EndOrphans()
 	}
-	defer endClients() // for a run that failed before it ended the clients
+	defer endClients() // for a run that failed before its clients were ended
 	ports.Clients = clients
 	ports.EndClients = func() ([]kernel.Process, int) { return supervisor.Named(endClients()) }
 	if d := s.cfg.Attempts.Retry.Decide; len(d.Command) > 0 {

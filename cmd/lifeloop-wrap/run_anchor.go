@@ -17,10 +17,11 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// anchors publishes the checkpoints of a session that this process runs, as the
-// configuration says. Like any other reader it follows the ledger, so the session waits
-// for it only at its end: wait returns when all checkpoints are published, after
-// [pushTime], or at a signal; if the session did not end, it does not wait.
+// anchors publishes the checkpoints of a session that this process runs, as
+// the configuration says. Like any other reader it follows the ledger, so the
+// running session never waits for it. At the end of the session, wait returns
+// when all checkpoints are published, after [pushTime], or at a signal. If
+// the session did not end, wait returns at once.
 func (s *session) anchors(t *harness.Terminal) (wait func(ended bool, signals <-chan os.Signal) store.Published, err error) {
 	c := s.cfg.Anchor
 	if s.ledger == nil || c.File == "" && len(c.Command) == 0 {

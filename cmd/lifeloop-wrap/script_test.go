@@ -171,7 +171,8 @@ func documentsAreValid(t testing.TB, dir string) {
 	})
 }
 
-// summariesAgree checks that the lists say of each session what its ledger says.
+// summariesAgree checks that the summary of each session agrees with its
+// ledger.
 func summariesAgree(t testing.TB, dir string) {
 	t.Helper()
 	st := store.Open(dir)

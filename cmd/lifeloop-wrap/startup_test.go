@@ -23,8 +23,10 @@ func TestStartingIsCheap(t *testing.T) {
 		others    = 32       // objects: one compiled pattern has more
 		otherSize = 16 << 10 // bytes: the tables of package unicode have 11 KiB
 	)
-	// Reading databases and servers of harnesses, the page of a session, and the
-	// gate's look at shell commands need these: each costs about 0.05 ms. Harnesses start the small program.
+	// These packages are needed to read databases and servers of harnesses,
+	// to write the page of a session, and to parse shell commands for the
+	// gate. Each costs about 0.05 ms. A harness starts the small program
+	// instead, which does not link them.
 	paid := map[string]int{"github.com/dustin/go-humanize": 128, "net/http": 64, "html/template": 96, "mvdan.cc/sh/v3/fileutil": 128}
 	packages := started(t, "lifeloop/cmd/lifeloop-wrap", "hook", "Stop")
 	for _, p := range packages {

@@ -75,7 +75,7 @@ func livenessText(s view.Status) string {
 
 // reasonText returns the reason for the state.
 func reasonText(reason string) string {
-	if reason == "approved" { // HCP's word for a session that was not rejected
+	if reason == "approved" { // HCP uses this word for every session that was not rejected
 		return "started"
 	}
 	return reason

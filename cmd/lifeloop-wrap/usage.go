@@ -25,8 +25,8 @@ func unknownCommand(cmd *cobra.Command, word string) *failure {
 	return usage("unknown command %q%s", word, nearest.Hint(word, names)).withHint("%s --help lists the commands", cmd.CommandPath())
 }
 
-// argumentError describes a wrong number of arguments with the words in the
-// command's usage line. err is the error of the library.
+// argumentError describes a wrong number of arguments, with the names of the
+// arguments from the command's usage line. err is the error of the library.
 func argumentError(cmd *cobra.Command, args []string, err error) *failure {
 	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
 	var required []string
