@@ -25,7 +25,7 @@ type activity struct {
 		busy   bool                 // a source reported work in this launch
 		by     map[string]bool      // the sources that report the present activity
 		until  time.Time            // the end of a limit_wait, if known
-		lifted time.Time            // until, on the clock of the steps
+		lifted time.Time            // until, as a time of Step's clock
 		sign   time.Time            // the last sign of life from any source
 		asked  time.Time            // when it last began to need input
 		freed  time.Time            // when it last stopped needing input

@@ -80,8 +80,9 @@ func (b *books) next(*Kernel) (at time.Time) {
 
 func (b *books) wake(s *step) { b.save(s) }
 
-// recall takes over the meter. Calls whose records could not be read again are
-// still counted in base.
+// recall takes over the meter of past, a kernel that was given the records
+// before a crash again. Calls whose records could not be read again are still
+// counted in base.
 func (b *books) recall(past *books) {
 	b.soft.meter, b.soft.changed, b.soft.savedAt, b.soft.recalled = past.soft.meter, past.soft.changed, past.soft.savedAt, true
 }

@@ -153,7 +153,8 @@ func (r *rush) end() {
 	require.True(r.t, done)
 }
 
-// warm gives the meter more calls than it remembers, so that its size is settled.
+// warm gives the meter more calls than it remembers, so that it does not grow
+// any more.
 func (r *rush) warm() {
 	for i := range 70 {
 		var calls []telemetry.Signal

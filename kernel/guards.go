@@ -82,7 +82,8 @@ type (
 		Tool    string    `json:"tool,omitempty"`      // name of the tool
 		Call    string    `json:"tool_call,omitempty"` // the harness's id of the call
 		Until   time.Time `json:"until"`
-		// Payload is delivered: number Index in the answer to the call Dispatch.
+		// Payload is the payload to deliver. It is the one at Index in the
+		// answer to the call Dispatch.
 		Payload  string `json:"payload_id,omitempty"`
 		Dispatch string `json:"call,omitempty"`
 		Index    int    `json:"index,omitempty"`

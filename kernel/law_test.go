@@ -1567,8 +1567,9 @@ func TestLaws(t *testing.T) {
 		}
 		return out
 	}
-	// A generator that reaches too little proves nothing. A hundred worlds may
-	// miss what one in thirty reaches: then more are played.
+	// The random worlds prove nothing if they reach too little. A hundred
+	// worlds may miss a case that one world in thirty reaches; then more
+	// worlds are played.
 	for round := 0; round < 40 && !t.Failed() && (round == 0 || len(missing()) > 0); round++ {
 		rapid.Check(t, func(r *rapid.T) {
 			for what := range play(r) {

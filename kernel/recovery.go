@@ -32,7 +32,7 @@ type recovery struct {
 		CheckpointBy    int
 	}
 	soft struct {
-		due   time.Time // when the next retry begins, on the clock of the steps
+		due   time.Time // when the next retry begins, as a time of Step's clock
 		asked time.Time // when the open question was asked, on the same clock
 	}
 }

@@ -33,7 +33,7 @@ type sessionMachine struct {
 	soft struct {
 		pausedAt   time.Time // when the pause by a command began, or began to delay a retry; zero without a pause
 		eventAt    time.Time // time of the newest fact or sign of life
-		end        time.Time // hard.End on the clock of the steps
+		end        time.Time // hard.End as a time of Step's clock
 		ledgerLost bool      // the ledger is lost, so the kernel causes nothing any more
 		replayedTo time.Time // the time of the last replayed fact
 		closing    bool      // the wrapper died, and the session is being closed

@@ -154,8 +154,9 @@ func called(call telemetry.HookCall) bool {
 	return !slices.ContainsFunc(call.Signals, func(sig telemetry.Signal) bool { return sig.Source == statuslineSource })
 }
 
-// adopt records what must have happened before the only hook of a session, without
-// events for it. Events are emitted only for what the hook itself reports.
+// adopt is for a session with a single hook call. It records what must have
+// happened before that call, and emits events only for what the hook itself
+// reports.
 func (s *step) adopt(call telemetry.HookCall) {
 	began := HarnessSessionOpened{Scope: 1, ID: call.Session, Cause: "unknown", Adopted: true}
 	for _, sig := range call.Signals {

@@ -588,7 +588,8 @@ func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	return lifeloop.TransportError
 }
 
-// recall takes over the state of the turn, if the same frame is open.
+// recall takes over the state of the turn from past, a kernel that was given
+// the records before a crash again, if the same frame is open.
 func (t *turns) recall(past *turns) {
 	t.soft = past.soft
 	f, was := t.top(), past.top()

@@ -28,7 +28,7 @@ import (
 
 var manyWorlds = flag.Int("worlds", 400, "how many random worlds to simulate")
 
-// overseen is the kernel that simulate plays on, with the judge around it.
+// overseen is a kernel for a simulation. The judge checks each of its steps.
 type overseen struct{ *judge }
 
 func (o overseen) Step(now time.Time, in kernel.Input) kernel.Turn {
