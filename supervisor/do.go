@@ -78,10 +78,10 @@ type CommandAnswer struct {
 // internal_error when that write failed; and with state_conflict when the session
 // ended first.
 //
-// A process of the harness's own tree needs the session's token: the model decides
-// what its tools do, and must not pause or end its own supervision by accident. It
-// may not approve an act at all: its tools can read the token as any program of the
-// user can, and an approval is the user's word.
+// A process of the harness's own tree needs the session's token: the model
+// decides what its tools do, and must not pause or end its own supervision by
+// accident. Such a process may never approve an act: it can read the token,
+// as any program of the user can, and an approval must come from the user.
 func (s *supervisor) Do(ctx context.Context, c control.Command) []byte {
 	id := s.requests.newID("ask_")
 	var answer CommandAnswer

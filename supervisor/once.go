@@ -196,7 +196,7 @@ func (o *once) begin(at time.Time, heads []*head) error {
 			return err
 		}
 	} else if o.taken {
-		wakeUntil(o.second, o.clock.Add(1)) // the killed observer had handled all deadlines up to then
+		wakeUntil(o.second, o.clock.Add(1)) // the killed observer had handled all deadlines up to this time
 	}
 	if o.taken {
 		o.k.Recall(o.second)
@@ -291,7 +291,7 @@ type head struct {
 	ahead     []ahead
 	ended     bool
 
-	unknown  kernel.UnknownSeen // the last count, which includes the earlier ones
+	unknown  kernel.UnknownSeen // the newest count of unknown records, which includes the earlier ones
 	troubles []kernel.SourceTrouble
 }
 

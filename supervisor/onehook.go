@@ -8,9 +8,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// OneHook runs the loop for a single hook call of a harness that runs without the
-// wrapper. It calls the clients, passes the answer to write, and returns when the
-// clients have answered, at the deadline at the latest.
+// OneHook runs the loop for a single hook call of a harness that runs without
+// the wrapper. It calls the clients, passes the answer to write, and returns
+// when the clients have answered, or at the deadline.
 //
 // If the session is refused, OneHook calls neither a client nor write; the
 // result has the reason.

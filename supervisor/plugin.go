@@ -30,8 +30,8 @@ const (
 )
 
 var (
-	// errReported says that the result was posted where the reply was read, so that it
-	// precedes all later events.
+	// errReported means that the goroutine that read the reply has posted the
+	// result too, so that the result precedes all later events.
 	errReported = errors.New("the result was reported")
 	errNoPlugin = errors.New("no plugin is connected")
 )
@@ -72,8 +72,8 @@ func (q *questions) hangUp() {
 	q.send = nil
 }
 
-// askFresh asks the plugin for a fresh session, or with undo to give up that request.
-// The error is errReported if the plugin has begun one.
+// askFresh asks the plugin for a fresh session or, with undo, to give up that
+// request. The error is errReported if the plugin has begun the session.
 func (s *supervisor) askFresh(ctx context.Context, l *launched, renewal string, undo bool) error {
 	stop := telemetry.PluginRequest{Op: telemetry.Stop, ID: renewal}
 	if undo {
@@ -96,7 +96,7 @@ func (s *supervisor) askFresh(ctx context.Context, l *launched, renewal string, 
 		}
 		return errReported
 	case <-ctx.Done():
-		_, _ = l.questions.request(stop) // if the plugin is gone, it begins nothing
+		_, _ = l.questions.request(stop) // if the plugin is gone, it cannot begin a session
 		return ctx.Err()
 	}
 }

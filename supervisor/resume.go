@@ -201,7 +201,7 @@ func (p *Past) rehearse(k *kernel.Kernel) *kernel.Kernel {
 	if p.torn != nil && p.torn.index > 0 {
 		until = p.torn.before
 	}
-	wakeUntil(second, until.Add(1)) // the killed observer had handled all deadlines up to then
+	wakeUntil(second, until.Add(1)) // the killed observer had handled all deadlines up to this time
 	return second
 }
 
@@ -318,8 +318,8 @@ func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 	key := r.name + "\x00" + r.path
 	d := f.decoderOf(r.name)
 	f.decoders[key] = d
-	// If the source is unordered, a later record may have been read without an earlier
-	// one having been observed.
+	// If the source is unordered, a record before the last position may not
+	// have been observed, although later records were.
 	r.missed = last.Changed() != "" || r.taken > 0
 	if floor := r.drop(); !floor.IsZero() {
 		d.since = later(d.since, floor.Add(1))

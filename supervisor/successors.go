@@ -103,7 +103,7 @@ func (s *Successors) see(path string, in kernel.SignalsSeen) {
 	case slices.ContainsFunc(in.Signals, func(sig telemetry.Signal) bool {
 		return sig.Kind == telemetry.SessionLive && sig.From != "" && sig.From == s.followed
 	}):
-		s.followed, s.known[session] = session, true // the harness itself says that it continues the followed one
+		s.followed, s.known[session] = session, true // the harness itself says that it continues the followed session
 	case prompted && s.busy && time.Since(s.last) < silentFor:
 		s.passed[session] = true
 		delete(s.held, session)
@@ -121,8 +121,9 @@ func (s *Successors) see(path string, in kernel.SignalsSeen) {
 	s.files.post(in)
 }
 
-// works reports whether a turn runs after these signals. Some harnesses do not record a
-// turn's end: then an answer of the model without a call of a tool is taken for it.
+// works reports whether a turn runs after these signals. Some harnesses do
+// not record the end of a turn. For them, an answer of the model without a
+// tool call counts as the end.
 func works(busy bool, signals []telemetry.Signal) bool {
 	rests := false
 	for _, sig := range signals {
@@ -137,7 +138,8 @@ func works(busy bool, signals []telemetry.Signal) bool {
 	return busy && !rests
 }
 
-// move follows another session. What it had before its prompt comes first.
+// move follows another session. It first posts the records that this session
+// had before its prompt.
 func (s *Successors) move(session string, signals []telemetry.Signal) {
 	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "newest prompt", Session: session, Cause: "unknown"}
 	if s.known[session] {

@@ -254,8 +254,8 @@ func observeFolder(t *testing.T, profile profiles.Profile, home string) *folderO
 	return o
 }
 
-// await waits until a session has a frame, and so all records that were written with its
-// prompt.
+// await waits until a session has a frame. Then all records that were written
+// with its prompt have been read.
 func (o *folderObserver) await(t *testing.T, session string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {

@@ -349,8 +349,9 @@ func (s *supervisor) add(inputs []posted, in posted) []posted {
 	return append(inputs, in)
 }
 
-// outputSeen adds a sign of life before inputs at whose time a time-out for
-// silence may expire, because output is reported at most once a second.
+// outputSeen adds a sign of life before the inputs if a time-out for silence
+// may expire at their time. Otherwise the kernel would not know of the newest
+// output, which is reported at most once a second.
 func (s *supervisor) outputSeen(inputs []posted) []posted {
 	l := s.current.Load()
 	if l == nil || l.child == nil || !l.runs {
