@@ -40,11 +40,11 @@ type childFiles struct {
 	wakeup  *os.File  // eventfd that interrupts the input pump
 }
 
-// pauses are the stops of the child.
+// pauses records whether, and by what, the child is stopped.
 type pauses struct {
 	paused  atomic.Bool // the harness is stopped, by Signal or Hold
 	asleep  atomic.Bool // the wrapper stopped itself because the child stopped
-	holding sync.Mutex  // guards held; held by one Hold or Free at a time
+	holding sync.Mutex  // guards held; one Hold or Free at a time locks it
 	held    []proc      // stopped by Hold, parents first
 }
 
@@ -58,7 +58,7 @@ type output struct {
 	armed   atomic.Bool           // the next output wakes report
 	wake    chan struct{}
 	tap     *tap       // output for the sink; nil without Spec.Text
-	textsMu sync.Mutex // guards texts; held for an append at most
+	textsMu sync.Mutex // guards texts; locked only for an append
 	texts   []oscText
 }
 
@@ -74,7 +74,7 @@ type ending struct {
 	rested    chan struct{}             // closed when the output of its whole tree has reached the user too
 	gone      chan struct{}             // closed after empty and rested, or drainTime after empty
 	over      chan struct{}             // closed when its guard has ended
-	killedMu  sync.Mutex                // guards killed; held for an append at most
+	killedMu  sync.Mutex                // guards killed; locked only for an append
 	killed    Killed
 	abandon   sync.Once
 	abandoned chan struct{} // closed by Abandon
@@ -409,7 +409,7 @@ func (c *Child) launch(spec Spec, path string, theirs [3]*os.File) error {
 	return nil
 }
 
-// setChild names the harness that runs; 0 is none.
+// setChild stores the pid of the running harness; 0 means that none runs.
 func (t *Terminal) setChild(pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -61,8 +61,8 @@ type charsets struct {
 	side byte    // which of them is in GR; 0 is G2, the default
 }
 
-// never returns the modes that no program leaves set on purpose. The others, a
-// palette for example, are undone only after a death by signal.
+// never is the part of m that no program leaves set on purpose. The other
+// modes, a palette for example, are undone only after a death by signal.
 func (m *modes) never() modes {
 	rest := *m
 	rest.flipped, rest.charsets, rest.progress, rest.colours = 0, charsets{}, false, 0

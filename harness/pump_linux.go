@@ -445,9 +445,10 @@ func (c *Child) await(from int, buf []byte, keyboard bool) (n int, ok bool) {
 	return 0, false
 }
 
-// takeBack saves the keys that the child has not read, because they end with the
-// pty. Without the wrapper they would wait in the outer terminal for the next
-// program. Here the next child gets them, or returnKeys.
+// takeBack saves the keys that the child has not read, because they would be
+// lost with the pty. Without the wrapper they would wait in the outer
+// terminal for the next program. Here the next child gets them, or returnKeys
+// puts them back.
 func (c *Child) takeBack() {
 	if c.slave == nil || c.input != c.ptmx {
 		return

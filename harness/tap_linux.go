@@ -19,7 +19,7 @@ const (
 type tap struct {
 	wake chan struct{} // has a buffer of 1; full if there is something to take
 
-	mu      sync.Mutex // guards the fields below; held for a copy at most
+	mu      sync.Mutex // guards the fields below; locked only for a copy
 	waiting []segment
 	size    int // the bytes of all queued segments
 	lost    loss
