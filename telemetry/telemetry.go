@@ -139,7 +139,7 @@ type Signal struct {
 	Until time.Time `json:"until,omitzero"`
 	// Version is the harness's version, if the source has it.
 	Version string `json:"version,omitempty"`
-	// From is the session that a live one continues.
+	// From is the earlier session that the reported session continues.
 	From string `json:"from,omitempty"`
 	// Dir is the session's working folder, as the harness reports it.
 	Dir string `json:"dir,omitempty"`

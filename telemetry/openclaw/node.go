@@ -8,8 +8,8 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// node decodes the rows of OpenClaw's session_nodes: the state of each session,
-// which is overwritten at each change. The decoder reports in what a row
+// node decodes the rows of OpenClaw's session_nodes: the state of each
+// session, which is overwritten at each change. The decoder reports how a row
 // differs from the previous row of its session.
 //
 // A row does not show whether the session is live, because old rows remain.

@@ -84,10 +84,10 @@ func readMessage(val []byte) message {
 	return m
 }
 
-// callsOf finds the calls of one run among the messages of a session: the
-// answers after the last one of another run. OpenClaw adds the run to an answer
-// when it stores the answer, which may not have happened yet for the run's own
-// answers.
+// callsOf finds the calls of one run among the messages of a session: all
+// answers after the last answer of another run. An answer names its run only
+// once OpenClaw has stored it, so the newest answers of this run may not name
+// it yet.
 func callsOf(messages []byte, run string) []message {
 	var calls []message
 	scan.Elements(messages, func(val []byte) bool {
