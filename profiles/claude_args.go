@@ -119,10 +119,10 @@ var claudeElsewhere = []string{
 // its environment, and uses it only if it consists of such options.
 const claudeHintVariable = "CLAUDE_CODE_RELAUNCH_RESUME_HINT_FLAGS"
 
-// claudeHint is the value of that variable for the user's own options. Without it
-// Claude Code would repeat our settings file too, which is gone by then. The rules
-// are Claude Code's own. Where it would repeat nothing, the value is one that it
-// does not trust.
+// claudeHint is the value of that variable for the user's own options.
+// Without it Claude Code would repeat our settings file too, which is gone by
+// then. The rules are Claude Code's own. If Claude Code would repeat nothing,
+// the value is one that it does not trust.
 func claudeHint(line claudeLine, sure bool) string {
 	const nothing = "none"
 	var words []string

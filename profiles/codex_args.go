@@ -69,8 +69,8 @@ func (l *codexLine) option(name, val string) {
 	}
 }
 
-// operand records a subcommand. All other operands are the number of prompts
-// and ids, which are only counted.
+// operand records a subcommand. Other operands are prompts and ids, which are
+// only counted.
 func (l *codexLine) operand(arg string) {
 	switch {
 	case l.command == "" && slices.Contains(codexCommands, arg):

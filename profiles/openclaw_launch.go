@@ -27,7 +27,7 @@ const (
 	openclawConfig   = "OPENCLAW_CONFIG_PATH"
 	openclawState    = "OPENCLAW_STATE_DIR"
 	openclawIncludes = "OPENCLAW_INCLUDE_ROOTS"
-	openclawID       = "lifeloop-wrap" // of the plugin
+	openclawID       = "lifeloop-wrap" // id of the plugin
 )
 
 // openclawOptions is the option table of OpenClaw 2026.9.6: the options before the
