@@ -22,9 +22,10 @@ const pairsVar = "E2E_BENCH"
 // noOpHook are settings of Claude Code with one hook, which does nothing.
 const noOpHook = `{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"true"}]}]}}`
 
-// TestStartUp measures the time from the start of each harness to its prompt, bare and
-// wrapped by turns, and compares the median of the ratios with a target. It runs only
-// on request (make bench-real), since its figures mean nothing on a busy machine.
+// TestStartUp measures the time from the start of each harness to its prompt,
+// alternately bare and wrapped, and compares the median of the ratios with a
+// target. It runs only on request (make bench-real), since its figures mean
+// nothing on a busy machine.
 func TestStartUp(t *testing.T) {
 	if os.Getenv(insideVar) == "" && os.Getenv(pairsVar) == "" {
 		t.Skip("make bench-real measures it")
@@ -38,7 +39,8 @@ func TestStartUp(t *testing.T) {
 		target      float64
 	}{
 		{kind: claude, name: "claude", argv: claudeArgs(), target: 1.1, ready: func(*run) bool { return claudeRegistry().Status == "idle" }},
-		// What Claude Code itself spends on a hook that does nothing is a floor.
+		// The floor is the time that Claude Code itself needs for a hook that
+		// does nothing.
 		{kind: claude, name: "claude, no-op hook", argv: claudeArgs(), hook: []string{"--settings", noOpHook}, target: 1.1, ready: func(*run) bool { return claudeRegistry().Status == "idle" }},
 		{kind: codex, name: "codex", argv: codexArgs("--no-daemon"), target: 1.1, ready: func(r *run) bool { return r.codexState() == "idle" }},
 		{kind: gemini, name: "gemini", argv: geminiArgs(), target: 1.1, ready: geminiPrompts},

@@ -149,10 +149,11 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	// OpenClaw creates the folder for any plugin, and the lock for the path of the
 	// user's configuration.
 	`^/\.openclaw/tmp/(plugin-captures|openclaw-0/gateway\.[0-9a-f]{8}\.lock\.sqlite)$`,
-	// Its gateway copies a configuration that works, and does not if that includes
-	// another file, as ours does.
+	// OpenClaw's gateway copies a configuration that works, unless that
+	// includes another file, as ours does.
 	`^/\.openclaw/openclaw\.json\.last-good$`,
-	// Locks of its database, and the index of its memory that it builds when the end comes.
+	// Locks of OpenClaw's database, and the index of its memory that it was
+	// building when it ended.
 	`^/\.openclaw/agents/main/agent/openclaw-agent\.sqlite\.(reindex-lock|generation-lock|generation-writer|memory-reindex-ID)[\w.-]*$`,
 }, "|"))
 

@@ -36,8 +36,8 @@ var openclaw = kind{
 // path of the state folder, which is the same in all worlds.
 const openclawTemp = "/home/openclaw-tmp"
 
-// openclawLocks has more locks of that kind, whatever the temporary folder is. Each world
-// has its own.
+// openclawLocks is another folder with such locks. It does not depend on the
+// temporary folder, and each world has its own.
 const openclawLocks = "/tmp/openclaw-state-locks-0"
 
 const openclawConfig = `{"models":{"providers":{"mock":{"baseUrl":"http://127.0.0.1:8787/v1","apiKey":"none","api":"openai-completions",
@@ -69,8 +69,9 @@ func TestOpenclaw(t *testing.T) {
 				r.checkOpenclawLeft(openclawConfig)
 			},
 		},
-		// /new, /reset and the reset of a control client keep the id of the session, that of
-		// a new day does not. A reset of a session without a prompt is not reported.
+		// /new, /reset and the reset of a control client keep the id of the
+		// session. The reset at a new day does not. A reset of a session
+		// without a prompt is not reported.
 		"resets in a gateway": {
 			argv: gateway, tty: true, clients: []client{sessionPayload, promptPayload}, exitWrapped: 128 + int(syscall.SIGTERM),
 			files:   map[string]string{".openclaw/openclaw.json": openclawDaily},

@@ -59,7 +59,7 @@ type story struct {
 	//
 	//	? capability.degraded S1 frame.opened unavailable
 	emits string
-	// and makes further checks of the wrapped run.
+	// and is a function with further checks of the wrapped run.
 	and func(t *testing.T, r *run, rec record)
 }
 

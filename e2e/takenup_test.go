@@ -107,7 +107,8 @@ func (r *run) killedAt(questions int) string {
 	return session
 }
 
-// continues recovers the session with nothing but its id.
+// continues runs `run --resume`, with no flag and no command, to recover the
+// session.
 func (c recovery) continues(w *world) *run {
 	return w.launch(c.story, true, []string{filepath.Join(programs, "lifeloop-wrap"), "run", "--resume", "last"})
 }
