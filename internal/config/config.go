@@ -41,7 +41,7 @@ type Config struct {
 	Contain        string          `yaml:"contain"`         // never|auto|always
 	OnLimit        string          `yaml:"on_limit"`        // off|wait|fallback|exit
 	Archive        bool            `yaml:"archive"`         // copy the harness's transcripts at the end
-	Anchor         Anchor          `yaml:"anchor"`          // where the digests of a session's checkpoints are published
+	Anchor         Anchor          `yaml:"anchor"`          // where run publishes the digests of a session's checkpoints
 	Policy         string          `yaml:"policy"`          // the gate's policy file; if empty, no act is checked
 	Retention      Retention       `yaml:"retention"`       // which ended sessions are removed
 	Requires       []Require       `yaml:"requires"`        // requirements of the wrapper's owner, in addition to the clients' requirements
@@ -77,9 +77,9 @@ type At struct {
 	Pressure string `yaml:"pressure"` // the level of [Pressure] that causes a renewal; empty means that pressure causes none
 }
 
-// Active returns the active profiles. The programs of a profile get the environment
-// of the configured client with the profile's client id, if there is one, and in
-// addition their own.
+// Active returns the active profiles. The programs of a profile get their own
+// variables and, if a configured client has the profile's client id, the
+// environment of that client.
 func (c Config) Active() ([]profile.Profile, error) {
 	var active []profile.Profile
 	for _, name := range c.Renewal.Profiles {

@@ -121,8 +121,9 @@ func (o Options) userFile() ([]source, error) {
 }
 
 func (o Options) mergeFile(cfg *Config, origins Origins, f source) error {
-	// The layer is decoded over the values of the earlier layers, so a member that it
-	// omits keeps its value. Its clients, profiles and lists do not include the earlier ones.
+	// The layer is decoded over the values of the earlier layers, so a member
+	// that the layer omits keeps its value. The layer's clients, profiles and
+	// lists do not include the earlier ones.
 	next, given := *cfg, Origins{}
 	next.Clients, next.Profiles = nil, nil
 	root, err := yaml.Parse(f.data)
