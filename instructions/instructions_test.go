@@ -106,7 +106,7 @@ func TestTheHarnessReads(t *testing.T) {
 	require.Empty(t, delivered)
 }
 
-// Only this process stands for the harness, or the first process below it that
+// Only the harness, here this process, or the first process below it that
 // reads, gets an answer.
 func TestOtherProcessesGetNothing(t *testing.T) {
 	t.Run("a program of the user", func(t *testing.T) {

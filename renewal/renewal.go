@@ -111,7 +111,7 @@ const (
 	Type         // in place: wait, with the continuation, until keys can be typed
 	Clear        // in place: type the command that begins a fresh session
 	Undo         // in place: type the keys that take back what was typed
-	FallBack     // in place has failed: wait until the harness can be ended for a relaunch
+	FallBack     // a reset in place has failed: wait until the harness can be ended for a relaunch
 )
 
 // Rules are the properties of a profile that the machine needs.

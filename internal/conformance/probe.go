@@ -207,7 +207,8 @@ func (c *conversation) exchange(ctx context.Context, d document) error {
 	}
 }
 
-// sayMore records output that is not an answer to an envelope.
+// sayMore records that the client printed more than its answer to an
+// envelope.
 func (c *conversation) sayMore(d document, line []byte) {
 	c.extra = true
 	c.violate(Persistent, d.step, d.envelope.Request.Event, extraOutput, c.p.stderr.all(), "more output after the answer: %s", shown(line))

@@ -39,7 +39,7 @@ func appendFacts(t *testing.T, to *ledger.Log, facts ...kernel.Fact) {
 	}
 }
 
-// began returns times by which the session "first" is the newest.
+// began returns the start time of a session: "first" is the newest one.
 func began(f kernel.Fact) time.Time {
 	if b, ok := f.(kernel.Began); ok && b.SessionID == second {
 		return time.Unix(0, 0)
