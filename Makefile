@@ -51,5 +51,5 @@ e2e: # run real harnesses from .harnesses against scripted models; prints what i
 e2e-newest: # run the same stories with the newest published versions; prints which hold
 	scripts/newest.sh
 
-bench-real: # measure the start of each real harness to its prompt, bare and wrapped by turns
+bench-real: # measure each real harness from its start to its prompt, alternately bare and wrapped
 	@scripts/bench-real.sh $(PAIRS)
