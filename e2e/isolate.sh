@@ -23,8 +23,8 @@ as_root=
 ISOLATED_HOME=$home exec unshare $as_root --net --mount --pid --fork --kill-child sh -euc '
   ip link set lo up
   mount -t proc proc /proc
-  # Everything below /home disappears behind an empty folder; what must stay
-  # visible is bound back from a second look at it.
+  # An empty folder is mounted over /home and hides everything below it. What must
+  # stay visible is mounted there again, from a copy of the mount below /mnt.
   show=
   IFS=:
   for dir in ${ISOLATE_SHOW:-}; do

@@ -1,7 +1,6 @@
 #!/bin/sh
 # verify-ledger.sh FOLDER: checks a session's ledger with ordinary tools only.
-# Every line names the SHA-256 of itself without that name, and that of the
-# line before.
+# Every line contains the SHA-256 of its other bytes, and that of the line before.
 set -eu
 cat "$1"/ledger-*.jsonl | {
 	n=0 prev=sha256:0000000000000000000000000000000000000000000000000000000000000000
