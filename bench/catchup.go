@@ -73,7 +73,7 @@ func beside(b *bench) []row {
 	t := inTurn(max(5, b.rounds/2), through("idle"), through("idle"), through("aside", decoder, path), through("beside", decoder, path))
 	limit := max(1.3, at(t.pairs(0, 1).ratios(), 0.75))
 	return []row{
-		t.pairs(0, 1).ratioRow("p90 of a key through an idle process / itself"),
+		t.pairs(0, 1).ratioRow("p90 of a key through an idle process / the same process"),
 		t.pairs(0, 2).ratioRow("p90 of a key during a catch-up / through an idle process").atMost(limit),
 		t.pairs(0, 3).ratioRow("… during a catch-up on an ordinary goroutine"),
 	}
