@@ -77,7 +77,7 @@ func (g *globals) warnOf(cmd *cobra.Command, cfg config.Config) {
 	}
 }
 
-const tokenHint = "if the program can read a file, write {token_file} instead of {token} into a profile of your own"
+const tokenHint = "if the program can read a file, use a profile of your own with {token_file} in place of {token}"
 
 func exposureText(e config.Exposure) string {
 	return fmt.Sprintf("%s has ${env:%s} in its arguments, which all users of this machine can see", e.Key, vt.Plain(e.Variable))

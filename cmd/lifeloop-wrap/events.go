@@ -111,7 +111,7 @@ func eventsCmd(g *globals) *cobra.Command {
 			return r.print(cmd, args[0], render, as == "hcp" || as == "l0")
 		},
 	}
-	r.flags(cmd, "to print: of the ledger, or of the form with --as hcp and l0")
+	r.flags(cmd, "of the ledger to print; with --as hcp or l0, the number in that form")
 	formFlags(cmd, &as, &callbacks)
 	return cmd
 }
