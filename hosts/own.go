@@ -40,7 +40,7 @@ func applyingWhole(in profiles.Installation, w world) (p plan, err error) {
 	case edited(text, in):
 		return p, errEdited(in)
 	case state == NotInstalled && text != nil:
-		return p, inFile(flawAt("", 0, "this file was not installed by lifeloop-wrap, which needs its name"), in.Path)
+		return p, inFile(flawAt("", 0, "this file was not installed by lifeloop-wrap; move it away, because lifeloop-wrap needs this name"), in.Path)
 	case state != Installed:
 		p.origin = origin{Path: in.Path, Settings: note{Absent: true}, Folders: w.origin.Folders}
 		p.move(w.settings, &in.Whole, in.Shared)
