@@ -51,7 +51,7 @@ func ReadHook(event string, stdin []byte) (HookInput, error) {
 		return in, fmt.Errorf("read input of hook %s: it names no session", event)
 	}
 	if in.event != "" && in.event != event {
-		return in, fmt.Errorf("read input of hook %s: it says that it is of hook %s", event, in.event)
+		return in, fmt.Errorf("read input of hook %s: it belongs to hook %s", event, in.event)
 	}
 	in.event = event
 	return in, nil

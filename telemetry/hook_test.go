@@ -21,7 +21,7 @@ func TestInvalidHookInput(t *testing.T) {
 		{"claude-hook", "Stop", ``, "read input of hook Stop: it is not a JSON object"},
 		{"codex-hook", "Stop", `[1]`, "read input of hook Stop: it is not a JSON object"},
 		{"claude-hook", "Stop", `{"session_id":"s"`, "read input of hook Stop: it is not a JSON object"},
-		{"claude-hook", "Stop", `{"session_id":"s","hook_event_name":"SessionEnd"}`, "read input of hook Stop: it says that it is of hook SessionEnd"},
+		{"claude-hook", "Stop", `{"session_id":"s","hook_event_name":"SessionEnd"}`, "read input of hook Stop: it belongs to hook SessionEnd"},
 		{"codex-hook", "Stop", `{"turn_id":"t"}`, "read input of hook Stop: it names no session"},
 		{"claude-hook", "Statusline", `null`, "read input of the status line: it is not a JSON object"},
 		{"claude-hook", "Statusline", `{}`, "read input of the status line: it names no session"},

@@ -98,7 +98,7 @@ func TestInvalidHookInput(t *testing.T) {
 	for stdin, want := range map[string]string{
 		`[]`:                                 "it is not a JSON object",
 		`{"hook_event_name":"pre_llm_call"}`: "it names no session",
-		`{"hook_event_name":"on_session_end","session_id":"s"}`: "it says that it is of hook on_session_end",
+		`{"hook_event_name":"on_session_end","session_id":"s"}`: "it belongs to hook on_session_end",
 	} {
 		_, err := Hooks{}.Decode("pre_llm_call", []byte(stdin))
 		require.ErrorContains(t, err, want)

@@ -122,7 +122,7 @@ func read(event string, stdin []byte) (input, error) {
 		return in, fmt.Errorf("read input of hook %s: it is not a JSON object", event)
 	}
 	if in.event != "" && in.event != event {
-		return in, fmt.Errorf("read input of hook %s: it says that it is of hook %s", event, in.event)
+		return in, fmt.Errorf("read input of hook %s: it belongs to hook %s", event, in.event)
 	}
 	// An approval, or a call outside the main chain, need not belong to a session.
 	switch event {
