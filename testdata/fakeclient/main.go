@@ -51,7 +51,7 @@ type script struct {
 	strict, vary, lag          bool
 	after, exitAfter           int
 	log, stderr, fixed         string
-	last                       string // id of the event before
+	last                       string // id of the previous event
 }
 
 func main() {
@@ -83,7 +83,7 @@ func main() {
 	flag.StringVar(&s.fixed, "answer", "", "answer with this text")
 	flag.BoolVar(&s.strict, "strict", false, "exit with 1 at a member that is not of the contract")
 	flag.BoolVar(&s.vary, "vary", false, "the event's id is the body of each payload")
-	flag.BoolVar(&s.lag, "lag", false, "with --persistent: return the id of the event before as a warning")
+	flag.BoolVar(&s.lag, "lag", false, "with --persistent: return the id of the previous event as a warning")
 	flag.BoolVar(&s.twice, "twice", false, "with --persistent: print each answer twice")
 	flag.DurationVar(&s.linger, "linger", 0, "only sleep, as the process that fork-linger leaves behind")
 	flag.Parse()
