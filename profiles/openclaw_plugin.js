@@ -175,7 +175,7 @@ const tool = async (e, c) => {
     await state.last
     answer = await exchange("hook", "before_tool_call", { ...input, tool_input: e.params, aside: !known }, limit)
   } catch {}
-  // The arguments that were asked about are those that are used, whatever another
+  // OpenClaw uses the arguments that the question named, whatever another
   // plugin has changed.
   if (answer === "pass\n") return { params: e.params }
   let reason

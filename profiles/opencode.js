@@ -1,8 +1,8 @@
-// OpenCode loads this file from its plugin folder. It tells a program of each
-// prompt, of the end of each turn and of each compaction, and passes on what
-// that program has to say to the model. It imports nothing that would have to
-// be installed, never throws, and waits for no call longer than patience.
-// Changed by hand it is no longer ours, and neither updated nor removed.
+// OpenCode loads this file from its plugin folder. It reports each prompt, each end
+// of a turn and each compaction to a program, and passes that program's text on to
+// the model. It imports nothing that would have to be installed, never throws, and
+// waits for no call longer than patience. lifeloop-wrap neither updates nor removes
+// this file after it was edited by hand.
 import { spawn } from "node:child_process"
 
 const exe = "EXE"

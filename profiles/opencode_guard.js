@@ -1,7 +1,6 @@
 // OpenCode's server loads this file for one launch under a policy. Before each call
-// of a tool it asks the wrapper whether the call may run, and throws unless the
-// answer is that it may: OpenCode then refuses the call, and the model reads the
-// reason. It imports nothing that would have to be installed.
+// of a tool it asks the wrapper whether the call may run, and throws unless it is
+// allowed: OpenCode then refuses the call, and the model reads the reason. It imports nothing that would have to be installed.
 import { readFileSync } from "node:fs"
 import net from "node:net"
 
@@ -37,7 +36,7 @@ const ask = (event, input) =>
     conn.on("close", () => fail())
   })
 
-// freeze makes the arguments that were asked about the ones that are used, whatever a
+// freeze makes OpenCode use the arguments that the question named, whatever a
 // plugin after this one does.
 const freeze = (value) => {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return
