@@ -86,10 +86,10 @@ func openclawHookless(line commandLine, sure bool) string {
 		return "its terminal calls no hook of a plugin; only the command observe reads its sessions"
 	case command == "agent" && len(rest) == 0 && line.has("--local"):
 	case command == "agent" && !line.has("--local") && len(rest) == 0:
-		return "a gateway that runs already has the session; wrap `openclaw agent --local` or `openclaw gateway run`"
+		return "a running gateway has the session; wrap `openclaw agent --local` or `openclaw gateway run`"
 	case command == "gateway" && len(rest) == 1 && rest[0] == "run":
 	default:
-		return "hooks are known only of `openclaw agent --local` and `openclaw gateway run`"
+		return "hooks are known only for `openclaw agent --local` and `openclaw gateway run`"
 	}
 	if !sure || line.has("--reset") {
 		return "the command line has options that are not known"
@@ -105,7 +105,7 @@ func (l *Launch) injectOpenclaw(line commandLine, h Host) (reason string) {
 	case h.Socket == "" || len(h.Key) == 0:
 		return "there is no socket for the plugin"
 	case h.Hooks != Always && h.Needs == "" && !h.Guards:
-		return "nothing needs hooks, about which OpenClaw would print a line; --hooks always injects them"
+		return "nothing needs hooks, and OpenClaw would print a line about them; --hooks always injects them"
 	case !utf8.ValidString(h.RunDir) || !utf8.ValidString(h.Socket) || !utf8.ValidString(h.Key):
 		return "a path of this session is not UTF-8 and cannot be written into a configuration"
 	}
