@@ -35,7 +35,7 @@ func TestAttach(t *testing.T) {
 			before := len(r.sessions())
 			sendsPatiently(r, "/clear", func() bool { return len(r.sessions()) > before })
 		}, `"window_tokens":1048576`},
-		"opencode": {story{harness: opencode, argv: opencodeArgs()}, opencodeTurn, opencodeReady, opencodeNew, `"tokens_used":`},
+		"opencode": {story{harness: opencode, argv: opencodeArgs()}, opencodeTurn, opencodeReady, opencodeNew, `"window_source":"settings","window_tokens":200000`},
 	} {
 		s := c.story
 		s.tty, s.replies = true, []mock.Reply{mock.Says("ALPHA"), mock.Says("BETA"), mock.Says("OMEGA")}

@@ -15,6 +15,7 @@ func hermesProfile() Profile {
 		Hooks:      hermes.Hooks{},
 		Transcript: Source{Name: "messages", Decoder: hermes.Store, Form: Rows, Query: hermesMessages},
 		Kinds:      []Source{{Name: "sessions", Decoder: hermes.Store, Form: Rows, Query: hermesSessions}},
+		windows:    hermesWindows,
 		Prepare: func(argv []string, h Host) (Launch, error) {
 			l, err := start(argv, h, nil)
 			l.lackSources("hermes", observedOnly, []string{"messages", "sessions", "hooks"})

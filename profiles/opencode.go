@@ -33,6 +33,7 @@ func opencodeProfile() Profile {
 			{Name: "events", Decoder: opencode.Bus}, // the server's events in a file, one per line, as a plugin writes them
 			{Name: "stream", Decoder: opencode.Run, Blind: true},
 		},
+		windows: opencodeWindows,
 		Prepare: prepareOpencode,
 		Trial:   trialOpencode,
 		Asks:    true,

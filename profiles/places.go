@@ -55,6 +55,15 @@ func (p Profile) Together(found Source) []Source {
 	return all
 }
 
+// WithWindows returns a source with the windows that the harness's own files give now, for
+// the user and the folder of Host.
+func (p Profile) WithWindows(s Source, h Host) Source {
+	if p.windows != nil {
+		s.Windows = p.windows(s, h)
+	}
+	return s
+}
+
 // byRecords returns a Place.Whose for files of JSON lines. It passes whole lines
 // to owner until owner is done. For a line that cannot be decoded as T, it
 // passes the zero T.

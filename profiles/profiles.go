@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"lifeloop/attempt"
+	"lifeloop/internal/document"
 	"lifeloop/telemetry"
 )
 
@@ -54,7 +55,8 @@ type Host struct {
 	Guarded  func(path string) bool
 	OTLP     string // base URL of our receiver for exported telemetry; if empty, nothing is exported to us
 	ReadFile func(path string) ([]byte, error)
-	Real     func(path string) string // resolves symbolic links; if nil, links are not resolved
+	YAML     func(text []byte) (document.Value, error) // parses a file of ReadFile; if nil, no file is YAML
+	Real     func(path string) string                  // resolves symbolic links; if nil, links are not resolved
 	// Number counts the launches of one session from 1; 0 means 1. In a later
 	// launch, the files of the earlier ones still exist, and their harness session
 	// id cannot be used again.
@@ -254,6 +256,19 @@ type Source struct {
 	// is a query with the same numbers whose records are the ids of sessions that got
 	// a prompt.
 	Query, Prompted string
+	// Windows gives the windows of models that the records do not have.
+	Windows Windows
+}
+
+// Windows are the context windows of models, as the harness's own files give them.
+type Windows struct {
+	// Of returns the window of a model, and what kind of file it is from, in the words
+	// of telemetry.Signal.WindowSource. It returns 0 if the window is unknown. Of is nil
+	// if no such file is known.
+	Of func(model string) (tokens int64, source string)
+	// Dir is the working folder whose settings these are: they apply to the sessions
+	// that the source reports in this folder. If it is empty, they apply to all.
+	Dir string
 }
 
 // A Form says how a source grows, and what one of its records is.
@@ -314,6 +329,8 @@ type Profile struct {
 	// no Path. Recorded hook calls are not listed.
 	Kinds    []Source
 	sessions stored // zero if it is not known where the harness stores sessions
+	// windows implements WithWindows; nil if the harness has no such files.
+	windows func(s Source, h Host) Windows
 	// Asks is true if launches may use Host.Instructions.
 	Asks bool
 	// Prepare turns the user's command line into a launch. It accepts every

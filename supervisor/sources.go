@@ -264,7 +264,18 @@ type decoder struct {
 	since    time.Time // earlier signals are dropped
 	reported int       // the number of unknown records in the last report
 	stale    bool      // it was reported that the writer has ended
+	windows  profiles.Windows
+	here     map[string]bool        // whether each session is in the folder of windows
+	models   map[string]modelWindow // the results of windows
 }
+
+type modelWindow struct {
+	tokens int64
+	source string
+}
+
+// maxKnown is the largest number of sessions, and of models, that a decoder remembers.
+const maxKnown = 4096
 
 func (f *Files) decoderOf(source string) *decoder {
 	if s := f.source(source); s.Name != "" {
@@ -286,7 +297,7 @@ func (f *Files) source(name string) profiles.Source {
 }
 
 func (f *Files) newDecoder(s profiles.Source) *decoder {
-	d := &decoder{source: s.Name}
+	d := &decoder{source: s.Name, windows: s.Windows, here: map[string]bool{}, models: map[string]modelWindow{}}
 	if s.Decoder == nil {
 		return d
 	}
@@ -303,10 +314,43 @@ func (f *Files) newDecoder(s profiles.Source) *decoder {
 // read decodes a record and drops signals from before since.
 func (d *decoder) read(record []byte) []telemetry.Signal {
 	signals := d.Decode(record)
+	if d.windows.Of != nil {
+		d.addWindows(signals)
+	}
 	if d.since.IsZero() {
 		return signals
 	}
 	return slices.DeleteFunc(signals, func(s telemetry.Signal) bool { return !s.At.IsZero() && s.At.Before(d.since) })
+}
+
+// addWindows adds the windows of models to the usage of calls without one.
+func (d *decoder) addWindows(signals []telemetry.Signal) {
+	for i := range signals {
+		s := &signals[i]
+		switch {
+		case s.Kind == telemetry.SessionLive && s.Dir != "":
+			if len(d.here) >= maxKnown {
+				clear(d.here)
+			}
+			d.here[s.Session] = s.Dir == d.windows.Dir
+		case s.Kind == telemetry.UsageSeen && s.Window == 0 && s.Agent == "" && s.Side == "" && (d.windows.Dir == "" || d.here[s.Session]):
+			if w := d.windowOf(s.Model); w.tokens > 0 {
+				s.Window, s.WindowSource = w.tokens, w.source
+			}
+		}
+	}
+}
+
+func (d *decoder) windowOf(model string) modelWindow {
+	w, ok := d.models[model]
+	if !ok {
+		if len(d.models) >= maxKnown {
+			clear(d.models)
+		}
+		w.tokens, w.source = d.windows.Of(model)
+		d.models[model] = w
+	}
+	return w
 }
 
 // missed reports whether the number of unknown records should be posted: at the end if

@@ -111,11 +111,12 @@ type window struct {
 	tokens int64
 	source string
 	rank   int
+	model  string // the only model that it belongs to; empty if the source does not say
 }
 
 // rank orders the sources of a window; the best source has the highest rank.
 func rank(source string) int {
-	return slices.Index([]string{"table", "seen", "suffix", "reported", "statusline", "configured"}, source) + 1
+	return slices.Index([]string{"table", "seen", "suffix", "catalog", "settings", "reported", "statusline", "configured"}, source) + 1
 }
 
 // State is the state of one harness session, computed from its signals.
@@ -202,8 +203,15 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 		return nil
 	}
 	var out []Observation
+	if s.window.model != "" && sig.Kind == telemetry.UsageSeen && sig.Model != s.window.model {
+		s.window = window{} // the harness's files gave the window for another model
+	}
 	if sig.Window > 0 {
-		out = s.learn(window{sig.Window, sig.WindowSource, rank(sig.WindowSource)})
+		w := window{tokens: sig.Window, source: sig.WindowSource, rank: rank(sig.WindowSource)}
+		if w.rank == rank("catalog") || w.rank == rank("settings") {
+			w.model = sig.Model
+		}
+		out = s.learn(w)
 	}
 	switch sig.Kind {
 	case telemetry.UsageSeen:
@@ -329,18 +337,18 @@ func (s *State) usage(sig telemetry.Signal, now time.Time) []Observation {
 // use.
 func (s *State) findWindow(sig telemetry.Signal) {
 	if tokens := telemetry.WindowOf(s.cfg.Windows, sig.Model); tokens > 0 {
-		s.window = window{tokens, "configured", rank("configured")}
+		s.window = window{tokens: tokens, source: "configured", rank: rank("configured")}
 	}
 	if tokens, source := telemetry.ModelWindow(sig.Model); tokens > 0 && rank(source) > s.window.rank {
-		s.window = window{tokens, source, rank(source)}
+		s.window = window{tokens: tokens, source: source, rank: rank(source)}
 	}
-	// More used tokens than the window prove that the window from a table or a name
-	// is too small. The window is then the model's next larger one, or unknown.
-	if s.window.tokens > 0 && sig.Usage.Used > s.window.tokens && s.window.rank <= rank("suffix") {
+	// More used tokens than the window prove that the window from a table, a name
+	// or a catalog is too small. The window is then the model's next larger one, or unknown.
+	if s.window.tokens > 0 && sig.Usage.Used > s.window.tokens && s.window.rank <= rank("catalog") {
 		s.window = window{}
 	}
 	if tokens := telemetry.SeenWindow(sig.Model, sig.Usage.Used); tokens > 0 && s.window.rank < rank("seen") {
-		s.window = window{tokens, "seen", rank("seen")}
+		s.window = window{tokens: tokens, source: "seen", rank: rank("seen")}
 	}
 }
 

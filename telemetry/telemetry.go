@@ -131,7 +131,8 @@ type Signal struct {
 	ToolError string `json:"tool_error,omitempty"` // ToolNotFound, ToolFailed or ToolRefused; empty when it succeeded
 	Model     string `json:"model,omitempty"`      // the model's name, unchanged from the source
 	Window    int64  `json:"window,omitempty"`
-	// WindowSource is where Window comes from: statusline, reported, suffix, table.
+	// WindowSource is where Window comes from: statusline, reported, suffix, table;
+	// settings (the harness's own) or catalog (a list of models in its files).
 	WindowSource string `json:"window_source,omitempty"`
 	// Path is a file that the harness says belongs to this session (its transcript).
 	Path string `json:"path,omitempty"`

@@ -137,6 +137,8 @@ func newObserver(f observeFlags) (*observer, error) {
 // read adds the sources at the paths. A file that does not exist is an error
 // unless the command waits for it.
 func (o *observer) read(paths []string) error {
+	dir, _ := os.Getwd() // without it, no settings of a folder are found
+	dir = realPath(dir)
 	for _, path := range paths {
 		s, err := o.source(o.flags.source, path)
 		if err != nil {
@@ -148,7 +150,7 @@ func (o *observer) read(paths []string) error {
 		if slices.ContainsFunc(o.sources, func(other profiles.Source) bool { return sameSource(s, other) }) {
 			return usage("observe: %s is named twice", path)
 		}
-		o.sources = append(o.sources, s)
+		o.sources = append(o.sources, o.withWindows(s, dir))
 	}
 	return nil
 }

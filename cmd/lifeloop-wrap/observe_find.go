@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"lifeloop/internal/document/yaml"
 	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 	"lifeloop/profiles"
@@ -60,10 +61,20 @@ func (o *observer) find() error {
 		o.next = &supervisor.Successors{Place: places[0], Dir: dir, Found: found, Prompted: o.prompted}
 	}
 	o.sources, o.session = o.profile.Together(chosen.Source), chosen.Session
+	for i, s := range o.sources {
+		o.sources[i] = o.withWindows(s, dir)
+		o.sources[i].Windows.Dir = "" // only sessions of this folder are observed
+	}
 	if len(fit) > 1 {
 		fmt.Fprintf(o.notes, "lifeloop-wrap: observing session %s, the newest of %d in %s; --session chooses another\n", vt.Plain(chosen.Session), len(fit), vt.Plain(dir))
 	}
 	return nil
+}
+
+// withWindows returns a source with the windows of models that the harness's own files
+// give. The environment is assumed to be that of the harness.
+func (o *observer) withWindows(s profiles.Source, dir string) profiles.Source {
+	return o.profile.WithWindows(s, profiles.Host{Env: os.Environ(), Dir: dir, ReadFile: readSettings, YAML: yaml.Parse})
 }
 
 // prompted reports to the user that another session of this folder got a

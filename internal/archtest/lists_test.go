@@ -40,7 +40,7 @@ var pure = strings.Fields(pureText)
 var pureImports = words(`archive/zip bytes cmp compress/flate crypto/ed25519 crypto/sha1 crypto/sha256 embed encoding/base64 encoding/binary encoding/hex
 	encoding/json errors fmt hash hash/crc32 io iter maps math math/bits net/url path path/filepath
 	reflect regexp slices sort strconv strings time unicode unicode/utf16 unicode/utf8
-	google.golang.org/protobuf/encoding/protowire mvdan.cc/sh/v3/syntax`)
+	github.com/tailscale/hujson google.golang.org/protobuf/encoding/protowire mvdan.cc/sh/v3/syntax`)
 
 // worldly lists the functions of the packages in pureImports that have side
 // effects or read the environment.
@@ -58,7 +58,7 @@ var libraries = map[string][]string{
 	"github.com/creack/pty":                         {"harness"},
 	"github.com/pelletier/go-toml":                  {"hosts"},
 	"github.com/rogpeppe/go-internal":               {"hosts"},
-	"github.com/tailscale/hujson":                   {"hosts"},
+	"github.com/tailscale/hujson":                   {"hosts", "profiles"},
 	"github.com/fsnotify":                           {"ledger", "watchers"},
 	"github.com/goccy/go-yaml":                      {"internal/document/yaml"},
 	"github.com/google/uuid":                        {"cmd/lifeloop-wrap", "internal/store", "internal/fakeharness"},
