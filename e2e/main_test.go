@@ -207,7 +207,7 @@ func inSequence(t *testing.T, k kind, play func(t *testing.T)) {
 	for name, version := range running {
 		versions = append(versions, name+"="+version)
 	}
-	cmd := isolated(ctx, t.TempDir(), append(k.path(), insideVar+"=1", pairsVar+"="+os.Getenv(pairsVar), programsVar+"="+programs, sourceVar+"="+source,
+	cmd := isolated(ctx, t.TempDir(), append(k.path(), insideVar+"=1", pairsVar+"="+os.Getenv(pairsVar), newestVar+"="+os.Getenv(newestVar), programsVar+"="+programs, sourceVar+"="+source,
 		versionsVar+"="+strings.Join(versions, ",")),
 		self, "-test.run", pattern, "-test.v", "-test.timeout", "590s")
 	out, err := cmd.CombinedOutput()

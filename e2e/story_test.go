@@ -187,11 +187,14 @@ type event struct {
 		ID    string `json:"frame_id"`
 		Class string `json:"frame_class"`
 	} `json:"frame_context"`
-	Evidence []struct {
-		Source string `json:"source"`
-		Detail string `json:"detail"`
-	} `json:"evidence"`
-	Data map[string]any `json:"data"`
+	Evidence []evidence     `json:"evidence"`
+	Data     map[string]any `json:"data"`
+}
+
+// An evidence is one source of an event.
+type evidence struct {
+	Source string `json:"source"`
+	Detail string `json:"detail"`
 }
 
 // A receipt is a line of `receipts`.
@@ -326,6 +329,15 @@ func names(prefix string) func(id string) string {
 	}
 }
 
+// untested reports whether an event is the one in which a session says that the newest
+// version of its harness is not a tested one. No story lists it, so that a new version
+// is compared story by story before it is added to the tested ones.
+func untested(e event) bool {
+	return newest && e.Event == "capability.degraded" && slices.ContainsFunc(e.Evidence, func(s evidence) bool {
+		return strings.Contains(s.Detail, " is not a tested version ")
+	})
+}
+
 // compareEvents compares the emitted events with those of a story.
 func compareEvents(t *testing.T, emits string, events []event) {
 	t.Helper()
@@ -349,7 +361,8 @@ func compareEvents(t *testing.T, emits string, events []event) {
 			chance = append(chance, slow)
 		}
 	}
-	all := slices.DeleteFunc(rows(events), func(r row) bool { return slices.Contains(chance, r.String()) })
+	all := rows(slices.DeleteFunc(slices.Clone(events), untested))
+	all = slices.DeleteFunc(all, func(r row) bool { return slices.Contains(chance, r.String()) })
 	var got []string
 	var floated []int
 	for i, r := range all {
