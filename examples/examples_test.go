@@ -101,22 +101,24 @@ func need(t *testing.T, tools ...string) {
 	}
 }
 
-// The dry run in the README shows the program's real output.
-func TestPolicyDryRun(t *testing.T) {
+// The dry runs in the documents show the program's real output.
+func TestDryRuns(t *testing.T) {
 	need(t, "sh", "jq")
-	readme, err := os.ReadFile("../README.md")
-	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(readme), "```\n$ lifeloop-wrap simulate ")
-	require.True(t, found)
-	block, _, _ := strings.Cut(rest, "```")
-	line, printed, _ := strings.Cut(block, "\n")
 	wrap, err := built()
 	require.NoError(t, err)
-	cmd := exec.Command("sh", "-c", wrap+" simulate "+line)
-	cmd.Dir = ".."
-	out, err := cmd.Output()
-	require.NoError(t, err)
-	require.Equal(t, printed, string(out))
+	for _, file := range []string{"README.md", "docs/renewal.md"} {
+		text, err := os.ReadFile("../" + file)
+		require.NoError(t, err)
+		_, rest, found := strings.Cut(string(text), "```\n$ lifeloop-wrap simulate ")
+		require.True(t, found, file)
+		block, _, _ := strings.Cut(rest, "```")
+		line, printed, _ := strings.Cut(block, "\n")
+		cmd := exec.Command("sh", "-c", wrap+" simulate "+line)
+		cmd.Dir = ".."
+		out, err := cmd.Output()
+		require.NoError(t, err, file)
+		require.Equal(t, printed, string(out), file)
+	}
 }
 
 // The note reaches the model with every prompt, and the receipts say so. On a

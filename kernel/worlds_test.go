@@ -93,11 +93,21 @@ func drawWorld(r *rapid.T) []byte {
 	if chance(r, "codes", 5) {
 		plan["success_codes"], plan["exit_codes"] = []int{0, 1}, object{"3": pick(r, "code means", "network", "rate_limit", "fatal", "unknown")}
 	}
+	world := object{"plan": plan}
+	renewal := pick(r, "renewal", nil, nil, object{"profile": "handoff"}, object{"profile": "handoff", "paths": []string{"in_place"}},
+		object{"profile": "handoff", "paths": []string{"in_place", "relaunch"}})
+	if renewal != nil {
+		world["renewal"] = renewal
+	}
 	launches := object{}
-	for _, name := range names {
+	for i, name := range names {
 		scripts := []any{}
 		for range pick(r, "scripts", 0, 1, 2, 3) {
-			scripts = append(scripts, drawScript(r))
+			script := drawScript(r)
+			if renewal["paths"] != nil && profiles[i]["adapter"] != "generic" {
+				script = resets(r, script)
+			}
+			scripts = append(scripts, script)
 		}
 		launches[name] = scripts
 	}
@@ -106,7 +116,7 @@ func drawWorld(r *rapid.T) []byte {
 		control = append(control, object{"at_ms": pick(r, "at", 0, 1, 2, 3, 5, 10, 6005),
 			"do": pick(r, "do", "pause", "pause", "resume", "resume", "resume", "renew", "abort", "approve", "deny")})
 	}
-	world := object{"plan": plan, "launches": launches, "control": control}
+	world["launches"], world["control"] = launches, control
 	if chance(r, "guarded", 2) {
 		world["policy"], world["approval_wait_ms"] = drawGatePolicy(r), pick(r, "approval wait", 0, 0, 4, 7000)
 	}
@@ -145,6 +155,16 @@ func drawScript(r *rapid.T) []any {
 		}
 	}
 	return steps
+}
+
+// resets adds places in a script where the harness can be reset in place.
+func resets(r *rapid.T, script []any) []any {
+	for i := range script {
+		if step, is := script[i].(object); is && step["hang"] == nil && step["start_fails"] == nil && chance(r, "reset", 3) {
+			script = slices.Insert(script, i, any(object{"reset": pick(r, "does", "works", "works", "ignored", "fails", "dialog", "line")}))
+		}
+	}
+	return script
 }
 
 // turn is what a source reports of an ordinary turn.
@@ -217,7 +237,7 @@ func playWorld(r *rapid.T) map[string]int {
 	require.Equal(r, result.Stuck, !result.State.Terminal())
 	require.Len(r, j.l0.entries, len(result.Entries), "the judge saw every fact")
 	if result.Stuck {
-		require.True(r, strings.Contains(string(doc), `"hang"`) || strings.Contains(string(doc), `"pause"`), "it is stuck without a reason: %s", result.Why)
+		require.True(r, strings.Contains(string(doc), `"hang"`) || strings.Contains(string(doc), `"reset"`) || strings.Contains(string(doc), `"pause"`), "it is stuck without a reason: %s", result.Why)
 		j.reach["stuck"]++
 	} else {
 		j.ended()
@@ -287,7 +307,8 @@ var (
 		"attempt guardrail retry", "attempt guardrail halt", "attempt zero_output retry", "attempt abort halt", "attempt fatal fallback",
 		"answered true", "answered false", "answered true timeout", "crash", "launch for restart", "receipt replayed", "document of an earlier launch", "document of another adapter",
 		"gate harness.launch allow", "gate harness.launch block", "gate harness.tool allow", "gate harness.tool block", "gate harness.tool require_approval",
-		"gate timeout", "gate invalid_request", "approved true ", "approved false timeout"}
+		"gate timeout", "gate invalid_request", "approved true ", "approved false timeout",
+		"renewal delivered", "delivered in place", "rerouted to relaunch", "keys taken back"}
 	seldom = []string{"timed out tool", "timed out session", "timed out idle", "fact checkpoint_dropped", "frame interrupted",
 		"attempt drift retry", "attempt rate_limit retry", "attempt unknown halt"}
 )

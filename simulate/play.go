@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"lifeloop/gate"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
-	"lifeloop/negotiate"
 	"lifeloop/renewal"
 	"lifeloop/telemetry"
 )
@@ -52,8 +50,8 @@ func (w World) Config() kernel.Config {
 		c.Guarding = kernel.Guarding{Gate: w.gate.Digest(), ApprovalWait: w.approvalWait}
 		c.Began.Policy = c.Gate
 	}
-	if w.renewal != "" {
-		c.Renewing = kernel.Renewing{Renewals: []renewal.Rules{{Profile: w.renewal, Paths: []renewal.Path{renewal.Relaunch}}}, Stores: true}
+	if w.renewal.profile != "" {
+		c.Renewing = kernel.Renewing{Renewals: []renewal.Rules{{Profile: w.renewal.profile, Paths: w.renewal.paths}}, Stores: true}
 	}
 	return c
 }
@@ -63,13 +61,8 @@ func (w World) Config() kernel.Config {
 // launch has a hook that reports its session.
 func (w World) setup(profile int) kernel.Setup {
 	renews := w.renews(profile)
-	return kernel.Setup{Manifest: w.adapter[profile], Injected: kernel.Injected{Hooks: renews}, NoTelemetry: !renews, Fresh: kernel.Fresh{Renews: renews}, Resumes: renews, Interactive: renews,
+	return kernel.Setup{Manifest: w.adapter[profile], Injected: kernel.Injected{Hooks: renews}, NoTelemetry: !renews, Fresh: w.fresh(profile), Resumes: renews, Interactive: renews,
 		Ends: kernel.Ends{Success: w.success, Codes: w.codes}}
-}
-
-// renews reports whether the wrapper can renew the harness of a profile.
-func (w World) renews(profile int) bool {
-	return w.renewal != "" && negotiate.Support(w.adapter[profile], "renewal.reset.wrapper_mediated") != lifeloop.Unavailable
 }
 
 // A player simulates one world: it takes the place of the supervisor and of the
@@ -85,6 +78,7 @@ type player struct {
 
 	launched map[string]int // the number of launches of each profile
 	called   int            // the number of hook calls
+	sessions int            // the number of new harness sessions
 
 	limit     gate.Limiter
 	approvals []kernel.ApprovalAsked // the approvals that acts wait for
@@ -106,6 +100,7 @@ type launch struct {
 	words   string
 	hooks   string // the launch's harness session, which its hooks report; empty without hooks
 	waits   string // the hook of the tool call that it waits for
+	typed   string // the renewal whose keys are being typed
 	use     *telemetry.ToolUse
 }
 
@@ -263,24 +258,14 @@ func (p *player) perform(e kernel.Effect) {
 			p.cause(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Idle, Source: source, Detail: "its prompt"}}})
 		}
 	case kernel.PrepareRenewal:
-		p.cause(kernel.RenewalPrepared{Renewal: e.Renewal, Digest: string(canon.Sum([]byte(continuation)))})
+		p.cause(kernel.RenewalPrepared{Renewal: e.Renewal, Digest: string(canon.Sum([]byte(continuation(e.Renewal))))})
+	case kernel.TypeKeys:
+		p.keys(e)
+	case kernel.Cancel:
+		p.stopTyping(e)
 	case kernel.ContinueRenewal:
-		p.cause(kernel.RenewalContinued{Renewal: e.Renewal, Text: lifeloop.NewOpaque(continuation), Digest: e.Digest})
+		p.cause(kernel.RenewalContinued{Renewal: e.Renewal, Text: lifeloop.NewOpaque(continuation(e.Renewal)), Digest: e.Digest})
 	}
-}
-
-// continuation is the output of the programs in a simulated renewal.
-const continuation = "continue"
-
-// begins reports the harness session of a launch, as the first hook of a harness does.
-func (p *player) begins(e kernel.Launch) {
-	id := cmp.Or(e.Resume, fmt.Sprintf("session-%06d", e.Number))
-	cause := "startup"
-	if e.Resume != "" {
-		cause = "resume"
-	}
-	p.launch.hooks = id
-	p.cause(p.hook("session", telemetry.SlotSession, telemetry.Signal{Kind: telemetry.SessionLive, Source: source, Detail: "launch", Session: id, Cause: cause}))
 }
 
 // hook returns the input for a call of a hook by the newest launch.
@@ -376,6 +361,9 @@ func (p *player) step() {
 	case tool:
 		p.tool(s)
 		return
+	case reset:
+		l.next, l.due = l.next-1, time.Time{} // it waits for keys
+		return
 	}
 	if l.alive {
 		p.plan()
@@ -405,6 +393,8 @@ func (p *player) signal(s step) {
 	switch s.signal.Kind {
 	case telemetry.NeedsInput:
 		p.launch.asking = true
+	case telemetry.Idle:
+		p.launch.asking = false
 	case telemetry.Alive:
 	default:
 		p.resumes()
@@ -451,6 +441,8 @@ func (p *player) waits() string {
 	switch {
 	case l.held:
 		return fmt.Sprintf("launch %d is paused, and no control resumes it", len(p.result.Launches))
+	case l.alive && l.next < len(l.script) && l.script[l.next].act == reset:
+		return fmt.Sprintf("launch %d waits at %s for a reset in place, and no renewal begins one", len(p.result.Launches), l.script[l.next].path)
 	case l.alive:
 		return fmt.Sprintf("launch %d hangs at %s, and no time-out and no control is left to end it", len(p.result.Launches), l.script[l.next-1].path)
 	}

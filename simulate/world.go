@@ -31,7 +31,7 @@ type World struct {
 	meta    map[string]string
 	scripts map[string][]script // the scripts of each profile; the last one is repeated
 	control []control           // in the order of their times
-	renewal string              // the active renewal profile; empty if there is none
+	renewal renewing
 	guards
 }
 
@@ -49,6 +49,7 @@ type step struct {
 	out    json.RawMessage    // a tool's result
 	cause  attempt.Cause      // the cause of an error or of a failure
 	number int                // exit code or signal
+	effect effect             // of a reset in place
 }
 
 // An act is what a step does, named by its only key.
@@ -66,12 +67,13 @@ const (
 	hang       act = "hang"
 	ignoreTerm act = "ignore_term"
 	tool       act = "tool"
+	reset      act = "reset"
 )
 
 // stepKeys lists the keys of a step. It is a function so that program start does
 // not build the list.
 func stepKeys() []string {
-	return policy.Words(wait, output, signal, checkpoint, fail, exit, killed, startFails, hang, ignoreTerm, tool)
+	return policy.Words(wait, output, signal, checkpoint, fail, exit, killed, startFails, hang, ignoreTerm, tool, reset)
 }
 
 type control struct {
@@ -107,14 +109,12 @@ func fault(path, format string, args ...any) error {
 
 func (w *World) read(doc document.Value) error {
 	var text struct {
-		Plan     document.Value                `yaml:"plan"`
-		Launches map[string][][]document.Value `yaml:"launches"`
-		Control  []document.Value              `yaml:"control"`
-		Renewal  struct {
-			Profile string `yaml:"profile"`
-		} `yaml:"renewal"`
-		Policy       document.Value `yaml:"policy"`
-		ApprovalWait time.Duration  `yaml:"approval_wait_ms,ms"`
+		Plan         document.Value                `yaml:"plan"`
+		Launches     map[string][][]document.Value `yaml:"launches"`
+		Control      []document.Value              `yaml:"control"`
+		Renewal      document.Value                `yaml:"renewal"`
+		Policy       document.Value                `yaml:"policy"`
+		ApprovalWait time.Duration                 `yaml:"approval_wait_ms,ms"`
 	}
 	if err := document.Decode(doc, &text, "", nil); err != nil {
 		return err
@@ -126,8 +126,8 @@ func (w *World) read(doc document.Value) error {
 		return err
 	}
 	if _, given := doc.Member("renewal"); given {
-		if w.renewal = text.Renewal.Profile; w.renewal == "" {
-			return fault("renewal", `a renewal needs a profile: {"profile":"handoff"}`)
+		if err := w.renewal.read(text.Renewal); err != nil {
+			return err
 		}
 	}
 	if err := w.guard(doc, text.Policy, text.ApprovalWait); err != nil {
@@ -211,6 +211,11 @@ func (w *World) launches(profile string, launches [][]document.Value) error {
 			if err != nil {
 				return err
 			}
+			if step.act == reset {
+				if err := w.checkReset(step, slices.Index(names, profile)); err != nil {
+					return err
+				}
+			}
 			s = append(s, step)
 		}
 		w.scripts[profile] = append(w.scripts[profile], s)
@@ -232,6 +237,7 @@ type stepText struct {
 	Hang       bool           `yaml:"hang"`
 	IgnoreTerm bool           `yaml:"ignore_term"`
 	Tool       document.Value `yaml:"tool"`
+	Reset      string         `yaml:"reset"`
 	Message    string         `yaml:"message"`
 }
 
@@ -294,6 +300,9 @@ func (s *step) fill(text stepText, path string, steps int) (err error) {
 		return policy.Word(path, s.text, []string{"not_found", "not_executable", "transport"})
 	case tool:
 		return s.readTool(text.Tool, path)
+	case reset:
+		s.effect = effect(text.Reset)
+		return policy.Word(path, text.Reset, effects())
 	case hang, ignoreTerm:
 		if !text.Hang && !text.IgnoreTerm {
 			return fault(path, "expected true, found false")
@@ -320,6 +329,7 @@ func signalMembers() map[string][]string {
 		"tool_call":    {"!id", "!name", "arguments"},
 		"tool_result":  {"!id", "result", "error"},
 		"needs_input":  {},
+		"idle":         {},
 		"limit":        {"resets_at_ms"},
 		"error":        {"error_kind", "error", "message"}, // error is another name for error_kind
 		"alive":        {},
@@ -408,6 +418,8 @@ func (s *step) fillSignal(text signalText, path string, given func(string) bool)
 		}
 	case "needs_input":
 		sig.Kind = telemetry.NeedsInput
+	case "idle":
+		sig.Kind = telemetry.Idle
 	case "error":
 		if given("error") {
 			text.ErrorKind = text.Error

@@ -1,0 +1,162 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"lifeloop/attempt/policy"
+	"lifeloop/internal/document"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
+	"lifeloop/profiles"
+	"lifeloop/renewal"
+	"lifeloop/telemetry"
+)
+
+// This file simulates renewals: the commands of the profile, and a harness that is
+// launched again or reset in place.
+
+// renewing is the active renewal profile of a world.
+type renewing struct {
+	profile string // empty if there is none
+	paths   []renewal.Path
+}
+
+func (r *renewing) read(v document.Value) error {
+	text := struct {
+		Profile string         `yaml:"profile"`
+		Paths   []renewal.Path `yaml:"paths"`
+	}{Paths: []renewal.Path{renewal.Relaunch}}
+	if err := document.Decode(v, &text, "renewal", nil); err != nil {
+		return err
+	}
+	if text.Profile == "" {
+		return fault("renewal", `a renewal needs a profile: {"profile":"handoff"}`)
+	}
+	if len(text.Paths) == 0 {
+		return fault("renewal.paths", "name a way to reset: %s", strings.Join(paths(), ", "))
+	}
+	for i, path := range text.Paths {
+		at := fmt.Sprintf("renewal.paths[%d]", i)
+		if err := policy.Word(at, string(path), paths()); err != nil {
+			return err
+		}
+		if slices.Contains(text.Paths[:i], path) {
+			return fault(at, "%s is given twice", path)
+		}
+	}
+	r.profile, r.paths = text.Profile, text.Paths
+	return nil
+}
+
+func paths() []string { return policy.Words(renewal.InPlace, renewal.Relaunch) }
+
+// An effect is what the keys of a reset in place do, or the request to a plugin.
+type effect string
+
+const (
+	works   effect = "works"   // a fresh session begins
+	ignored effect = "ignored" // none begins
+	fails   effect = "fails"   // not all keys can be typed, or the plugin reports a failure
+	dialog  effect = "dialog"  // a dialog opens before the last key
+	line    effect = "line"    // the user has begun a line, so nothing is typed
+)
+
+func effects() []string { return policy.Words(works, ignored, fails, dialog, line) }
+
+// checkReset checks that a renewal can reset the harness of a profile in place.
+func (w *World) checkReset(s step, profile int) error {
+	switch adapter := w.policy.Profiles[profile].Adapter; {
+	case !slices.Contains(w.renewal.paths, renewal.InPlace):
+		return fault(s.path, `a reset needs a renewal in place: "renewal":{"profile":"handoff","paths":["in_place"]}`)
+	case !w.fresh(profile).Clears:
+		return fault(s.path, "adapter %s cannot be reset in place", adapter)
+	}
+	return nil
+}
+
+// renews reports whether the wrapper can renew the harness of a profile.
+func (w World) renews(profile int) bool { return w.can(profile, "renewal.reset.wrapper_mediated") }
+
+func (w World) can(profile int, capability string) bool {
+	return w.renewal.profile != "" && negotiate.Support(w.adapter[profile], capability) != lifeloop.Unavailable
+}
+
+// fresh says how the harness of a profile can be given a fresh session.
+func (w World) fresh(profile int) kernel.Fresh {
+	f := kernel.Fresh{Renews: w.renews(profile), Clears: w.can(profile, "renewal.reset.native")}
+	if !f.Clears {
+		return f
+	}
+	adapter, _ := profiles.For(w.adapter[profile].AdapterID)
+	if f.KeepsLine = adapter.Keys.Aside != nil; len(adapter.Keys.Reset) == 0 {
+		f.Means, f.KeepsLine = renewal.ByPlugin, true
+	}
+	return f
+}
+
+// continuation is the output of the programs in a simulated renewal, which has this id.
+func continuation(id string) string { return "continue after " + id }
+
+// begins reports the harness session of a launch, as the first hook of a harness does.
+func (p *player) begins(e kernel.Launch) {
+	if e.Resume != "" {
+		p.session(e.Resume, "launch", "resume")
+		return
+	}
+	p.session(p.nextSession(), "launch", "startup")
+}
+
+func (p *player) nextSession() string {
+	p.sessions++
+	return fmt.Sprintf("session-%06d", p.sessions)
+}
+
+func (p *player) session(id, detail, cause string) {
+	p.launch.hooks = id
+	p.cause(p.hook("session", telemetry.SlotSession, telemetry.Signal{Kind: telemetry.SessionLive, Source: source, Detail: detail, Session: id, Cause: cause}))
+}
+
+// keys types keys into the harness, or asks its plugin. The script's next step says what
+// they do, if it is a reset. Otherwise they work. Keys that take back others always work.
+func (p *player) keys(e kernel.TypeKeys) {
+	l := &p.launch
+	typed := kernel.KeysTyped{Renewal: e.Renewal, Undo: e.Undo}
+	if e.Undo || !l.alive {
+		p.cause(typed)
+		return
+	}
+	does, path := works, "keys"
+	if l.next < len(l.script) && l.script[l.next].act == reset {
+		does, path = l.script[l.next].effect, l.script[l.next].path
+		l.next++
+		p.plan()
+	}
+	switch does {
+	case works:
+		p.cause(typed)
+		p.cause(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionGone, Source: source, Detail: path, Session: l.hooks, Reason: "clear"}}})
+		p.session(p.nextSession(), path, "clear")
+	case fails:
+		typed.Failure = "the script says so"
+		p.cause(typed)
+	case dialog:
+		l.typed, l.asking = e.Renewal, true
+		p.cause(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.NeedsInput, Source: source, Detail: path}}})
+	case line:
+		typed.Busy = true
+		p.cause(typed)
+	case ignored:
+		p.cause(typed)
+	}
+}
+
+// stopTyping stops keys that are being typed.
+func (p *player) stopTyping(e kernel.Cancel) {
+	if l := &p.launch; l.typed != "" && l.typed == e.Call {
+		l.typed = ""
+		p.cause(kernel.KeysTyped{Renewal: e.Call, Failure: "the typing was stopped"})
+	}
+}
