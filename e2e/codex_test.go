@@ -94,6 +94,14 @@ func codexReady(r *run) {
 	r.await("Codex to be ready", func() bool { return r.codexState() == "idle" })
 }
 
+// codexRelaunched waits until another process of Codex than old is ready.
+func codexRelaunched(r *run, old int) {
+	r.t.Helper()
+	r.await("the new launch", func() bool { pid := harnessPID(); return pid != 0 && pid != old })
+	shown := len(r.shown())
+	r.await("Codex to be ready again", func() bool { return strings.Contains(r.shown()[shown:], "\x1b]7501;state=idle") })
+}
+
 // codexSends pastes a line and presses Enter separately. Sent together they would
 // be a paste with a line break.
 func codexSends(r *run, line string) {
@@ -313,13 +321,9 @@ func TestCodexAsks(t *testing.T) {
 			return r.turnsOver() > before && r.codexState() != "working" && r.codexState() != "blocked"
 		})
 	}
-	escalates := func(command string) mock.Reply {
-		return mock.Reply{Call: "exec_command", Args: map[string]any{"cmd": command, "yield_time_ms": 30000,
-			"sandbox_permissions": "require_escalated", "justification": "It is needed."}}
-	}
 	story{
 		harness: codex, tty: true, argv: codexArgs("-c", `approval_policy="on-request"`, "-c", `sandbox_mode="workspace-write"`),
-		replies: []mock.Reply{escalates("touch made"), mock.Says("it is made"), escalates("touch more"), mock.Says("back")},
+		replies: []mock.Reply{codexEscalates("touch made"), mock.Says("it is made"), codexEscalates("touch more"), mock.Says("back")},
 		script: func(r *run) {
 			codexReady(r)
 			asked(r, "make it", "y")

@@ -161,7 +161,7 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 		ending: ending{endCh: make(chan struct{}), done: make(chan struct{}), empty: make(chan struct{}), rested: make(chan struct{}), gone: make(chan struct{}), over: make(chan struct{}), abandoned: make(chan struct{})},
 	}
 	c.armed.Store(true)
-	c.typing.watches = spec.Line
+	c.typing.watches, c.typing.cursor = spec.Line, spec.Line && spec.Cursor
 	var theirs [3]*os.File
 	defer func() {
 		for i, f := range theirs {

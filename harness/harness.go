@@ -65,6 +65,9 @@ type Spec struct {
 	Text bool
 	// Line follows the user's keys on the pty, so that Child.Type can type between them.
 	Line bool
+	// Cursor says that the program hides the cursor exactly while its input line is not
+	// on the screen, for example in a dialog. With Line, nothing is typed then.
+	Cursor bool
 	// SameInput makes each child read the same input if stdin is a file or a pipe.
 	// Without it a child starts where the previous child stopped reading.
 	SameInput bool
@@ -89,7 +92,8 @@ type Sink interface {
 	// OSC passes the text of an operating system command in Spec.OSC. A text of
 	// more than 4 KiB is dropped.
 	OSC(number int, text string)
-	// Line reports that the user has begun a line, or has sent it, if Spec.Line is set.
+	// Line reports that the user has begun a line, or has sent it, if Spec.Line is set. An
+	// open dialog counts as a begun line if Spec.Cursor is set.
 	Line(begun bool)
 	// Stopped reports that a signal stopped the child.
 	Stopped(sig syscall.Signal)

@@ -3,14 +3,22 @@ package harness
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
+
+	"lifeloop/internal/vt"
 )
 
 // A Stroke is one write of keys, and the pause after it.
 type Stroke struct {
 	Keys string
-	Then time.Duration
+	// Shows is text that the child displays when it has taken the keys, with single spaces.
+	// The pause begins then, and without that text nothing more is typed. Empty if no text
+	// is expected.
+	Shows string
+	Then  time.Duration
+	Undo  string // the keys that take back this stroke
 }
 
 // Typing is what [Child.Type] types.
@@ -25,12 +33,27 @@ type Typing struct {
 	Follows bool
 }
 
+// Typed says what [Child.Type] has typed.
+type Typed struct {
+	Strokes int  // how many of Typing.Strokes
+	Aside   bool // whether Typing.Aside was typed before
+}
+
 // ErrLine means that nothing was typed, because the user has begun a line, has just sent
-// one, or has pressed a key since the keys that were to be taken back.
-var ErrLine = errors.New("the user has begun a line")
+// one, has pressed a key since the keys that were to be taken back, or has a dialog open.
+var ErrLine = errors.New("the user has begun a line, or has a dialog open")
 
 // ErrTyping means that only some keys were typed.
 var ErrTyping = errors.New("the typing was stopped")
+
+// These wrap ErrTyping.
+var (
+	errDialog   = fmt.Errorf("%w: a dialog was opened", ErrTyping)
+	errNotShown = fmt.Errorf("%w: the harness did not show the command", ErrTyping)
+)
+
+// showTime is how long a child may take to show keys.
+const showTime = 5 * time.Second
 
 // justSent is how long after a sent line nothing is typed: a turn may begin.
 const justSent = 2 * time.Second
@@ -78,6 +101,13 @@ func (l *line) feed(keys []byte, now time.Time) {
 	for _, b := range keys {
 		l.key(b, now)
 	}
+}
+
+// answer follows keys that a dialog gets.
+func (l *line) answer(keys []byte, now time.Time) {
+	begun, kept, listed := l.begun, l.kept, l.listed
+	l.feed(keys, now)
+	l.begun, l.kept, l.listed = begun, kept, listed
 }
 
 func (l *line) key(b byte, now time.Time) {
@@ -226,5 +256,41 @@ func (l *line) kitty(code, rest []byte, now time.Time) {
 		l.kept, l.begun = true, true
 	default:
 		l.begun = true
+	}
+}
+
+// An expected is text that the child's output should have. The output's pump calls read.
+type expected struct {
+	words  string        // with one space where the output may have spaces and sequences
+	came   chan struct{} // closed when the text was read
+	parser vt.Parser
+	tail   []byte // the end of the output so far
+	seen   bool
+}
+
+func (e *expected) read(b []byte) {
+	for len(b) > 0 && !e.seen {
+		text, seq, rest := e.parser.Next(b)
+		for _, c := range text {
+			e.add(c)
+		}
+		if seq != nil {
+			e.add(' ')
+		}
+		b = rest
+	}
+}
+
+func (e *expected) add(c byte) {
+	n := len(e.tail)
+	if c = max(c, ' '); c == ' ' && n > 0 && e.tail[n-1] == ' ' || e.seen {
+		return
+	}
+	if e.tail = append(e.tail, c); bytes.HasSuffix(e.tail, []byte(e.words)) {
+		e.seen = true
+		close(e.came)
+	}
+	if n > 2*len(e.words) {
+		e.tail = append(e.tail[:0], e.tail[len(e.tail)-len(e.words):]...)
 	}
 }

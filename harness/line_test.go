@@ -111,8 +111,8 @@ func TestType(t *testing.T) {
 	keys.Aside = []Stroke{{Keys: "\x1f"}}
 	typed := make(chan error, 1)
 	go func() {
-		aside, err := c.Type(context.Background(), keys)
-		if !aside {
+		done, err := c.Type(context.Background(), keys)
+		if done != (Typed{Strokes: 2, Aside: true}) {
 			t.Error("the line was not put aside")
 		}
 		typed <- err
@@ -147,4 +147,68 @@ func TestType(t *testing.T) {
 	c.Wait()
 	_, err = c.Type(context.Background(), keys)
 	require.ErrorIs(t, err, ErrTyping)
+}
+
+// A stroke that the child must show is followed by the next one as soon as it is shown. If
+// it is not, nothing more is typed.
+func TestTypeWaitsForWhatIsShown(t *testing.T) {
+	d := newDesk(t)
+	spec := sh(`stty raw -echo; printf ready; head -c 6; sleep 0.1; printf '> /cl'; sleep 0.1; printf ear; exec cat`)
+	spec.Line = true
+	c := begin(t, spec, d.terminal(t), &recorder{})
+	d.shows(t, "ready")
+	keys := Typing{Strokes: []Stroke{{Keys: "/clear", Shows: "> /clear"}, {Keys: "\r"}}}
+	done, err := c.Type(context.Background(), keys)
+	require.NoError(t, err)
+	require.Equal(t, 2, done.Strokes)
+	d.shows(t, "ready/clear> /clear\r")
+
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(200*time.Millisecond, cancel) // in place of the time limit
+	done, err = c.Type(ctx, keys)
+	require.ErrorIs(t, err, errNotShown)
+	require.Equal(t, 1, done.Strokes, "no Enter")
+	require.NoError(t, c.KillTree())
+	c.Wait()
+}
+
+// A hidden cursor means that a dialog is open. Nothing is typed then, and keys that are
+// being typed are stopped.
+func TestTypeStopsBeforeADialog(t *testing.T) {
+	d := newDesk(t)
+	spec := sh(`stty raw -echo; printf 'ready\033[?25l'; head -c 1 >/dev/null; printf '\033[?25l\033[?25h'; head -c 6; printf '\033[?25l'; exec cat`)
+	spec.Line, spec.Cursor = true, true
+	rec := &recorder{}
+	c := begin(t, spec, d.terminal(t), rec)
+	eventually(t, "the dialog is reported", func() bool { return slices.Equal(rec.snapshot().begun, []bool{true}) })
+	keys := Typing{Strokes: []Stroke{{Keys: "/clear", Then: 300 * time.Millisecond}, {Keys: "\r"}}}
+	_, err := c.Type(context.Background(), keys)
+	require.ErrorIs(t, err, ErrLine)
+
+	d.key(t, "y") // no begun line
+	eventually(t, "the end of the dialog is reported", func() bool { return slices.Equal(rec.snapshot().begun, []bool{true, false}) })
+	done, err := c.Type(context.Background(), keys)
+	require.ErrorIs(t, err, errDialog)
+	require.Equal(t, 1, done.Strokes, "no Enter")
+	_, err = c.Type(context.Background(), Typing{Strokes: []Stroke{{Keys: "\x7f"}}, Follows: true})
+	require.ErrorIs(t, err, ErrLine, "the dialog would get the keys")
+	require.NoError(t, c.KillTree())
+	c.Wait()
+}
+
+// The text may come in pieces.
+func TestExpected(t *testing.T) {
+	for _, text := range []string{"\x1b[1m› /cle › /clear  clear it", "/clear\x1b[K /clear\x1b[31G\x1b[1mclear\x1b[37Git", "/clear\r\nclear\tit\r\n\r\n"} {
+		for n := range 12 {
+			e := &expected{words: "/clear clear it", came: make(chan struct{})}
+			for part := range slices.Chunk([]byte(text), n+1) {
+				e.read(part)
+			}
+			<-e.came
+			e.read([]byte(text))
+		}
+	}
+	e := &expected{words: "/clear clear it", came: make(chan struct{})}
+	e.read([]byte("/clear clear all /clearclear it /clear it"))
+	require.False(t, e.seen)
 }

@@ -333,6 +333,16 @@ func (t *tracker) setPrivate(n int, on bool) bool {
 	return t.setSwitch(n, false, on)
 }
 
+// showsCursor reports whether the cursor is visible.
+func (m *modes) showsCursor() bool {
+	for i, p := range switches {
+		if p.number == 25 {
+			return m.flipped&(1<<i) == 0
+		}
+	}
+	return true
+}
+
 func (t *tracker) setSwitch(n int, ansi, on bool) bool {
 	for i, m := range switches {
 		if m.number != n || m.ansi != ansi {

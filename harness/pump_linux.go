@@ -229,6 +229,9 @@ func (c *Child) pass(s *source, to int, b []byte) bool {
 	}
 	if s.tracker != nil {
 		c.track(s, b)
+		if c.typing.watches {
+			c.typing.read(b, s.tracker.modes.showsCursor(), c.wake)
+		}
 	}
 	if err := writeAll(to, out); err != nil && s.tracker == nil {
 		if !errors.Is(err, unix.EPIPE) {
@@ -298,7 +301,7 @@ func nudge(wake chan<- struct{}) {
 func (c *Child) report(quiet <-chan struct{}) {
 	var (
 		reported, reportedLines int64
-		begun                   bool             // a line of the user, as reported
+		begun                   bool             // the input line is taken, as reported
 		next                    <-chan time.Time // when output may be reported again
 		last                    bool
 	)
@@ -317,7 +320,7 @@ func (c *Child) report(quiet <-chan struct{}) {
 		for _, t := range texts {
 			c.sink.OSC(t.number, t.text)
 		}
-		if now := c.typing.begun.Load(); now != begun {
+		if now := c.typing.taken(); now != begun {
 			begun = now
 			c.sink.Line(begun)
 		}

@@ -10,45 +10,83 @@ import (
 // typing coordinates keys that the wrapper types with those of the user.
 type typing struct {
 	watches bool       // Spec.Line
+	cursor  bool       // Spec.Cursor
 	mu      sync.Mutex // guards line; held for a write of the user's keys, and for all strokes of Type
 	line    line
 	begun   atomic.Bool // line.begun, for report
+	hidden  atomic.Bool // the cursor is hidden, if cursor is set
+	expects atomic.Pointer[expected]
 }
 
+// taken reports whether the child's input line is not free, as far as it is known.
+func (t *typing) taken() bool { return t.begun.Load() || t.hidden.Load() }
+
 // Type types keys as if the user did. The user's own keys wait meanwhile, and follow in
-// their order. Aside is typed only if the user has begun a line; the result says whether
-// it was. The error is ErrLine, or wraps ErrTyping if ctx or the child ended first.
-func (c *Child) Type(ctx context.Context, t Typing) (aside bool, err error) {
+// their order. Aside is typed only if the user has begun a line. The error is ErrLine, or
+// wraps ErrTyping if ctx or the child ended first, if a dialog was opened, or if the child
+// did not show a stroke.
+func (c *Child) Type(ctx context.Context, t Typing) (done Typed, err error) {
 	if c.ptmx == nil || c.input != c.ptmx || !c.typing.watches {
-		return false, ErrTyping
+		return done, ErrTyping
 	}
 	c.typing.mu.Lock()
 	defer c.typing.mu.Unlock()
 	l := &c.typing.line
-	if t.Follows && l.since || !t.Follows && (l.kept || l.begun && t.Aside == nil || time.Since(l.sent) < justSent) {
-		return false, ErrLine
+	if c.typing.hidden.Load() || t.Follows && l.since || !t.Follows && (l.kept || l.begun && t.Aside == nil || time.Since(l.sent) < justSent) {
+		return done, ErrLine
 	}
 	l.since = false
-	strokes := t.Strokes
-	if aside = l.begun && !t.Follows; aside {
-		strokes = append(t.Aside[:len(t.Aside):len(t.Aside)], strokes...)
+	if l.begun && !t.Follows {
+		n, err := c.strokes(ctx, t.Aside)
+		if done.Aside = n > 0; err != nil {
+			return done, err
+		}
 	}
-	for _, s := range strokes {
-		if ctx.Err() != nil || c.ended.Load() {
-			return aside, ErrTyping
+	done.Strokes, err = c.strokes(ctx, t.Strokes)
+	return done, err
+}
+
+// strokes types strokes, and returns how many were written.
+func (c *Child) strokes(ctx context.Context, all []Stroke) (written int, err error) {
+	for _, s := range all {
+		switch {
+		case ctx.Err() != nil || c.ended.Load():
+			return written, ErrTyping
+		case c.typing.hidden.Load():
+			return written, errDialog
+		}
+		shows := &expected{words: s.Shows, came: make(chan struct{})}
+		if s.Shows != "" {
+			c.typing.expects.Store(shows)
 		}
 		if _, err := c.input.Write([]byte(s.Keys)); err != nil {
-			return aside, ErrTyping
+			return written, ErrTyping
 		}
-		pause := time.NewTimer(s.Then)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-		case <-c.endCh:
+		written++
+		if s.Shows != "" {
+			shown := c.pause(ctx, showTime, shows.came)
+			if c.typing.expects.Store(nil); !shown {
+				return written, errNotShown
+			}
 		}
-		pause.Stop()
+		c.pause(ctx, s.Then, nil)
 	}
-	return aside, nil
+	return written, nil
+}
+
+// pause waits, and reports whether enough was closed before the time was over, ctx was
+// done or the child ended.
+func (c *Child) pause(ctx context.Context, t time.Duration, enough <-chan struct{}) bool {
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-enough:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-c.endCh:
+	}
+	return false
 }
 
 // forward notes the user's keys and writes them to the child.
@@ -57,10 +95,26 @@ func (c *Child) forward(keys []byte) (int, error) {
 	defer c.typing.mu.Unlock()
 	if c.typing.watches {
 		l := &c.typing.line
-		if l.feed(keys, time.Now()); l.begun != c.typing.begun.Load() {
+		if c.typing.hidden.Load() {
+			l.answer(keys, time.Now())
+		} else {
+			l.feed(keys, time.Now())
+		}
+		if l.begun != c.typing.begun.Load() {
 			c.typing.begun.Store(l.begun)
 			nudge(c.wake)
 		}
 	}
 	return c.input.Write(keys)
+}
+
+// read notes in the output of a pty what Type needs to know.
+func (t *typing) read(b []byte, cursor bool, wake chan<- struct{}) {
+	if e := t.expects.Load(); e != nil {
+		e.read(b)
+	}
+	if hidden := t.cursor && !cursor; hidden != t.hidden.Load() {
+		t.hidden.Store(hidden)
+		nudge(wake)
+	}
 }

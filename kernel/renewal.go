@@ -769,7 +769,7 @@ func (r *renewals) wake(s *step) {
 	case renewal.None:
 		why := "the harness was not at its prompt in time"
 		if r.hard.Path == renewal.InPlace && r.hard.State == renewal.Prepared && !r.lineFree(s) {
-			why = "the user has begun a line, and the keys would be added to it"
+			why = "the user has begun a line, to which the keys would be added, or has a dialog open"
 		}
 		r.end(s, lifeloop.Timeout, why, false)
 	case renewal.Prepare:

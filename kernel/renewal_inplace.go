@@ -164,7 +164,7 @@ func (r *renewals) typed(s *step, in KeysTyped) {
 	case in.Undo:
 		switch byKeys := s.cfg.Means != renewal.ByPlugin; {
 		case in.Busy:
-			r.soft.why += "; the keys were not taken back, because the user has typed since"
+			r.soft.why += "; the keys were not taken back, because the user has typed since or has a dialog open"
 		case in.Failure != "" && byKeys:
 			r.soft.why += "; the keys could not be taken back: " + in.Failure
 		}

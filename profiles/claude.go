@@ -32,10 +32,9 @@ func claudeProfile() Profile {
 		// Ctrl-S stashes the line, which comes back after the next command. On a line with
 		// text, Enter would send the mixture as a prompt.
 		Keys: Keys{
-			Reset: []Stroke{{"", 300 * time.Millisecond}, {"/clear", 400 * time.Millisecond}, {"\r", 0}},
-			Aside: []Stroke{{"\x13", 300 * time.Millisecond}},
-			Undo:  []Stroke{{strings.Repeat("\x7f", len("/clear")), 200 * time.Millisecond}},
-			Back:  []Stroke{{"\x13", 0}},
+			Reset: []Stroke{{Then: 300 * time.Millisecond}, {Keys: "/clear", Shows: "Start a new session with empty context", Then: 400 * time.Millisecond, Undo: strings.Repeat("\x7f", len("/clear"))}, {Keys: "\r"}},
+			Aside: []Stroke{{Keys: "\x13", Then: 300 * time.Millisecond}},
+			Back:  []Stroke{{Keys: "\x13"}},
 		},
 		// With -p, an exit code of 0 means Ctrl-C if a turn has not stopped.
 		ExitCodes:  map[int]attempt.Cause{0: attempt.Aborted},

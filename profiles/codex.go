@@ -38,10 +38,12 @@ func codexProfile() Profile {
 		ExitCodes: map[int]attempt.Cause{2: attempt.Fatal},
 		// After text of the user, /clear would be a part of a prompt. Ctrl-U would put
 		// aside only one line of such a text, so the reset waits until the text is sent.
-		// Enter in the same write would be a line break. Undo removes that too.
+		// Enter in the same write would be a line break, and Enter may still be one. The
+		// list of commands shows that the text is in the composer, and not in another field.
 		Keys: Keys{
-			Reset: []Stroke{{"", 300 * time.Millisecond}, {"\x1b[200~/clear\x1b[201~", 400 * time.Millisecond}, {"\r", 0}},
-			Undo:  []Stroke{{strings.Repeat("\x7f", len("/clear\n")), 200 * time.Millisecond}},
+			Reset: []Stroke{{Then: 300 * time.Millisecond}, {Keys: "\x1b[200~/clear\x1b[201~", Shows: "/clear clear the terminal", Then: 400 * time.Millisecond, Undo: strings.Repeat("\x7f", len("/clear"))},
+				{Keys: "\r", Undo: "\x7f"}},
+			Cursor: true,
 		},
 		resume: resumeCodex,
 		prints: func(args []string) bool {

@@ -9,15 +9,22 @@ type Keys struct {
 	// Aside is typed before Reset if the user has begun a line. It stores the line, which
 	// the harness restores after Reset. It is nil if the harness cannot do that.
 	Aside []Stroke
-	Undo  []Stroke // removes what Reset has left on the line if it had no effect
-	Back  []Stroke // restores a stored line after Undo
+	Back  []Stroke // restores a stored line after the strokes of Reset were taken back
+	// Cursor is true if the harness hides the cursor exactly while its input line is not on
+	// the screen, for example in a dialog.
+	Cursor bool
 }
 
 // A Stroke is one write of keys, and the pause after it. A command and its Enter are two
 // strokes: written at once they are taken for a paste.
 type Stroke struct {
 	Keys string
-	Then time.Duration
+	// Shows is text that the harness displays when it has taken the keys, with single
+	// spaces. The pause begins then, and without that text nothing more is typed. Empty if
+	// no text is expected.
+	Shows string
+	Then  time.Duration
+	Undo  string // the keys that take back this stroke if Reset had no effect
 }
 
 // Clears returns the keys that give a launch of argv a fresh session. It returns false

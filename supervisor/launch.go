@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"lifeloop/harness"
 	"lifeloop/kernel"
 )
 
@@ -26,8 +27,8 @@ type launched struct {
 	// graceEnd is owned by the loop. Until that time, processes of the harness's tree
 	// may clean up.
 	graceEnd time.Time
-	aside    bool // owned by the goroutine that types; the harness has stored the user's line
-	over     bool // owned by the loop; set when the launch is finished and its further inputs are dropped
+	typed    harness.Typed // owned by the goroutine that types; the keys of the newest reset
+	over     bool          // owned by the loop; set when the launch is finished and its further inputs are dropped
 }
 
 // temporary reports whether a launch failed because the machine lacked a resource,

@@ -78,8 +78,7 @@ func (s *supervisor) renewing(id string, timeout time.Duration, run func(context
 type Keys struct {
 	Reset []harness.Stroke // typed on an empty line
 	Aside []harness.Stroke // typed before Reset if the user has begun a line; nil if Reset cannot be typed then
-	Undo  []harness.Stroke // typed if Reset had no effect
-	Back  []harness.Stroke // typed after Undo if Aside was typed
+	Back  []harness.Stroke // typed after those that take back Reset, if Aside was typed
 	// Threads is a folder in which the harness locks a file for each session that it
 	// has begun; empty if it has none.
 	Threads string
@@ -88,7 +87,7 @@ type Keys struct {
 // A typist types keys into its harness, and lists the files in a folder that its
 // processes have locked.
 type typist interface {
-	Type(context.Context, harness.Typing) (aside bool, err error)
+	Type(context.Context, harness.Typing) (harness.Typed, error)
 	Locked(dir string) []string
 }
 
@@ -168,17 +167,29 @@ func (l *launched) typeKeys(ctx context.Context, child typist, undo bool) error 
 	}
 	keys := l.plan.Keys
 	if undo {
-		strokes := keys.Undo
-		if l.aside {
-			strokes = slices.Concat(keys.Undo, keys.Back)
-		}
-		_, err := child.Type(ctx, harness.Typing{Strokes: strokes, Follows: true})
+		_, err := child.Type(ctx, harness.Typing{Strokes: keys.undo(l.typed), Follows: true})
 		return err
 	}
 	var err error
-	l.aside, err = child.Type(ctx, harness.Typing{Strokes: keys.Reset, Aside: keys.Aside})
+	l.typed, err = child.Type(ctx, harness.Typing{Strokes: keys.Reset, Aside: keys.Aside})
 	return err
 }
+
+// undo returns the strokes that take back those that were typed.
+func (k Keys) undo(typed harness.Typed) (strokes []harness.Stroke) {
+	for _, s := range slices.Backward(k.Reset[:typed.Strokes]) {
+		if s.Undo != "" {
+			strokes = append(strokes, harness.Stroke{Keys: s.Undo, Then: undoPause})
+		}
+	}
+	if typed.Aside {
+		strokes = append(strokes, k.Back...)
+	}
+	return strokes
+}
+
+// undoPause is the pause after keys that take back others.
+const undoPause = 200 * time.Millisecond
 
 // failureOf returns the class and the reason of a failed command. The reason never
 // quotes a program's output.

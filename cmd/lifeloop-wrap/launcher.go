@@ -142,7 +142,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		h.OSC = launch.OSCDecoder()
 	}
 	keys, clears := l.keys(w, launch)
-	h.Spec.Line = clears
+	h.Spec.Line, h.Spec.Cursor = clears, keys.Cursor
 	sources, err := l.sources(w, launch)
 	if err != nil {
 		return supervisor.Plan{}, err
@@ -273,7 +273,7 @@ func typed(k profiles.Keys, threads string) supervisor.Keys {
 		}
 		return out
 	}
-	return supervisor.Keys{Reset: strokes(k.Reset), Aside: strokes(k.Aside), Undo: strokes(k.Undo), Back: strokes(k.Back), Threads: threads}
+	return supervisor.Keys{Reset: strokes(k.Reset), Aside: strokes(k.Aside), Back: strokes(k.Back), Threads: threads}
 }
 
 // setup describes a launch to the kernel.

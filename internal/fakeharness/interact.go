@@ -30,7 +30,11 @@ func (h *harness) interact(s interactStep) {
 		if _, claude := kind.(*claude); claude {
 			h.write(printable(b))
 		}
-		for _, line := range k.feed(b) {
+		lines := k.feed(b)
+		if k.line == "/clear" {
+			h.write("\r\n" + listed(kind) + "\r\n")
+		}
+		for _, line := range lines {
 			given := len(h.given)
 			switch line {
 			case "/exit", "/quit":
@@ -56,6 +60,18 @@ func (h *harness) interact(s interactStep) {
 			h.showSince(given, s.ShowContext)
 		}
 	}
+}
+
+// listed is the entry for /clear in a harness's list of commands, which opens while that
+// is typed.
+func listed(kind dialect) string {
+	switch kind.(type) {
+	case *claude:
+		return "/clear   Start a new session with empty context; previous session stays on disk"
+	case *codex:
+		return "› /clear  clear the terminal and start a new chat"
+	}
+	return ""
 }
 
 // keys collects the bytes of a keyboard into lines.

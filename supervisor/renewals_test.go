@@ -1,0 +1,30 @@
+package supervisor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/harness"
+)
+
+// Only the keys that were typed are taken back, the last first. A line that the harness
+// has stored for them is restored after that.
+func TestKeysAreTakenBack(t *testing.T) {
+	keys := Keys{
+		Reset: []harness.Stroke{{Then: time.Second}, {Keys: "/clear", Undo: "<<"}, {Keys: "\r", Undo: "<"}},
+		Back:  []harness.Stroke{{Keys: "back"}},
+	}
+	back := func(strokes int, aside bool) (typed []string) {
+		for _, s := range keys.undo(harness.Typed{Strokes: strokes, Aside: aside}) {
+			typed = append(typed, s.Keys)
+		}
+		return typed
+	}
+	require.Empty(t, back(0, false))
+	require.Equal(t, []string{"back"}, back(1, true))
+	require.Equal(t, []string{"<<"}, back(2, false), "Enter was not typed")
+	require.Equal(t, []string{"<", "<<"}, back(3, false))
+	require.Equal(t, []string{"<", "<<", "back"}, back(3, true))
+}
