@@ -31,6 +31,8 @@ type Typing struct {
 	// user had begun before does not matter, but nothing is typed if the user has pressed
 	// a key since.
 	Follows bool
+	// Patience is how long the child may take to show a stroke; 0 is 5 s.
+	Patience time.Duration
 }
 
 // Typed says what [Child.Type] has typed.
@@ -52,7 +54,7 @@ var (
 	errNotShown = fmt.Errorf("%w: the harness did not show the command", ErrTyping)
 )
 
-// showTime is how long a child may take to show keys.
+// showTime is the default of Typing.Patience.
 const showTime = 5 * time.Second
 
 // justSent is how long after a sent line nothing is typed: a turn may begin.

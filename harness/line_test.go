@@ -163,9 +163,8 @@ func TestTypeWaitsForWhatIsShown(t *testing.T) {
 	require.Equal(t, 2, done.Strokes)
 	d.shows(t, "ready/clear> /clear\r")
 
-	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(200*time.Millisecond, cancel) // in place of the time limit
-	done, err = c.Type(ctx, keys)
+	keys.Patience = 200 * time.Millisecond
+	done, err = c.Type(context.Background(), keys)
 	require.ErrorIs(t, err, errNotShown)
 	require.Equal(t, 1, done.Strokes, "no Enter")
 	require.NoError(t, c.KillTree())

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -37,17 +38,17 @@ func (c *Child) Type(ctx context.Context, t Typing) (done Typed, err error) {
 	}
 	l.since = false
 	if l.begun && !t.Follows {
-		n, err := c.strokes(ctx, t.Aside)
+		n, err := c.strokes(ctx, t.Aside, t.Patience)
 		if done.Aside = n > 0; err != nil {
 			return done, err
 		}
 	}
-	done.Strokes, err = c.strokes(ctx, t.Strokes)
+	done.Strokes, err = c.strokes(ctx, t.Strokes, t.Patience)
 	return done, err
 }
 
 // strokes types strokes, and returns how many were written.
-func (c *Child) strokes(ctx context.Context, all []Stroke) (written int, err error) {
+func (c *Child) strokes(ctx context.Context, all []Stroke, patience time.Duration) (written int, err error) {
 	for _, s := range all {
 		switch {
 		case ctx.Err() != nil || c.ended.Load():
@@ -64,8 +65,11 @@ func (c *Child) strokes(ctx context.Context, all []Stroke) (written int, err err
 		}
 		written++
 		if s.Shows != "" {
-			shown := c.pause(ctx, showTime, shows.came)
-			if c.typing.expects.Store(nil); !shown {
+			shown := c.pause(ctx, cmp.Or(patience, showTime), shows.came)
+			switch c.typing.expects.Store(nil); {
+			case ctx.Err() != nil || c.ended.Load():
+				return written, ErrTyping
+			case !shown:
 				return written, errNotShown
 			}
 		}
