@@ -3,7 +3,6 @@ package harness
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -48,11 +47,17 @@ var ErrLine = errors.New("the user has begun a line, or has a dialog open")
 // ErrTyping means that only some keys were typed.
 var ErrTyping = errors.New("the typing was stopped")
 
-// These wrap ErrTyping.
-var (
-	errDialog   = fmt.Errorf("%w: a dialog was opened", ErrTyping)
-	errNotShown = fmt.Errorf("%w: the harness did not show the command", ErrTyping)
+// A typingError is why the typing was stopped. It wraps [ErrTyping].
+type typingError string
+
+const (
+	errDialog   typingError = "a dialog was opened"
+	errNotShown typingError = "the harness did not show the command"
 )
+
+func (e typingError) Error() string { return ErrTyping.Error() + ": " + string(e) }
+
+func (e typingError) Unwrap() error { return ErrTyping }
 
 // showTime is the default of Typing.Patience.
 const showTime = 5 * time.Second
