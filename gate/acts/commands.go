@@ -1,6 +1,7 @@
 package acts
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -52,6 +53,9 @@ func (s *shell) command(args []arg) {
 	}
 	name, rest := path.Base(args[0].text), args[1:]
 	s.add(gate.Target{Kind: "other", Value: name, Operation: "exec", EndpointClass: "proc.exec"})
+	if args[0].text == name {
+		s.function(name)
+	}
 	u := usageOf(name)
 	switch u.role {
 	case wraps, wrapsText:
@@ -72,7 +76,7 @@ func (s *shell) command(args []arg) {
 		s.forget()
 	case "trap":
 		if rest = afterDashes(rest); len(rest) > 1 {
-			s.apart(func() { s.eval(rest[:1]) })
+			s.trap(rest)
 		}
 	case "alias": // an alias changes the meaning of later words
 		if slices.ContainsFunc(rest, func(a arg) bool { return !a.known || strings.Contains(a.text, "=") }) {
@@ -93,9 +97,11 @@ func (s *shell) command(args []arg) {
 		s.patch(rest)
 	case "cd", "pushd":
 		s.cd(rest)
+		s.moved()
 		return
 	case "popd":
 		s.dirs = nil
+		s.moved()
 		return
 	}
 	s.files(name, u, rest)
@@ -213,7 +219,8 @@ func (s *shell) interpreter(u usage, args []arg) {
 		s.undecidable("command")
 	case in.has("c"):
 		s.apart(func() {
-			inner := &shell{collector: s.collector, dirs: s.dirs, vars: map[string]string{}, count: map[string]int{}, depth: s.depth}
+			inner := s.newShell(s.dirs)
+			inner.depth, inner.funcs = s.depth, maps.Clone(s.funcs) // some may be exported
 			for _, name := range []string{"HOME", "PWD", "CDPATH"} {
 				inner.count[name] = s.count[name] + s.count[""]
 			}
@@ -389,6 +396,8 @@ func (s *shell) files(name string, u usage, args []arg) {
 		return
 	}
 	in := u.parse(args, false)
+	before := s.dirs
+	defer func() { s.dirs = before }() // the folder of go -C is that of go only
 	if u.role != programs && u.role != shells {
 		s.values(name, in)
 	}

@@ -16,20 +16,35 @@ import (
 // scripts in files do.
 type shell struct {
 	*collector
-	dirs  []string          // the possible working directories; nil if unknown
-	vars  map[string]string // the known values of variables; later statements do not change them
-	count map[string]int    // the number of assignments to each variable; "" is for variables of unknown name
-	input string            // the standard input of the command that is analysed, if known
+	dirs  []string           // the possible working directories; nil if unknown
+	vars  map[string]string  // the known values of variables; later statements do not change them
+	count map[string]int     // the number of assignments to each variable; "" is for variables of unknown name
+	input string             // the standard input of the command that is analysed, if known
+	funcs map[string][]*body // the functions; their bodies are analysed where they are called
+	traps []arg              // the commands of traps; they may run in every later folder
 	depth int
 }
 
-// maxDepth limits the nesting of commands in commands.
-const maxDepth = 10
+// A body is the body of a function.
+type body struct {
+	stmt    *syntax.Stmt
+	callers [][]string // the folders of the calls that are being analysed
+}
+
+// maxDepth limits the nesting of commands in commands, maxSteps the commands that are
+// analysed: bodies are analysed at each call.
+const (
+	maxDepth = 10
+	maxSteps = 5000
+)
 
 // shell adds the targets of a command line.
 func (c *collector) shell(line string) {
-	s := &shell{collector: c, dirs: []string{c.dir}, vars: map[string]string{}, count: map[string]int{}}
-	s.line(line)
+	c.newShell([]string{c.dir}).line(line)
+}
+
+func (c *collector) newShell(dirs []string) *shell {
+	return &shell{collector: c, dirs: dirs, vars: map[string]string{}, count: map[string]int{}, funcs: map[string][]*body{}}
 }
 
 func (s *shell) line(line string) {
@@ -133,6 +148,12 @@ func (s *shell) apart(do func()) {
 }
 
 func (s *shell) stmt(st *syntax.Stmt) {
+	if s.steps++; s.steps > maxSteps {
+		if s.steps == maxSteps+1 {
+			s.undecidable("command")
+		}
+		return
+	}
 	for _, r := range st.Redirs {
 		s.inside(r)
 		if r.Word == nil {
@@ -179,10 +200,84 @@ func (s *shell) stmt(st *syntax.Stmt) {
 				s.names(w)
 			}
 		}
-		s.inside(cmd)
+		s.loop(cmd)
+	case *syntax.WhileClause:
+		s.loop(cmd)
+	case *syntax.FuncDecl:
+		s.apart(func() { s.inside(cmd) })
+		if name := cmd.Name.Value; !slices.ContainsFunc(s.funcs[name], func(b *body) bool { return b.stmt == cmd.Body }) {
+			s.funcs[name] = append(s.funcs[name], &body{stmt: cmd.Body})
+		}
 	default:
 		s.inside(cmd)
 	}
+}
+
+// loop analyses a loop until another round changes neither the folder nor what is known
+// about variables. A loop that enters further folders in each round is analysed in an
+// unknown folder.
+func (s *shell) loop(n syntax.Node) {
+	for round := 0; ; round++ {
+		dirs, forgotten := unique(s.dirs), s.count[""]
+		s.inside(n)
+		s.dirs = unique(s.dirs)
+		switch {
+		case len(s.dirs) == len(dirs) && (forgotten == s.count[""] || round > 0):
+			return
+		case round == 3:
+			s.dirs = nil
+		}
+	}
+}
+
+// unique returns dirs in order and without repetitions.
+func unique(dirs []string) []string {
+	dirs = slices.Clone(dirs)
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
+// function analyses the bodies of a function where it is called. A function that calls
+// itself in another folder is analysed in an unknown one.
+func (s *shell) function(name string) {
+	for _, f := range s.funcs[name] {
+		dirs := unique(s.dirs)
+		if n := len(f.callers); n > 0 {
+			if slices.Equal(dirs, f.callers[n-1]) {
+				continue
+			}
+			s.dirs, dirs = nil, nil
+		}
+		f.callers = append(f.callers, dirs)
+		s.stmt(f.stmt)
+		f.callers = f.callers[:len(f.callers)-1]
+	}
+}
+
+// trap adds the commands of a trap. One that changes the folder, and does not run at the
+// end only, leaves it unknown.
+func (s *shell) trap(args []arg) {
+	before := len(s.dirs)
+	after := s.dirs
+	s.apart(func() {
+		s.eval(args[:1])
+		after = s.dirs
+	})
+	if len(after) != before && slices.ContainsFunc(args[1:], func(a arg) bool { return !a.known || !hasWord("EXIT 0", a.text) }) {
+		s.dirs = nil
+	}
+	s.traps = append(s.traps, args[0])
+}
+
+// moved analyses the commands of the traps in the folders that a change of the folder
+// made possible.
+func (s *shell) moved() {
+	traps := s.traps
+	s.traps = nil // a trap that changes the folder does not run itself
+	for _, t := range traps {
+		s.apart(func() { s.eval([]arg{t}) })
+	}
+	s.traps = append(traps, s.traps...)
 }
 
 // names adds the files that a word names. The word becomes the value of a
@@ -352,7 +447,7 @@ func (s *shell) param(p *syntax.ParamExp) (string, bool) {
 	if p.Param == nil || p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Exp != nil || p.Names != 0 {
 		return "", false
 	}
-	if v, known := s.vars[p.Param.Value]; known {
+	if v, known := s.vars[p.Param.Value]; known && s.count[p.Param.Value] == 1 {
 		return v, true
 	}
 	if s.changed(p.Param.Value) {

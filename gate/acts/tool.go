@@ -69,9 +69,15 @@ type collector struct {
 	scene   Scene
 	dir     string // the working directory
 	targets []gate.Target
+	steps   int // the commands that are analysed so far
 }
 
-func (c *collector) add(t gate.Target) { c.targets = append(c.targets, t) }
+// add adds a target, once.
+func (c *collector) add(t gate.Target) {
+	if !slices.Contains(c.targets, t) {
+		c.targets = append(c.targets, t)
+	}
+}
 
 func (c *collector) undecidable(what string) {
 	c.add(gate.Target{Kind: "other", Value: what, Operation: "exec", EndpointClass: "proc.exec", Sensitivity: Undecidable})
