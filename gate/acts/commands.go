@@ -90,7 +90,7 @@ func (s *shell) command(args []arg) {
 	case "read", "mapfile", "readarray", "getopts", "unset", "export", "declare", "typeset", "local", "readonly":
 		s.forget()
 	case "awk", "gawk", "mawk", "nawk":
-		s.awk(rest)
+		s.awk(u, rest)
 	case "find", "fd", "fdfind":
 		s.find(name, rest)
 	case "apply_patch":
@@ -197,16 +197,6 @@ func fromInput(args []arg, replaces bool) []arg {
 	return append(inner, arg{})
 }
 
-// awk runs commands and writes files that its own program names.
-func (s *shell) awk(args []arg) {
-	for _, a := range args {
-		if !a.known || strings.ContainsAny(a.text, "|>") || strings.Contains(a.text, "system") {
-			s.undecidable("command")
-			return
-		}
-	}
-}
-
 // interpreter analyses the text in sh -c TEXT. A shell that reads its commands from
 // its input is marked as undecidable.
 func (s *shell) interpreter(u usage, args []arg) {
@@ -220,6 +210,7 @@ func (s *shell) interpreter(u usage, args []arg) {
 	case in.has("c"):
 		s.apart(func() {
 			inner := s.newShell(s.dirs)
+			inner.captured = s.captured
 			inner.depth, inner.funcs = s.depth, maps.Clone(s.funcs) // some may be exported
 			for _, name := range []string{"HOME", "PWD", "CDPATH"} {
 				inner.count[name] = s.count[name] + s.count[""]
@@ -404,7 +395,7 @@ func (s *shell) files(name string, u usage, args []arg) {
 	switch u.role {
 	case deletes:
 		s.each(in.operands, "delete")
-		if name == "shred" || in.has("r R f recursive force no-preserve-root") {
+		if name == "shred" || in.has("r R recursive no-preserve-root") {
 			s.destroys(name)
 		}
 	case writes:
@@ -452,9 +443,54 @@ func (s *shell) files(name string, u usage, args []arg) {
 	if strings.HasPrefix(name, "mkfs.") {
 		s.destroys(name)
 	}
-	for _, a := range args {
-		s.argument(name, a)
+	op := s.uses(name, args)
+	for _, a := range s.operandsRead(name, u, in, args) {
+		s.operand(name, a, op)
 	}
+}
+
+// The commands whose operands are names of files, and of these the ones that print them.
+const (
+	printsNames = "ls stat echo printf basename dirname realpath readlink du tree find fd fdfind"
+	usesNames   = "test [ touch mkdir mkfifo tee truncate"
+	readsFiles  = "< cat head tail less more bat nl od xxd hexdump strings base64 tac rev sort uniq wc cut paste fold awk sed cp mv scp rsync tar zip curl diff cmp source . dd jq openssl"
+)
+
+// uses returns what a command does with the files that its operands name.
+func (s *shell) uses(name string, args []arg) string {
+	switch {
+	case hasWord(usesNames, name):
+		return opName
+	case hasWord(printsNames, name) && !s.captured && !slices.ContainsFunc(args, func(a arg) bool {
+		return hasWord("-exec -execdir -ok -okdir -files0-from", a.text) || name != "find" && strings.HasPrefix(name, "fd") && s.runs(a.text) || strings.HasPrefix(a.text, "--files0-from")
+	}):
+		return opName
+	case hasWord(readsFiles, name):
+		return opContent
+	}
+	return "read"
+}
+
+// operandsRead leaves out the arguments that name no file which is read: the pattern of
+// grep, and the file to which cp copies.
+func (s *shell) operandsRead(name string, u usage, in invocation, args []arg) []arg {
+	var skip arg
+	switch n := len(in.operands); {
+	case hasWord("grep egrep fgrep rg", name) && n > 0 && !in.has("e f regexp file files"):
+		skip = in.operands[0]
+	case u.role == copies && n > 1 && !in.unknown && !in.has("t target-directory") && hasWord("cp install", name):
+		skip = in.operands[n-1]
+	}
+	if i := slices.Index(args, skip); skip.known && i >= 0 {
+		if u.role == copies {
+			i = len(args) - 1
+			for args[i] != skip {
+				i--
+			}
+		}
+		return slices.Concat(args[:i], args[i+1:])
+	}
+	return args
 }
 
 func (s *shell) each(list []arg, op string) {
@@ -543,10 +579,13 @@ func (s *shell) tar(name string, u usage, args []arg) {
 
 // argument adds the files that one argument of any command names: of=FILE, @FILE, and
 // every word that looks like a path.
-func (s *shell) argument(name string, a arg) {
+func (s *shell) argument(name string, a arg) { s.operand(name, a, s.uses(name, nil)) }
+
+// operand is argument for a command that reads the files, or only uses their names.
+func (s *shell) operand(name string, a arg, op string) {
 	text := a.text
 	if !a.known {
-		if isSecret(text) { // as in $(pwd)/.env
+		if isSecret(text) && op != opName { // as in $(pwd)/.env
 			if strings.HasPrefix(text, "/") {
 				s.add(gate.Target{Kind: "path", Value: strings.TrimPrefix(text, "/"), Operation: "read", EndpointClass: "fs.read", Sensitivity: Secret})
 			} else {
@@ -570,10 +609,11 @@ func (s *shell) argument(name string, a arg) {
 			s.add(gate.Target{Kind: "url", Value: text, Operation: "get"})
 		}
 	case strings.ContainsAny(text, " \t\n|;<>$`(){}'\""), strings.HasPrefix(text, "-"):
-	case strings.Contains(text, "/"), strings.HasPrefix(text, "~"), isSecret(text):
-		s.touch(arg{text, true}, "read")
+	case strings.Contains(text, "/"), strings.HasPrefix(text, "~"), isSecret(text),
+		op == opContent && text == "credentials":
+		s.touch(arg{text, true}, op)
 	}
 	if i := strings.LastIndexByte(text, ':'); i >= 0 && isSecret(text[i+1:]) { // as in HEAD:.env
-		s.touch(arg{text[i+1:], true}, "read")
+		s.touch(arg{text[i+1:], true}, op)
 	}
 }

@@ -12,11 +12,12 @@ const (
 	gitReads = "annotate archive blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files diff-index diff-tree for-each-ref format-patch fsck grep help log ls-files ls-remote ls-tree merge-base merge-tree name-rev push range-diff rev-list rev-parse shortlog show show-branch show-ref status var verify-commit verify-tag version whatchanged"
 	gitLists = "branch bundle config notes reflog remote sparse-checkout stash submodule tag worktree"
 	gitOther = "add am apply bisect checkout checkout-index cherry-pick clean clone commit commit-tree fetch filter-branch gc hash-object init lfs maintenance merge mv prune pull read-tree rebase repack replace rerere reset restore revert rm switch symbolic-ref unpack-objects update-index update-ref write-tree"
+	gitNames = "check-ignore ls-files status rm"
 )
 
 var gitFlags = usage{
-	short: "nqvfdDarspuxXiIo>b:B:m:c:C:F<S?",
-	long:  "output> output-directory> force force-with-lease? force-if-includes mirror delete prune hard merge keep discard-changes exec~ upload-pack~ receive-pack~ extcmd~ open-files-in-pager~ message: file< separate-git-dir> template< branch: orphan: source: depth: get get-all list",
+	short: "nqvfdDarspuxXiIo>b:B:m:c:C:F<SW",
+	long:  "output> output-directory> force force-with-lease? force-if-includes mirror delete prune hard merge keep discard-changes exec~ upload-pack~ receive-pack~ extcmd~ open-files-in-pager~ message: file< separate-git-dir> template< branch: orphan: source: depth: get get-all list staged worktree cached prefix:",
 }
 
 // git finds the commands that discard work, write outside of the workspace, or run
@@ -54,8 +55,12 @@ func (s *shell) git(u usage, args []arg) {
 	if gitDestroys(sub.text, in) || sub.text == "checkout" && s.overwrites(in) {
 		s.destroys("git " + sub.text)
 	}
+	op := "read"
+	if hasWord(gitNames, sub.text) && !s.captured {
+		op = opName
+	}
 	for _, a := range rest {
-		s.argument("git", a)
+		s.operand("git", a, op)
 	}
 }
 
@@ -71,8 +76,8 @@ func (s *shell) gitRuns(sub string, rest []arg) {
 
 // safeSetting reports whether a setting of git -c cannot run a command.
 func safeSetting(a arg) bool {
-	key, _, _ := strings.Cut(strings.ToLower(a.text), "=")
-	return a.known && (hasWord("core.quotepath core.autocrlf core.eol core.ignorecase safe.directory commit.gpgsign tag.gpgsign pull.rebase push.default diff.renames log.showsignature merge.conflictstyle protocol.version fetch.prune gc.auto", key) ||
+	key, value, _ := strings.Cut(strings.ToLower(a.text), "=")
+	return a.known && ((key == "core.pager" || strings.HasPrefix(key, "pager.")) && hasWord("cat less more false", value) || hasWord("core.quotepath core.autocrlf core.eol core.ignorecase safe.directory commit.gpgsign tag.gpgsign pull.rebase push.default diff.renames log.showsignature merge.conflictstyle protocol.version fetch.prune gc.auto", key) ||
 		slices.ContainsFunc([]string{"user.", "author.", "committer.", "color.", "advice.", "init.default", "column."}, func(p string) bool { return strings.HasPrefix(key, p) }))
 }
 
@@ -109,6 +114,7 @@ func (s *shell) gitWrites(sub string, in invocation, rest []arg) {
 			inner = inner[1:]
 		}
 		s.apart(func() { s.eval(inner) })
+	case sub == "rm" && in.has("cached"):
 	case sub == "rm" || sub == "mv":
 		s.each(in.operands, "delete")
 	}
@@ -155,7 +161,9 @@ func gitDestroys(sub string, in invocation) bool {
 		return in.has("reset")
 	case "switch":
 		return in.has("f force discard-changes C")
-	case "restore", "filter-branch", "prune":
+	case "restore":
+		return !in.has("staged S") || in.has("worktree W")
+	case "filter-branch", "prune":
 		return true
 	case "rm", "worktree":
 		return in.has("f force")

@@ -23,6 +23,9 @@ type shell struct {
 	funcs map[string][]*body // the functions; their bodies are analysed where they are called
 	traps []arg              // the commands of traps; they may run in every later folder
 	depth int
+	// captured says that another command may get the output. A name in it may become
+	// the name of a file that is read.
+	captured bool
 }
 
 // A body is the body of a function.
@@ -154,6 +157,7 @@ func (s *shell) stmt(st *syntax.Stmt) {
 		}
 		return
 	}
+	defer func(before bool) { s.captured = before }(s.captured)
 	for _, r := range st.Redirs {
 		s.inside(r)
 		if r.Word == nil {
@@ -171,6 +175,7 @@ func (s *shell) stmt(st *syntax.Stmt) {
 			}
 		default:
 			s.writes(to, known)
+			s.captured = s.captured || !known || to != "/dev/null" && !strings.HasSuffix(to, "ignore") // as in .gitignore
 		}
 	}
 	switch cmd := st.Cmd.(type) {
@@ -314,7 +319,10 @@ func (s *shell) stmts(list []*syntax.Stmt) {
 
 func (s *shell) binary(cmd *syntax.BinaryCmd) {
 	if cmd.Op == syntax.Pipe || cmd.Op == syntax.PipeAll {
+		before := s.captured
+		s.captured = before || !filters(cmd.Y)
 		s.apart(func() { s.stmt(cmd.X) })
+		s.captured = before
 		s.apart(func() { s.stmt(cmd.Y) })
 		return
 	}
@@ -331,16 +339,36 @@ func (s *shell) binary(cmd *syntax.BinaryCmd) {
 	s.stmt(cmd.Y)
 }
 
+// filters reports whether a command only prints some of the lines that it reads.
+func filters(st *syntax.Stmt) bool {
+	call, is := st.Cmd.(*syntax.CallExpr)
+	return is && len(call.Args) > 0 && len(st.Redirs) == 0 && hasWord("head tail wc sort uniq cat grep", call.Args[0].Lit())
+}
+
 // inside analyses the statements within a node, such as a loop, a function or
 // $(…).
 func (s *shell) inside(n syntax.Node) {
 	syntax.Walk(n, func(n syntax.Node) bool {
-		st, is := n.(*syntax.Stmt)
-		if is {
-			s.stmt(st)
+		switch n := n.(type) {
+		case *syntax.Stmt:
+			s.stmt(n)
+			return false
+		case *syntax.CmdSubst:
+			s.substituted(n.Stmts)
+			return false
+		case *syntax.ProcSubst:
+			s.substituted(n.Stmts)
+			return false
 		}
-		return !is
+		return true
 	})
+}
+
+func (s *shell) substituted(list []*syntax.Stmt) {
+	before := s.captured
+	s.captured = true
+	s.stmts(list)
+	s.captured = before
 }
 
 // word is the text of a word, if it is known before the shell runs. A pattern
@@ -467,9 +495,12 @@ func (s *shell) param(p *syntax.ParamExp) (string, bool) {
 func (s *shell) writes(p string, known bool) { s.touch(arg{p, known}, "write") }
 
 func (s *shell) touch(a arg, op string) {
+	if op == "write" {
+		op = opPut
+	}
 	switch {
 	case !a.known || s.dirs == nil && !path.IsAbs(a.text) || strings.HasPrefix(a.text, "~") && s.changed("HOME"):
-		if op != "read" {
+		if op == opPut || op == "delete" {
 			s.undecidable("path")
 		}
 	default:

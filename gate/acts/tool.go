@@ -39,7 +39,11 @@ func (t Tool) Intent(s Scene) (gate.Intent, error) {
 		c.dir = path.Join(s.Workspace, t.Dir)
 	}
 	for _, p := range t.Paths {
-		c.path(p.Path, p.Op, []string{c.dir})
+		op := p.Op
+		if op == "read" {
+			op = opContent
+		}
+		c.path(p.Path, op, []string{c.dir})
 	}
 	for _, u := range t.URLs {
 		c.add(gate.Target{Kind: "url", Value: u, Operation: "get"})
@@ -93,7 +97,18 @@ func (c *collector) path(p, op string, dirs []string) {
 	}
 }
 
+// Besides read, write and delete, these are operations of paths.
+const (
+	opContent = "content" // reads a file, not a folder or a word
+	opName    = "name"    // uses the name of a file, not its content
+	opPut     = "put"     // writes a file without showing what it held
+)
+
 func (c *collector) onePath(p, op, dir string) {
+	shows := op
+	if op = map[string]string{opContent: "read", opName: "read", opPut: "write"}[op]; op == "" {
+		op = shows
+	}
 	if i := strings.IndexAny(p, "*?["); i >= 0 && strings.Contains(p[i:], "/..") {
 		c.undecidable("path")
 		return
@@ -137,9 +152,10 @@ func (c *collector) onePath(p, op, dir string) {
 	shown, outside := c.scene.shown(p)
 	outside = outside && (op == "delete" || shown != ".") // writing to the workspace folder writes a file inside it
 	t := gate.Target{Kind: "path", Value: shown, Operation: op, EndpointClass: "fs." + op}
+	secret := isSecret(written) || isSecret(p) || isSecret(shown) || shows == opContent && path.Base(p) == "credentials"
 	n := len(c.targets)
 	for class, has := range map[string]bool{
-		OutsideWrite: op != "read" && outside, Secret: isSecret(written) || isSecret(p) || isSecret(shown),
+		OutsideWrite: op != "read" && outside, Secret: secret && shows != opName && (shows != opPut || outside),
 		HarnessSettings: op != "read" && (telemetry.IsSettings(written) || telemetry.IsSettings(p)),
 	} {
 		if has {
@@ -187,9 +203,12 @@ func isSecret(p string) bool {
 			return false
 		}
 	}
-	names := []string{".env", ".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", "credentials", "credentials.json",
-		"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "shadow", ".docker/config.json"}
-	if slices.Contains(names, base) || strings.HasSuffix(p, "/.docker/config.json") || telemetry.HoldsLogin(p) {
+	names := []string{".env", ".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", "credentials.json",
+		"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".docker/config.json"}
+	if base == "credentials" && strings.HasPrefix(path.Base(path.Dir(p)), ".") && path.Dir(p) != "." && path.Base(path.Dir(p)) != ".." {
+		return true // as in ~/.cargo; elsewhere the name is common in source code
+	}
+	if slices.Contains(names, base) || p == "/etc/shadow" || p == "/etc/gshadow" || strings.HasSuffix(p, "/.docker/config.json") || telemetry.HoldsLogin(p) {
 		return true
 	}
 	for _, pattern := range []string{".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx", "hook-key-*"} {
@@ -206,5 +225,8 @@ func isSecret(p string) bool {
 	if literal == len(base) || literal < 2 {
 		return false
 	}
-	return slices.ContainsFunc(names, func(name string) bool { ok, _ := path.Match(base, name); return ok })
+	return slices.ContainsFunc(names, func(name string) bool {
+		ok, _ := path.Match(base, name)
+		return ok && (name[0] == '.' || 2*literal >= len(name)) // *.json is not meant for credentials.json
+	})
 }
