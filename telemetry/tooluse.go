@@ -75,8 +75,12 @@ func (in HookInput) Use() *ToolUse {
 	if slices.Contains(readers(), name) {
 		op = "read"
 	}
-	for key, v := range args {
-		u.argument(strings.ToLower(key), v, op)
+	if strings.HasPrefix(name, "mcp__") && reads(name[strings.LastIndex(name, "__")+2:]) {
+		op = "read"
+	}
+	u.arguments(args, op, 0)
+	if name == "powershell" || name == "pwsh" { // another language
+		u.Commands, u.Opaque = nil, true
 	}
 	if slices.Contains(shells(), name) && len(u.Commands) == 0 {
 		u.Opaque = true
@@ -85,6 +89,52 @@ func (in HookInput) Use() *ToolUse {
 	slices.Sort(u.Commands)
 	slices.Sort(u.URLs)
 	return u
+}
+
+// reads reports whether the name of a tool, such as read_text_file, says that it only
+// reads.
+func reads(name string) bool {
+	verbs := strings.FieldsFunc(name, func(c rune) bool { return c == '_' || c == '-' })
+	for _, verb := range []string{"write", "replace", "delete", "remove", "move", "rename", "edit", "create", "update", "set", "put", "patch", "run", "exec", "execute"} {
+		if slices.Contains(verbs, verb) {
+			return false
+		}
+	}
+	return len(verbs) > 0 && slices.Contains([]string{"read", "get", "list", "search", "find", "view", "show", "stat", "glob", "grep", "directory"}, verbs[0])
+}
+
+// arguments adds what arguments name, and those in objects and lists in them.
+func (u *ToolUse) arguments(args map[string]any, op string, depth int) {
+	for key, v := range args {
+		key = strings.ToLower(key)
+		if words, is := args["args"].([]any); is && (key == "command" || key == "cmd") {
+			if program, is := v.(string); is {
+				v = append([]any{program}, words...)
+			}
+		}
+		if _, is := v.(map[string]any); !is || depth == 0 {
+			u.argument(key, v, op)
+		}
+		if depth < maxNesting {
+			u.nested(v, op, depth+1)
+		}
+	}
+}
+
+// maxNesting limits how deep arguments are looked at.
+const maxNesting = 8
+
+func (u *ToolUse) nested(v any, op string, depth int) {
+	switch v := v.(type) {
+	case map[string]any:
+		u.arguments(v, op, depth)
+	case []any:
+		for _, item := range v {
+			if object, is := item.(map[string]any); is {
+				u.arguments(object, op, depth)
+			}
+		}
+	}
 }
 
 // argument adds the command, path or address that one argument names.
@@ -99,6 +149,14 @@ func (u *ToolUse) argument(key string, v any, op string) {
 		for _, p := range u.text(nil, v) {
 			u.Paths = append(u.Paths, PathUse{p, op})
 		}
+	case "glob", "include_pattern": // the files that are searched
+		for _, p := range u.text(nil, v) {
+			if !strings.HasPrefix(p, "!") {
+				u.Paths = append(u.Paths, PathUse{p, "read"})
+			}
+		}
+	case "source", "destination", "target", "uri":
+		u.place(key, v, op)
 	case "dir_path", "directory":
 		if slices.Contains(shells(), strings.ToLower(u.Name)) {
 			key = "workdir"
@@ -116,6 +174,24 @@ func (u *ToolUse) argument(key string, v any, op string) {
 		}
 	case "url", "urls":
 		u.URLs = u.text(u.URLs, v)
+	}
+}
+
+// place adds a path or an address. Other values of these arguments, such as a text, are
+// left out.
+func (u *ToolUse) place(key string, v any, op string) {
+	text, is := v.(string)
+	file, local := strings.CutPrefix(text, "file://")
+	switch {
+	case !is || text == "" || strings.Contains(text, "\n"):
+	case !local && strings.Contains(text, "://"):
+		u.URLs = append(u.URLs, text)
+	case key == "source" && op == "write" && strings.Contains(strings.ToLower(u.Name), "move"):
+		u.Paths = append(u.Paths, PathUse{file, "delete"})
+	case key == "source":
+		u.Paths = append(u.Paths, PathUse{file, "read"})
+	default:
+		u.Paths = append(u.Paths, PathUse{file, op})
 	}
 }
 
