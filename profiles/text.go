@@ -67,7 +67,8 @@ func guardTimeout(wait time.Duration) int {
 // hook fails, cannot be started or is killed, the exit code is 2, which refuses
 // the tool. The exit code is also 2 if the shell gets a signal together with the hook:
 // when the wrapper has died, its guard ends the whole tree, and a harness that cleans up
-// may still run a tool.
+// may still run a tool. The shell itself must live: Claude Code runs the tool if the shell
+// gets SIGKILL, or is stopped until the time-out of the hook.
 func guardCommand(hook []string, event string, wait time.Duration) string {
 	return "trap 'exit 2' HUP INT QUIT TERM; " + hookCommand(append(slices.Clone(hook), "--guard="+guardLimit(wait)), event) + " || exit 2"
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -70,6 +71,9 @@ func (s *shell) command(args []arg) {
 			s.undecidable("command")
 		}
 	}
+	if s.builtin(name, rest) {
+		s.undecidable("command")
+	}
 	switch name {
 	case "eval":
 		s.eval(rest)
@@ -105,6 +109,63 @@ func (s *shell) command(args []arg) {
 		return
 	}
 	s.files(name, u, rest)
+}
+
+// builtin reports whether a builtin command runs a command that its arguments hide, and
+// notes what it changes for later commands.
+func (s *shell) builtin(name string, args []arg) bool {
+	flag := func(letters string) bool {
+		return slices.ContainsFunc(args, func(a arg) bool { return a.flag() && strings.ContainsAny(a.text, letters) })
+	}
+	switch name {
+	case "jobs":
+		return flag("x")
+	case "compgen", "complete":
+		return flag("CFW")
+	case "hash":
+		return flag("p")
+	case "enable":
+		return flag("f")
+	case "bind":
+		return flag("x")
+	case "shopt":
+		if slices.ContainsFunc(args, func(a arg) bool { return !a.known || a.text == "cdable_vars" }) {
+			s.count["CDPATH"]++
+		}
+	case "printf":
+		if first, rest := next(args); len(rest) > 1 && (!first.known || strings.HasPrefix(first.text, "-v")) {
+			s.forget()
+			return slices.ContainsFunc(args, func(a arg) bool { return indexRuns(a.text) })
+		}
+	case "test", "[", "unset", "read", "mapfile", "readarray", "let", "set", "getopts", "wait":
+		return slices.ContainsFunc(args, func(a arg) bool { return indexRuns(a.text) })
+	case "kill", "skill", "fuser":
+		if name == "fuser" && flag("k") || name != "fuser" && !killsKnown(args) {
+			s.destroys(name)
+		}
+	}
+	return false
+}
+
+// killsKnown reports whether kill sends its signal only to written pids and to jobs, or
+// sends none. A pid that is computed may be that of a hook.
+func killsKnown(args []arg) bool {
+	first, rest := next(args)
+	switch {
+	case hasWord("-0 -l -L", first.text):
+		return true
+	case hasWord("-s -n", first.text):
+		_, args = next(rest)
+	case first.flag():
+		args = rest
+	}
+	for _, a := range afterDashes(args) {
+		pid, err := strconv.Atoi(strings.TrimPrefix(a.text, "-"))
+		if !a.known || !strings.HasPrefix(a.text, "%") && (err != nil || pid < 2) {
+			return false
+		}
+	}
+	return true
 }
 
 // wrapper analyses the command that a command such as sudo, env or xargs runs.
@@ -250,12 +311,20 @@ func (s *shell) script(u usage, args []arg) {
 		s.undecidable("command")
 	case in.marked('#'):
 	case in.marked('|'):
-		if f := in.flags[len(in.flags)-1]; !f.value.known || f.value.input() {
+		if f := in.flags[len(in.flags)-1]; !f.value.known || f.value.input() || f.name == "m" && hasWord("timeit code asyncio", f.value.text) {
 			s.undecidable("command")
 		}
+	case in.hasCode():
+		s.undecidable("command")
 	case !program.known || program.input() || hasWord("eval repl", program.text) || strings.Contains(program.text, "://"):
 		s.undecidable("command")
 	}
+}
+
+// hasCode reports whether perl gets a program with the name of a module, as in
+// -Mstrict;CODE.
+func (in invocation) hasCode() bool {
+	return slices.ContainsFunc(in.flags, func(f flag) bool { return hasWord("M m", f.name) && strings.ContainsAny(f.value.text, "; \t\n(){}") })
 }
 
 func (s *shell) find(name string, args []arg) {
@@ -424,6 +493,16 @@ func (s *shell) files(name string, u usage, args []arg) {
 	case "perl":
 		if in.has("i") {
 			s.each(in.operands, "write")
+		}
+	case "make", "gmake":
+		if slices.ContainsFunc(in.flags, func(f flag) bool { return f.mark == '<' && f.value.input() }) {
+			s.undecidable("command")
+		}
+	case "ssh", "scp", "sftp":
+		if slices.ContainsFunc(in.flags, func(f flag) bool {
+			return f.name == "o" && (!f.value.known || strings.Contains(strings.ToLower(f.value.text), "command"))
+		}) {
+			s.undecidable("command")
 		}
 	case "curl":
 		if in.has("O remote-name remote-name-all") && !in.has("output-dir") {

@@ -114,6 +114,12 @@ func (s *shell) gitWrites(sub string, in invocation, rest []arg) {
 			inner = inner[1:]
 		}
 		s.apart(func() { s.eval(inner) })
+	case sub == "checkout-index":
+		for _, f := range in.flags {
+			if f.name == "prefix" {
+				s.touch(f.value, "write")
+			}
+		}
 	case sub == "rm" && in.has("cached"):
 	case sub == "rm" || sub == "mv":
 		s.each(in.operands, "delete")

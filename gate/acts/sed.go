@@ -1,6 +1,9 @@
 package acts
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // sed finds the commands that a script of sed runs, and the files that it writes.
 func (s *shell) sed(in invocation) {
@@ -16,6 +19,9 @@ func (s *shell) sed(in invocation) {
 	}
 	if in.has("i in-place") {
 		s.each(files, "write")
+	}
+	if slices.ContainsFunc(in.flags, func(f flag) bool { return hasWord("f file", f.name) && (!f.value.known || f.value.input()) }) {
+		s.undecidable("command")
 	}
 	for _, script := range scripts {
 		if !script.known || !s.sedScript(script.text) {
@@ -40,7 +46,7 @@ func (s *shell) sedScript(script string) bool {
 			}
 			if c == 's' {
 				rest = strings.TrimLeft(rest, "gpiIMm0123456789")
-				if strings.HasPrefix(rest, "e") {
+				if rest != "" && strings.IndexByte(" \t\n;}#w", rest[0]) < 0 { // the flag e, or a set such as [,]
 					return false
 				}
 				if strings.HasPrefix(rest, "w") {

@@ -91,6 +91,12 @@ func (s *shell) assignments(file *syntax.File) {
 			}
 		case *syntax.WordIter:
 			n[node.Name.Value]++
+		case *syntax.DeclClause:
+			for _, a := range node.Args {
+				if a.Naked && a.Value != nil && strings.HasPrefix(a.Value.Lit(), "-") && strings.Contains(a.Value.Lit(), "n") { // a name for another variable
+					n[""]++
+				}
+			}
 		case *syntax.LetClause, *syntax.ArithmCmd, *syntax.ArithmExp, *syntax.CStyleLoop:
 			n[""]++
 		case *syntax.ParamExp:
@@ -105,26 +111,31 @@ func (s *shell) assignments(file *syntax.File) {
 }
 
 // assigns counts the variables that a builtin command sets.
-func (s *shell) assigns(args []*syntax.Word) {
-	for len(args) > 1 && (hasWord("builtin command", args[0].Lit()) || strings.HasPrefix(args[0].Lit(), "-")) {
+func (s *shell) assigns(words []*syntax.Word) {
+	var args []arg
+	for _, w := range words {
+		text, known := s.word(w)
+		args = append(args, arg{text, known})
+	}
+	for len(args) > 1 && (hasWord("builtin command", args[0].text) || strings.HasPrefix(args[0].text, "-")) {
 		args = args[1:]
 	}
 	if len(args) == 0 {
 		return
 	}
-	switch args[0].Lit() {
+	switch args[0].text {
 	case "eval", "source", ".":
 		s.count[""]++
 	case "read", "mapfile", "readarray", "getopts", "unset", "printf":
-		sets := args[0].Lit() != "printf"
-		for _, w := range args[1:] {
-			lit := w.Lit()
+		sets := args[0].text != "printf"
+		for _, a := range args[1:] {
+			lit := a.text
 			if strings.HasPrefix(lit, "-v") {
 				sets = true
 			}
 			switch {
 			case !sets:
-			case lit == "", strings.HasPrefix(lit, "-") && len(lit) > 2, strings.Contains(lit, "["):
+			case !a.known, lit == "", strings.HasPrefix(lit, "-") && len(lit) > 2, strings.Contains(lit, "["):
 				s.count[""]++
 			default:
 				s.count[lit]++
@@ -359,9 +370,39 @@ func (s *shell) inside(n syntax.Node) {
 		case *syntax.ProcSubst:
 			s.substituted(n.Stmts)
 			return false
+		case *syntax.ParamExp:
+			if n.Exp != nil && n.Exp.Op == syntax.OtherParamOps && n.Exp.Word.Lit() == "P" { // runs the commands in the value
+				s.undecidable("command")
+			}
+		case *syntax.Assign:
+			if n.Name != nil && n.Value != nil {
+				s.value(n.Name.Value, n.Value)
+			}
+		case *syntax.TestClause:
+			syntax.Walk(n, func(n syntax.Node) bool {
+				if q, is := n.(*syntax.SglQuoted); is && indexRuns(q.Value) {
+					s.undecidable("command")
+				}
+				return true
+			})
 		}
 		return true
 	})
+}
+
+// value finds a value of a variable that runs commands when it is used: as a prompt, or
+// in arithmetic.
+func (s *shell) value(name string, w *syntax.Word) {
+	text, known := s.word(w)
+	if indexRuns(text) || hasWord("PS0 PS1 PS2 PS4 PROMPT_COMMAND", name) && (!known || strings.Contains(text, "$(") || strings.Contains(text, "`") || name == "PROMPT_COMMAND") {
+		s.undecidable("command")
+	}
+}
+
+// indexRuns reports whether a text runs a command as the index of a variable.
+func indexRuns(text string) bool {
+	_, index, is := strings.Cut(text, "[")
+	return is && (strings.Contains(index, "$(") || strings.Contains(index, "`"))
 }
 
 func (s *shell) substituted(list []*syntax.Stmt) {
@@ -449,7 +490,7 @@ func (s *shell) part(p syntax.WordPart, quoted bool) (text string, known bool) {
 		return s.parts(p.Parts, true)
 	case *syntax.ParamExp:
 		v, known := s.param(p)
-		if !known || !quoted && strings.ContainsAny(v, " \t\n*?[") {
+		if !known || !quoted && (strings.ContainsAny(v, " \t\n*?[") || s.changed("IFS")) {
 			return "", false
 		}
 		return v, true
@@ -482,6 +523,8 @@ func (s *shell) param(p *syntax.ParamExp) (string, bool) {
 		return "", false
 	}
 	switch p.Param.Value {
+	case "!":
+		return "%!", true // the pid of a job of this line, as kill writes jobs
 	case "HOME":
 		return s.scene.Home, s.scene.Home != ""
 	case "PWD":
