@@ -494,14 +494,8 @@ func (s *shell) files(name string, u usage, args []arg) {
 		if in.has("i") {
 			s.each(in.operands, "write")
 		}
-	case "make", "gmake":
-		if slices.ContainsFunc(in.flags, func(f flag) bool { return f.mark == '<' && f.value.input() }) {
-			s.undecidable("command")
-		}
-	case "ssh", "scp", "sftp":
-		if slices.ContainsFunc(in.flags, func(f flag) bool {
-			return f.name == "o" && (!f.value.known || strings.Contains(strings.ToLower(f.value.text), "command"))
-		}) {
+	case "make", "gmake", "ssh", "scp", "sftp":
+		if slices.ContainsFunc(in.flags, func(f flag) bool { return f.runs(name) }) {
 			s.undecidable("command")
 		}
 	case "curl":
@@ -570,6 +564,15 @@ func (s *shell) operandsRead(name string, u usage, in invocation, args []arg) []
 		return slices.Concat(args[:i], args[i+1:])
 	}
 	return args
+}
+
+// runs reports whether a flag gives make a makefile that it reads from its input, or ssh
+// a setting such as ProxyCommand.
+func (f flag) runs(name string) bool {
+	if name == "make" || name == "gmake" {
+		return f.mark == '<' && f.value.input()
+	}
+	return f.name == "o" && (!f.value.known || strings.Contains(strings.ToLower(f.value.text), "command"))
 }
 
 func (s *shell) each(list []arg, op string) {
