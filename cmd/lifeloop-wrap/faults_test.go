@@ -547,20 +547,16 @@ func TestFaultMatrix(t *testing.T) {
 }
 
 // faultPrograms returns a folder with the programs of a session. With a few rows,
-// this test binary takes the place of the wrapper and the harness. With all rows,
-// both are built.
+// this test binary takes the place of the wrapper. With all rows, it is built.
 func faultPrograms(t *testing.T) string {
 	bin := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(bin), 0o755)) // rows that run as another user need this
-	build := exec.Command("go", "build", "-o", bin, "lifeloop/testdata/fakeclient")
-	if *faults {
-		build.Args = append(build.Args, "lifeloop/cmd/lifeloop-wrap", "lifeloop/cmd/lifeloop-hook", "lifeloop/testdata/fakeharness")
+	from := built(t, besides)
+	for _, name := range []string{"lifeloop-hook", "fakeclient", "claude"} {
+		require.NoError(t, os.Link(filepath.Join(from, name), filepath.Join(bin, name)))
 	}
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the Makefile builds the programs
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
 	if *faults {
-		require.NoError(t, os.Rename(filepath.Join(bin, "fakeharness"), filepath.Join(bin, "claude")))
+		require.NoError(t, os.Link(built(t, product), filepath.Join(bin, "lifeloop-wrap")))
 	}
 	self, err := os.ReadFile("/proc/self/exe")
 	require.NoError(t, err)

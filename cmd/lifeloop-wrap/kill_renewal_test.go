@@ -17,7 +17,6 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/renewal"
-	"lifeloop/testdata/fakeclient/fakeclienttest"
 )
 
 // This file is the kill matrix of a session with a renewal. A client asks for
@@ -150,9 +149,7 @@ func TestKillRenewalInPlaceCodex(t *testing.T) {
 // killRenewal returns the session in which nothing was killed.
 func killRenewal(t *testing.T, story plot) *matrix {
 	t.Parallel()
-	bin := t.TempDir()
-	_, err := fakeclienttest.Build(bin)
-	require.NoError(t, err)
+	bin := built(t, besides)
 
 	calm := newMatrix(t, bin, story)
 	require.Equal(t, 1, calm.live("none before 0"), calm.printed)

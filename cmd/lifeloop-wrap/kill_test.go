@@ -25,7 +25,6 @@ import (
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	"lifeloop/supervisor"
-	"lifeloop/testdata/fakeclient/fakeclienttest"
 	"lifeloop/view"
 )
 
@@ -423,9 +422,7 @@ func pointsOf(appends int) (points []string, all int) {
 
 func TestKillMatrix(t *testing.T) {
 	t.Parallel()
-	bin := t.TempDir()
-	_, err := fakeclienttest.Build(bin)
-	require.NoError(t, err)
+	bin := built(t, besides)
 
 	// A run without a kill shows how many appends there are.
 	calm := newMatrix(t, bin, matrixPlot())

@@ -5,7 +5,6 @@ package main
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -40,11 +39,7 @@ func TestTooLittleAddressSpace(t *testing.T) {
 	if err != nil {
 		t.Skip("bash is missing: it sets the limit")
 	}
-	program := filepath.Join(t.TempDir(), "lifeloop-wrap")
-	build := exec.Command("go", "build", "-o", program, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the Makefile builds it
-	text, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", text)
+	program := built(t, product)
 	for _, c := range []struct {
 		words string
 		code  int

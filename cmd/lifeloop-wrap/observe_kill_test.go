@@ -20,7 +20,6 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/synth"
-	"lifeloop/testdata/fakeclient/fakeclienttest"
 )
 
 // An observer is killed with SIGKILL at one of its appends, while a client is
@@ -150,14 +149,6 @@ func (m *matrix) until(cmd *exec.Cmd, event lifeloop.Event, n int) {
 
 const observedTurns = 4
 
-// fakeClients builds the client programs once for all observers of a test.
-func fakeClients(t *testing.T) (bin string) {
-	bin = t.TempDir()
-	_, err := fakeclienttest.Build(bin)
-	require.NoError(t, err)
-	return bin
-}
-
 func newObserved(t *testing.T, bin string, lines []string) *matrix {
 	m := newMatrix(t, bin, matrixPlot())
 	config := `clients: [{id: once, command: [fakeclient, --client-id, once, --log, asked-once, --payload, "kind=note,placement=pre_prompt_frame,body=remember"]}]`
@@ -178,7 +169,7 @@ func (m *matrix) grow(lines []string) {
 // TestObserverIsKilled kills an observer with --once.
 func TestObserverIsKilled(t *testing.T) {
 	t.Parallel()
-	bin, lines := fakeClients(t), transcript(observedTurns)
+	bin, lines := built(t, besides), transcript(observedTurns)
 	once := []string{"--adapter", "claude", "--once", "--ledger", "t.jsonl"}
 	calm := newObserved(t, bin, lines)
 	require.NoError(t, calm.observer("", once...).Run())
@@ -200,7 +191,7 @@ func TestObserverIsKilled(t *testing.T) {
 // TestFollowerIsKilled kills an observer that follows a growing file.
 func TestFollowerIsKilled(t *testing.T) {
 	t.Parallel()
-	bin, lines := fakeClients(t), transcript(observedTurns)
+	bin, lines := built(t, besides), transcript(observedTurns)
 	follow := []string{"--adapter", "claude", "--from-start", "--ledger", "t.jsonl"}
 	finish := func(m *matrix, cmd *exec.Cmd) observed {
 		m.until(cmd, lifeloop.FrameEnded, observedTurns)
@@ -225,7 +216,7 @@ func TestFollowerIsKilled(t *testing.T) {
 // TestReplacedWhileItWasNotObserved reports that records may be missing, and
 // observes no turn twice.
 func TestReplacedWhileItWasNotObserved(t *testing.T) {
-	bin, lines := fakeClients(t), transcript(observedTurns)
+	bin, lines := built(t, besides), transcript(observedTurns)
 	m := newObserved(t, bin, lines[:8])
 	require.Error(t, m.observer("wrapper before 12", "--adapter", "claude", "--once", "--ledger", "t.jsonl").Run())
 	path := filepath.Join(m.dir, "t.jsonl")

@@ -39,9 +39,7 @@ func TestHookWords(t *testing.T) {
 // Signals that are ignored at the start are ignored by the harness. It is the built
 // program that is tested, because go test leaves out the symbol table.
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
-	wrap := filepath.Join(t.TempDir(), "lifeloop-wrap")
-	out, err := exec.Command("go", "build", "-o", wrap, ".").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	wrap := built(t, product)
 	t.Setenv("LIFELOOP_STATE_DIR", filepath.Join(t.TempDir(), "state"))
 	ignoring := func(words ...string) string {
 		words = append(words, "grep", "^Sig[IB]", "/proc/self/status")

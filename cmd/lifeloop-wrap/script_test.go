@@ -28,13 +28,11 @@ import (
 	"lifeloop/internal/store"
 	"lifeloop/internal/vt"
 	"lifeloop/lifeloop/lifelooptest"
-	"lifeloop/testdata/fakeclient/fakeclienttest"
 )
 
 // The scripts in testdata/script are run with this test binary in the place of
-// every program: the product by its own names, and the scripted harness under
-// the names of the real ones. Only the scripted client is built: it shares no
-// code with the product.
+// lifeloop-wrap. The scripted harness, also under the names of the real ones, the hook
+// and the scripted client are built. The demo starts this binary as a harness.
 func TestMain(m *testing.M) {
 	if os.Args[0] == "/proc/self/exe" { // lifeloop-wrap has started itself as the guard
 		main()
@@ -68,10 +66,7 @@ const scriptMark = "LIFELOOP_TEST_SCRIPT"
 
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	bin := t.TempDir()
-	if _, err := fakeclienttest.Build(bin); err != nil {
-		t.Fatal(err)
-	}
+	built(t, besides)
 	contract, err := filepath.Abs("../../lifeloop/testdata/contract") // the contract's own examples
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +112,6 @@ func TestScripts(t *testing.T) {
 				"CONTRACT": contract, "EVIDENCE": filepath.Join(contract, "../../../evidence/testdata"),
 				"OLDER":  filepath.Join(contract, "../../../cmd/lifeloop-wrap/testdata/older"), // a ledger of an early version
 				"S":      "11111111-1111-4111-8111-111111111111",
-				"PATH":   bin + ":" + env.Getenv("PATH"),
 				"GORACE": "atexit_sleep_ms=0", // a race-built program sleeps a second before it exits, unless this is set
 			} {
 				env.Setenv(name, value)

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -28,7 +27,7 @@ func TestStartingIsCheap(t *testing.T) {
 	// gate. Each costs about 0.05 ms. A harness starts the small program
 	// instead, which does not link them.
 	paid := map[string]int{"github.com/dustin/go-humanize": 128, "net/http": 64, "html/template": 96, "mvdan.cc/sh/v3/fileutil": 128}
-	packages := started(t, "lifeloop/cmd/lifeloop-wrap", "hook", "Stop")
+	packages := started(t, built(t, product), "hook", "Stop")
 	for _, p := range packages {
 		mine := p.name == "main" || strings.HasPrefix(p.name, "lifeloop/")
 		switch {
@@ -51,7 +50,7 @@ func TestStartingTheHookIsCheap(t *testing.T) {
 		mostObjects = 48 // objects of all packages together
 		mostBytes   = 4 << 10
 	)
-	packages := started(t, "lifeloop/cmd/lifeloop-hook", "Stop")
+	packages := started(t, filepath.Join(built(t, besides), "lifeloop-hook"), "Stop")
 	objects, size := 0, 0
 	for _, p := range packages {
 		objects, size = objects+p.objects, size+p.bytes
@@ -78,18 +77,12 @@ type initialised struct {
 	bytes, objects int
 }
 
-// started builds a program, starts it and returns its trace.
-func started(t *testing.T, folder string, args ...string) (packages []initialised) {
+// started starts a program and returns its trace.
+func started(t *testing.T, program string, args ...string) (packages []initialised) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "program")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, folder) // as the Makefile does, to share its cache
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-
 	start := exec.Command(program, args...)
 	start.Env = []string{"GODEBUG=inittrace=1"}
-	out, err = start.CombinedOutput()
+	out, err := start.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for line := range strings.Lines(string(out)) {
 		// init strings @0.5 ms, 0.1 ms clock, 312 bytes, 7 allocs
