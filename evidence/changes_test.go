@@ -16,10 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var allChanges = flag.Bool("changes", false, "flip each bit of each byte of an export, and all bits of a byte (make chaos), not only one or two")
+var allChanges = flag.Bool("changes", false, "change each byte of evidence, and each bit of an export (make chaos), not only some of them")
+
+// changedAt reports whether the test changes the byte at position i of a document: every
+// one with -changes, else every fifth. Five has no factor in common with the eight bits
+// of a byte, so all bits are flipped in turn.
+func changedAt(i int) bool { return *allChanges || i%5 == 0 }
 
 // others returns the values to which the test changes the byte b at position i. Without
-// -changes this is one flipped bit, another one at the next position. In a file that no
+// -changes this is one flipped bit, another one at other positions. In a file that no
 // digest covers completely, the other case of a letter is tried too.
 func others(i int, b byte, packed bool) (list []byte) {
 	letter := 'A' <= b&^0x20 && b&^0x20 <= 'Z'
@@ -59,7 +64,7 @@ func (c *changing) refused(name string, data []byte) bool {
 	return !Verify(kind, data, o).OK
 }
 
-// A change of any byte of any file in an export is refused. Files are changed in place,
+// A change of any byte of any file in an export is refused (see changedAt). Files are changed in place,
 // and inside the archives that contain them.
 func TestEveryChangeOfAnExportIsRefused(t *testing.T) {
 	key, began := testKey(), time.Now()
@@ -93,6 +98,9 @@ func TestEveryChangeOfAnExportIsRefused(t *testing.T) {
 func (c *changing) change(t *testing.T, name string, content []byte, packed bool, artifact func([]byte) []byte) {
 	changed := bytes.Clone(content)
 	for i, b := range content {
+		if !changedAt(i) {
+			continue
+		}
 		for _, other := range others(i, b, packed) {
 			changed[i] = other
 			if !c.refused(name, artifact(changed)) {
@@ -122,7 +130,7 @@ func TestOtherFormsAreRefused(t *testing.T) {
 
 // A change of any byte of an exported file is refused, also of the bytes of an archive that
 // belong to none of its entries' contents, such as a time or a size. The test flips one
-// bit of each byte, or all of them; with -changes, each bit too.
+// bit of a byte, or all of them; with -changes, each bit too.
 func TestEveryChangedByteOfAFileIsRefused(t *testing.T) {
 	key, began := testKey(), time.Now()
 	c := &changing{all: files(t, guarded(t), key), key: key.Public().(ed25519.PublicKey)}
@@ -137,6 +145,9 @@ func TestEveryChangedByteOfAFileIsRefused(t *testing.T) {
 			t.Parallel()
 			changed := bytes.Clone(c.all[name])
 			for i, b := range c.all[name] {
+				if !changedAt(i) {
+					continue
+				}
 				for m, mask := range masks {
 					if m != i%len(masks) && !*allChanges {
 						continue
@@ -159,6 +170,9 @@ func TestEveryChangedByteOfAnArchiveOfTheReferenceIsRefused(t *testing.T) {
 		whole := read(t, name)
 		require.True(t, Verify(PackKind, whole, o).OK)
 		for i, b := range whole {
+			if !changedAt(i) {
+				continue
+			}
 			for _, other := range []byte{b ^ 1, b ^ 0x80} {
 				changed := bytes.Clone(whole)
 				changed[i] = other

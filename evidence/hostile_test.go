@@ -146,6 +146,9 @@ func TestEveryChangedByteInsideIsRefused(t *testing.T) {
 		for _, name := range names {
 			whole := files[name]
 			for i, b := range whole {
+				if !changedAt(i) {
+					continue
+				}
 				for _, other := range []byte{b ^ 1, b ^ 0x20, ' '} {
 					if other == b {
 						continue
@@ -168,6 +171,9 @@ func TestAChangedByteOfTheArchiveChangesNoFile(t *testing.T) {
 	whole := read(t, "runpack/own_ok_signed.zip")
 	_, files := entriesOf(t, whole)
 	for i := range whole {
+		if !changedAt(i) {
+			continue
+		}
 		changed := bytes.Clone(whole)
 		changed[i] ^= 0x11
 		if Verify(RunpackKind, changed, o).OK {
