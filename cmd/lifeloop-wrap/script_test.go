@@ -201,13 +201,15 @@ func marked(mark string) (list []string) {
 }
 
 func eventually(ok func() bool) bool {
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	deadline := time.Now().Add(patience)
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) { // ok may start a program, or read all of /proc
 		if ok() {
 			return true
 		}
 		if time.Now().After(deadline) {
 			return false
 		}
+		time.Sleep(pause)
 	}
 }
 
