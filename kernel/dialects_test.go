@@ -3,7 +3,9 @@ package kernel_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,15 +115,33 @@ func (j *hcpJudge) message(t require.TestingT, m view.HCPMessage, at time.Time) 
 func (j *hcpJudge) ended(t require.TestingT, refused bool, reach map[string]int) {
 	require.Equal(t, refused, j.last == 0, "only a refused session has no event")
 	require.Equal(t, !refused, j.closed, "session_closed is the last event of every other session")
+	for event, n := range j.types {
+		reach["hcp "+event] += n
+	}
+}
+
+// readAgain compares the events with those of another reading from the beginning.
+func (j *hcpJudge) readAgain(t require.TestingT) {
 	var later view.HCP
 	var lines []string
 	for _, e := range j.entries {
 		lines = append(lines, envelopes(t, later.Apply(e))...)
 	}
 	require.Equal(t, j.lines, lines, "the same each time it is read")
-	for event, n := range j.types {
-		reach["hcp "+event] += n
+}
+
+// clone returns a judge of another end of the same session. Its views read the session
+// from the beginning.
+func (j *hcpJudge) clone() *hcpJudge {
+	c := *j
+	c.live, c.read = view.HCP{}, view.HCP{}
+	for _, e := range c.entries {
+		c.live.Apply(e)
+		c.read.Apply(e)
 	}
+	c.ids, c.types, c.saved = maps.Clone(c.ids), maps.Clone(c.types), maps.Clone(c.saved)
+	c.entries, c.lines = slices.Clip(c.entries), slices.Clip(c.lines)
+	return &c
 }
 
 func envelopes(t require.TestingT, messages []view.HCPMessage) (lines []string) {

@@ -239,15 +239,34 @@ func (j *l0Judge) ended(t require.TestingT, reach map[string]int) {
 	require.Equal(t, j.types["GUARDRAIL_PHASE_START"], j.types["GUARDRAIL_PHASE_END"])
 	require.Zero(t, j.results)
 	require.Equal(t, j.types["TOOL_COMPLETED"], j.types["TOOL_RESULT"]+j.types["TOOL_ERROR"])
+	for event, n := range j.types {
+		reach["l0 "+event] += n
+	}
+}
+
+// readAgain compares the events with those of another reading from the beginning.
+func (j *l0Judge) readAgain(t require.TestingT) {
 	var later view.L0
 	var lines []string
 	for _, e := range j.entries {
 		lines = append(lines, l0Lines(t, later.Apply(e))...)
 	}
 	require.Equal(t, j.lines, lines, "the same each time it is read")
-	for event, n := range j.types {
-		reach["l0 "+event] += n
+}
+
+// clone returns a judge of another end of the same session. Its views read the session
+// from the beginning.
+func (j *l0Judge) clone() *l0Judge {
+	c := *j
+	c.live, c.read = view.L0{}, view.L0{}
+	for _, e := range c.entries {
+		c.live.Apply(e)
+		c.read.Apply(e)
 	}
+	c.types = maps.Clone(c.types)
+	c.entries, c.lines = slices.Clip(c.entries), slices.Clip(c.lines)
+	c.listen()
+	return &c
 }
 
 func l0Lines(t require.TestingT, events []view.L0Event) (lines []string) {

@@ -801,7 +801,9 @@ func (j *judge) ended() {
 	require.Empty(j.t, j.owes, "every command is answered")
 	require.True(j.t, done, "not done, although the harness is gone, the sources are read and the drain is over")
 	j.hcp.ended(j.t, j.refused, j.reach)
+	j.hcp.readAgain(j.t)
 	j.l0.ended(j.t, j.reach)
+	j.l0.readAgain(j.t)
 	if j.refused {
 		require.Zero(j.t, j.launched)
 		require.Empty(j.t, j.receivers, "a refused session has an event")

@@ -1,6 +1,8 @@
 package kernel_test
 
 import (
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,10 +23,20 @@ func TestEveryPrefixRecovers(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		w := &world{t: t, now: start}
 		cut := func() {
+			read := slices.Collect(ledgered(t, w.entries))
+			l0, hcp := &l0Judge{}, &hcpJudge{}
 			for n := range len(w.entries) + 1 {
 				points++
-				recoverAt(t, w, n)
-				closeAt(t, w, n)
+				entries := w.entries[:n:n]
+				recoverAt(t, w, entries, slices.Values(read[:n]))
+				if n == 0 || w.cfg.Observing || w.cfg.OneHook {
+					continue
+				}
+				l0.fact(t, w.entries[n-1], read[n-1])
+				hcp.fact(t, w.entries[n-1], read[n-1])
+				if k := kernel.Replay(w.cfg, slices.Values(read[:n])); !k.State().Terminal() {
+					closeAt(t, k, w.now.Add(time.Minute), entries, l0.clone(), hcp.clone())
+				}
 			}
 		}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -42,13 +54,14 @@ func TestEveryPrefixRecovers(t *testing.T) {
 	require.Greater(t, points, 1000, "points at which a wrapper died")
 }
 
-// recoverAt recovers a world from its first n entries, and plays it to the end.
-func recoverAt(t *testing.T, w *world, n int) {
+// recoverAt recovers a world from its first entries, which are given as the kernel made
+// them and as the ledger returns them, and plays it to the end.
+func recoverAt(t *testing.T, w *world, entries []kernel.Entry, read iter.Seq[kernel.Entry]) {
+	n := len(entries)
 	if w.cfg.OneHook || w.cfg.Observing && !w.cfg.Ledger {
 		return // such sessions cannot be recovered
 	}
-	entries := w.entries[:n:n]
-	k := kernel.Replay(w.cfg, ledgered(t, entries))
+	k := kernel.Replay(w.cfg, read)
 	if k.State().Terminal() {
 		return
 	}
@@ -104,30 +117,22 @@ func recoverAt(t *testing.T, w *world, n int) {
 	checkReceipts(t, entries, n)
 }
 
-// closeAt closes a world from its first n entries. It checks that the same turn
-// ends the session, that nothing is started, and that HCP's last event reports the
-// end.
-func closeAt(t *testing.T, w *world, n int) {
-	if n == 0 || w.cfg.Observing || w.cfg.OneHook {
-		return
-	}
-	entries := w.entries[:n:n]
-	k := kernel.Replay(w.cfg, ledgered(t, entries))
-	if k.State().Terminal() {
-		return
-	}
-	now := w.now.Add(time.Minute)
+// closeAt closes the session that a kernel has recovered from these entries. It checks
+// that the same turn ends the session, that nothing is started, and that HCP's last event
+// reports the end.
+func closeAt(t *testing.T, k *kernel.Kernel, now time.Time, entries []kernel.Entry, l0 *l0Judge, hcp *hcpJudge) {
+	n := len(entries)
 	turn := k.Step(now, kernel.CloseAsked{})
 	require.Empty(t, turn.Effects, "closed after %d entries", n)
 	_, done := k.Done()
 	require.True(t, done, "closed after %d entries, it does not end", n)
-	l0, hcp := &l0Judge{}, &hcpJudge{}
 	for _, f := range turn.Facts {
-		entries = append(entries, kernel.Entry{Seq: uint64(len(entries) + 1), At: now, Fact: f})
-	}
-	for _, e := range entries {
-		l0.fact(t, e, e)
-		hcp.fact(t, e, e)
+		live := kernel.Entry{Seq: uint64(len(entries) + 1), At: now, Fact: f}
+		read := live
+		read.Fact = decoded(t, f)
+		l0.fact(t, live, read)
+		hcp.fact(t, live, read)
+		entries = append(entries, live)
 	}
 	l0.ended(t, map[string]int{})
 	hcp.ended(t, k.State() == session.Rejected, map[string]int{})

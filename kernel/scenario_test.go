@@ -392,7 +392,9 @@ func (w *world) step(in kernel.Input) string {
 	w.judge(w.entries[len(w.entries)-len(turn.Facts):])
 	if r, done := w.k.Done(); done && len(turn.Facts) > 0 {
 		w.l0.ended(w.t, map[string]int{})
+		w.l0.readAgain(w.t)
 		w.hcp.ended(w.t, r.State == session.Rejected, map[string]int{})
+		w.hcp.readAgain(w.t)
 	}
 
 	var b strings.Builder
