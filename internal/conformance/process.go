@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -129,18 +128,24 @@ const goodbyeTime = 100 * time.Millisecond
 // of those that ran longer than the client.
 func (p *process) close() (left []string) {
 	p.stdin.Close()
+	clean := false
 	select {
 	case <-p.exited:
-		if pids, _ := marked(p.mark); len(pids) > 0 {
+		pids, _ := marked(p.mark)
+		if clean = len(pids) == 0; !clean {
 			time.Sleep(goodbyeTime)
 		}
 	default: // not reaped yet, so no other process group can have this id
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-p.exited
 	}
-	pids, names := marked(p.mark)
-	for _, pid := range pids {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+	var names []string
+	if !clean {
+		var pids []int
+		pids, names = marked(p.mark)
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
 	for _, c := range []*capture{p.stdout, p.stderr} {
 		c.close()
@@ -155,17 +160,23 @@ func newMark() string { return "LIFELOOP_CLIENT_TEST=" + rand.Text() }
 // marked lists the running processes that have the mark in their environment. On
 // a system without /proc it finds none.
 func marked(mark string) (pids []int, names []string) {
-	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, path := range paths {
-		env, err := os.ReadFile(path) // fails for processes of other users and for ended processes
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil, nil
+	}
+	defer proc.Close()
+	entries, _ := proc.Readdirnames(-1)
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry)
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + entry + "/environ") // fails for processes of other users and for ended processes
 		if err != nil || !bytes.Contains(env, []byte(mark+"\x00")) {
 			continue
 		}
-		dir := filepath.Dir(path)
-		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && pid != os.Getpid() {
-			words, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-			pids, names = append(pids, pid), append(names, strings.TrimSpace(strings.ReplaceAll(string(words), "\x00", " ")))
-		}
+		words, _ := os.ReadFile("/proc/" + entry + "/cmdline")
+		pids, names = append(pids, pid), append(names, strings.TrimSpace(strings.ReplaceAll(string(words), "\x00", " ")))
 	}
 	return pids, names
 }
