@@ -122,7 +122,7 @@ func chronicle(t *testing.T, entries []kernel.Entry) (events []string, usage syn
 	return events, usage
 }
 
-var allPrefixes = flag.Bool("prefixes", false, "kill an observer after each of its facts (make chaos), not only after the first of each kind and each fourth")
+var allPrefixes = flag.Bool("prefixes", false, "kill an observer after each of its facts (make chaos), not only after the first of each kind and each twelfth")
 
 // TestEveryPrefixOfAnObservationResumes kills an observer between two of its facts, so
 // also between those of one record, and resumes an hour later. No event may be repeated
@@ -156,7 +156,7 @@ func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 				kinds := map[string]bool{}
 				for n := 1; n < len(calm); n++ {
 					kind := kernel.Kind(calm[n-1].Fact)
-					if kinds[kind] && n%4 != 0 && !*allPrefixes {
+					if kinds[kind] && n%12 != 0 && !*allPrefixes {
 						continue
 					}
 					kinds[kind] = true
