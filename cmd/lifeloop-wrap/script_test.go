@@ -188,11 +188,18 @@ func summariesAgree(t testing.TB, dir string) {
 
 // marked lists the processes that a script started.
 func marked(mark string) (list []string) {
-	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, path := range environs {
-		env, err := os.ReadFile(path) // fails for processes of other users and ended ones
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer proc.Close()
+	entries, _ := proc.Readdirnames(-1)
+	for _, pid := range entries {
+		if pid[0] < '0' || pid[0] > '9' {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + pid + "/environ") // fails for processes of other users and ended ones
 		if err == nil && bytes.Contains(env, []byte(scriptMark+"="+mark+"\x00")) {
-			pid := filepath.Base(filepath.Dir(path))
 			words, _ := os.ReadFile("/proc/" + pid + "/cmdline")
 			list = append(list, pid+" "+string(bytes.ReplaceAll(words, []byte{0}, []byte{' '})))
 		}
