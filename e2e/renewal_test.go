@@ -109,8 +109,8 @@ func (w *world) checkFirstRequest(n int, continuation string, old ...string) {
 }
 
 // checkChain checks the four receipts of the only renewal. Each names the one before
-// it as its parent.
-func (w *world) checkChain(client string) {
+// it as its parent. delivery is the event of the last one, if that is not session.started.
+func (w *world) checkChain(client string, delivery ...string) {
 	w.t.Helper()
 	out, err := w.tool("receipts", "last")
 	require.NoError(w.t, err)
@@ -132,7 +132,8 @@ func (w *world) checkChain(client string) {
 		require.Equal(w.t, client, one.Client)
 		parent = one.ID
 	}
-	require.Equal(w.t, []string{"session.ending observed", "session.ended observed", "session.started observed", "session.started delivered"}, events)
+	carried := append(delivery, "session.started")[0]
+	require.Equal(w.t, []string{"session.ending observed", "session.ended observed", "session.started observed", carried + " delivered"}, events)
 }
 
 // TestRenewalClaude renews Claude Code by a relaunch.
@@ -607,4 +608,117 @@ func (w *world) checkRenewed(keptIn string) {
 			t.Errorf("%s holds the continuation", path)
 		}
 	}
+}
+
+// untilGo runs a tool that ends when goes is called.
+var untilGo = mock.Runs("while [ ! -e go ]; do sleep 0.1; done")
+
+func goes(r *run) { require.NoError(r.t, os.WriteFile(project+"/go", nil, 0o600)) }
+
+// TestRenewalGeminiInPlace renews Gemini CLI by the answer of its hook at the end of a turn:
+// the process stays, and so does a line that the user has begun. No turn begins by itself.
+func TestRenewalGeminiInPlace(t *testing.T) {
+	ends := map[string]struct {
+		reply mock.Reply
+		end   func(r *run) // ends the turn during which the renewal is asked for
+		l0    string       // the events of the turn
+	}{
+		"after an answer": {untilGo, goes, "TOOL_REQUESTED TOOL_START TOOL_RESULT TOOL_COMPLETED "},
+		"after Esc": {hanging(), func(r *run) {
+			r.types("\x15") // an Esc would only clear a begun line
+			midStream(r)
+			r.types("\x1b")
+		}, ""},
+	}
+	for name, c := range ends {
+		t.Run(name, func(t *testing.T) {
+			replies := []mock.Reply{mock.Says("GAMMA"), c.reply, mock.Says("DELTA"), mock.Says("OMEGA"), mock.Says("PSI")}
+			if c.reply.Hang {
+				replies = slices.Delete(replies, 2, 3)
+			}
+			s := story{harness: gemini, tty: true, argv: geminiArgs(), config: inPlace, replies: replies}
+			s.plays(t, func(w *world) {
+				r := w.start(s, true)
+				geminiReady(r)
+				geminiTurn(r, "first prompt (p1)")
+				old := harnessPID()
+				sendsPatiently(r, "second prompt (p2)", func() bool { return r.modelSaw("second prompt (p2)") > 0 })
+				r.types("HALF")
+				r.await("the half-typed line", func() bool { return strings.Contains(r.shown(), "HALF") })
+				w.asks("renew", "last")
+				require.Equal(t, "negotiated", string(w.renewals().Last.State))
+				c.end(r)
+				r.await("the fresh session", func() bool { return w.renewals().Last.State == "resumed" })
+				last := w.renewals().Last
+				require.Equal(t, "in_place", string(last.Path))
+				require.Equal(t, deref(last.OldSession), deref(last.NewSession), "Gemini CLI keeps its id")
+				require.Equal(t, old, harnessPID(), "the same process")
+				require.Contains(t, r.shown(), "lifeloop-wrap renews the context")
+				require.Contains(t, r.shown(), "Conversation context has been cleared.")
+				require.Empty(t, w.ownFiles(handedOver), "before the delivery it is in memory only")
+				asked := r.modelAsked()
+				w.staysIn("idle", patience/30)
+				require.Equal(t, asked, r.modelAsked(), "no turn begins by itself")
+
+				sendsPatiently(r, "LINE (p3)", func() bool { return r.modelSaw("LINE (p3)") > 0 })
+				renewed(r)
+				r.await("the turn of the begun line", func() bool { return r.modelRests() && strings.Contains(r.title(), "Ready") })
+				geminiTurn(r, "and on (p4)")
+				geminiQuits(r)
+				r.leavesWith(0)
+				r.checkTerminal()
+				if !c.reply.Hang {
+					require.Contains(t, w.questions()[asked], "HALFLINE")
+				}
+				require.Equal(t, 1, strings.Count(w.questions()[asked+1], handedOver), "it stays in the conversation, once")
+				w.checkFirstRequest(asked, handedOver, "first prompt", "second prompt", "GAMMA", "DELTA", "ALPHA")
+				w.checkChain("notes", "frame.opening")
+				later, err := os.ReadFile(w.path("later"))
+				require.NoError(t, err)
+				require.Empty(t, string(later), "while the second program holds it")
+				require.Empty(t, w.ownFiles(handedOver), "after the session")
+				for _, path := range holding(t, handedOver, home) {
+					require.Contains(t, path, "/chats/session-")
+				}
+				w.compareL0("SESSION_START (launch) " + c.l0 + "CHECKPOINT_SAVED CONTINUATION_START RESUME_START COMPLETE")
+				if t.Failed() {
+					t.Log(r.scene())
+				}
+			})
+		})
+	}
+}
+
+// TestRenewalGeminiQueued renews Gemini CLI at the end of a turn in which the user has sent
+// the next prompt: that prompt waits for the new context, and carries the continuation.
+func TestRenewalGeminiQueued(t *testing.T) {
+	s := story{
+		harness: gemini, tty: true, argv: geminiArgs(), config: inPlace,
+		replies: []mock.Reply{untilGo, mock.Says("DELTA"), mock.Says("OMEGA")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		geminiReady(r)
+		sendsPatiently(r, "first prompt (p1)", func() bool { return r.modelSaw("first prompt (p1)") > 0 })
+		since := len(r.shown()) // a prompt before Gemini CLI is ready is queued too
+		sendsPatiently(r, "QUEUED (p2)", func() bool { return strings.Contains(r.shown()[since:], "Queued (press") })
+		w.asks("renew", "last")
+		require.Equal(t, "negotiated", string(w.renewals().Last.State))
+		goes(r)
+		renewed(r)
+		last := w.renewals().Last
+		require.Equal(t, "in_place", string(last.Path))
+		r.await("the turn of the queued prompt", func() bool {
+			return r.modelSaw("QUEUED (p2)") > 0 && r.modelRests() && strings.Contains(r.title(), "Ready")
+		})
+		geminiQuits(r)
+		r.leavesWith(0)
+		w.checkFirstRequest(2, handedOver, "first prompt", "DELTA")
+		require.Contains(t, w.questions()[2], "QUEUED")
+		w.checkChain("notes", "frame.opening")
+		require.Empty(t, w.ownFiles(handedOver), "after the session")
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
 }

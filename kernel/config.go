@@ -168,6 +168,7 @@ type Fresh struct {
 	// Renews says that the harness can be launched fresh, without its first prompt.
 	Renews bool
 	// Clears says that the running harness can begin a fresh session, by these Means.
+	// By a hook it can do so only at the end of a turn.
 	Clears bool
 	Means  renewal.Means
 	// KeepsLine says that a line that the user has begun is kept meanwhile.

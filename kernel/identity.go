@@ -83,6 +83,7 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 			return
 		}
 		s.pressure.before(s, sig)
+		s.renewals.emptied(s, sig)
 		s.attempts.signal(s, sig)
 		s.turns.signal(s, sig, h)
 	}

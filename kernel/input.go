@@ -173,8 +173,15 @@ func (in FailureSeen) handle(s *step)    { s.attempts.failureSeen(s, in) }
 func (in CheckpointSeen) handle(s *step) { s.attempts.checkpoint(s, in.Checkpoint) }
 func (in SignalsSeen) handle(s *step)    { s.signals(in) }
 func (in TranscriptCopy) handle(s *step) { s.record(TranscriptCopied(in)) }
-func (in HookCalled) handle(s *step)     { s.slots.called(s, in) }
-func (in HookClosed) handle(s *step)     { s.slots.closed(s, in) }
+func (in HookCalled) handle(s *step) {
+	if !s.renewals.prompting(s, in) {
+		s.slots.called(s, in)
+	}
+}
+func (in HookClosed) handle(s *step) {
+	s.renewals.gaveUp(s, in.Hook)
+	s.slots.closed(s, in)
+}
 func (in Returned) handle(s *step)       { s.router.returned(s, in) }
 func (in ChildExited) handle(s *step)    { s.attempts.exited(s, in) }
 func (in SourcesDrained) handle(s *step) { s.ending.sourcesDrained(s, in) }
@@ -238,6 +245,7 @@ type (
 		Event   string
 		Context lifeloop.Opaque
 		Verdict *HookVerdict // the answer to a hook that asks whether a tool may run
+		Clear   bool         // the harness is to empty its context
 	}
 	// Reply answers a command of the session socket; Failure is empty when it
 	// was done. Renewal is the id of the renewal that it began.

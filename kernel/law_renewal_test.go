@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -34,6 +35,7 @@ type renewalAccount struct {
 	renewed   bool            // the launch after a reset has not reported its session yet
 	path      renewal.Path
 	keys      string // the keys that are to be typed next
+	emptying  string // the hook whose answer empties the context
 	typed     bool   // the keys of the reset were recorded
 }
 
@@ -53,15 +55,19 @@ func (j *judge) renewalFact(f kernel.Fact) {
 		require.Equal(j.t, renewal.InPlace, j.path)
 		require.True(j.t, j.consumed[j.token], "keys before the continuation is in hand")
 		require.True(j.t, j.running, "keys without a harness")
-		require.True(j.t, f.Keys == "reset" || j.typed, "nothing to stop or to take back")
+		require.True(j.t, f.Keys == "reset" || j.typed && f.Means != renewal.ByHook, "nothing to stop or to take back")
 		if f.Keys != "stop" {
 			j.keys, j.typed = f.Keys, true
 		}
 	case kernel.RenewalRerouted:
 		require.Equal(j.t, j.renewal, f.Renewal)
-		require.Equal(j.t, renewal.Resetting, j.progress)
 		require.Equal(j.t, renewal.InPlace, j.path)
-		require.True(j.t, j.typed || !j.running, "another path before the first was tried")
+		if j.cfg.Means == renewal.ByHook { // the turn's hook may not come
+			require.Contains(j.t, []renewal.State{renewal.Negotiated, renewal.Prepared, renewal.Resetting}, j.progress)
+		} else {
+			require.Equal(j.t, renewal.Resetting, j.progress)
+			require.True(j.t, j.typed || !j.running, "another path before the first was tried")
+		}
 		require.NotEmpty(j.t, f.Why)
 		j.path = f.Path
 		j.reach["rerouted to "+string(f.Path)]++
@@ -98,6 +104,7 @@ func (j *judge) renewalMoved(f kernel.RenewalMoved) {
 	case renewal.Delivered:
 		if j.path == renewal.InPlace {
 			j.reach["delivered in place"]++
+			j.reach["delivered in place by "+cmp.Or(string(j.cfg.Means), "keys")]++
 		}
 	case renewal.Refused, renewal.RolledBack, renewal.Failed:
 		j.renewed = false
@@ -165,6 +172,14 @@ func (j *judge) renewalEffect(e kernel.Effect) {
 			j.reach["keys taken back"]++
 		}
 		j.keys, j.command = "", e
+	case kernel.HookAnswer:
+		if e.Clear {
+			require.Equal(j.t, "reset", j.keys, "a context is emptied without a fact")
+			require.Equal(j.t, renewal.ByHook, j.cfg.Means)
+			require.True(j.t, j.asked[e.Hook].clears, "a hook that cannot empty the context")
+			j.keys, j.emptying = "", e.Hook
+			j.reach["emptied by a hook"]++
+		}
 	case kernel.DiscardToken:
 		require.True(j.t, !j.consumed[e.Digest] || j.crashedIn, "a token that was used is removed")
 		require.True(j.t, j.progress.Over())
@@ -215,7 +230,7 @@ func drawRenewals(r *rapid.T, cfg *kernel.Config) {
 	if chance(r, "in place", 2) {
 		paths = pick(r, "paths", []renewal.Path{renewal.InPlace, renewal.Relaunch}, []renewal.Path{renewal.InPlace})
 		cfg.Clears, cfg.KeepsLine = !chance(r, "no keys", 6), chance(r, "keeps a line", 2)
-		cfg.Means = pick(r, "means", renewal.ByKeys, renewal.ByPlugin)
+		cfg.Means = pick(r, "means", renewal.ByKeys, renewal.ByPlugin, renewal.ByHook)
 		cfg.Manifest.Renewal.Reset.Native = lifeloop.Native
 	}
 	cfg.Renewals = []renewal.Rules{{Profile: "p1", Client: "client1", Paths: paths, Cut: !chance(r, "not cut", 4),
@@ -243,6 +258,8 @@ func (w *fate) advance() bool {
 	switch {
 	case w.judge.command != nil:
 		w.feed(w.drawRenewal())
+	case w.cfg.Means == renewal.ByHook && w.path == renewal.InPlace && w.alive && !w.progress.Over() && w.progress != renewal.Resumed:
+		w.endsTurn()
 	case w.path == renewal.InPlace && w.alive && w.typed && w.progress == renewal.Resetting:
 		w.clears()
 	case w.path == renewal.InPlace && w.alive && !w.progress.Over() && w.progress != renewal.Resumed:
@@ -312,6 +329,35 @@ func (w *fate) clears() {
 		return
 	}
 	w.begins(w.otherID(), "clear")
+}
+
+// endsTurn lets a harness that is reset by a hook end its turn, or follow the answer of
+// that hook.
+func (w *fate) endsTurn() {
+	switch {
+	case w.typed && w.emptying != "":
+		hook := w.emptying
+		w.emptying = ""
+		w.feed(kernel.HookClosed{Hook: hook, Delivered: !chance(w.r, "not delivered", 8)})
+	case w.typed && chance(w.r, "the next prompt is sent", 3):
+		w.hooks++
+		sig := telemetry.Signal{Source: "hook", Kind: telemetry.Prompt, Session: w.id, Detail: "UserPromptSubmit"}
+		w.feed(kernel.HookCalled{Hook: fmt.Sprint("h", w.hooks), Deadline: w.now.Add(4 * time.Second), Call: telemetry.HookCall{
+			Event: "UserPromptSubmit", Slot: telemetry.SlotFrame, Capacity: 9500, Session: w.id, Signals: []telemetry.Signal{sig}}})
+	case w.typed && !chance(w.r, "no report", 4):
+		w.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{{Source: "transcript", Kind: telemetry.Cleared, Session: w.id, Detail: "r"}}})
+		w.now = w.now.Add(2 * time.Second)
+		w.feed(kernel.Wake{})
+	case w.typed || chance(w.r, "no hook", 4):
+		w.toPrompt()
+		w.now = w.now.Add(pick(w.r, "rest", 0, 2*time.Second, 15*time.Second))
+		w.feed(kernel.Wake{})
+	default:
+		w.hooks++
+		sig := telemetry.Signal{Source: "hook", Kind: telemetry.TurnStop, Session: w.id, Outcome: telemetry.Completed, Detail: "Stop"}
+		w.feed(kernel.HookCalled{Hook: fmt.Sprint("h", w.hooks), Deadline: w.now.Add(9 * time.Second),
+			Call: telemetry.HookCall{Event: "Stop", Session: w.id, Clears: true, Signals: []telemetry.Signal{sig}}})
+	}
 }
 
 // otherID is the id of a fresh session of the same harness.

@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/profiles"
+	"lifeloop/renewal"
 	"lifeloop/session"
 	"lifeloop/synth"
 	"lifeloop/telemetry"
@@ -149,6 +151,8 @@ type asked struct {
 	deadline          time.Time
 	session           string
 	opened            string // the harness's frame whose prompt the hook belongs to
+	waits             bool   // the hook of a prompt that opened no frame yet
+	clears            bool   // its answer can empty the context
 	foreign           bool   // the hook is of another session
 	answers, recorded int
 	gone              bool
@@ -184,7 +188,14 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 	must := false
 	call, hooked := in.(kernel.HookCalled)
 	if hooked {
-		j.asked[call.Hook].opened = opened(turn)
+		a := j.asked[call.Hook]
+		a.opened = opened(turn)
+		a.waits = a.opened == "" && j.cfg.Means == renewal.ByHook
+	}
+	for _, a := range j.asked {
+		if a.waits && a.answers == 0 {
+			a.opened = cmp.Or(opened(turn), a.opened)
+		}
 	}
 	for _, f := range turn.Facts {
 		if j.over {
@@ -226,7 +237,7 @@ func (j *judge) input(in kernel.Input) {
 	case kernel.Restarted:
 		j.hurry, j.launches = true, 0 // the gate is asked again about a launch that it allowed
 	case kernel.HookCalled:
-		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline, session: in.Call.Session}
+		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline, session: in.Call.Session, clears: in.Call.Clears}
 	case kernel.HookClosed:
 		if a := j.asked[in.Hook]; a != nil && a.answers == 0 {
 			a.gone = true
@@ -769,7 +780,8 @@ func (j *judge) effect(e kernel.Effect) {
 	case kernel.HookAnswer:
 		a := j.asked[e.Hook]
 		require.NotNil(j.t, a)
-		require.False(j.t, a.gone, "an answer to a hook that is gone")
+		require.False(j.t, a.gone && !a.waits, "an answer to a hook that is gone")
+		j.renewalEffect(e)
 		a.answers++
 		require.Equal(j.t, 1, a.answers, "hook %s is answered twice", e.Hook)
 		if e.Context.Len() > 0 {
@@ -1115,6 +1127,7 @@ func (w *fate) drawHook() kernel.HookCalled {
 		c.Use = &telemetry.ToolUse{Tool: "t1", Name: "Bash", CanAsk: chance(w.r, "can ask", 2)}
 	case "Stop":
 		sig.Kind = telemetry.TurnStop
+		c.Clears = w.cfg.Means == renewal.ByHook && chance(w.r, "can empty the context", 2)
 	case "PostCompact":
 		sig.Kind = telemetry.Compacted
 	case "SessionEnd":
@@ -1517,7 +1530,7 @@ var deep = []string{
 	"placed before the next prompt",
 	"attempt zero_output halt",
 	"document of another adapter",
-	"renewal capability_degraded", "renewal finished after a crash", "delivered in place", "rerouted to relaunch", "keys taken back",
+	"renewal capability_degraded", "renewal finished after a crash", "delivered in place", "rerouted to relaunch", "keys taken back", "emptied by a hook", "delivered in place by hook",
 	"answered true", "answered false", "answered true transport_error", "answered true timeout",
 }
 

@@ -22,7 +22,8 @@ import (
 //	         ──► launch of the same attempt, the payload waits for a slot
 //	         ──► session.started: resumed ──► a hook accepted the payload: delivered
 //
-// renewal_inplace.go has the other way, in which the harness keeps running.
+// renewal_inplace.go has the other way, in which the harness keeps running, and
+// renewal_hook.go the part of it that needs a hook of the harness.
 //
 // The session is PAUSED from the end of the old harness session to the start of the
 // new one. A payload is in soft state only. If the wrapper dies before the token is
@@ -49,6 +50,7 @@ type renewals struct {
 		again   time.Time
 		undone  bool
 		why     string
+		atTurnEnd
 	}
 }
 
@@ -376,14 +378,15 @@ func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifelo
 }
 
 // path returns why a reset cannot go this way now; class is empty if it can. Keys are
-// typed only at the prompt, so a profile that cuts a turn is relaunched during one.
+// typed only at the prompt, so a profile that cuts a turn is relaunched during one. A
+// harness that is reset by a hook at the end of a turn is relaunched at its prompt.
 func (r *renewals) path(s *step, m lifeloop.Manifest, rules renewal.Rules, path renewal.Path, level lifeloop.Requirement) (lifeloop.FailureClass, string) {
 	capability := capRelaunch
 	switch {
 	case path == renewal.Relaunch && !s.cfg.Renews:
 		return lifeloop.CapabilityUnsupported, "this command line cannot be started again without its prompt"
 	case path == renewal.InPlace:
-		if capability = capInPlace; !s.cfg.Clears || rules.Cut && level != lifeloop.Required && !s.activity.atPrompt() {
+		if capability = capInPlace; !s.cfg.Clears || level != lifeloop.Required && r.untimely(s, rules) {
 			m = negotiate.Weaken(m, capInPlace, lifeloop.Unavailable)
 		}
 	}
@@ -391,6 +394,12 @@ func (r *renewals) path(s *step, m lifeloop.Manifest, rules renewal.Rules, path 
 		return cmp.Or(res.Failure, lifeloop.CapabilityUnsupported), fmt.Sprintf("required capability %s is %s", capability, res.Have)
 	}
 	return "", ""
+}
+
+// untimely reports whether a reset in place would have to wait for the turn's end or for
+// the next turn.
+func (r *renewals) untimely(s *step, rules renewal.Rules) bool {
+	return rules.Cut && !s.activity.atPrompt() || s.byHook() && s.activity.atPrompt() && s.turns.top() == nil && !s.slots.ending()
 }
 
 // relaunches reports whether a reset can go on by a relaunch.
@@ -411,11 +420,13 @@ func wanted(s *step, m lifeloop.Manifest, rules renewal.Rules, capability string
 
 // review takes the next step of a renewal that waits for the prompt.
 func (r *renewals) review(s *step) {
+	defer r.attend(s)
 	if !r.hard.Open() || !s.attempts.alive() {
 		return
 	}
 	r.interrupt(s)
 	r.enter(s)
+	r.detour(s)
 	act := r.soft.act
 	if act != renewal.None && act != renewal.Type && act != renewal.FallBack {
 		return
@@ -456,6 +467,8 @@ func (r *renewals) mayReset(s *step) bool {
 		return false
 	case !hs.Started || hs.Ending, s.activity.is(needsInput):
 		return false
+	case r.hard.Path == renewal.InPlace && s.byHook() && r.soft.act != renewal.FallBack:
+		return r.soft.hook != ""
 	case r.hard.Path == renewal.InPlace && (r.hard.Ready() == renewal.Reset || r.soft.act == renewal.Type) && !r.lineFree(s):
 		return false
 	case r.rules(s).Cut && r.hard.Path == renewal.Relaunch:
@@ -735,7 +748,11 @@ func (r *renewals) next(k *Kernel) time.Time {
 	if limit.IsZero() {
 		return limit
 	}
-	return sooner(r.soft.again, limit)
+	at := sooner(r.soft.rests, sooner(r.soft.again, limit))
+	if r.soft.prompt != nil {
+		at = sooner(r.soft.until, at)
+	}
+	return at
 }
 
 // limit returns when the running act, or the wait for the prompt, has taken too long.
@@ -768,7 +785,9 @@ func (r *renewals) wake(s *step) {
 		r.overdue(s)
 	case renewal.None:
 		why := "the harness was not at its prompt in time"
-		if r.hard.Path == renewal.InPlace && r.hard.State == renewal.Prepared && !r.lineFree(s) {
+		if r.hard.Path == renewal.InPlace && s.byHook() {
+			why = "no turn of the harness ended in time"
+		} else if r.hard.Path == renewal.InPlace && r.hard.State == renewal.Prepared && !r.lineFree(s) {
 			why = "the user has begun a line, to which the keys would be added, or has a dialog open"
 		}
 		r.end(s, lifeloop.Timeout, why, false)

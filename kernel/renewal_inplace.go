@@ -12,7 +12,8 @@ import (
 )
 
 // This file resets a harness in place: keys make the running harness begin a fresh
-// session, or our plugin in it does so on request. Below, "keys" stands for both.
+// session, or our plugin in it does so on request. Below, "keys" stands for both. The
+// third means, the answer of a hook, is in renewal_hook.go.
 //
 //	prepared ──► at the prompt, no line begun ──► the token is recorded as consumed
 //	         ──► continue command ──► at the prompt: keys are typed
@@ -32,7 +33,7 @@ type (
 	RenewalTyped struct {
 		Renewal string `json:"renewal"`
 		Keys    string `json:"keys"`
-		// Means is set if a plugin is asked instead.
+		// Means is set if a plugin is asked, or a hook is answered, instead.
 		Means renewal.Means `json:"means,omitempty"`
 	}
 	// RenewalRerouted records that a reset continues by another path, and why.
@@ -120,7 +121,7 @@ const lineSettles = 2 * time.Second
 // lineSeen lets a reset that could begin now wait for the turn of a line that was sent.
 func (r *renewals) lineSeen(s *step, begun bool) {
 	waits := r.soft.act == renewal.None || r.soft.act == renewal.Type
-	if !begun && waits && r.hard.Open() && r.hard.Path == renewal.InPlace {
+	if !begun && waits && r.hard.Open() && r.hard.Path == renewal.InPlace && !s.byHook() {
 		r.soft.again = s.now.Add(lineSettles)
 	}
 }
@@ -138,6 +139,10 @@ func (r *renewals) consume(s *step) {
 
 // typeKeys types keys.
 func (r *renewals) typeKeys(s *step, act renewal.Act) {
+	if s.byHook() {
+		r.clear(s)
+		return
+	}
 	keys := keysReset
 	if act == renewal.Undo {
 		keys, r.soft.undone = keysUndo, true
@@ -197,7 +202,7 @@ func (r *renewals) elsewhere(s *step) {
 	case r.soft.held != nil && r.relaunches(s, s.health.manifest(s), rules):
 		s.record(RenewalRerouted{Renewal: r.hard.ID, Path: renewal.Relaunch, Why: r.soft.why})
 		r.leave(s)
-	case s.scopes.current().Ended:
+	case s.scopes.current().Ended, s.byHook():
 		r.end(s, lifeloop.PayloadRejected, r.soft.why, false)
 	default:
 		r.typeKeys(s, renewal.Undo)
@@ -275,12 +280,18 @@ func (r *renewals) seen(s *step, in FreshSeen) {
 	}
 }
 
-// enter begins the fresh session that was reported, once the harness is at its prompt.
+// enter begins the fresh session that was reported, once the harness is at its prompt, or
+// has had time to make its new context.
 func (r *renewals) enter(s *step) {
 	in := r.soft.fresh
-	if in == nil || !r.clearing() || !s.activity.atPrompt() {
+	ready := s.activity.atPrompt()
+	if s.byHook() {
+		ready = r.soft.again.IsZero()
+	}
+	if in == nil || !r.clearing() || !ready {
 		return
 	}
+	r.soft.again = time.Time{}
 	sig := telemetry.Signal{Kind: telemetry.SessionLive, Source: in.Source, Detail: in.Detail, Session: in.ID, Cause: "clear"}
 	s.replace(sig, sig.Cause, sig.Cause, nil)
 	s.scopes.start(s, sig.Cause, by(sig), nil)

@@ -39,7 +39,9 @@ func (r *renewals) receipt(s *step, of renewalStep) {
 	}
 	doc.TelemetrySummary["renewal"] = r.hard.ID
 	if of.event == lifeloop.SessionEnded && of.failure == "" {
-		doc.TelemetrySummary["resumable"] = s.cfg.Resumes && r.hard.OldID != "" // whether the harness itself can resume harness_session_id
+		// Whether the harness itself can resume harness_session_id. A harness that empties
+		// its context keeps the id, so the old session cannot be resumed by it.
+		doc.TelemetrySummary["resumable"] = s.cfg.Resumes && r.hard.OldID != "" && !(r.hard.Typed && s.byHook())
 	}
 	s.record(ReceiptIssued{Receipt: doc, Scope: of.scope, Renewal: r.hard.ID})
 	s.router.announce(s, k, doc)

@@ -45,6 +45,8 @@ func (w *world) renewalOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		}
 	case "by-plugin": // a plugin resets the harness, and no line is lost
 		cfg.Means, cfg.KeepsLine = renewal.ByPlugin, true
+	case "by-hook": // the answer of a hook does so, at the end of a turn
+		cfg.Means, cfg.KeepsLine = renewal.ByHook, true
 	case "keeps-line":
 		cfg.KeepsLine = true
 	case "at":

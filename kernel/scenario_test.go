@@ -28,14 +28,14 @@ import (
 // go test ./kernel -rewrite, and read the diff.
 //
 //	run hooks id=S1 clients=(notes,audit) [requires=notes:frame.opening=required[/native]] [manifest=pre_session:unavailable]
-//	hook SessionStart slot=pre_session wait=4s live=S1 cause=startup | prompt=p1 | stop=p1 …   (signals as below)
+//	hook SessionStart slot=pre_session wait=4s [clears] live=S1 cause=startup | prompt=p1 | stop=p1 …   (signals as below)
 //	signal transcript in=ID live=… prompt=… working idle needs alive cleared turn=TURN stop=TURN end=TURN outcome=… error=… usage=N id=… window=N:src compacting compacted=half:trigger:before:after gone=ID reason=… tool=ID tool-end=ID limit=SECONDS ago=1s side=WHAT
 //	trouble SOURCE WHAT · unknown SOURCE TYPE=N
 //	answer CALL [status=observed] [payload=placement:kind:body[:required]] [fail=timeout]
 //	written HOOK | gone HOOK
 //	run … retries=2 max-retries=6 backoff=fixed:1s[:MAX] on=(model,…) fallback=(a,b) [missing=b] takes=a initial=2s inter=5s tool=1s session=1m idle=30s continuation every=3 rule=ID:on:severity:recoverable:REGEXP drift=3 zero-output on-limit=wait loop=3:10s:1m quit=2 by-turn success=(0,2) code=75:network
 //	output 100 [lines=N] [stream=N] ["text"] · fail model [code=ECONNRESET] [until=30s] · checkpoint T1 · launched [id=S2] · pause [ask] · resume · renew · stop-it
-//	run … profile=NAME[:CLIENT] [at=LEVEL] [cut] [no-store] [prints] [renewal=SUPPORT] [scoped=(NAME,…)] [manual] [max=N] [paths=(in_place,relaunch)] [in-place[=SUPPORT]] [keeps-line] · renew [PROFILE] · answer CALL renew=PROFILE
+//	run … profile=NAME[:CLIENT] [at=LEVEL] [cut] [no-store] [prints] [renewal=SUPPORT] [scoped=(NAME,…)] [manual] [max=N] [paths=(in_place,relaunch)] [in-place[=SUPPORT]] [by-plugin] [by-hook] [keeps-line] · renew [PROFILE] · answer CALL renew=PROFILE
 //	prepared RENEWAL TOKEN [expires=D] [fail=CLASS] · resumes-with RENEWAL TEXT [fail=CLASS] (TEXT may be a size) · typed RENEWAL [undo] [busy] [fail=WHY] · fresh RENEWAL ID · line begun|empty
 //	decided ASK yes|no [delay=D] [fail=CLASS] · crash [kept=N] · close
 //	wait 2s · exit code=0 signal=9 leftover=1 lost key · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
@@ -262,6 +262,8 @@ func (w *world) hook(d *datadriven.TestData) kernel.Input {
 			call.Use = &telemetry.ToolUse{Name: a.Vals[0], Tool: "toolu_1"}
 		case "can-ask":
 			call.Use.CanAsk = true
+		case "clears": // its answer can empty the context
+			call.Clears = true
 		}
 	}
 	source := "hook"
@@ -316,7 +318,7 @@ func (w *world) number(d *datadriven.TestData) int { return w.integer(d.CmdArgs[
 func (w *world) signals(source string, args []datadriven.CmdArg) []telemetry.Signal {
 	var words []word
 	for _, a := range args {
-		if slices.Contains([]string{"slot", "wait", "capacity", "use", "can-ask"}, a.Key) { // these words describe the hook, not a signal
+		if slices.Contains([]string{"slot", "wait", "capacity", "use", "can-ask", "clears"}, a.Key) { // these words describe the hook, not a signal
 			continue
 		}
 		words = append(words, word{a.Key, strings.Join(a.Vals, "")})
@@ -604,6 +606,9 @@ func effectLine(e kernel.Effect) string {
 	case kernel.HookAnswer:
 		if e.Verdict != nil {
 			return fmt.Sprintf("do answer %s %s %s: %s", e.Hook, e.Event, e.Verdict.Decision, e.Verdict.Reason)
+		}
+		if e.Clear {
+			return fmt.Sprintf("do answer %s %s: clear", e.Hook, e.Event)
 		}
 		return fmt.Sprintf("do answer %s %s %s", e.Hook, e.Event, e.Context.Reveal())
 	case kernel.AskGate:

@@ -44,6 +44,7 @@ type hook struct {
 	patience  time.Time // the end of those waits
 	answered  bool
 	guarded   bool         // the hook asks whether a tool may run
+	ends      bool         // by its answer, a renewal can reset the harness
 	verdict   *HookVerdict // the answer to the question about the tool
 	asking    int          // the number of payloads about which the gate is being asked
 	envelopes []lifeloop.PayloadEnvelope
@@ -112,6 +113,9 @@ func (l *slots) called(s *step, in HookCalled) {
 	}
 	h := &hook{id: in.Hook, call: in.Call, deadline: in.Deadline, limit: in.Deadline, patience: s.now.Add(s.cfg.ClientPatience), waitsFor: map[string]time.Time{}}
 	h.guarded = in.Call.Use != nil && s.cfg.guarded()
+	if h.ends = s.renewals.ends(s, in.Call); h.ends {
+		h.deadline = sooner(h.limit, s.now.Add(endWait))
+	}
 	if h.call.Slot != "" && s.cfg.guarded() {
 		h.deadline = h.limit.Add(-askTime)
 	}
@@ -131,11 +135,12 @@ func (l *slots) called(s *step, in HookCalled) {
 		s.signal(sig, h)
 	}
 	l.locate(s, h)
+	h.ends = h.ends && h.scope != 0
 	maps.DeleteFunc(h.waitsFor, func(call string, _ time.Time) bool { return s.router.call(call) == nil })
 	switch {
 	case h.guarded:
 		s.guards.tool(s, h)
-	case h.call.Slot == "" || len(h.waitsFor) == 0:
+	case h.call.Slot == "" && !h.ends || len(h.waitsFor) == 0:
 		l.answer(s, h)
 	}
 }
@@ -175,18 +180,22 @@ func (s *step) adopt(call telemetry.HookCall) {
 	}
 }
 
-// inside makes a hook with a slot wait for the calls about one of its events. The
-// calls keep their places in the queues of their clients. If a frame is given, it
-// is opened when the hook is over.
+// inside makes a hook with a slot wait for the calls about one of its events, and one by
+// which a renewal can reset the harness for those that may ask for it. The calls keep
+// their places in the queues of their clients. If a frame is given, it is opened when the
+// hook is over.
 func (l *slots) inside(s *step, h *hook, calls []callRef, frame string) {
 	if h == nil {
 		return
 	}
 	h.opens = cmp.Or(frame, h.opens)
-	if h.call.Slot == "" {
+	if h.call.Slot == "" && !h.ends {
 		return
 	}
 	for _, c := range calls {
+		if h.ends && !s.renewals.asking(s, c.Client) {
+			continue // its answer cannot change that of the hook
+		}
 		h.waitsFor[c.Call] = h.patience
 		if s.router.free(c) {
 			h.waitsFor[c.Call] = time.Time{}
@@ -219,12 +228,12 @@ func (l *slots) returned(s *step, call string) {
 
 // next is the earliest of these times: the deadline of a hook, the end of its wait
 // for a busy client, and the expiry of a waiting payload.
-func (l *slots) next(*Kernel) (at time.Time) {
+func (l *slots) next(k *Kernel) (at time.Time) {
 	for _, h := range l.soft.hooks {
 		if h.answered {
 			continue
 		}
-		if h.asking > 0 {
+		if h.asking > 0 || k.renewals.holding(h.id) {
 			at = sooner(at, h.limit)
 			continue
 		}
@@ -265,10 +274,13 @@ func (l *slots) leaveBusy(s *step, h *hook) {
 	}
 }
 
-// answer answers a hook with the waiting payloads that fit its slot. If there is a
-// gate, it is asked about each payload first, and answer is called again after its
-// last decision.
+// answer answers a hook with the waiting payloads that fit its slot, unless it waits for a
+// renewal. If there is a gate, it is asked about each payload first, and answer is called
+// again after its last decision.
 func (l *slots) answer(s *step, h *hook) {
+	if s.renewals.holds(s, h) {
+		return
+	}
 	if h.call.Slot != "" && s.attempts.exit() == nil && !s.session.ledgerLost() {
 		l.fill(s, h)
 		if l.submit(s, h) {
@@ -343,6 +355,35 @@ func (l *slots) over(s *step, h *hook, delivered bool) {
 	if h.opens != "" {
 		s.openFrame(h.opens, []lifeloop.Evidence{{Source: "hook", Detail: h.call.Event}})
 	}
+	s.renewals.hookEnded(s, h.id, delivered)
+}
+
+// hook returns a hook that has not ended, or nil.
+func (l *slots) hook(id string) *hook { return l.soft.hooks[id] }
+
+// letGo answers a hook that waited for a renewal, without a reset.
+func (l *slots) letGo(s *step, id string) {
+	if h := l.soft.hooks[id]; h != nil && !h.answered {
+		h.ends = false
+		l.answer(s, h)
+	}
+}
+
+// clear answers a hook: the harness is to empty its context.
+func (l *slots) clear(s *step, id string) {
+	h := l.soft.hooks[id]
+	h.answered = true
+	s.do(HookAnswer{Hook: id, Event: h.call.Event, Clear: true})
+}
+
+// ending reports whether a hook waits by whose answer a renewal can reset the harness.
+func (l *slots) ending() bool {
+	for h := range l.unanswered {
+		if h.ends {
+			return true
+		}
+	}
+	return false
 }
 
 // answerAll answers the hooks that wait: there is nothing left to wait for.

@@ -284,7 +284,7 @@ func (t *turns) signal(s *step, sig telemetry.Signal, h *hook) {
 		s.activity.signal(s, idling, sig)
 		t.idle(s, sig)
 	case telemetry.TurnStop:
-		t.stop(s, sig)
+		t.stop(s, sig, h)
 	case telemetry.TurnEnd:
 		s.activity.signal(s, idling, sig)
 		t.end(s, sig)
@@ -424,7 +424,7 @@ func (t *turns) opening(s *step, sig telemetry.Signal, h *hook) {
 
 // stop emits frame.ending once, however often a hook makes the harness
 // continue after it.
-func (t *turns) stop(s *step, sig telemetry.Signal) {
+func (t *turns) stop(s *step, sig telemetry.Signal, h *hook) {
 	f := t.frameFor(sig)
 	if f == nil || f.Ending {
 		return
@@ -433,7 +433,7 @@ func (t *turns) stop(s *step, sig telemetry.Signal) {
 		sig.Outcome = telemetry.Completed // another source has reported the answer
 	}
 	t.soft.state = turnStopped
-	s.frameEnding(f.ID, string(sig.Outcome), class(sig.Error, sig.Outcome), by(sig))
+	s.slots.inside(s, h, s.frameEnding(f.ID, string(sig.Outcome), class(sig.Error, sig.Outcome), by(sig)), "")
 }
 
 // end ends a frame whose end a source has reported.
@@ -515,9 +515,9 @@ func (s *step) openFrame(id string, ev []lifeloop.Evidence) {
 	}
 }
 
-func (s *step) frameEnding(id, outcome string, failure lifeloop.FailureClass, ev []lifeloop.Evidence) {
+func (s *step) frameEnding(id, outcome string, failure lifeloop.FailureClass, ev []lifeloop.Evidence) []callRef {
 	s.openFrame(id, ev)
-	s.emit(emission{event: lifeloop.FrameEnding, frame: id, evidence: ev, data: s.turns.frame(id).data(outcome, failure)})
+	return s.emit(emission{event: lifeloop.FrameEnding, frame: id, evidence: ev, data: s.turns.frame(id).data(outcome, failure)})
 }
 
 // data returns the data of the frame's events after the first one.

@@ -412,6 +412,44 @@ func inPlace(t *testing.T, id string, ends func(r *run, renewing string)) (state
 	return states
 }
 
+// byHook renews a session by the answer of its hook at the end of a turn, and returns the
+// states of the renewal. The chat file reports the empty context.
+func byHook(t *testing.T, id string) (states []renewal.State) {
+	t.Helper()
+	p, _ := profiles.For(id)
+	r := begin(t, id, func(c *kernel.Config) {
+		c.Hooks, c.NoTelemetry, c.Clears, c.Means, c.Stores = true, false, true, renewal.ByHook, true
+		c.Renewals = []renewal.Rules{{Profile: "handoff", Client: "notes", Paths: []renewal.Path{renewal.InPlace}}}
+	})
+	r.step(kernel.Launched{PID: 4242})
+	r.hook("SessionStart", `{"session_id":"s","hook_event_name":"SessionStart","source":"startup"}`)
+	r.hook("BeforeAgent", `{"session_id":"s","hook_event_name":"BeforeAgent","prompt":"x"}`)
+	r.step(kernel.RenewAsked{Ask: "a1"})
+	r.hook("AfterAgent", `{"session_id":"s","hook_event_name":"AfterAgent","prompt":"x","prompt_response":"y","stop_hook_active":false}`)
+	renewing := ""
+	for _, f := range r.facts {
+		if moved, ok := f.(kernel.RenewalMoved); ok {
+			renewing = moved.Renewal
+		}
+	}
+	r.step(kernel.RenewalPrepared{Renewal: renewing, Digest: "sha256:1"})
+	r.step(kernel.RenewalContinued{Renewal: renewing, Text: lifeloop.NewOpaque("continue"), Digest: "sha256:" + strings.Repeat("0", 64)})
+	require.JSONEq(t, `{"continue":false,"stopReason":"why","hookSpecificOutput":{"hookEventName":"AfterAgent","clearContext":true}}`, string(p.Clear()("AfterAgent", "why")))
+	r.step(kernel.HookClosed{Hook: "AfterAgent", Delivered: true})
+	cleared := source{id, gemini.Chat, []string{geminiHead, `{"id":"i1","timestamp":"2026-01-02T03:04:07Z","type":"info","content":"Conversation context has been cleared."}`}}
+	r.step(kernel.SignalsSeen{Signals: cleared.signals(t)})
+	r.now = r.now.Add(2 * time.Second)
+	r.step(kernel.Wake{})
+	r.hook("BeforeAgent", `{"session_id":"s","hook_event_name":"BeforeAgent","prompt":"z"}`)
+	r.step(kernel.HookClosed{Hook: "BeforeAgent", Delivered: true})
+	for _, f := range r.facts {
+		if moved, ok := f.(kernel.RenewalMoved); ok {
+			states = append(states, moved.To)
+		}
+	}
+	return states
+}
+
 // locks reports the lock of a new thread, which begins the harness session before its hook
 // is called.
 func locks(r *run, renewing string) {
@@ -577,6 +615,15 @@ var proofs = map[string]proof{
 		return ok && keys.Aside == nil && !prints && !reviews && !piped && slices.Contains(inPlace(t, id, locks), renewal.Delivered)
 	}},
 
+	"gemini renewal.reset.native": {"synthesized", func(t *testing.T, id string) bool {
+		p, _ := profiles.For(id)
+		clears := func(terminal bool, args ...string) bool {
+			l, err := p.Prepare(append([]string{id}, args...), profiles.Host{Dir: "/work", Env: []string{"HOME=/home/dev"}, Hook: []string{"/hook"}, RunDir: "/run", Terminal: terminal, Hooks: profiles.Always})
+			return err == nil && l.Clears
+		}
+		return clears(true) && !clears(true, "-p", "the prompt") && !clears(false) && slices.Contains(byHook(t, id), renewal.Delivered)
+	}},
+
 	"session_identity.harness_session_id": {"native", func(t *testing.T, id string) bool { return is(hooked(t, id).last().HarnessSessionID, "s") }},
 	"gemini session_identity.harness_session_id": {"partial", func(t *testing.T, id string) bool {
 		// Only hooks report a session that /clear begins.
@@ -590,7 +637,7 @@ var proofs = map[string]proof{
 	"renewal.reset.manual":                  {"manual", cleared},
 	"renewal.continuation.observation":      {"native", cleared},
 	"renewal.continuation.payload_delivery": {"synthesized", func(t *testing.T, id string) bool { return seenAs("", "SessionStart").holds(t, id) && cleared(t, id) }},
-	// Gemini CLI drops an answer to the hook after /clear, so only a new launch renews it.
+	// Gemini CLI drops an answer to the hook after /clear.
 	"gemini renewal.continuation.observation":      {"native", relaunched},
 	"gemini renewal.continuation.payload_delivery": {"synthesized", relaunched},
 	"renewal.profiles": {"listed", func(t *testing.T, id string) bool {

@@ -74,6 +74,7 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	reason := l.injectGemini(line, h)
 	l.Guards, l.Unguarded = reason == "" && h.Guards, reason
 	if l.Hooks, l.HooksShow = reason == "", reason == ""; l.Hooks {
+		l.Clears = h.Terminal && !line.has("--prompt", "--acp", "--experimental-acp")
 		return l, nil // the hooks name the chat file
 	}
 	l.lackSources("gemini", reason, []string{"hooks"}, "transcript", "terminal")

@@ -27,9 +27,15 @@ const geminiDefaults = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
 
 // geminiLaunchHooks are the hooks of a launch, with timeouts in milliseconds.
 // Gemini CLI's other hooks run for every model request, or for every piece of an
-// answer.
+// answer. AfterAgent may wait for the programs of a renewal.
 func geminiLaunchHooks() []InstalledHook {
-	return append(slices.Clone(geminiHooks), InstalledHook{Event: "BeforeTool", Timeout: 5000}, InstalledHook{Event: "AfterTool", Timeout: 5000},
+	hooks := slices.Clone(geminiHooks)
+	for i := range hooks {
+		if hooks[i].Event == "AfterAgent" {
+			hooks[i].Timeout = 10_000
+		}
+	}
+	return append(hooks, InstalledHook{Event: "BeforeTool", Timeout: 5000}, InstalledHook{Event: "AfterTool", Timeout: 5000},
 		InstalledHook{Event: "Notification", Timeout: 5000})
 }
 

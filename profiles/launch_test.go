@@ -183,7 +183,7 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 	for _, f := range []struct {
 		name string
 		on   bool
-	}{{"hooks", l.Hooks}, {"plugin", l.Plugin}, {"statusline", l.Statusline}, {"first hook with the first prompt", l.HookAtPrompt}, {"plain", l.Plain}} {
+	}{{"hooks", l.Hooks}, {"plugin", l.Plugin}, {"statusline", l.Statusline}, {"first hook with the first prompt", l.HookAtPrompt}, {"cleared by a hook", l.Clears}, {"plain", l.Plain}} {
 		if f.on {
 			fmt.Fprintln(&b, f.name)
 		}

@@ -103,6 +103,9 @@ type Launch struct {
 	Plugin bool
 	// Resets is true if that plugin can begin a fresh session, on request.
 	Resets bool
+	// Clears is true if the answer to an injected hook at the end of a turn can make the
+	// harness empty its context.
+	Clears bool
 	// Requests returns the decoder for that stream and for the requests for
 	// Host.Instructions; nil if there is neither.
 	Requests func() telemetry.Requests
@@ -377,6 +380,15 @@ func (p Profile) DecodeHook(event string, input []byte) (telemetry.HookCall, err
 func (p Profile) Refuse() func(event string, d telemetry.Decision, reason string) []byte {
 	if r, ok := p.Hooks.(telemetry.Refuser); ok {
 		return r.Refuse
+	}
+	return nil
+}
+
+// Clear returns a function that encodes a hook's answer that empties the context; nil if no
+// hook of the harness can do so.
+func (p Profile) Clear() func(event, reason string) []byte {
+	if c, ok := p.Hooks.(telemetry.Clearer); ok {
+		return c.Clear
 	}
 	return nil
 }

@@ -95,6 +95,7 @@ func geminiRests() Rests {
 		"placement.pre_frame_trailing":          {"hooks"},
 		"context_pressure":                      {"transcript", "telemetry"},
 		"session_identity.harness_session_id":   {"hooks", "transcript", "telemetry", "stream", "log"},
+		"renewal.reset.native":                  {"hooks"},
 		"renewal.continuation.observation":      {"hooks"},
 		"renewal.continuation.payload_delivery": {"hooks"},
 	}

@@ -19,8 +19,9 @@
 //
 // A reset by relaunch ends the harness, consumes the token and starts the harness
 // again. A reset in place consumes the token first, because the hook of the fresh
-// session carries the continuation; then keys are typed. If no fresh session follows,
-// the reset continues by relaunch, with the same continuation.
+// session carries the continuation; then keys are typed, a plugin is asked or a hook is
+// answered. If no fresh session follows, the reset continues by relaunch, with the same
+// continuation.
 //
 //	record(m.Ask(id, request))              // m.Apply for each recorded move
 //	if class, why, broke := m.Refusal(now, rules); class != "" { … }
@@ -96,6 +97,7 @@ type Means string
 const (
 	ByKeys   Means = ""       // keys are typed at its prompt
 	ByPlugin Means = "plugin" // our plugin in it is asked
+	ByHook   Means = "hook"   // the answer of its hook at the end of a turn says so
 )
 
 // An Act is what the caller does after it recorded a move.

@@ -16,13 +16,21 @@ import (
 )
 
 // An answer is the answer to a waiting hook. The delivery of an answer that carries
-// text is reported.
+// text, or empties the harness's context, is reported.
 type answer struct {
 	event   string
 	context lifeloop.Opaque
 	carries bool
+	clear   bool
 	verdict *kernel.HookVerdict // set for a hook that asks whether a tool may run
 }
+
+// clearReason is what the user reads in a harness that empties its context for a renewal.
+const clearReason = "lifeloop-wrap renews the context"
+
+// endTime is how long a hook at the end of a turn can wait for a renewal. It is less than
+// the limit of the hook program.
+const endTime = 9500 * time.Millisecond
 
 // render encodes the answer for the harness; nil if the answer is empty. For a
 // hook that asks about a tool, an empty answer refuses the tool.
@@ -32,6 +40,8 @@ func (a answer) render(p Plan) []byte {
 		return []byte(hook.Pass)
 	case a.verdict != nil && p.Refuse != nil:
 		return p.Refuse(a.event, a.verdict.Decision, a.verdict.Reason)
+	case a.clear && p.Clear != nil:
+		return p.Clear(a.event, clearReason)
 	case !a.carries:
 		return nil
 	}
@@ -131,6 +141,9 @@ func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 	if decoded.Use != nil {
 		limit = max(limit, l.plan.ToolTime)
 	}
+	if decoded.Clears && l.plan.Clear != nil {
+		limit = max(limit, endTime)
+	}
 	s.postOf(l.number, kernel.HookCalled{Hook: id, Call: decoded, Deadline: time.Now().Add(limit - hookMargin)})
 	select {
 	case a := <-answered:
@@ -156,7 +169,7 @@ func (s *supervisor) foreignHook(event string) {
 }
 
 func (s *supervisor) answerHook(e kernel.HookAnswer) {
-	a := answer{event: e.Event, context: e.Context, carries: e.Context.Len() > 0, verdict: e.Verdict}
+	a := answer{event: e.Event, context: e.Context, carries: e.Context.Len() > 0 || e.Clear, clear: e.Clear, verdict: e.Verdict}
 	if c := waiting(&s.requests, s.requests.hooks, e.Hook); c != nil {
 		c <- a
 	} else if a.carries { // the harness closed the hook before the answer was delivered

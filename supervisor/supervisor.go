@@ -102,6 +102,9 @@ type Plan struct {
 	// Resets says that the plugin whose stream Requests decodes begins a fresh session
 	// instead. Requests is then a [telemetry.Resetter].
 	Resets bool
+	// Clear encodes the answer of a hook that makes the harness empty its context, with a
+	// reason for the user; nil if no hook of the harness can do so.
+	Clear func(event, reason string) []byte
 	// Ended, if set, is called once the processes of the launch have ended and its
 	// sources were read, and before its end is recorded.
 	Ended func()

@@ -134,6 +134,28 @@ func HookOutput(event, context string) []byte {
 	}{output{event, context}})
 }
 
+// A Clearer is a [Dialect] in which the answer to a hook can make the harness empty its
+// context at the end of a turn.
+type Clearer interface {
+	// Clear returns that answer, with a short reason for the user. It returns nil if
+	// the hook has no such answer.
+	Clear(event, reason string) []byte
+}
+
+// ClearingOutput returns the answer that stops the turn and empties the context, in
+// Gemini CLI's form.
+func ClearingOutput(event, reason string) []byte {
+	type output struct {
+		Event string `json:"hookEventName"`
+		Clear bool   `json:"clearContext"`
+	}
+	return render(reason, struct {
+		Continue bool   `json:"continue"`
+		Reason   string `json:"stopReason"`
+		Output   output `json:"hookSpecificOutput"`
+	}{false, reason, output{event, true}})
+}
+
 // PlainOutput returns the answer {"context":…}.
 func PlainOutput(context string) []byte {
 	return render(context, struct {

@@ -247,6 +247,9 @@ type HookCall struct {
 	// Use is the tool call that the hook asks about; nil if the hook cannot refuse
 	// a tool call.
 	Use *ToolUse
+	// Clears says that the answer to this hook, which is called at the end of a turn,
+	// can make the harness empty its context. The dialect is then a [Clearer].
+	Clears bool
 }
 
 // HTTPError returns the cause that the HTTP status of a failed request indicates.

@@ -122,8 +122,11 @@ func needs() map[string]need {
 
 // typedText describes the request for a reset in place.
 func typedText(f kernel.RenewalTyped) string {
-	if f.Means == renewal.ByPlugin {
+	switch f.Means {
+	case renewal.ByPlugin:
 		return "the plugin is asked: " + f.Keys
+	case renewal.ByHook:
+		return "the hook at the end of the turn is answered: " + f.Keys
 	}
 	return "keys are typed: " + f.Keys
 }

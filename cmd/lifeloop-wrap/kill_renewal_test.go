@@ -71,6 +71,19 @@ func inPlaceCodexPlot() plot {
 	return p
 }
 
+// byHookPlot is the same as Gemini CLI, whose hook at the end of a turn empties the
+// context. The client asks in its answer about that turn. The next prompt is sent at once.
+func byHookPlot() plot {
+	p := renewalPlot()
+	p.config = strings.NewReplacer("PATH", "in_place, relaunch", "frame.ended", "frame.ending").Replace(renewalConfig)
+	p.flags = append(p.flags, "--adapter", "gemini")
+	p.argv = []string{"fakeharness", "--as", "gemini"}
+	next := `{"turn":{"prompt":"q","answer":"b","used":20000}}{"show_context":true}{"end":"exit"}`
+	p.env = []string{"FAKEHARNESS_LAUNCHES=count", "FAKEHARNESS_SCRIPT=first", `FAKEHARNESS_SCRIPT_JSON={"start":{}}` + next}
+	p.files = map[string]string{"first": `{"start":{}}{"turn":{"prompt":"p","answer":"a","used":160000}}` + next}
+	return p
+}
+
 // renewed checks the promises about renewals, and returns the end of each.
 func (m *matrix) renewed() (ends []renewal.State) {
 	t := m.t
@@ -144,6 +157,17 @@ func TestKillRenewalInPlaceCodex(t *testing.T) {
 		o, ok := e.Fact.(kernel.Observed)
 		return ok && o.Record.Event == lifeloop.SessionStarted && slices.ContainsFunc(o.Record.Evidence, func(ev lifeloop.Evidence) bool { return ev.Source == "threads" })
 	}), "the lock does not show the fresh thread: %s", calm.facts())
+}
+
+// TestKillRenewalByHook kills sessions whose renewal answers a hook. A harness that lives on
+// has emptied its context, and keeps its session.
+func TestKillRenewalByHook(t *testing.T) {
+	calm := killRenewal(t, byHookPlot())
+	require.True(t, slices.ContainsFunc(calm.entries(), func(e kernel.Entry) bool {
+		f, ok := e.Fact.(kernel.RenewalTyped)
+		return ok && f.Means == renewal.ByHook
+	}), "no hook was answered: %s", calm.facts())
+	require.Contains(t, calm.printed, "Agent execution stopped: lifeloop-wrap renews the context")
 }
 
 // killRenewal returns the session in which nothing was killed.

@@ -158,7 +158,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		containment = "cgroup"
 	}
 	plan := supervisor.Plan{Setup: l.setup(w, launch), Start: start, Containment: containment, Sources: sources, Key: key, Answer: w.profile.Answer,
-		DecodeHook: w.profile.DecodeHook, Refuse: w.profile.Refuse(), ToolTime: toolTime(l.approvalWait), Keys: typed(keys, launch.Threads), Resets: launch.Resets && !clears}
+		DecodeHook: w.profile.DecodeHook, Refuse: w.profile.Refuse(), ToolTime: toolTime(l.approvalWait), Keys: typed(keys, launch.Threads), Resets: launch.Resets && !clears, Clear: w.profile.Clear()}
 	if launch.Requests != nil {
 		plan.Requests = launch.Requests()
 	}
@@ -309,6 +309,8 @@ func (l *launcher) fresh(w way, launch profiles.Launch) (f kernel.Fresh) {
 		f.Clears, f.KeepsLine = true, keys.Aside != nil
 	case launch.Resets:
 		f.Clears, f.Means, f.KeepsLine = true, renewal.ByPlugin, true
+	case launch.Clears && len(l.profiles) > 0:
+		f.Clears, f.Means, f.KeepsLine = true, renewal.ByHook, true
 	}
 	return f
 }

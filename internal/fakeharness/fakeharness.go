@@ -2,7 +2,7 @@
 
 // Package fakeharness is a harness that follows a script: it prints, runs
 // hooks, writes a transcript, reports usage, forks, ignores signals and dies,
-// without a model and without a network. Under the name claude or codex it
+// without a model and without a network. Under the name claude, codex or gemini it
 // accepts the flags of that program and writes the same records. Tests and the
 // demonstration use it.
 //
@@ -100,7 +100,7 @@ type harness struct {
 	dir   string // working folder
 	term  *terminal
 	hooks hooks
-	kind  dialect  // claude or codex; nil if the program has another name
+	kind  dialect  // claude, codex or gemini; nil if the program has another name
 	given []string // additional context that hooks returned, oldest first
 	began time.Time
 }
@@ -137,6 +137,8 @@ func (h *harness) prepare(args, env []string, stdin, stdout *os.File) []step {
 		h.hooks, h.kind = claudeHooks(h), newClaude(h)
 	case "codex":
 		h.hooks, h.kind = got(codexHooks(h.args.configs, h.args.bypassTrust)), newCodex(h)
+	case "gemini":
+		h.hooks, h.kind = geminiHooks(h), newGemini(h)
 	}
 	h.term = openTerminal(stdin, stdout)
 	if h.kind != nil {
@@ -148,7 +150,7 @@ func (h *harness) prepare(args, env []string, stdin, stdout *os.File) []step {
 // arguments is the parsed command line: the flags of the fake harness, and
 // those flags of claude and codex that have an effect here.
 type arguments struct {
-	name     string // claude, codex or neither
+	name     string // claude, codex, gemini or another
 	scripts  []source
 	launches string
 	speed    float64

@@ -201,6 +201,35 @@ func TestCodexDemo(t *testing.T) {
 	}))
 }
 
+// TestGemini gives the program the home that the profile prepares, and lets a hook empty
+// its context. The decoders for the real program's files read its chats.
+func TestGemini(t *testing.T) {
+	p := newPlace(t)
+	profile, ok := profiles.For("gemini")
+	require.True(t, ok)
+	script := `{"start":{}}{"turn":{"prompt":"p","answer":"a","used":5000}}{"clear":true}{"turn":{"prompt":"q","answer":"b","used":900}}{"end":""}`
+	launch, err := profile.Prepare([]string{"gemini", "--script-json", script}, profiles.Host{
+		Env: []string{"HOME=" + p.home}, Dir: p.dir, Hook: []string{p.hook, "hook"}, RunDir: p.dir, Socket: "/none", SessionID: "s", NewID: "11111111-1111-4111-8111-111111111111",
+		Terminal: true, Hooks: profiles.Always, ReadFile: os.ReadFile,
+	})
+	require.NoError(t, err)
+	for _, f := range launch.Files {
+		require.NoError(t, os.MkdirAll(filepath.Dir(f.Path), 0o700))
+		require.NoError(t, os.WriteFile(f.Path, f.Data, 0o600))
+	}
+	cmd := p.command(t, "gemini", launch.Argv[1:]...)
+	cmd.Env = append(cmd.Env, "GEMINI_CLI_HOME="+launch.Overlay.Root, "ANSWER_AfterAgent="+string(profile.Clear()("AfterAgent", "because")))
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "ℹ Agent execution stopped: because")
+	names, stdin := p.calls(t)
+	require.Equal(t, []string{"SessionStart:startup", "BeforeAgent", "AfterAgent", "SessionEnd:clear", "SessionStart:clear", "BeforeAgent", "AfterAgent", "SessionEnd:exit"}, names)
+	require.Equal(t, stdin[0]["session_id"], stdin[3]["session_id"])
+	require.NotEqual(t, stdin[0]["session_id"], stdin[4]["session_id"])
+	chat := decoded(t, "gemini", stdin[0]["transcript_path"].(string))
+	require.Equal(t, []string{"session_live", "prompt", "usage 5000", "turn_end", "cleared"}, chat[:5])
+}
+
 // TestPreparedClaude gives the program the settings that the profile
 // prepares, in addition to the hooks of the user.
 func TestPreparedClaude(t *testing.T) {

@@ -120,6 +120,7 @@ func (h *harness) home(variable, below string) string {
 type answer struct {
 	context []string
 	blocked bool
+	clears  bool // the context is to be emptied
 	reason  string
 }
 
@@ -138,7 +139,7 @@ func (h *harness) hook(event string, more object) answer {
 		a := readAnswer(event, out, code)
 		all.context = append(all.context, a.context...)
 		if a.blocked {
-			all.blocked, all.reason = true, a.reason
+			all.blocked, all.reason, all.clears = true, a.reason, all.clears || a.clears
 		}
 	}
 	h.given = append(h.given, all.context...)
@@ -217,7 +218,9 @@ func readAnswer(event string, out []byte, code int) answer {
 		Continue *bool  `json:"continue"`
 		Decision string `json:"decision"`
 		Reason   string `json:"reason"`
+		Stop     string `json:"stopReason"`
 		Specific struct {
+			Clears     bool   `json:"clearContext"`
 			Context    string `json:"additionalContext"`
 			Permission string `json:"permissionDecision"`
 			Reason     string `json:"permissionDecisionReason"`
@@ -229,7 +232,7 @@ func readAnswer(event string, out []byte, code int) answer {
 		}
 		return answer{}
 	}
-	a := answer{reason: cmp.Or(output.Reason, output.Specific.Reason)}
+	a := answer{reason: cmp.Or(output.Reason, output.Stop, output.Specific.Reason), clears: output.Specific.Clears}
 	if output.Specific.Context != "" {
 		a.context = []string{output.Specific.Context}
 	}

@@ -79,7 +79,7 @@ func do[T any](run func(*harness, T)) verb {
 	return doWith(func(h *harness, value T, _ params) { run(h, value) })
 }
 
-// act returns a verb that only a harness called claude or codex has.
+// act returns a verb that only a harness called claude, codex or gemini has.
 func act[T any](run func(dialect, T)) verb {
 	return do(func(h *harness, value T) { run(h.dialect(), value) })
 }
@@ -249,7 +249,7 @@ func (h *harness) play(steps []step) {
 
 func (h *harness) dialect() dialect {
 	if h.kind == nil {
-		must(errors.New("only claude and codex have this step: use --as"))
+		must(errors.New("only claude, codex and gemini have this step: use --as"))
 	}
 	return h.kind
 }

@@ -42,6 +42,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		// AfterAgent runs after an answer, after Esc and after an API error. It shows
 		// that the turn stopped, but not why.
 		call.Add(in.Signal(telemetry.TurnStop, ""))
+		call.Clears = true
 	case "BeforeTool":
 		call.Add(in.ToolStart())
 		call.Use = in.Use() // CanAsk is not set, because no known answer makes Gemini CLI ask the user
@@ -76,4 +77,14 @@ func (Hooks) Answer(event, context string) []byte {
 // Refuse implements telemetry.Refuser.
 func (Hooks) Refuse(_ string, _ telemetry.Decision, reason string) []byte {
 	return telemetry.RefusePlain(reason)
+}
+
+// Clear implements telemetry.Clearer. Gemini CLI then waits for its user, also after
+// Esc, and shows the reason. With a denial instead of the stop, the model would
+// continue at once, but not after Esc.
+func (Hooks) Clear(event, reason string) []byte {
+	if event != "AfterAgent" {
+		return nil
+	}
+	return telemetry.ClearingOutput(event, reason)
 }

@@ -1,0 +1,215 @@
+package kernel
+
+import (
+	"slices"
+	"time"
+
+	"lifeloop/renewal"
+	"lifeloop/telemetry"
+)
+
+// This file resets a harness in place by the answer of a hook that it calls at the end of
+// a turn (renewal.ByHook). The harness then empties its context, and waits for its user:
+//
+//	the turn ends, the hook waits ──► prepare ──► the token is recorded as consumed
+//	         ──► continue ──► the hook is answered: clear
+//	         ──► the harness reports an empty context, and has had time to make it:
+//	             the old session ends and the fresh one begins: resumed
+//	         ──► the hook of the next prompt carries the continuation: delivered
+//
+// Nothing starts a turn by itself. If the hook's time is over first, or a prompt comes,
+// the hook is answered empty. The renewal then waits for the end of the next turn, or is
+// continued by a relaunch at the prompt, where the profile lists one.
+
+// atTurnEnd is the part of a renewal that belongs to the hook at the end of a turn.
+type atTurnEnd struct {
+	hook   string      // the hook that waits for the renewal, or was answered: clear
+	prompt *HookCalled // the hook of the next prompt, which waits for the fresh session
+	until  time.Time   // until when it waits
+	rests  time.Time   // when a harness at its prompt counts as one that calls no hook any more
+}
+
+const (
+	// endWait is how long the hook at the end of a turn waits for the clients whose answer
+	// may ask for a renewal.
+	endWait = 4 * time.Second
+	// hookFollows is how long after the last report of a turn its hook may be called: some
+	// ends are reported before the hook.
+	hookFollows = 2 * time.Second
+	// emptyingTakes is how long a harness may take to make its new context, after it has
+	// reported that the old one is empty. A prompt waits until then.
+	emptyingTakes = 2 * time.Second
+	// promptWaits is how long a prompt waits for that report.
+	promptWaits = 3 * time.Second
+)
+
+// byHook reports whether this launch is reset in place by the answer of a hook.
+func (k *Kernel) byHook() bool { return k.cfg.Clears && k.cfg.Means == renewal.ByHook }
+
+// ends reports whether a hook call is one by whose answer a renewal can reset the harness.
+func (r *renewals) ends(s *step, call telemetry.HookCall) bool {
+	return call.Clears && s.byHook() && len(s.cfg.Renewals) > 0
+}
+
+// asking reports whether a client's answer can ask for a renewal.
+func (r *renewals) asking(s *step, client string) bool {
+	for _, rules := range s.cfg.Renewals {
+		if rules.Client == client {
+			return true
+		}
+	}
+	return false
+}
+
+// holds reports whether a hook must wait for the renewal, and records in soft state that
+// it does.
+func (r *renewals) holds(s *step, h *hook) bool {
+	if !h.ends || s.due(h.limit) || r.soft.hook != "" && r.soft.hook != h.id || !r.awaitsHook(s) {
+		return false
+	}
+	r.soft.hook = h.id
+	return true
+}
+
+// holding reports whether a hook waits for the renewal, or was answered for it.
+func (r *renewals) holding(hook string) bool { return r.soft.hook == hook && hook != "" }
+
+// awaitsHook reports whether the renewal needs the hook at the end of a turn.
+func (r *renewals) awaitsHook(s *step) bool {
+	if !r.hard.Open() || !s.attempts.alive() || s.attempts.exit() != nil || s.ending.stopping() || s.session.ledgerLost() || s.scopes.current().Ending {
+		return false
+	}
+	switch r.hard.State {
+	case renewal.Asked:
+		return r.soft.act == renewal.Permit
+	case renewal.Negotiated, renewal.Prepared:
+		return r.hard.Path == renewal.InPlace
+	}
+	return r.hard.InPlace() && !r.hard.Typed && (r.soft.act == renewal.Continue || r.soft.act == renewal.Type)
+}
+
+// attend lets go the hooks that need not wait for the renewal any more.
+func (r *renewals) attend(s *step) {
+	if h := s.slots.hook(r.soft.hook); h == nil || h.answered && !r.hard.Typed {
+		r.soft.hook = ""
+	} else if !h.answered && !r.awaitsHook(s) {
+		r.release(s)
+	}
+	if !r.hard.Open() || !s.attempts.alive() {
+		r.soft.rests = time.Time{}
+	}
+	if p := r.soft.prompt; p != nil && (!r.clearing() || s.attempts.exit() != nil || s.due(r.soft.until)) {
+		r.proceed(s)
+	}
+}
+
+// proceed lets the hook of the next prompt go on: in the fresh session, if the harness has
+// reported an empty context.
+func (r *renewals) proceed(s *step) {
+	p := r.soft.prompt
+	r.soft.prompt = nil
+	switch {
+	case !r.clearing(), s.attempts.exit() != nil:
+	case r.soft.fresh != nil:
+		r.soft.again = time.Time{}
+		r.enter(s)
+	default:
+		r.fallBack(s, "the next prompt came, and the harness had reported no empty context")
+	}
+	s.slots.called(s, *p)
+}
+
+// release answers the hook that waits for the renewal, without a reset.
+func (r *renewals) release(s *step) {
+	hook := r.soft.hook
+	r.soft.hook = ""
+	s.slots.letGo(s, hook)
+}
+
+// prompting handles the hook of a prompt, and reports whether it must wait for the fresh
+// session. A prompt that comes while the hook at the end of a turn waits is of a user who
+// has left that turn: emptying the context would hit the next one.
+func (r *renewals) prompting(s *step, in HookCalled) bool {
+	if !s.byHook() || !prompts(in.Call) || in.Call.Session != s.scopes.current().ID {
+		return false
+	}
+	switch {
+	case r.clearing() && r.soft.prompt == nil && s.attempts.alive() && r.soft.act == renewal.Clear:
+		r.soft.prompt, r.soft.until = &in, sooner(in.Deadline, s.now.Add(promptWaits))
+		return true
+	case !r.hard.Typed:
+		r.release(s)
+	}
+	return false
+}
+
+func prompts(call telemetry.HookCall) bool {
+	for _, sig := range call.Signals {
+		if sig.Kind == telemetry.Prompt {
+			return true
+		}
+	}
+	return false
+}
+
+// gaveUp handles the end of a prompt's hook while it waits.
+func (r *renewals) gaveUp(s *step, hook string) {
+	if p := r.soft.prompt; p != nil && p.Hook == hook {
+		r.proceed(s)
+	}
+}
+
+// clear answers the hook that waits: the harness empties its context.
+func (r *renewals) clear(s *step) {
+	s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keysReset, Means: s.cfg.Means})
+	r.start(s, renewal.Clear)
+	r.soft.fresh = nil
+	s.slots.clear(s, r.soft.hook)
+}
+
+// hookEnded handles the end of the hook that was answered.
+func (r *renewals) hookEnded(s *step, hook string, whole bool) {
+	if !r.holding(hook) {
+		return
+	}
+	r.soft.hook = ""
+	if r.soft.act == renewal.Clear && !whole {
+		r.fallBack(s, "the hook ended before the answer was written")
+	}
+}
+
+// emptied handles the harness's report that its context is empty.
+func (r *renewals) emptied(s *step, sig telemetry.Signal) {
+	if sig.Kind != telemetry.Cleared || !s.byHook() || !r.clearing() || r.soft.act != renewal.Clear || r.soft.fresh != nil {
+		return
+	}
+	r.soft.fresh = &FreshSeen{Renewal: r.hard.ID, ID: sig.Session, Source: sig.Source, Detail: sig.Detail}
+	r.soft.again = s.now.Add(emptyingTakes)
+	if p := r.soft.prompt; p != nil {
+		r.soft.until = sooner(p.Deadline, r.soft.again)
+	}
+}
+
+// detour lets a renewal that waits for the end of a turn continue by a relaunch, if the
+// harness is at its prompt and calls no hook any more.
+func (r *renewals) detour(s *step) {
+	waits := r.soft.act == renewal.None && (r.hard.State == renewal.Negotiated || r.hard.State == renewal.Prepared) || r.soft.act == renewal.Type
+	switch rules := r.rules(s); {
+	case !s.byHook(), !waits, r.hard.Path != renewal.InPlace, r.soft.hook != "", !s.activity.atPrompt(), s.turns.top() != nil,
+		!slices.Contains(rules.Paths, renewal.Relaunch):
+		r.soft.rests = time.Time{}
+	case r.soft.rests.IsZero():
+		r.soft.rests = s.now.Add(hookFollows)
+	case !s.due(r.soft.rests):
+	case !r.relaunches(s, s.health.manifest(s), rules):
+		r.soft.rests = s.now.Add(rules.Filled().Idle) // so the end of the next turn is waited for
+	case r.soft.act == renewal.Type:
+		r.fallBack(s, noTurnEnds)
+	default:
+		r.soft.rests = time.Time{}
+		s.record(RenewalRerouted{Renewal: r.hard.ID, Path: renewal.Relaunch, Why: noTurnEnds})
+	}
+}
+
+// noTurnEnds is why a renewal that waits for the end of a turn continues by a relaunch.
+const noTurnEnds = "the harness is at its prompt, and only the end of a turn resets it in place"
