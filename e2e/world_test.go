@@ -35,7 +35,7 @@ const (
 )
 
 // patience bounds the wait for something that must happen, on a busy machine too.
-const patience = 90 * time.Second
+const patience = 4 * time.Minute
 
 // A world is a fresh home with a model server. The wrapper's state and the records
 // of the test are outside the home.

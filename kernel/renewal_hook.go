@@ -117,6 +117,9 @@ func (r *renewals) proceed(s *step) {
 		r.fallBack(s, "the next prompt came, and the harness had reported no empty context")
 	}
 	s.slots.called(s, *p)
+	if s.due(s.slots.next(s.Kernel)) { // the machines have had their wake-up in this step
+		s.slots.wake(s)
+	}
 }
 
 // release answers the hook that waits for the renewal, without a reset.
