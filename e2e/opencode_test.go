@@ -326,10 +326,10 @@ func (w *world) facts(kind string) (out []activityFact) {
 	return out
 }
 
-// TestOpencodeRun plays stories in print mode, where no source has the context window.
+// TestOpencodeRun plays stories in print mode, where the settings have the context window.
 func TestOpencodeRun(t *testing.T) {
 	begins := starts("S? S1", "startup")
-	whole := slowly(sequence(begins, frame("S1 F1", "completed"), pressure("unknown", "S1 F1"), ends("S1", "exit 0")))
+	whole := slowly(sequence(begins, frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit 0")))
 	tool := []mock.Reply{mock.Runs("sleep 300")}
 	stories{
 		"tool turn": {
@@ -348,7 +348,7 @@ func TestOpencodeRun(t *testing.T) {
 		},
 		"denied tool": {
 			env: opencodeAsks, replies: []mock.Reply{mock.Runs("touch made")},
-			emits: slowly(sequence(begins, frame("S1 F1", "interrupted"), pressure("unknown", "S1 F1"), ends("S1", "exit 0"))),
+			emits: slowly(sequence(begins, frame("S1 F1", "interrupted"), pressure("low", "S1 F1"), ends("S1", "exit 0"))),
 		},
 		"API error": {
 			replies: []mock.Reply{mock.Fails(400)}, exit: 1,
@@ -356,13 +356,13 @@ func TestOpencodeRun(t *testing.T) {
 		},
 		"--session": {
 			earlier: [][]string{{"opencode", "run", "one"}}, argv: []string{"opencode", "run", "--session", earlierID, "two"},
-			emits: slowly(sequence(starts("S1", "resume"), frame("S1 F1", "completed"), pressure("unknown", "S1 F1"), ends("S1", "exit 0"))),
+			emits: slowly(sequence(starts("S1", "resume"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit 0"))),
 			and:   func(t *testing.T, r *run, rec record) { rec.checkEarlier(t, r.earlier) },
 		},
 		"auto-compaction in the middle of a turn": {
 			replies: []mock.Reply{mock.Runs("echo hi").Using(195_000), mock.Says("done")},
 			emits: slowly(sequence(begins, frame("S1 F1", "completed", "context.compacted S1 F1 auto"),
-				pressure("unknown", "S1 F1", "context.compacted F1"), pressure("unknown", "S1 F1"), ends("S1", "exit 0"))),
+				pressure("critical", "S1 F1", "context.compacted F1"), pressure("low", "S1 F1"), ends("S1", "exit 0"))),
 		},
 		"SIGTERM to what was started": {
 			replies: tool, exit: 143, script: func(r *run) { midTool(r); r.signals(whatWasStarted, syscall.SIGTERM) },
@@ -387,7 +387,7 @@ func TestOpencodeHome(t *testing.T) {
 	story{
 		harness: opencode, argv: []string{"opencode", "run", "hello-(p1)"}, env: []string{inVariable},
 		files: map[string]string{".config/opencode/opencode.json": strings.TrimPrefix(opencode.env[i], inVariable)},
-		emits: slowly(sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("unknown", "S1 F1"), ends("S1", "exit 0"))),
+		emits: slowly(sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit 0"))),
 	}.play(t)
 }
 

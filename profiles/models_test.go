@@ -108,6 +108,27 @@ func TestOpencodeWindows(t *testing.T) {
 	}
 }
 
+// A launch of `opencode run` has no plugin that knows the window.
+func TestOpencodeRunReadsTheWindow(t *testing.T) {
+	h := hostWith(map[string]string{"/home/dev/.config/opencode/opencode.json": `{"provider":{"p":{"models":{"m":{"limit":{"context":200000}}}}}}`})
+	h.RunDir, h.Socket, h.Key, h.Instructions = "/run/s", "/run/s/sock", "/run/s/key", "http://127.0.0.1:4000/instructions"
+	store := func(argv ...string) Windows {
+		l, err := prepareOpencode(argv, h)
+		require.NoError(t, err)
+		for _, s := range l.Sources {
+			if s.Name == "store" {
+				return s.Windows
+			}
+		}
+		t.Fatalf("%v has no store", argv)
+		return Windows{}
+	}
+	tokens, source := store("opencode", "run", "hi").Of("p/m")
+	require.EqualValues(t, 200_000, tokens)
+	require.Equal(t, "settings", source)
+	require.Nil(t, store("opencode", "run", "--dir", "/elsewhere", "hi").Of)
+}
+
 func TestHermesWindows(t *testing.T) {
 	const learned = "context_lengths:\n  m@https://a.example/v1: 64000\n  m@https://a.example/v1/: 64000\n  two@https://a.example: 1\n  two@http://127.0.0.1:1234/v1: 2\n"
 	for _, c := range []struct{ name, model, config, cache, want string }{

@@ -189,7 +189,11 @@ func (l *Launch) injectOpencodeRun(line commandLine, h Host) (reason string) {
 	} else if other != "" {
 		return l.opencodeUnread("OPENCODE_DB is not an absolute path")
 	}
-	l.Sources = append(l.Sources, Source{Name: "store", Decoder: opencode.StoreOfRun, Form: Rows, Query: opencodeEvents, Prompted: opencodePrompted, Path: store})
+	windows := Windows{}
+	if !line.has("--dir") { // whose settings are not read here
+		windows.Of = opencodeWindows(Source{}, h).Of
+	}
+	l.Sources = append(l.Sources, Source{Name: "store", Decoder: opencode.StoreOfRun, Form: Rows, Query: opencodeEvents, Prompted: opencodePrompted, Path: store, Windows: windows})
 	return "`opencode run` loads no plugin of the terminal interface"
 }
 
