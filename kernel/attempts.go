@@ -247,7 +247,7 @@ func (a *attempts) launched(s *step, in Launched) {
 		s.cfg.Setup = in.Setup.valid()
 		s.pressure.use(in.Setup.Synth)
 		if id := s.cfg.HarnessSession; id != "" && s.scopes.current().ID == "" {
-			s.scopes.bind(s, id, "launch: the harness was given this id")
+			s.scopes.bind(s, id, s.startCause(), "launch: the harness was given this id")
 		}
 	}
 	s.health.weaken(s)

@@ -72,8 +72,9 @@ func (r *rush) step(in kernel.Input) {
 			in := kernel.Returned{Call: e.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}}
 			if event := e.Envelope.Request.Event; event == lifeloop.FrameOpening || event == lifeloop.FrameOpened {
 				p := payload(e.Client, 1, []string{"side_channel_context", "note", "text", "preferred"})
-				key := fmt.Sprint("k", r.answers)
-				p.IdempotencyKey = &key
+				if key := fmt.Sprint("k", r.answers); r.takes[e.Client] == 0 { // a slow client needs 1,000 s to use all the keys that are kept
+					p.IdempotencyKey = &key
+				}
 				in.Response.ClientPayloads = append(in.Response.ClientPayloads, p)
 			}
 			r.due = append(r.due, returned{r.now.Add(r.takes[e.Client]), in})
@@ -177,7 +178,7 @@ func TestStateIsFlat(t *testing.T) {
 	r.turns(quarter, 3*quarter)
 	last := kernel.Size(r.k)
 	t.Logf("%d after %d turns, %d after %d turns", first, quarter, last, 4*quarter)
-	require.Less(t, last, first+10_000)
+	require.Less(t, last, first+first/16, "the ids in the kept receipts have a digit more")
 }
 
 // With a client that takes a second for each call, 5,000 fast turns add as much to

@@ -126,14 +126,14 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	case hs.Ended:
 		s.scopes.open(s, sig.Session, sig.Cause, by(sig), h)
 	case hs.ID == "" && sig.Session != "":
-		s.scopes.bind(s, sig.Session, sig.Source+": "+sig.Detail)
+		s.scopes.bind(s, sig.Session, sig.Cause, sig.Source+": "+sig.Detail)
 	case s.cleared(sig):
 		s.replace(sig, endBy(sig.Cause), sig.Cause, h)
 	case s.resumedElsewhere(sig):
 		s.replace(sig, "resume", sig.Cause, h)
 	case sig.Session == "" || hs.ID == sig.Session:
 	case !hs.Started:
-		s.scopes.bind(s, sig.Session, sig.Source+" reports another id than the launch: "+sig.Detail)
+		s.scopes.bind(s, sig.Session, sig.Cause, sig.Source+" reports another id than the launch: "+sig.Detail)
 	default:
 		s.replace(sig, endBy(sig.Cause), sig.Cause, h)
 	}
@@ -208,7 +208,7 @@ func (s *step) identify(sig telemetry.Signal, h *hook) bool {
 		// A file may belong to another session. Only an observed session without an
 		// id takes the id of the file.
 		if hs.ID == "" && !hs.Ended && s.cfg.Observing {
-			s.scopes.bind(s, sig.Session, sig.Source+": "+sig.Detail)
+			s.scopes.bind(s, sig.Session, "", sig.Source+": "+sig.Detail)
 			return true
 		}
 		s.scopes.refuse(s, sig)
@@ -218,12 +218,12 @@ func (s *step) identify(sig telemetry.Signal, h *hook) bool {
 	case hs.Ended:
 		s.scopes.open(s, sig.Session, "unknown", by(sig), h)
 	case hs.ID == "":
-		s.scopes.bind(s, sig.Session, "hook: "+sig.Detail)
+		s.scopes.bind(s, sig.Session, "", "hook: "+sig.Detail)
 		return true
 	case hs.Cause == "fork" || !s.turns.any():
 		// At its start, a fork still reports the id of its origin; from the first
 		// prompt on, its own id.
-		s.scopes.bind(s, sig.Session, "hook reports another id before the first frame: "+sig.Detail)
+		s.scopes.bind(s, sig.Session, "", "hook reports another id before the first frame: "+sig.Detail)
 		return true
 	default:
 		s.replace(sig, "replaced", "unknown", h)

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -11,7 +12,8 @@ import (
 // This file is the index of idempotency keys (DECISIONS L7). A key is a client's
 // own name for one delivery. It is valid only in the harness session in which it
 // was used, because delivered payloads are lost with the context of that session.
-// In each harness session, the newest maxKeys keys of each client are kept.
+// A harness session may have several scopes: another launch continues it, or the
+// harness returns to it. The newest maxKeys keys of each client are kept.
 
 const maxKeys = 1000
 
@@ -31,26 +33,36 @@ type keyed struct {
 // its key.
 func (u *keyed) protects() bool { return u.Status == "" || u.Status == lifeloop.Delivered }
 
-// keyOf returns the first use of a key in the harness session of a call.
-func (r *router) keyOf(c *call, key *string) *keyed {
+// keyOf returns the first use of a key in the harness session of a call: one that
+// protects it, else the newest. scopes are those that share the context of the call.
+func (r *router) keyOf(c *call, key *string, scopes []int) (first *keyed) {
 	if key == nil {
 		return nil
 	}
-	return r.hard.Keys[keyName(c, *key)]
+	for _, scope := range scopes {
+		u := r.hard.Keys[keyName(c, scope, *key)]
+		if u != nil && u.protects() {
+			return u
+		}
+		first = cmp.Or(u, first)
+	}
+	return first
 }
 
-func keyName(c *call, key string) string { return fmt.Sprint(c.Scope, "\x00", c.Client, "\x00", key) }
+func keyName(c *call, scope int, key string) string {
+	return fmt.Sprint(scope, "\x00", c.Adapter, "\x00", c.Client, "\x00", key)
+}
 
 // use records the first use of a payload's key. It does nothing if the key was
 // used for other content, or by a payload that is protected.
-func (r *router) use(c *call, i int) {
+func (r *router) use(c *call, i int, scopes []int) {
 	p, h := c.Answer.Payloads[i], &r.hard
-	first := r.keyOf(c, p.Key)
+	first := r.keyOf(c, p.Key, scopes)
 	if p.Key == nil || first != nil && (first.Content != p.Content || first.protects()) {
 		return
 	}
-	name := keyName(c, *p.Key)
-	if first == nil {
+	name := keyName(c, c.Scope, *p.Key)
+	if h.Keys[name] == nil {
 		h.KeysIn[c.Client] = append(h.KeysIn[c.Client], name)
 	}
 	h.Keys[name] = &keyed{Content: p.Content, Call: c.ID, Index: i}
@@ -64,18 +76,14 @@ func (r *router) use(c *call, i int) {
 	}
 }
 
-// forgetKeys removes the keys of earlier harness sessions when another one begins,
-// because they are no longer valid.
-func (r *router) forgetKeys() { clear(r.hard.Keys); clear(r.hard.KeysIn) }
-
 // repeats returns the earlier call whose answer this answer repeats: each payload
 // has the same key and the same content. It returns "" if the answer repeats none.
-func (r *router) repeats(c *call, a Answered) (first string) {
+func (r *router) repeats(c *call, a Answered, scopes []int) (first string) {
 	if a.Status == lifeloop.Failed || c.Event == lifeloop.ReceiptEmitted { // a failed answer places nothing, and receipt.emitted has no receipt
 		return ""
 	}
 	for i, p := range a.Payloads {
-		u := r.keyOf(c, p.Key)
+		u := r.keyOf(c, p.Key, scopes)
 		if u == nil || u.Content != p.Content || !u.protects() || u.Index != i || u.Of != len(a.Payloads) || i > 0 && u.Call != first {
 			return ""
 		}
@@ -96,12 +104,22 @@ func (r *router) again(s *step, c *call) {
 // a plain repetition. It reports whether it settled the payload. No payload is
 // placed twice; the same key with other content is a conflict.
 func (r *router) settleKeyed(s *step, c *call, i int) bool {
-	fact := c.Answer.Payloads[i]
-	first := r.keyOf(c, fact.Key)
-	if first == nil || first.Call == c.ID && first.Index == i {
-		return false
+	f := r.usedBefore(s, c, i)
+	if f != nil {
+		s.record(*f)
 	}
-	f := PayloadSettled{Call: c.ID, Index: i, Placement: fact.First}
+	return f != nil
+}
+
+// usedBefore returns the result of a payload whose key another payload used first;
+// nil if none did.
+func (r *router) usedBefore(s *step, c *call, i int) *PayloadSettled {
+	fact := c.Answer.Payloads[i]
+	first := r.keyOf(c, fact.Key, s.scopes.context(c.Scope))
+	if first == nil || first.Call == c.ID && first.Index == i {
+		return nil
+	}
+	f := &PayloadSettled{Call: c.ID, Index: i, Placement: fact.First}
 	switch {
 	case first.Content != fact.Content:
 		f.Status, f.Failure, f.Why = lifeloop.Failed, lifeloop.StateConflict, "duplicate_id_conflict"
@@ -110,8 +128,7 @@ func (r *router) settleKeyed(s *step, c *call, i int) bool {
 	default:
 		f.Status, f.Why = lifeloop.Skipped, "the same payload already waits for a slot"
 	}
-	s.record(f)
-	return true
+	return f
 }
 
 // key returns the idempotency key of a call's receipt: the client's own key, if all

@@ -60,8 +60,11 @@ func (j *judge) answered(f kernel.Answered) {
 	if o.repeats { // the payloads were checked for the earlier call
 		return
 	}
-	for i := range f.Payloads {
+	for i, p := range f.Payloads {
 		j.payloads[fmt.Sprint(f.Call, "#", i)] = 0
+		if p.Key != nil {
+			j.keyed[fmt.Sprint(f.Call, "#", i)] = j.made[f.Call].to + " " + *p.Key
+		}
 	}
 }
 

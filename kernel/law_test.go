@@ -99,6 +99,7 @@ type eventAccount struct {
 type identityAccount struct {
 	now      identity
 	ids      map[int]string      // scope → id
+	contexts map[int]int         // scope → the first scope with the same context
 	of       map[string]identity // event id → where it was observed
 	scopeOf  map[string]int      // event id → scope
 	starting []string            // events of a launch that is not recorded yet
@@ -117,6 +118,10 @@ type callAccount struct {
 	orderAccount
 	flying   map[string]string // client → call
 	payloads map[string]int    // call#index → how often it was settled
+	// keyed maps call#index to the client and the idempotency key of a payload, and
+	// delivered has the deliveries by context, adapter, client and key.
+	keyed     map[string]string
+	delivered map[string]bool
 	asked    map[string]*asked // open hooks by id
 }
 
@@ -135,6 +140,7 @@ type madeCall struct {
 	scope int
 	event lifeloop.Event
 	id    string // the id of the event
+	to    string // the client
 }
 
 // spent is what the attempts have used up, by the judge's own count.
@@ -163,11 +169,12 @@ func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 		launchAccount: launchAccount{closed: map[string]int{}},
 		eventAccount: eventAccount{sessions: map[int][]lifeloop.Event{}, frames: map[string][]lifeloop.Event{}, parent: map[string]string{},
 			sequence: map[int]int64{}, numbers: map[int]int{}, idNumbers: map[string]int{},
-			identityAccount: identityAccount{now: identity{adapter: cfg.Manifest.AdapterID}, ids: map[int]string{},
+			identityAccount: identityAccount{now: identity{adapter: cfg.Manifest.AdapterID}, ids: map[int]string{}, contexts: map[int]int{},
 				of: map[string]identity{}, scopeOf: map[string]int{}, claimed: map[string]identity{}}},
 		callAccount: callAccount{receivers: map[string]string{}, receipts: map[string]map[string]int{}, issued: map[string]lifeloop.Receipt{}, numbered: map[string]bool{},
 			calls: map[string]string{}, flying: map[string]string{},
 			orderAccount: orderAccount{made: map[string]madeCall{}, received: map[string]int{}, owed: map[string][]string{}},
+			keyed:        map[string]string{}, delivered: map[string]bool{},
 			payloads:     map[string]int{}, asked: map[string]*asked{}},
 		renewalAccount: newRenewalAccount(),
 		guardAccount:   newGuardAccount(),
@@ -307,11 +314,15 @@ func (j *judge) fact(f kernel.Fact) {
 			}
 		}
 		j.sameNumbers(f.Scope, f.ID)
+		j.contexts[f.Scope] = f.Scope
+		j.sameContext(f.Scope, f.ID, f.Cause == "startup" || f.Cause == "clear" || f.Cause == "renewal")
 		j.scope, j.id, j.ids[f.Scope] = f.Scope, f.ID, f.ID
 		j.reach[fmt.Sprint("scope ", min(f.Scope, 3))]++
 	case kernel.Bound:
 		require.Equal(j.t, j.scope, f.Scope)
 		require.NotEqual(j.t, f.Was, f.ID)
+		j.contexts[f.Scope] = f.Scope
+		j.sameContext(f.Scope, f.ID, f.Empty)
 		j.id, j.ids[f.Scope] = f.ID, f.ID
 		j.sameNumbers(f.Scope, f.ID)
 	case kernel.Observed:
@@ -333,6 +344,7 @@ func (j *judge) fact(f kernel.Fact) {
 		j.payloads[key]++
 		require.Equal(j.t, 1, j.payloads[key], "payload %s is settled twice", key)
 		require.False(j.t, j.owners[f.Call].failed && f.Status != lifeloop.Skipped, "a failed answer places payload %s", key)
+		j.once(f)
 		j.reach["settled "+string(f.Status)+" "+f.Why]++
 	case kernel.HookAnswered:
 		a := j.asked[f.Hook]
@@ -365,6 +377,17 @@ func (j *judge) fact(f kernel.Fact) {
 			require.True(j.t, j.running)
 		}
 		j.reach["timed out "+string(f.Timer)]++
+	}
+}
+
+// sameContext notes the context of a scope: that of the newest earlier scope with the
+// same id, unless it begins empty.
+func (j *judge) sameContext(scope int, id string, empty bool) {
+	for n := scope - 1; n > 0 && id != "" && !empty; n-- {
+		if j.ids[n] == id {
+			j.contexts[scope] = j.contexts[n]
+			return
+		}
 	}
 }
 
@@ -613,7 +636,7 @@ func (j *judge) observed(f kernel.Observed) {
 	for _, c := range f.Calls {
 		calls = append(calls, c.Client)
 		j.calls[c.Call] = c.Client
-		j.made[c.Call] = madeCall{len(j.made) + 1, f.Scope, r.Event, r.EventID}
+		j.made[c.Call] = madeCall{len(j.made) + 1, f.Scope, r.Event, r.EventID, c.Client}
 		if r.Event != lifeloop.ReceiptEmitted {
 			j.owed[c.Client] = append(j.owed[c.Client], c.Call)
 		}
@@ -702,10 +725,26 @@ func (j *judge) replayed(f kernel.ReceiptIssued) {
 	require.True(j.t, known, "a replay of no receipt")
 	require.Equal(j.t, first, f.Receipt)
 	call := j.made[f.Call]
-	require.Equal(j.t, call.scope, j.scopeOf[first.EventID], "a replay across harness sessions")
+	require.Equal(j.t, j.contexts[call.scope], j.contexts[j.scopeOf[first.EventID]], "a replay across harness sessions")
+	require.Equal(j.t, j.of[call.id].adapter, first.AdapterID, "a replay across adapters")
+	if call.scope != j.scopeOf[first.EventID] {
+		j.reach["receipt replayed in a continued session"]++
+	}
 	delete(j.calls, f.Call)
 	j.reach["receipt replayed"]++
 	j.credit(call.id, first.ClientID)
+}
+
+// once checks that a payload is not delivered again under its key in one harness
+// session of one adapter.
+func (j *judge) once(f kernel.PayloadSettled) {
+	key, call := j.keyed[fmt.Sprint(f.Call, "#", f.Index)], j.made[f.Call]
+	if key == "" || f.Status != lifeloop.Delivered || f.Why == "replayed" {
+		return
+	}
+	key = fmt.Sprint(j.contexts[call.scope], " ", j.of[call.id].adapter, " ", key)
+	require.False(j.t, j.delivered[key], "%s is delivered twice", key)
+	j.delivered[key] = true
 }
 
 // credit checks that a client gets only one receipt for an event.

@@ -215,6 +215,21 @@ func (l *slots) giveUp(s *step, p *parcel, class lifeloop.FailureClass, why stri
 	}
 }
 
+// bound settles the payloads that wait for the current scope, and whose keys were used
+// before in the harness session that this scope turned out to be.
+func (l *slots) bound(s *step) {
+	for _, p := range l.soft.waiting { // settle replaces this slice while it is iterated
+		k := s.router.call(p.call)
+		if k == nil || p.scope != s.scopes.number() {
+			continue
+		}
+		if f := s.router.usedBefore(s, k, p.index); f != nil && l.takeBack(p) {
+			p.chosen, p.claimed = negotiate.Candidate{Payload: f.Placement}, ""
+			l.settle(s, p, f.Status, f.Failure, f.Why)
+		}
+	}
+}
+
 // giveUpScope ends the wait of every payload for a harness session that has
 // ended.
 func (l *slots) giveUpScope(s *step, scope int, why string) {

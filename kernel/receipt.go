@@ -114,7 +114,7 @@ func (r *router) announce(s *step, k *call, doc lifeloop.Receipt) {
 			data["skipped"] = k.Skips.Events
 		}
 		about := k.origin
-		about.Session = doc.HarnessSessionID
+		about.Run, about.Session = doc.HarnessRunID, doc.HarnessSessionID
 		s.emit(emission{event: lifeloop.ReceiptEmitted, scope: k.Scope, mode: k.Mode, evidence: own("receipt"), data: data, about: &about})
 	}
 }

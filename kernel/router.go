@@ -28,7 +28,7 @@ type router struct {
 		Open    map[string][]string // for each client, the calls that will get a receipt, in order
 		Made    int                 // the number of calls so far
 		Parents map[string]parent   // the newest receipt of each client
-		Keys    map[string]*keyed   // the used keys, by scope, client and idempotency key
+		Keys    map[string]*keyed   // the used keys, by scope, adapter, client and idempotency key
 		KeysIn  map[string][]string // the keys in Keys by client, oldest first
 		Skipped map[string]*skips   // runs of skipped events that no call has ended, by client
 	}
@@ -173,10 +173,10 @@ func (f Answered) apply(k *Kernel) {
 		c.Settled = make([]*PayloadSettled, len(f.Payloads))
 		switch {
 		case f.Replays != "":
-			c.First = k.router.keyOf(c, f.Payloads[0].Key)
+			c.First = k.router.keyOf(c, f.Payloads[0].Key, k.scopes.context(c.Scope))
 		case f.Status != lifeloop.Failed: // a failed answer places nothing
 			for i := range f.Payloads {
-				k.router.use(c, i)
+				k.router.use(c, i, k.scopes.context(c.Scope))
 			}
 		}
 	}
@@ -420,7 +420,7 @@ func (r *router) returned(s *step, in Returned) {
 		return
 	}
 	a := answerOf(k, in.Response)
-	a.Replays = r.repeats(k, a)
+	a.Replays = r.repeats(k, a, s.scopes.context(k.Scope))
 	s.record(a)
 	if a.Replays == "" {
 		for i, p := range in.Response.ClientPayloads {

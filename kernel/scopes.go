@@ -38,6 +38,7 @@ type harnessSession struct {
 	Reason   string // the reason in session.ending
 	Ended    bool
 	Prompted bool  // a prompt was observed
+	Empty    bool  // it began with an empty context, although an earlier scope may have its id
 	Receipts int64 // the number of receipts so far, if this scope numbers them
 	// Numbers is the scope that numbers the receipts of this one: the first scope
 	// with the same id (DECISIONS L2). Several scopes in a row without an id count
@@ -63,6 +64,9 @@ type (
 		ID     string `json:"id"`
 		Was    string `json:"was"`
 		Reason string `json:"reason"`
+		// Empty is set if an earlier scope has this id, and the harness begins this
+		// one with an empty context.
+		Empty bool `json:"empty,omitempty"`
 	}
 	// BindRefused records that a source named a session that nothing links to
 	// this one.
@@ -81,14 +85,17 @@ func (f HarnessSessionOpened) apply(k *Kernel) {
 		numbers = before.Numbers
 	}
 	h.Scope = f.Scope
-	h.Sessions[f.Scope] = &harnessSession{Numbers: numbers, Cause: f.Cause, Starting: f.Adopted, Started: f.Adopted}
+	h.Sessions[f.Scope] = &harnessSession{Numbers: numbers, Cause: f.Cause, Starting: f.Adopted, Started: f.Adopted,
+		Empty: f.ID != "" && beginsEmpty(f.Cause)}
 	k.scopes.name(f.Scope, f.ID)
 	k.pressure.fold("")
-	k.router.forgetKeys()
 }
 
-func (Bound) key() (string, bool)       { return "bound", false }
-func (f Bound) apply(k *Kernel)         { k.scopes.name(f.Scope, f.ID) }
+func (Bound) key() (string, bool) { return "bound", false }
+func (f Bound) apply(k *Kernel) {
+	k.scopes.name(f.Scope, f.ID)
+	k.scopes.hard.Sessions[f.Scope].Empty = f.Empty
+}
 func (BindRefused) key() (string, bool) { return "bind_refused", false }
 func (BindRefused) apply(*Kernel)       {}
 
@@ -144,6 +151,34 @@ func (c *scopes) receipt(scope int, id *string, sequence int64) {
 
 func (c *scopes) nextReceipt(scope int, id *string) int64 {
 	return c.numbering(scope, id).Receipts + 1
+}
+
+// beginsEmpty reports whether a harness session that the harness begins for this
+// cause has an empty context, even if it had the same id before.
+func beginsEmpty(cause string) bool {
+	return cause == "startup" || cause == "clear" || cause == causeRenewal
+}
+
+// context returns the scopes that share the context of a scope, in order: those with
+// the same id, unless the context was emptied between them. A scope without an id
+// shares it with none.
+func (c *scopes) context(scope int) (same []int) {
+	hs := c.hard.Sessions[scope]
+	if hs == nil || hs.ID == "" {
+		return []int{scope}
+	}
+	for n := 1; n <= c.hard.Scope; n++ {
+		switch other := c.hard.Sessions[n]; {
+		case other == nil || other.ID != hs.ID:
+			continue
+		case other.Empty && n > scope:
+			return same
+		case other.Empty:
+			same = nil
+		}
+		same = append(same, n)
+	}
+	return same
 }
 
 func (c *scopes) number() int                  { return c.hard.Scope }
@@ -263,7 +298,7 @@ func (c *scopes) gone(s *step, sig telemetry.Signal) {
 		return
 	}
 	if hs.ID == "" && sig.Session != "" {
-		c.bind(s, sig.Session, sig.Source+": "+sig.Detail)
+		c.bind(s, sig.Session, "", sig.Source+": "+sig.Detail)
 	}
 	c.start(s, "unknown", by(sig), nil) // a session that ends must have started
 	// For an observer this is the only report of the end.
@@ -299,8 +334,12 @@ func (c *scopes) launching() { c.soft.gone, c.soft.goneDue = nil, time.Time{} }
 func (c *scopes) next(*Kernel) time.Time { return c.soft.goneDue }
 func (c *scopes) wake(s *step)           { c.stopWaiting(s) }
 
-func (c *scopes) bind(s *step, id, reason string) {
-	s.record(Bound{Scope: c.hard.Scope, ID: id, Was: c.current().ID, Reason: reason})
+// bind sets the id of the current scope. cause is why the harness says that this
+// harness session began, if it says so.
+func (c *scopes) bind(s *step, id, cause, reason string) {
+	empty := beginsEmpty(cause) || beginsEmpty(c.current().Cause) && c.current().Cause != "startup" // the launch cannot know what it starts
+	s.record(Bound{Scope: c.hard.Scope, ID: id, Was: c.current().ID, Reason: reason, Empty: c.known(id) && empty})
+	s.slots.bound(s)
 }
 
 // maxRefused is the largest number of other sessions that are recorded.
