@@ -35,6 +35,7 @@ type ending struct {
 		killAt   time.Time   // the end of the grace period, for the whole tree
 		drainDue time.Time
 		draining bool
+		left     bool // the harness has ended, and processes of its tree still clean up
 		waits    bool // DrainBegan was recorded
 		clients  clientsEnd
 	}
@@ -119,7 +120,7 @@ func (e *ending) draining() bool     { return e.soft.draining }
 func (e *ending) drainTime(now time.Time) time.Duration { return e.soft.drainDue.Sub(now) }
 
 // launching clears the state of the previous launch's end.
-func (e *ending) launching() { e.soft.rung, e.soft.first = 0, 0 }
+func (e *ending) launching() { e.soft.rung, e.soft.first, e.soft.left = 0, 0, false }
 
 func (e *ending) next(*Kernel) time.Time { return sooner(e.soft.stopDue, e.soft.drainDue) }
 
@@ -154,6 +155,7 @@ func (e *ending) abort(s *step, in AbortAsked) {
 	}
 	s.recovery.settle(s, lifeloop.StateConflict, "the run is aborted")
 	again := e.hard.Signal != 0
+	repeated := again || !e.soft.aborted.IsZero()
 	e.soft.aborted = s.now
 	s.record(AbortRequested{Signal: in.Signal, Reason: in.Reason})
 	if in.Ask != "" {
@@ -164,9 +166,13 @@ func (e *ending) abort(s *step, in AbortAsked) {
 		e.drainOver(s)
 		return
 	}
-	if again && s.attempts.alive() {
+	switch {
+	case again && s.attempts.alive():
 		e.noEffect(s)
 		e.send(s, sigKILL, true)
+	case repeated && e.soft.left: // their rung has a result, so only the grace is cut short
+		e.send(s, sigKILL, true)
+		e.soft.left = false
 	}
 	if e.soft.draining {
 		e.drainOver(s) // the session only waits for clients
@@ -248,7 +254,7 @@ func (e *ending) send(s *step, signal int, tree bool) {
 
 // exited records the effect of the last rung.
 func (e *ending) exited(s *step, leftover int) {
-	e.soft.stopDue = time.Time{}
+	e.soft.stopDue, e.soft.left = time.Time{}, leftover > 0
 	if e.soft.rung == 0 {
 		return
 	}
@@ -262,6 +268,7 @@ func (e *ending) exited(s *step, leftover int) {
 // sourcesDrained records which processes were killed, before it records the end of
 // their attempt.
 func (e *ending) sourcesDrained(s *step, in SourcesDrained) {
+	e.soft.left = false
 	if len(in.Killed) > 0 && !e.soft.draining {
 		s.record(ProcessesKilled{Run: s.attempts.run(), Processes: in.Killed, More: in.More})
 	}

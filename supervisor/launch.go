@@ -170,8 +170,12 @@ func (s *supervisor) child() Child {
 	return nil
 }
 
+// stop sends a signal of the kernel. Processes of the tree can outlive the harness.
 func (s *supervisor) stop(e kernel.Stop) {
 	child := s.child()
+	if l := s.current.Load(); e.Tree && l != nil {
+		child = l.started
+	}
 	if child == nil {
 		return
 	}
