@@ -122,7 +122,7 @@ type callAccount struct {
 	// delivered has the deliveries by context, adapter, client and key.
 	keyed     map[string]string
 	delivered map[string]bool
-	asked    map[string]*asked // open hooks by id
+	asked     map[string]*asked // open hooks by id
 }
 
 // An orderAccount is the order of the events that each client receives.
@@ -175,7 +175,7 @@ func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 			calls: map[string]string{}, flying: map[string]string{},
 			orderAccount: orderAccount{made: map[string]madeCall{}, received: map[string]int{}, owed: map[string][]string{}},
 			keyed:        map[string]string{}, delivered: map[string]bool{},
-			payloads:     map[string]int{}, asked: map[string]*asked{}},
+			payloads: map[string]int{}, asked: map[string]*asked{}},
 		renewalAccount: newRenewalAccount(),
 		guardAccount:   newGuardAccount(),
 		skipAccount:    skipAccount{newest: map[string][]string{}, before: map[string][]string{}},
