@@ -16,7 +16,7 @@ var beyondOneCall = []lifeloop.Event{
 
 // OneCall returns the claims that remain for a single hook call, if no wrapper
 // runs the harness: the events that hooks report, their slots and the harness's
-// own ids. There is no ledger, tick, run, end of a frame or session, or context
+// own ids. The slot of a tool's result is not among them. There is no ledger, tick, run, end of a frame or session, or context
 // pressure, and the hook is the only source. A renewal is possible only with an
 // active profile, and then the user resets the harness.
 //
@@ -35,7 +35,8 @@ func OneCall(m lifeloop.Manifest, profiles ...string) lifeloop.Manifest {
 		}
 	}
 	for _, name := range []string{"context_pressure", "receipts.receipt_ledger", "session_identity.harness_run_id",
-		"session_identity.harness_task_id", "session_rename", "approval_surface", placementPrefix + string(lifeloop.ManualOperator)} {
+		"session_identity.harness_task_id", "session_rename", "approval_surface", placementPrefix + string(lifeloop.ManualOperator),
+		placementPrefix + string(lifeloop.ToolResult)} { // no event comes with a tool's result, and nothing stores a payload for one
 		m = Weaken(m, name, lifeloop.Unavailable)
 	}
 	if len(profiles) == 0 {

@@ -27,7 +27,7 @@ func TestOneCall(t *testing.T) {
 		}
 		for _, name := range []string{"receipts.receipt_ledger", "supervisor.tick", "frame.ended", "session.ended", "receipt.gap_detected",
 			"capability.degraded", "context.pressure_observed", "context_pressure", "session_identity.harness_run_id",
-			"session_identity.harness_task_id", "renewal.reset.wrapper_mediated", "telemetry.transcript", "telemetry.rollout"} {
+			"session_identity.harness_task_id", "placement.tool_result", "renewal.reset.wrapper_mediated", "telemetry.transcript", "telemetry.rollout"} {
 			require.Equal(t, lifeloop.Unavailable, negotiate.Support(one, name), "%s: %s", id, name)
 		}
 		after, err := json.Marshal(m)
@@ -36,7 +36,7 @@ func TestOneCall(t *testing.T) {
 	}
 	m, _ := manifests.Get("claude")
 	for _, name := range []string{"session.started", "frame.opening", "frame.opened", "frame.ending", "context.compacted", "session.ending",
-		"placement.pre_session", "placement.pre_frame_trailing", "placement.tool_result", "session_identity.harness_session_id", "telemetry.hooks"} {
+		"placement.pre_session", "placement.pre_frame_trailing", "session_identity.harness_session_id", "telemetry.hooks"} {
 		require.Equal(t, negotiate.Support(m, name), negotiate.Support(negotiate.OneCall(m), name), name)
 	}
 }

@@ -64,7 +64,7 @@ func installation(adapter, path string, project bool, hooks []InstalledHook, sec
 	if !utf8.ValidString(h.Exe) || !utf8.ValidString(path) {
 		return Installation{}, errors.New("a path that is not UTF-8 cannot be written into settings")
 	}
-	hooks = slices.Clone(hooks)
+	hooks = slices.DeleteFunc(slices.Clone(hooks), func(hook InstalledHook) bool { return slices.Contains(silentAlone, hook.Event) })
 	flag := ""
 	if h.Profile != "" {
 		flag = "--profile " + h.Profile + " "
@@ -80,6 +80,10 @@ func installation(adapter, path string, project bool, hooks []InstalledHook, sec
 		return ok && (strings.HasPrefix(filepath.Base(exe), "lifeloop-wrap") || filepath.Base(exe) == filepath.Base(h.Exe))
 	}}, nil
 }
+
+// silentAlone are the hooks that report no lifecycle event. Without the wrapper they have
+// no use: nothing keeps the activity that they report, or a payload for a tool's result.
+var silentAlone = []string{"PostToolUse", "PermissionRequest", "Notification"}
 
 // hostCommand parses a shell line of the form `'EXE' hook --host ADAPTER
 // [FLAG…] EVENT`. It rejects a line that the user extended, for example by a

@@ -66,7 +66,7 @@ func TestWhereHooksAreInstalled(t *testing.T) {
 	}
 }
 
-// The installed hooks are the same as those of a launch, with the same
+// The installed hooks are those of a launch that report an event, with the same
 // timeouts.
 func TestInstalledHooksAreThoseOfALaunch(t *testing.T) {
 	h := Host{Env: []string{"HOME=/home/dev"}, Dir: "/d", Exe: "/opt/lifeloop-wrap"}
@@ -74,6 +74,10 @@ func TestInstalledHooksAreThoseOfALaunch(t *testing.T) {
 	in, err := p.Install(false, h)
 	require.NoError(t, err)
 	launch := claudeGroups([]string{"/opt/lifeloop-wrap", "hook"}, false, 0)
+	for _, silent := range silentAlone {
+		require.Contains(t, launch, silent)
+		delete(launch, silent)
+	}
 	require.Len(t, in.Hooks, len(launch))
 	for _, hook := range in.Hooks {
 		if got := launch[hook.Event].Hooks; len(got) != 1 || got[0].Timeout != hook.Timeout {
@@ -83,7 +87,9 @@ func TestInstalledHooksAreThoseOfALaunch(t *testing.T) {
 	p, _ = For("codex")
 	in, err = p.Install(false, h)
 	require.NoError(t, err)
-	for i, hook := range codexHooks {
+	reporting := slices.DeleteFunc(slices.Clone(codexHooks), func(hook codexHook) bool { return slices.Contains(silentAlone, hook.event) })
+	require.Len(t, in.Hooks, len(reporting))
+	for i, hook := range reporting {
 		got := in.Hooks[i]
 		if got.Event != hook.event || got.Timeout != hook.seconds {
 			t.Errorf("%+v: a launch has %+v", got, hook)
