@@ -81,5 +81,8 @@ func where(err error) string {
 	if !errors.As(err, &v) || len(v.Problems) == 0 {
 		return ""
 	}
-	return ": see " + v.Problems[0].Path
+	if at := v.Problems[0].Path; at != "$" {
+		return ": look at its member " + at
+	}
+	return ": expected one JSON object"
 }
