@@ -148,6 +148,7 @@ func (w *Watch) Text(at time.Time, stream int, b []byte, whole bool) iter.Seq[Fi
 		}
 		begin := len(s.line) // the offset of the new output in the incomplete line
 		for clean := s.strip.clean(b); len(clean) > 0; {
+			s.counted = s.counted || whole
 			part := clean
 			end := bytes.IndexByte(clean, '\n')
 			if end >= 0 {
@@ -174,6 +175,7 @@ func (w *Watch) Text(at time.Time, stream int, b []byte, whole bool) iter.Seq[Fi
 			}
 			if clean[end] == '\n' && !whole {
 				w.units++
+				s.counted = true
 			}
 			clean, begin = clean[end+1:], 0
 			if f := w.complete(s, true); !yield(f) {
@@ -182,6 +184,7 @@ func (w *Watch) Text(at time.Time, stream int, b []byte, whole bool) iter.Seq[Fi
 		}
 		if whole {
 			w.printed = w.printed || visible(s.line)
+			s.counted = true
 			f := w.examine(s)
 			f.Drift = w.drifts(&s.series, string(s.line[min(begin, len(s.line)):]))
 			yield(f)
@@ -218,6 +221,7 @@ func (w *Watch) Close() iter.Seq[Finding] {
 				continue
 			}
 			w.units++
+			s.counted = true
 			if !yield(w.complete(s, false)) {
 				return
 			}
@@ -235,7 +239,10 @@ func (w *Watch) stream(i int) *stream {
 // examine matches the line of s against the rules, unless all of it was already
 // matched.
 func (w *Watch) examine(s *stream) (f Finding) {
-	if f.Units = w.units; w.output && s.examined < len(s.line) {
+	if f.Units = w.units; !s.counted {
+		f.Units++ // the line that is not counted yet is the next one, whenever it is examined
+	}
+	if w.output && s.examined < len(s.line) {
 		s.examined = len(s.line)
 		f.Rules = w.match(OnOutput, s.line)
 	}

@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -203,4 +204,41 @@ func TestALongTextIsBounded(t *testing.T) {
 	require.LessOrEqual(t, cap(w.streams[0].line), 2*lineLimit)
 	require.Equal(t, []bool{false, true}, []bool{w.End()[0].Passed, w.End()[1].Passed}, "exit rules see the last bytes")
 	require.True(t, w.broken["line"])
+}
+
+// TestUnitsOfAFinding checks that a finding has the number of its line, whether the line
+// was examined at its end, or before because its rest came late.
+func TestUnitsOfAFinding(t *testing.T) {
+	policy := &Policy{Checks: Checks{Rules: []Rule{rule("secret", OnOutput, "SECRET", Error, true)}}}
+	for output, line := range map[string]int64{
+		"a\nb\nSECRET tail":              3,
+		"a\nb\nSECRET tail\n":            3,
+		"a\r\nSECRET tail\r\nok\r\n":     2,
+		"a\r\r\nSECRET tail\r\r\nok\r\n": 2, // a pty makes "\r\r\n" of "\r\n"
+		"a\n1%\r2% SECRET\r3%\n":         2,
+		strings.Repeat("y", lineLimit) + "SECRET" + strings.Repeat("y", lineLimit) + "\n": 1,
+	} {
+		for _, piece := range []int{len(output), 7, 1} {
+			w := NewWatch(policy)
+			var units []int64
+			add := func(all iter.Seq[Finding]) {
+				for f := range all {
+					if f.Rules != nil {
+						units = append(units, f.Units)
+					}
+				}
+			}
+			for chunk := range slices.Chunk([]byte(output), piece) {
+				add(w.Text(time.Time{}, 0, chunk, false))
+				if piece < 7 || len(output) < lineLimit {
+					add(w.Examine(time.Time{}))
+				}
+			}
+			add(w.Close())
+			require.Equal(t, []int64{line}, units, "%.40q in pieces of %d", output, piece)
+		}
+	}
+	w := NewWatch(policy)
+	text(w, "one", true)
+	require.EqualValues(t, 2, text(w, strings.Repeat("y", lineLimit)+"SECRET"+strings.Repeat("y", lineLimit), true)[0].Units, "a whole piece is one unit")
 }
