@@ -36,11 +36,33 @@ func others(i int, b byte, packed bool) (list []byte) {
 	return list
 }
 
-// A changing is an export, and the number of changes that were tried.
+// A changing is an export, the key that verifies it or nil, and the number of changes that
+// were tried.
 type changing struct {
 	all  map[string][]byte
 	key  ed25519.PublicKey
 	done atomic.Int64
+}
+
+// everyExport runs a test on a signed export, and on one without signatures, which is
+// verified without a key: digests and links alone must refuse each change.
+func everyExport(t *testing.T, test func(t *testing.T, c *changing)) {
+	key := testKey()
+	for name, c := range map[string]*changing{
+		"signed":   {all: files(t, guarded(t), key), key: key.Public().(ed25519.PublicKey)},
+		"unsigned": {all: files(t, guarded(t), nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			began, size := time.Now(), 0
+			for _, data := range c.all {
+				size += len(data)
+			}
+			t.Cleanup(func() {
+				t.Logf("%d changes in %v, of %d bytes in %d files", c.done.Load(), time.Since(began).Round(time.Second), size, len(c.all))
+			})
+			test(t, c)
+		})
+	}
 }
 
 // beside reads another file of the export.
@@ -60,6 +82,9 @@ func (c *changing) refused(name string, data []byte) bool {
 	if kind != TraceKind && !Verify(kind, data, o).OK {
 		return true
 	}
+	if c.key == nil {
+		return false
+	}
 	o.PublicKey = c.key
 	return !Verify(kind, data, o).OK
 }
@@ -67,31 +92,30 @@ func (c *changing) refused(name string, data []byte) bool {
 // A change of any byte of any file in an export is refused (see changedAt). Files are changed in place,
 // and inside the archives that contain them.
 func TestEveryChangeOfAnExportIsRefused(t *testing.T) {
-	key, began := testKey(), time.Now()
-	c := &changing{all: files(t, guarded(t), key), key: key.Public().(ed25519.PublicKey)}
-	t.Cleanup(func() { t.Logf("%d changes in %v", c.done.Load(), time.Since(began).Round(time.Second)) })
-	for _, name := range slices.Sorted(maps.Keys(c.all)) {
-		whole := c.all[name]
-		require.False(t, c.refused(name, whole), name)
-		if filepath.Ext(name) != ".zip" {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				c.change(t, name, whole, false, func(changed []byte) []byte { return changed })
-			})
-			continue
-		}
-		names, inside := entriesOf(t, whole)
-		for _, file := range names {
-			t.Run(name+"/"+file, func(t *testing.T) {
-				t.Parallel()
-				c.change(t, name, inside[file], true, func(changed []byte) []byte {
-					files := maps.Clone(inside)
-					files[file] = changed
-					return zipped(t, names, files)
+	everyExport(t, func(t *testing.T, c *changing) {
+		for _, name := range slices.Sorted(maps.Keys(c.all)) {
+			whole := c.all[name]
+			require.False(t, c.refused(name, whole), name)
+			if filepath.Ext(name) != ".zip" {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					c.change(t, name, whole, false, func(changed []byte) []byte { return changed })
 				})
-			})
+				continue
+			}
+			names, inside := entriesOf(t, whole)
+			for _, file := range names {
+				t.Run(name+"/"+file, func(t *testing.T) {
+					t.Parallel()
+					c.change(t, name, inside[file], true, func(changed []byte) []byte {
+						files := maps.Clone(inside)
+						files[file] = changed
+						return zipped(t, names, files)
+					})
+				})
+			}
 		}
-	}
+	})
 }
 
 // change makes every change of content, and verifies the artifact that it makes.
@@ -132,35 +156,30 @@ func TestOtherFormsAreRefused(t *testing.T) {
 // belong to none of its entries' contents, such as a time or a size. The test flips one
 // bit of a byte, or all of them; with -changes, each bit too.
 func TestEveryChangedByteOfAFileIsRefused(t *testing.T) {
-	key, began := testKey(), time.Now()
-	c := &changing{all: files(t, guarded(t), key), key: key.Public().(ed25519.PublicKey)}
-	size := 0
-	t.Cleanup(func() {
-		t.Logf("%d changes in %v, of %d bytes in %d files", c.done.Load(), time.Since(began).Round(time.Second), size, len(c.all))
-	})
 	masks := []byte{0xff, 1, 2, 4, 8, 16, 32, 64, 128}
-	for _, name := range slices.Sorted(maps.Keys(c.all)) {
-		size += len(c.all[name])
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			changed := bytes.Clone(c.all[name])
-			for i, b := range c.all[name] {
-				if !changedAt(i) {
-					continue
-				}
-				for m, mask := range masks {
-					if m != i%len(masks) && !*allChanges {
+	everyExport(t, func(t *testing.T, c *changing) {
+		for _, name := range slices.Sorted(maps.Keys(c.all)) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				changed := bytes.Clone(c.all[name])
+				for i, b := range c.all[name] {
+					if !changedAt(i) {
 						continue
 					}
-					changed[i] = b ^ mask
-					if !c.refused(name, changed) {
-						t.Fatalf("byte %d may be %q instead of %q", i, changed[i], b)
+					for m, mask := range masks {
+						if m != i%len(masks) && !*allChanges {
+							continue
+						}
+						changed[i] = b ^ mask
+						if !c.refused(name, changed) {
+							t.Fatalf("byte %d may be %q instead of %q", i, changed[i], b)
+						}
 					}
+					changed[i] = b
 				}
-				changed[i] = b
-			}
-		})
-	}
+			})
+		}
+	})
 }
 
 // A change of any byte of an archive that the reference made is refused.
@@ -195,13 +214,14 @@ func TestAJournalWithoutItsRunpacks(t *testing.T) {
 	moved := bytes.Replace(journal, []byte("cp_0002.zip"), []byte("cp_0012.zip"), 1)
 	require.NotEqual(t, journal, moved)
 	r := Verify(JournalKind, moved, o)
-	require.Equal(t, []string{"missing_file"}, codes(r))
+	require.Equal(t, []string{"runpack_path"}, codes(r))
 	require.Equal(t, SignatureFailed, r.SignatureStatus)
 	misspelled := bytes.Replace(journal, []byte("runpack_path"), []byte("runpack_pa7h"), 1)
 	require.False(t, Verify(JournalKind, misspelled, o).OK)
 	o.Beside = nil
 	require.False(t, Verify(JournalKind, journal, o).OK, "the signatures are in the runpacks")
 	require.False(t, Verify(JournalKind, journal, Options{RequireSignature: true}).OK)
+	require.Equal(t, []string{"runpack_path"}, codes(Verify(JournalKind, moved, Options{})), "also without a runpack and a key")
 	r = Verify(JournalKind, journal, Options{})
 	require.True(t, r.OK)
 	require.Contains(t, strings.Join(r.Notes, "\n"), "were not compared with their runpack")

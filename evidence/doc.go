@@ -34,6 +34,9 @@ const (
 // Kinds lists the kinds of artifacts.
 func Kinds() []Kind { return []Kind{RunpackKind, PackKind, ChainKind, JournalKind, TraceKind} }
 
+// Anchored reports whether artifacts of the kind contain checkpoints, which anchors name.
+func (k Kind) Anchored() bool { return k == ChainKind || k == JournalKind }
+
 // The reference's schema ids and version.
 const (
 	manifestSchema     = "gait.runpack.manifest"
@@ -64,7 +67,7 @@ type Options struct {
 	// RequireSignature refuses an artifact without a verified signature.
 	RequireSignature bool
 	// Anchors are digests that were published earlier; a chain or a journal must
-	// contain each of them.
+	// contain each of them. Other kinds contain no checkpoint, and are refused.
 	Anchors []Anchor
 	// Beside reads a file that an artifact names, such as a checkpoint's runpack. Nil
 	// means that there is none. The path is relative and stays below the artifact's
@@ -97,12 +100,20 @@ type Report struct {
 	SignaturesTotal  int    `json:"signatures_total"`
 	ProofsVerified   int    `json:"proof_records_verified,omitempty"`
 	AnchorsConfirmed int    `json:"anchors_confirmed,omitempty"`
+	AnchoredUntil    int    `json:"anchored_until,omitempty"` // the newest checkpoint that an anchor confirms
 
 	Problems []Problem `json:"problems"`
 	// Notes say what the verification does not prove.
 	Notes []string `json:"not_proven"`
 
 	packs map[string]sealedPack // runpacks of checkpoints, by their paths
+	reach reach
+}
+
+// A reach is how far an artifact follows its session.
+type reach struct {
+	ended       string // the state in which the session ended; empty if the artifact does not show it
+	checkpoints []Checkpoint
 }
 
 // A Problem is one reason why the verification failed.
@@ -129,6 +140,9 @@ func Verify(kind Kind, data []byte, o Options) Report {
 		o.Beside = func(path string) ([]byte, error) {
 			return nil, fmt.Errorf("%s: there is no such file beside the artifact", path)
 		}
+	}
+	if len(o.Anchors) > 0 && !kind.Anchored() {
+		r.problem("anchor", "", "an anchor names a checkpoint, and a %s has none; the session's chain and journal do", kind)
 	}
 	switch kind {
 	case RunpackKind:
@@ -196,12 +210,28 @@ func (r *Report) limits(o Options) {
 	case r.SignatureStatus == SignatureMissing:
 		r.note("origin: there is no signature; anyone could have made this")
 	}
-	if (r.Kind == ChainKind || r.Kind == JournalKind) && len(o.Anchors) == 0 {
-		r.note("truncation: checkpoints removed from the end are not noticed without an anchor")
-	}
+	r.truncation()
 	if r.Kind == ChainKind {
 		r.note("journal: a journal beside the chain is verified by itself")
 	}
 	r.note("vantage: it shows what the producer recorded, on a machine that the producer controls")
-	r.note("completeness: acts that the producer did not observe are not in it")
+	r.note("completeness: acts that the producer did not observe are not in it; that nothing was changed does not show that nothing is missing")
+}
+
+// truncation says which removed tail would not be noticed.
+func (r *Report) truncation() {
+	n := len(r.reach.checkpoints)
+	switch {
+	case r.Kind == TraceKind:
+		r.note("truncation: it is one decision; whether there were others is not shown")
+	case r.Kind.Anchored() && r.AnchoredUntil == 0:
+		r.note("truncation: checkpoints removed from the end are not noticed without an anchor, and neither the chain nor the journal shows whether the session ended")
+	case r.Kind.Anchored():
+		r.note("truncation: the anchors reach checkpoint %d of %d, event %d; what was removed or replaced after it is not noticed",
+			r.AnchoredUntil, n, r.reach.checkpoints[r.AnchoredUntil-1].SequenceEnd)
+	case r.reach.ended != "":
+		r.note("truncation: it reaches the end of the session (%s), if the producer wrote it whole", r.reach.ended)
+	default:
+		r.note("truncation: it does not show the end of the session, which still ran or was cut; a removed end is not noticed")
+	}
 }

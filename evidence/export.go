@@ -181,6 +181,9 @@ func (x *Export) seal(at time.Time) {
 	}
 }
 
+// stateRef begins the reference of a timeline's entry to a state of the session.
+const stateRef = "state:"
+
 // happened adds an entry to the timeline if the timeline shows its kind of
 // fact.
 func (x *Export) happened(e kernel.Entry) {
@@ -189,7 +192,7 @@ func (x *Export) happened(e kernel.Entry) {
 	case kernel.Began:
 		ref = "session:" + f.SessionID
 	case kernel.SessionMoved:
-		ref = "state:" + string(f.To)
+		ref = stateRef + string(f.To)
 	case kernel.Launching:
 		ref = "launch:" + f.Run
 	case kernel.Running:
@@ -238,7 +241,7 @@ func (x *Export) transcript(e kernel.Entry, f kernel.TranscriptCopied) {
 
 // producer names the version of the wrapper that wrote the ledger, not this one, so
 // that every version exports the same bytes.
-func (x *Export) producer() string { return "lifeloop-wrap/" + x.began.Version }
+func (x *Export) producer() string { return producerName + x.began.Version }
 
 // inID reports whether an id may contain r.
 func inID(r rune) bool {

@@ -259,6 +259,7 @@ func (r *Report) runPack(a archive, m packManifest, o Options) {
 	if len(inside.Problems) > 0 {
 		return
 	}
+	r.reach = inside.reach
 	want := p
 	want.RunID, want.CaptureMode, want.ManifestDigest = rp.manifest.RunID, rp.manifest.CaptureMode, rp.manifest.ManifestDigest
 	want.IntentsCount, want.ResultsCount, want.RefsCount = len(rp.intents), len(rp.results), len(rp.refs.Receipts)
@@ -290,6 +291,9 @@ func (r *Report) jobPack(a archive, m packManifest, o Options) {
 	}
 	if !o.Compat && p.jobFacts != s.jobFacts {
 		r.problem("payload", jobPayloadFile, "its status or reasons differ from those of %s", jobStateFile)
+	}
+	if slices.Contains([]PackStatus{JobBlocked, JobCompleted, JobCancelled, JobStopped}, PackStatus(s.Status)) {
+		r.reach.ended = s.Status
 	}
 	r.jobEvents(a, m, s, o)
 }

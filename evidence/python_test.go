@@ -154,6 +154,8 @@ func mapWith(all map[string][]byte, name string, data []byte) map[string][]byte 
 func (q *questions) journals(all, policy map[string][]byte) {
 	changed := bytes.Replace(all[JournalFile], []byte(`"tool_name":"harness.launch"`), []byte(`"tool_name":"harness.launch","verdict":"allow"`), 1)
 	q.ask("a changed journal", JournalKind, q.write("changed.jsonl", changed), "-", false, "fail")
+	moved := bytes.Replace(all[JournalFile], []byte(`"runpack_path":"cp_0001.zip"`), []byte(`"runpack_path":"cp_0901.zip"`), 1)
+	q.ask("a journal with a runpack that is not there", JournalKind, q.write("moved.jsonl", moved), "-", false, "fail")
 	require.NoError(q, os.Mkdir(filepath.Join(q.dir, "policy"), 0o700))
 	for name, data := range policy {
 		q.write("policy/"+name, data)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lifeloop/evidence/sign"
+	"lifeloop/session"
 )
 
 // The files of a runpack besides its manifest.
@@ -214,6 +215,11 @@ func (r *Report) runpackContents(p *runpack) {
 	r.identity(refsFile, refsSchema, m.RunID, p.refs.Header, p.refs.RunID)
 	r.runpackLines(p)
 	r.receipts(p.refs)
+	for _, entry := range p.run.Timeline {
+		if s, is := strings.CutPrefix(entry.Ref, stateRef); is && slices.Contains(session.States(), session.State(s)) && session.State(s).Terminal() {
+			r.reach.ended = s
+		}
+	}
 }
 
 func (r *Report) inner(at string, doc []byte, into any) {

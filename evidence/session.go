@@ -31,6 +31,12 @@ type Checkpoint struct {
 	Relationship         json.RawMessage `json:"relationship,omitempty"`
 }
 
+// producerName begins the producer_version of documents of this program.
+const producerName = "lifeloop-wrap/"
+
+// runpackName is the name that this program gives to the runpack of a checkpoint.
+func runpackName(index int) string { return fmt.Sprintf("cp_%04d.zip", index) }
+
 func (c Checkpoint) digest() string {
 	return sign.Sum(fmt.Appendf(nil, "%s:%s:%d:%d:%d", c.ManifestDigest, c.PrevCheckpointDigest, c.Index, c.SequenceStart, c.SequenceEnd))
 }
@@ -168,6 +174,10 @@ func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optiona
 		r.problem("runpack_path", at, "the path must be a plain path below the folder of the chain")
 		return
 	}
+	if want := runpackName(c.Index); !o.Compat && c.RunpackPath != want && strings.HasPrefix(c.ProducerVersion, producerName) {
+		r.problem("runpack_path", at, "this program names it %s", want) // no digest covers the path
+		return
+	}
 	if _, again := r.packs[c.RunpackPath]; again && !o.Compat {
 		r.problem("runpack_path", at, "an earlier checkpoint names the same file")
 		return
@@ -301,6 +311,7 @@ func (r *Report) summarize(checkpoints int, o Options) {
 
 // anchors checks that the published digests are in the chain.
 func (r *Report) anchors(session string, list []Checkpoint, o Options) {
+	r.reach.checkpoints = list
 	for _, a := range o.Anchors {
 		at := fmt.Sprintf("anchor of checkpoint %d", a.Index)
 		switch {
@@ -312,6 +323,7 @@ func (r *Report) anchors(session string, list []Checkpoint, o Options) {
 			r.problem("anchor", at, "the checkpoint has another digest: the chain was rewritten")
 		default:
 			r.AnchorsConfirmed++
+			r.AnchoredUntil = max(r.AnchoredUntil, a.Index)
 		}
 	}
 }
@@ -365,6 +377,7 @@ func (r *Report) journal(doc []byte, o Options) {
 	}
 	r.ID = j.header.SessionID
 	r.links(j.checkpoints, j.header.SessionID, j.header.RunID, o)
+	r.anchors(j.header.SessionID, j.checkpoints, o)
 	if o.Compat {
 		return
 	}
@@ -388,7 +401,6 @@ func (r *Report) journal(doc []byte, o Options) {
 		r.note("events: the last %d are after the last checkpoint; nothing shows that they were not changed", j.last-sealed)
 	}
 	r.summarize(len(j.checkpoints), o)
-	r.anchors(j.header.SessionID, j.checkpoints, o)
 }
 
 // read adds one line.

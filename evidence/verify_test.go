@@ -125,12 +125,21 @@ func TestAnchors(t *testing.T) {
 	r = Verify(ChainKind, chain, o)
 	require.True(t, r.OK)
 	require.Equal(t, 1, r.AnchorsConfirmed)
-	for _, note := range r.Notes {
-		require.NotContains(t, note, "truncation")
-	}
+	require.Equal(t, 3, r.AnchoredUntil)
+	require.Contains(t, r.Notes, "truncation: the anchors reach checkpoint 3 of 3, event 6; what was removed or replaced after it is not noticed")
 	journal := Verify(JournalKind, read(t, "session/ok_reference/journal.jsonl"), o)
 	require.True(t, journal.OK, "%v", journal.Problems)
 	require.Equal(t, 1, journal.AnchorsConfirmed)
+	first := Verify(ChainKind, read(t, "session/lenient_tail_truncated/journal_chain.json"), Options{Beside: o.Beside})
+	o.Anchors = []Anchor{{r.ID, 2, first.Digest}}
+	r2 := Verify(ChainKind, chain, o)
+	require.True(t, r2.OK, "%v", r2.Problems)
+	require.Equal(t, 2, r2.AnchoredUntil)
+	require.Contains(t, r2.Notes, "truncation: the anchors reach checkpoint 2 of 3, event 4; what was removed or replaced after it is not noticed")
+	o.Anchors, o.Compat = []Anchor{{r.ID, 4, r.Digest}}, true
+	require.Equal(t, []string{"truncated"}, codes(Verify(JournalKind, read(t, "session/ok_reference/journal.jsonl"), o)))
+	require.Equal(t, []string{"anchor"}, codes(Verify(RunpackKind, read(t, "runpack/ok_reference.zip"), o)))
+	o.Compat = false
 	for _, c := range []struct {
 		anchor Anchor
 		code   string
@@ -162,4 +171,31 @@ func TestUnknownKind(t *testing.T) {
 	r := Verify("picture", nil, Options{})
 	require.True(t, r.Unreadable)
 	require.False(t, r.OK)
+}
+
+// Every report says which removed end would not be noticed.
+func TestTruncationIsMentioned(t *testing.T) {
+	truncation := func(r Report) string {
+		t.Helper()
+		require.True(t, r.OK, "%s: %v", r.Kind, r.Problems)
+		for _, note := range r.Notes {
+			if rest, is := strings.CutPrefix(note, "truncation: "); is {
+				return rest
+			}
+		}
+		t.Fatalf("%s: %q", r.Kind, r.Notes)
+		return ""
+	}
+	key := testKey()
+	o := Options{PublicKey: key.Public().(ed25519.PublicKey)}
+	whole, running := files(t, recorded(t, 0), key), files(t, recorded(t, 40), key)
+	for _, name := range []string{"runpack.zip", "raw.zip", "pack.zip", "job.zip"} {
+		require.Contains(t, truncation(verified(name, running, o)), "it does not show the end of the session", name)
+		require.Contains(t, strings.ToLower(truncation(verified(name, whole, o))), "it reaches the end of the session (completed)", name)
+	}
+	require.Contains(t, truncation(verified("cp_0001.zip", whole, o)), "it does not show the end of the session")
+	for _, name := range []string{ChainFile, JournalFile} {
+		require.Contains(t, truncation(verified(name, running, o)), "neither the chain nor the journal shows whether the session ended")
+	}
+	require.Contains(t, truncation(verified("trace_000003.json", files(t, guarded(t), key), o)), "one decision")
 }

@@ -209,7 +209,7 @@ func (x *Export) chainHead() chain {
 // it, or empty.
 func (x *Export) checkpoint(head chain, previous string, index int, from int64, s seal, key ed25519.PrivateKey) (cp Checkpoint, data []byte, err error) {
 	cp = Checkpoint{Header: x.header(checkpointSchema, s.at), SessionID: head.SessionID, RunID: head.RunID, Index: index,
-		SequenceStart: from + 1, SequenceEnd: s.end, RunpackPath: fmt.Sprintf("cp_%04d.zip", index), PrevCheckpointDigest: previous}
+		SequenceStart: from + 1, SequenceEnd: s.end, RunpackPath: runpackName(index), PrevCheckpointDigest: previous}
 	run := fmt.Sprintf("%s_cp_%04d", head.RunID, index)
 	c := content{run: Run{Header: x.header(runSchema, s.at), RunID: run, Env: x.env()}, mode: Reference}
 	for _, e := range x.events[from:s.end] {

@@ -40,7 +40,8 @@ content of each file. It also prints what this does not prove. The exit code is 
 2 if the verification failed, or 6 if the file cannot be read as an artifact.
 
 A session chain or a journal names its runpacks, which are read from its folder.
-With --anchor FILE the artifact must contain each checkpoint that FILE names.`,
+With --anchor FILE a chain or a journal must contain each checkpoint that FILE names.
+That proves it up to the newest of these checkpoints, and nothing after it.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.verifyEvidence(cmd, args[0], v) },
 	}
 	f := cmd.Flags()
@@ -49,7 +50,7 @@ With --anchor FILE the artifact must contain each checkpoint that FILE names.`,
 	f.BoolVar(&v.signed, "require-signature", false, "require a signature, on each proof record of a pack too")
 	f.BoolVar(&v.strict, "strict", false, "also refuse artifacts that could mislead a reader (default)")
 	f.BoolVar(&v.compat, "compat", false, "accept and refuse the same artifacts as the public reference")
-	f.StringVar(&v.anchor, "anchor", "", "`FILE` with anchors, as evidence anchor prints them")
+	f.StringVar(&v.anchor, "anchor", "", "`FILE` with anchors of a chain or a journal, as evidence anchor prints them")
 	cmd.MarkFlagsMutuallyExclusive("strict", "compat")
 	return cmd
 }
@@ -91,6 +92,10 @@ func (g *globals) verifyEvidence(cmd *cobra.Command, path string, v verification
 		if kind = evidence.Detect(data); kind == "" {
 			return notEvaluable("%s is not a known kind of evidence", path).withHint("with --kind KIND, verify shows why it is not of that kind")
 		}
+	}
+	if v.anchor != "" && !kind.Anchored() {
+		return usage("--anchor does not apply to a %s, which has no checkpoint", kind).
+			withHint("lifeloop-wrap evidence export SESSION --kind chain --out DIR writes a chain; verify its %s", evidence.ChainFile)
 	}
 	r := evidence.Verify(kind, data, o)
 	if err := g.print(cmd, r, reportText(path, r)); err != nil {
