@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"lifeloop/internal/durable"
 	"lifeloop/profiles"
 	"lifeloop/watchers/sqlite"
 )
@@ -84,13 +85,13 @@ func matching(dir, pattern string) ([]string, error) {
 }
 
 func ofFile(p profiles.Place, path, dir string) ([]Found, error) {
-	f, err := os.Open(path)
+	f, err := durable.OpenLinked(path)
 	if err != nil {
 		return nil, nil // deleted meanwhile, or not readable for this user
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	if err != nil {
 		return nil, nil
 	}
 	head := make([]byte, min(headSize, info.Size()))

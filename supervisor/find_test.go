@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ func TestFind(t *testing.T) {
 			for i, dir := range []string{here, elsewhere, here} {
 				file(t, home, fmt.Sprintf(".claude/projects/p%d/s%d.jsonl", i, i), i, `{"type":"mode","sessionId":"s%d"}`+"\n"+`{"type":"user","cwd":%q,"sessionId":"s%d"}`, i, dir, i)
 			}
+			require.NoError(t, syscall.Mkfifo(filepath.Join(home, ".claude/projects/p0/fifo.jsonl"), 0o600)) // nothing waits for it
 			file(t, home, ".claude/projects/p0/s0/subagents/agent-a.jsonl", 9, `{"cwd":%q,"sessionId":"a"}`, here)
 		}, want: []string{"s2", "s0"}},
 		{adapter: "claude", variant: "elsewhere", env: []string{"CLAUDE_CONFIG_DIR=HOME/config"}, lay: func(t *testing.T, home string) {

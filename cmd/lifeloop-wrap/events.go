@@ -212,7 +212,8 @@ type eventsFile struct {
 	err  error     // the first write error
 }
 
-// openEvents opens the file of --events.
+// openEvents opens the file of --events. A FIFO must have a reader: the open never waits
+// for one.
 func openEvents(path string) (*eventsFile, error) {
 	f := os.Stderr
 	switch path {
@@ -221,7 +222,7 @@ func openEvents(path string) (*eventsFile, error) {
 	case "-":
 	default:
 		var err error
-		if f, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		if f, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0o600); err != nil {
 			return nil, refused(lifeloop.InternalError, "open the events file: %v", err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"lifeloop/internal/document"
 	"lifeloop/internal/document/yaml"
 	"lifeloop/internal/durable"
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 )
 
@@ -139,10 +140,14 @@ func writeTrace(cmd *cobra.Command, e evaluation, t gate.Trace) error {
 	return nil
 }
 
-// readPrivateKey reads the private key of a command's --key.
+// readPrivateKey reads the private key of a command's --key. It only warns if
+// others than its owner have a permission on the file.
 func readPrivateKey(cmd *cobra.Command, file string) (ed25519.PrivateKey, error) {
-	text, err := readInput(cmd, file)
+	text, info, err := readNamed(file, pipeWait)
 	if err == nil {
+		if mode := info.Mode(); mode.IsRegular() && mode&0o077 != 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "lifeloop-wrap: warning: others can open the private key %s (mode %04o); chmod 600 %[1]s\n", vt.Plain(file), mode.Perm())
+		}
 		var key ed25519.PrivateKey
 		if key, err = sign.ParsePrivate(text); err == nil {
 			return key, nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -86,7 +85,7 @@ func (c *consumption) restore() (release func(), err error) {
 	// The lock file is never removed, because another process may be about to lock
 	// it.
 	release = func() { _ = lock.Unlock() }
-	doc, err := os.ReadFile(c.file)
+	doc, err := durable.ReadLinked(c.file, maxArtifact)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = c.save() // save once now, to fail before anything is processed

@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,24 +25,67 @@ func readDocument(cmd *cobra.Command, args []string) ([]byte, error) {
 	return readInput(cmd, append(args, "-")[0])
 }
 
-// readInput reads a file, or standard input if its name is "-".
+// readInput reads a file that openInput accepts, or standard input if its name is "-".
 func readInput(cmd *cobra.Command, name string) ([]byte, error) {
-	in := cmd.InOrStdin()
 	if name == "-" {
-		name = "standard input"
-	} else {
-		f, err := os.Open(name)
+		data, err := readBounded(cmd.InOrStdin())
 		if err != nil {
-			return nil, no(lifeloop.InvalidRequest, "%v", err)
+			return nil, no(lifeloop.InvalidRequest, "read standard input: %v", err)
 		}
-		defer f.Close()
-		in = f
+		return data, nil
 	}
-	data, err := readBounded(in)
+	data, _, err := readNamed(name, pipeWait)
+	return data, err
+}
+
+// pipeWait is the time that the other end of a pipe has to write the whole document.
+const pipeWait = 30 * time.Second
+
+// readNamed reads a file that openInput accepts. Its FileInfo is that of the opened file.
+func readNamed(name string, wait time.Duration) ([]byte, fs.FileInfo, error) {
+	f, info, err := openInput(name, wait)
 	if err != nil {
-		return nil, no(lifeloop.InvalidRequest, "read %s: %v", name, err)
+		return nil, nil, no(lifeloop.InvalidRequest, "%v", err)
 	}
-	return data, nil
+	defer f.Close()
+	data, err := readBounded(f)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("the other end of the pipe did not close it within %v", wait)
+		fallthrough
+	case err != nil:
+		return nil, nil, no(lifeloop.InvalidRequest, "read %s: %v", name, err)
+	}
+	return data, info, nil
+}
+
+// openInput opens a regular file, or a pipe that a shell passes as an open file, as bash
+// does for <(COMMAND); the pipe is read for at most the time wait. It never waits for
+// another program: a FIFO or a device is an error.
+func openInput(name string, wait time.Duration) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil || info.Mode().IsRegular() || name == os.DevNull:
+	case info.Mode()&fs.ModeNamedPipe != 0 && passed(name):
+		err = f.SetReadDeadline(time.Now().Add(wait))
+	default:
+		err = fmt.Errorf("%s is not a regular file", name)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// passed reports whether a path names a file that this process has open.
+func passed(name string) bool {
+	dir := filepath.Dir(name)
+	return name == "/dev/stdin" || dir == "/dev/fd" || dir == "/proc/self/fd"
 }
 
 func readBounded(in io.Reader) ([]byte, error) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
@@ -115,7 +116,7 @@ func (s *session) openLog() error {
 		s.log = zerolog.Nop()
 		return nil
 	}
-	if s.logTo, err = os.OpenFile(s.cfg.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+	if s.logTo, err = os.OpenFile(s.cfg.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0o600); err != nil {
 		return refused(lifeloop.InternalError, "open the log: %v", err)
 	}
 	s.log = zerolog.New(zerolog.SyncWriter(vt.NewFilter(s.logTo))).Level(level).With().Timestamp().Str("session_id", s.id).Logger()

@@ -45,6 +45,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
+
+	"lifeloop/internal/durable"
 )
 
 const (
@@ -258,7 +260,7 @@ func (t *Tail) look() (state, error) {
 
 // logged reads in the file's header whether the database uses a write-ahead log.
 func logged(path string) (bool, error) {
-	f, err := os.Open(path)
+	f, err := durable.OpenLinked(path)
 	if err != nil {
 		return false, err
 	}
