@@ -55,7 +55,7 @@ func readers() []string {
 
 // shells are the tools that run a command.
 func shells() []string {
-	return []string{"bash", "powershell", "monitor", "shell", "local_shell", "exec", "exec_command", "run_shell_command"}
+	return []string{"bash", "powershell", "monitor", "shell", "local_shell", "shell_command", "exec", "exec_command", "run_shell_command"}
 }
 
 // Use returns the tool call that a hook asks about.
@@ -79,8 +79,11 @@ func (in HookInput) Use() *ToolUse {
 		op = "read"
 	}
 	u.arguments(args, op, 0)
-	if name == "powershell" || name == "pwsh" { // another language
+	if name == "powershell" || name == "pwsh" || len(u.Commands) > 0 && otherShell(args) { // another language
 		u.Commands, u.Opaque = nil, true
+	}
+	if types(name, args) {
+		u.Opaque = true
 	}
 	if slices.Contains(shells(), name) && len(u.Commands) == 0 {
 		u.Opaque = true
@@ -89,6 +92,28 @@ func (in HookInput) Use() *ToolUse {
 	slices.Sort(u.Commands)
 	slices.Sort(u.URLs)
 	return u
+}
+
+// otherShell reports whether a call names a program for its commands that does not read the
+// language of a POSIX shell.
+func otherShell(args map[string]any) bool {
+	shell, is := args["shell"].(string)
+	name := strings.ToLower(shell[strings.LastIndexAny(shell, `/\`)+1:])
+	return is && name != "" && !slices.Contains([]string{"sh", "bash", "zsh", "dash", "ksh"}, name)
+}
+
+// types reports whether a tool sends a text to a program that runs: write_stdin of Codex, and
+// process of OpenClaw. What the program does with it is not known. An interrupt is no text.
+func types(name string, args map[string]any) bool {
+	switch name {
+	case "write_stdin":
+		chars, is := args["chars"].(string)
+		return args["chars"] != nil && !is || strings.Trim(chars, "\x03") != ""
+	case "process":
+		action, _ := args["action"].(string)
+		return slices.Contains([]string{"write", "send-keys", "submit", "paste"}, strings.ToLower(action))
+	}
+	return false
 }
 
 // reads reports whether the name of a tool, such as read_text_file, says that it only
@@ -145,6 +170,8 @@ func (u *ToolUse) argument(key string, v any, op string) {
 			v = quoted(words)
 		}
 		u.Commands = u.text(u.Commands, v)
+	case "code", "script":
+		u.program(v)
 	case "file_path", "path", "filepath", "notebook_path", "absolute_path", "paths", "include", "file", "filename":
 		for _, p := range u.text(nil, v) {
 			u.Paths = append(u.Paths, PathUse{p, op})
@@ -174,6 +201,20 @@ func (u *ToolUse) argument(key string, v any, op string) {
 		}
 	case "url", "urls":
 		u.URLs = u.text(u.URLs, v)
+	}
+}
+
+// program adds a program whose language is not known. A single word may be the code of a
+// country or the name of a script; as a program, it is at most a command of a shell.
+func (u *ToolUse) program(v any) {
+	for _, text := range u.text(nil, v) {
+		if strings.ContainsFunc(text, func(r rune) bool {
+			return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_", r))
+		}) {
+			u.Opaque = true
+		} else {
+			u.Commands = append(u.Commands, text)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"lifeloop/telemetry/claude"
 	"lifeloop/telemetry/codex"
 	"lifeloop/telemetry/gemini"
+	"lifeloop/telemetry/openclaw"
 	"lifeloop/telemetry/opencode"
 )
 
@@ -42,6 +43,22 @@ func TestToolUses(t *testing.T) {
 		{claude.Hooks{}, "PreToolUse", "mcp__fs__write", `{"args":{"path":"/a"}}`, `[] [{/a write}] [] ask`},
 		{claude.Hooks{}, "PreToolUse", "mcp__fs__write", `{"files":[{"path":"/a"},{"path":"/b"}]}`, `[] [{/a write} {/b write}] [] ask`},
 		{claude.Hooks{}, "PreToolUse", "mcp__sh__run", `{"command":"rm","args":["-r","/a"]}`, `['rm' '-r' '/a'] [] [] ask`},
+		{claude.Hooks{}, "PreToolUse", "mcp__sh__run", `{"script":"rm -rf /"}`, `[] [] [] opaque ask`},
+		{claude.Hooks{}, "PreToolUse", "mcp__py__run", `{"args":{"code":"import os\nos.remove('/x')"}}`, `[] [] [] opaque ask`},
+		{claude.Hooks{}, "PreToolUse", "mcp__py__run", `{"code":["a","f(x)"]}`, `[a] [] [] opaque ask`},
+		{claude.Hooks{}, "PreToolUse", "mcp__rates__get", `{"code":"USD"}`, `[USD] [] [] ask`},
+		{claude.Hooks{}, "PreToolUse", "REPL", `{"code":"require('fs').rmSync('/x')"}`, `[] [] [] opaque ask`},
+		{claude.Hooks{}, "PreToolUse", "mcp__sh__run", `{"command":"ls","shell":"pwsh"}`, `[] [] [] opaque ask`},
+		{codex.Hooks{}, "PreToolUse", "write_stdin", `{"session_id":1,"chars":"rm -rf /\n"}`, `[] [] [] opaque`},
+		{codex.Hooks{}, "PreToolUse", "write_stdin", `{"session_id":1,"chars":["rm"]}`, `[] [] [] opaque`},
+		{codex.Hooks{}, "PreToolUse", "write_stdin", `{"session_id":1,"chars":"\u0003"}`, `[] [] []`},
+		{codex.Hooks{}, "PreToolUse", "write_stdin", `{"session_id":1,"chars":"","yield_time_ms":1000}`, `[] [] []`},
+		{codex.Hooks{}, "PreToolUse", "exec_command", `{"cmd":"ls","shell":"/bin/rm"}`, `[] [] [] opaque`},
+		{codex.Hooks{}, "PreToolUse", "exec_command", `{"cmd":"ls","shell":"/bin/zsh","login":true}`, `[ls] [] []`},
+		{codex.Hooks{}, "PreToolUse", "shell_command", `{"command":{"x":1}}`, `[] [] [] opaque`},
+		{codex.Hooks{}, "PreToolUse", "local_shell", `{"action":{"type":"exec","command":["rm","a"]}}`, `['rm' 'a'] [] []`},
+		{openclaw.Hooks{}, "before_tool_call", "process", `{"action":"write","sessionId":"s","data":"rm -rf /\n"}`, `[] [] [] opaque`},
+		{openclaw.Hooks{}, "before_tool_call", "process", `{"action":"poll","sessionId":"s"}`, `[] [] []`},
 		{codex.Hooks{}, "PreToolUse", "Bash", `{"command":"ls"}`, `[ls] [] []`},
 		{codex.Hooks{}, "PreToolUse", "shell", `{"command":["rm","it's"],"workdir":"/w"}`, `['rm' 'it'\''s'] [] [] in /w`},
 		{codex.Hooks{}, "PreToolUse", "apply_patch", `{"command":"*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n*** Delete File: c\n*** End Patch"}`,

@@ -148,7 +148,7 @@ func TestNoArgumentIsInAnIntent(t *testing.T) {
 // FuzzTool: any command line has an intent, and every path that is written is inside
 // the workspace or has a class.
 func FuzzTool(f *testing.F) {
-	for _, seed := range []string{"rm -rf /", "cd x && ls > y", "bash -c 'echo $(cat <(ls))'", "a=b; c $a", "${x:=1} {a,b}", "time -p find . -exec sh -c 'rm {}' \\;"} {
+	for _, seed := range []string{"rm -rf /", "()0", "cd x && ls > y", "bash -c 'echo $(cat <(ls))'", "a=b; c $a", "${x:=1} {a,b}", "time -p find . -exec sh -c 'rm {}' \\;"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

@@ -20,6 +20,7 @@ import (
 type arg struct {
 	text  string
 	known bool
+	shape string // if the word is not known; empty if it may be any text
 }
 
 func (a arg) flag() bool { return a.known && len(a.text) > 1 && a.text[0] == '-' }
@@ -236,7 +237,7 @@ func (s *shell) assigned(args []arg) []arg {
 	for len(args) > 0 && args[0].known && (args[0].text == "-" || strings.Contains(args[0].text, "=")) {
 		name, value, _ := strings.Cut(args[0].text, "=")
 		s.count[name]++
-		s.argument("env", arg{value, true})
+		s.argument("env", arg{text: value, known: true})
 		args = args[1:]
 	}
 	return args
@@ -341,7 +342,7 @@ func (s *shell) find(name string, args []arg) {
 		case a.text == "-delete":
 			s.destroys("find -delete")
 			if len(roots) == 0 {
-				roots = []arg{{".", true}}
+				roots = []arg{{text: ".", known: true}}
 			}
 			for _, root := range roots {
 				root.text += "/*" // some files below the root; the other arguments select them
@@ -386,7 +387,7 @@ func (s *shell) cd(args []arg) {
 	case s.dirs == nil:
 		return
 	case len(args) == 0:
-		to = arg{"~", true}
+		to = arg{text: "~", known: true}
 	case to.flag() && to.text != "-L", s.count["CDPATH"]+s.count[""] > 0 && !strings.HasPrefix(to.text, ".") && !path.IsAbs(to.text):
 		s.dirs = nil
 		return
@@ -436,7 +437,7 @@ func (s *shell) patch(args []arg) {
 		for _, head := range []string{"*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "} {
 			if file, is := strings.CutPrefix(line, head); is {
 				found = true
-				s.touch(arg{strings.TrimSpace(file), true}, "write")
+				s.touch(arg{text: strings.TrimSpace(file), known: true}, "write")
 			}
 		}
 	}
@@ -500,15 +501,15 @@ func (s *shell) files(name string, u usage, args []arg) {
 		}
 	case "curl":
 		if in.has("O remote-name remote-name-all") && !in.has("output-dir") {
-			s.touch(arg{".", true}, "write")
+			s.touch(arg{text: ".", known: true}, "write")
 		}
 	case "wget":
 		if !in.has("O output-document P directory-prefix") {
-			s.touch(arg{".", true}, "write")
+			s.touch(arg{text: ".", known: true}, "write")
 		}
 	case "unzip":
 		if len(in.operands) > 0 && !in.has("d l t p v Z z") {
-			s.touch(arg{".", true}, "write")
+			s.touch(arg{text: ".", known: true}, "write")
 		}
 	case "mkfs", "fdisk", "parted", "wipefs", "shutdown", "reboot", "poweroff", "halt", "init", "killall", "pkill":
 		s.destroys(name)
@@ -608,7 +609,7 @@ func (s *shell) copies(name string, u usage, in invocation) {
 	for _, source := range sources {
 		for _, dir := range to { // a copied folder may become a folder of settings
 			if inside := path.Join(dir.text, path.Base(source.text)); source.known && dir.known && telemetry.IsSettings(inside) {
-				s.touch(arg{inside, true}, "write")
+				s.touch(arg{text: inside, known: true}, "write")
 			}
 		}
 	}
@@ -621,7 +622,7 @@ func (s *shell) tar(name string, u usage, args []arg) {
 		group, rest := args[0].text, args[1:]
 		args = nil
 		for i := range len(group) {
-			args = append(args, arg{"-" + group[i:i+1], true})
+			args = append(args, arg{text: "-" + group[i:i+1], known: true})
 			if at := strings.IndexByte(u.short, group[i]); at >= 0 && at+1 < len(u.short) && strings.IndexByte(":<~", u.short[at+1]) >= 0 && len(rest) > 0 {
 				args, rest = append(args, rest[0]), rest[1:]
 			}
@@ -635,7 +636,7 @@ func (s *shell) tar(name string, u usage, args []arg) {
 	if in.has("P absolute-names") && extracts {
 		s.undecidable("path")
 	}
-	into := arg{".", true}
+	into := arg{text: ".", known: true}
 	for _, f := range in.flags {
 		switch {
 		case f.name == "f" || f.name == "file":
@@ -678,7 +679,7 @@ func (s *shell) operand(name string, a arg, op string) {
 	}
 	if v, ok := strings.CutPrefix(text, "of="); ok && name == "dd" {
 		s.destroys("dd")
-		s.touch(arg{v, true}, "write")
+		s.touch(arg{text: v, known: true}, "write")
 		return
 	}
 	if _, v, ok := strings.Cut(text, "="); ok {
@@ -693,9 +694,9 @@ func (s *shell) operand(name string, a arg, op string) {
 	case strings.ContainsAny(text, " \t\n|;<>$`(){}'\""), strings.HasPrefix(text, "-"):
 	case strings.Contains(text, "/"), strings.HasPrefix(text, "~"), isSecret(text),
 		op == opContent && text == "credentials":
-		s.touch(arg{text, true}, op)
+		s.touch(arg{text: text, known: true}, op)
 	}
 	if i := strings.LastIndexByte(text, ':'); i >= 0 && isSecret(text[i+1:]) { // as in HEAD:.env
-		s.touch(arg{text[i+1:], true}, op)
+		s.touch(arg{text: text[i+1:], known: true}, op)
 	}
 }

@@ -85,7 +85,7 @@ func safeSetting(a arg) bool {
 // commands that it runs.
 func (s *shell) gitWrites(sub string, in invocation, rest []arg) {
 	action, after := next(in.operands)
-	here := arg{".", true}
+	here := arg{text: ".", known: true}
 	switch {
 	case hasWord(gitReads, sub):
 		return

@@ -24,14 +24,22 @@ func (s *shell) sed(in invocation) {
 		s.undecidable("command")
 	}
 	for _, script := range scripts {
-		if !script.known || !s.sedScript(script.text) {
+		text := script.text
+		if !script.known {
+			text = script.shape
+		}
+		// After a backslash, an unknown text that is empty would leave the next character
+		// to the backslash.
+		hides := strings.Contains(text, `\`+aWord) || strings.Contains(text, `\`+aNumber)
+		if text == "" && !script.known || hides || !s.sedScript(text) {
 			s.undecidable("command")
 		}
 	}
 }
 
 // sedScript adds the files that a script writes. It reports whether it understands
-// all commands of the script, and none runs another command.
+// all commands of the script, and none runs another command. An unknown text of the script
+// must be in a text or an address (see shape).
 func (s *shell) sedScript(script string) bool {
 	for script = sedAddress(script); script != ""; script = sedAddress(script) {
 		c, rest := script[0], script[1:]
@@ -52,13 +60,19 @@ func (s *shell) sedScript(script string) bool {
 				if strings.HasPrefix(rest, "w") {
 					script = rest
 					file, after, _ := strings.Cut(rest[1:], "\n")
-					s.touch(arg{strings.TrimSpace(file), true}, "write")
+					if shaped(file) {
+						return false
+					}
+					s.touch(arg{text: strings.TrimSpace(file), known: true}, "write")
 					rest = after
 				}
 			}
 		case 'w', 'W', 'r', 'R':
 			file, after, _ := strings.Cut(rest, "\n")
-			s.touch(arg{strings.TrimSpace(file), true}, map[bool]string{true: "write", false: "read"}[c == 'w' || c == 'W'])
+			if shaped(file) {
+				return false
+			}
+			s.touch(arg{text: strings.TrimSpace(file), known: true}, map[bool]string{true: "write", false: "read"}[c == 'w' || c == 'W'])
 			rest = after
 		case 'a', 'i', 'c', '#':
 			for { // the text ends with a line that has no backslash at its end
@@ -71,6 +85,9 @@ func (s *shell) sedScript(script string) bool {
 			i := strings.IndexAny(rest, ";\n}")
 			if i < 0 {
 				i = len(rest)
+			}
+			if shaped(rest[:i]) {
+				return false
 			}
 			rest = rest[i:]
 		default:
@@ -85,7 +102,7 @@ func (s *shell) sedScript(script string) bool {
 func sedAddress(script string) string {
 	for script != "" {
 		switch c := script[0]; {
-		case strings.IndexByte(" \t\n;0123456789$,!~+", c) >= 0:
+		case strings.IndexByte(" \t\n;0123456789$,!~+"+aNumber, c) >= 0:
 			script = script[1:]
 		case c == '/' || c == '\\' && len(script) > 1:
 			if c == '\\' {
@@ -105,7 +122,7 @@ func sedAddress(script string) string {
 
 // sedDelimited leaves out n texts that each end with the first character.
 func sedDelimited(script string, n int) (rest string, ok bool) {
-	if script == "" {
+	if script == "" || shaped(script[:1]) {
 		return "", false
 	}
 	for i := 1; i < len(script); i++ {
@@ -114,9 +131,12 @@ func sedDelimited(script string, n int) (rest string, ok bool) {
 			i++
 		case script[0]:
 			if n--; n == 0 {
-				return script[i+1:], true
+				return script[i+1:], !shaped(script[:i]) || !isPlain(script[:1]) // an unknown text has no delimiter
 			}
 		}
 	}
 	return "", false
 }
+
+// shaped reports whether a part of a script is not known.
+func shaped(script string) bool { return strings.ContainsAny(script, aWord+aNumber) }

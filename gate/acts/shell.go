@@ -62,6 +62,7 @@ func (s *shell) line(line string) {
 		return
 	}
 	s.assignments(file)
+	s.arithmetic(file)
 	for _, st := range file.Stmts {
 		s.stmt(st)
 		// A variable has a known value only if it is assigned once, by a statement
@@ -115,7 +116,7 @@ func (s *shell) assigns(words []*syntax.Word) {
 	var args []arg
 	for _, w := range words {
 		text, known := s.word(w)
-		args = append(args, arg{text, known})
+		args = append(args, arg{text: text, known: known})
 	}
 	for len(args) > 1 && (hasWord("builtin command", args[0].text) || strings.HasPrefix(args[0].text, "-")) {
 		args = args[1:]
@@ -177,8 +178,8 @@ func (s *shell) stmt(st *syntax.Stmt) {
 		to, known := s.word(r.Word)
 		switch r.Op {
 		case syntax.RdrIn:
-			s.touch(arg{to, known}, "read")
-			s.argument("<", arg{to, known})
+			s.touch(arg{text: to, known: known}, "read")
+			s.argument("<", arg{text: to, known: known})
 		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.DplIn:
 		case syntax.DplOut:
 			if strings.Trim(to, "0123456789-") != "" || !known {
@@ -221,6 +222,10 @@ func (s *shell) stmt(st *syntax.Stmt) {
 		s.loop(cmd)
 	case *syntax.FuncDecl:
 		s.apart(func() { s.inside(cmd) })
+		if cmd.Name == nil { // as in () { ls; }, which bash refuses
+			s.undecidable("command")
+			return
+		}
 		if name := cmd.Name.Value; !slices.ContainsFunc(s.funcs[name], func(b *body) bool { return b.stmt == cmd.Body }) {
 			s.funcs[name] = append(s.funcs[name], &body{stmt: cmd.Body})
 		}
@@ -433,8 +438,11 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 		return []arg{{}}
 	}
 	for _, parts := range words {
-		text, known := s.parts(parts, false)
-		all = append(all, arg{text, known})
+		a := arg{}
+		if a.text, a.known = s.parts(parts, false); !a.known {
+			a.shape = s.shape(parts, false)
+		}
+		all = append(all, a)
 	}
 	return all
 }
@@ -535,7 +543,7 @@ func (s *shell) param(p *syntax.ParamExp) (string, bool) {
 	return "", false
 }
 
-func (s *shell) writes(p string, known bool) { s.touch(arg{p, known}, "write") }
+func (s *shell) writes(p string, known bool) { s.touch(arg{text: p, known: known}, "write") }
 
 func (s *shell) touch(a arg, op string) {
 	if op == "write" {

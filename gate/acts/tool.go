@@ -74,6 +74,7 @@ type collector struct {
 	dir     string // the working directory
 	targets []gate.Target
 	steps   int // the commands that are analysed so far
+	numbers arithmetic
 }
 
 // add adds a target, once.

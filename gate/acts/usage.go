@@ -226,7 +226,7 @@ func (u usage) parse(args []arg, ends bool) (in invocation) {
 
 func (u usage) longFlag(in *invocation, text string, args []arg, exact bool) []arg {
 	name, value, attached := strings.Cut(text, "=")
-	f := flag{name: name, value: arg{value, true}}
+	f := flag{name: name, value: arg{text: value, known: true}}
 	found := false
 	for _, beginning := range []bool{false, true} {
 		for spec := range strings.FieldsSeq(u.long + " " + u.shortWords()) {
@@ -267,7 +267,7 @@ func (u usage) shortFlags(in *invocation, letters string, args []arg) []arg {
 		case valued && (rest == "" || u.role == shells): // a shell has no attached values
 			f.value, args = next(args)
 		case valued || f.mark == '?':
-			f.value = arg{strings.TrimPrefix(rest, "="), true}
+			f.value = arg{text: strings.TrimPrefix(rest, "="), known: true}
 			in.flags = append(in.flags, f)
 			return args
 		}
