@@ -305,19 +305,7 @@ func (j *judge) fact(f kernel.Fact) {
 		j.refused = j.refused || f.To == session.Rejected
 		j.reach["state "+string(f.To)]++
 	case kernel.HarnessSessionOpened:
-		require.Equal(j.t, j.scope+1, f.Scope, "scopes count from 1")
-		j.numbers[f.Scope] = f.Scope
-		if j.scope > 0 {
-			require.Contains(j.t, j.sessions[j.scope], lifeloop.SessionEnded, "one harness session at a time")
-			if j.id == "" && f.ID == "" {
-				j.numbers[f.Scope] = j.numbers[j.scope] // scopes in a row without an id count as one
-			}
-		}
-		j.sameNumbers(f.Scope, f.ID)
-		j.contexts[f.Scope] = f.Scope
-		j.sameContext(f.Scope, f.ID, f.Cause == "startup" || f.Cause == "clear" || f.Cause == "renewal")
-		j.scope, j.id, j.ids[f.Scope] = f.Scope, f.ID, f.ID
-		j.reach[fmt.Sprint("scope ", min(f.Scope, 3))]++
+		j.sessionOpened(f)
 	case kernel.Bound:
 		require.Equal(j.t, j.scope, f.Scope)
 		require.NotEqual(j.t, f.Was, f.ID)
@@ -378,6 +366,22 @@ func (j *judge) fact(f kernel.Fact) {
 		}
 		j.reach["timed out "+string(f.Timer)]++
 	}
+}
+
+func (j *judge) sessionOpened(f kernel.HarnessSessionOpened) {
+	require.Equal(j.t, j.scope+1, f.Scope, "scopes count from 1")
+	j.numbers[f.Scope] = f.Scope
+	if j.scope > 0 {
+		require.Contains(j.t, j.sessions[j.scope], lifeloop.SessionEnded, "one harness session at a time")
+		if j.id == "" && f.ID == "" {
+			j.numbers[f.Scope] = j.numbers[j.scope] // scopes in a row without an id count as one
+		}
+	}
+	j.sameNumbers(f.Scope, f.ID)
+	j.contexts[f.Scope] = f.Scope
+	j.sameContext(f.Scope, f.ID, f.Cause == "startup" || f.Cause == "clear" || f.Cause == "renewal")
+	j.scope, j.id, j.ids[f.Scope] = f.Scope, f.ID, f.ID
+	j.reach[fmt.Sprint("scope ", min(f.Scope, 3))]++
 }
 
 // sameContext notes the context of a scope: that of the newest earlier scope with the
