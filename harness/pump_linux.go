@@ -76,6 +76,9 @@ func (c *Child) run(signals caught) {
 			c.exit.OutputLost = *err
 		}
 		c.undo()
+		if c.terminal.shared {
+			c.terminal.release()
+		}
 		c.takeBack()
 		rest := c.rest(pumped)
 		c.closeFiles(rest...)
@@ -233,7 +236,11 @@ func (c *Child) pass(s *source, to int, b []byte) bool {
 			c.typing.read(b, s.tracker.modes.showsCursor(), c.wake)
 		}
 	}
-	if err := writeAll(to, out); err != nil && s.tracker == nil {
+	write := writeAll
+	if s.tracker != nil && c.terminal.shared {
+		write = c.writeShared
+	}
+	if err := write(to, out); err != nil && s.tracker == nil {
 		if !errors.Is(err, unix.EPIPE) {
 			c.lost.CompareAndSwap(nil, &err)
 		}
@@ -371,11 +378,16 @@ func (c *Child) pumpInput() {
 			if !ok {
 				return
 			}
+			if n == 0 && c.endLines() {
+				continue
+			}
 			if n == 0 {
 				c.endInput(lastByte)
 				return
 			}
-			t.typedAhead = buf[:n]
+			if t.typedAhead = c.signalKeys(buf[:n]); len(t.typedAhead) == 0 {
+				continue
+			}
 		}
 		lastByte = t.typedAhead[len(t.typedAhead)-1]
 		c.noteInterrupt(t.typedAhead)
@@ -421,6 +433,9 @@ func (c *Child) noteInterrupt(keys []byte) {
 // read anything: ok is then false. A keyboard is not read in the background.
 func (c *Child) await(from int, buf []byte, keyboard bool) (n int, ok bool) {
 	ready := []unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}, {Fd: int32(fdOf(c.wakeup)), Events: unix.POLLIN}}
+	if keyboard && c.terminal.shared {
+		return c.awaitShared(from, buf)
+	}
 	for !c.ended.Load() {
 		if keyboard && !c.atFront() {
 			continue
@@ -479,6 +494,9 @@ func (c *Child) takeBack() {
 	}
 	if lines {
 		left = bytes.ReplaceAll(left, []byte{0}, nil) // end-of-file keys, which were for the last child
+		if c.terminal.shared {
+			left = bytes.ReplaceAll(left, attrs.Cc[unix.VEOF:unix.VEOF+1], nil)
+		}
 	}
 	t := c.terminal
 	t.mu.Lock()
@@ -505,7 +523,7 @@ func (t *Terminal) returnKeys() {
 	defer t.reading.Unlock()
 	keys := append(t.takeUnread(), t.typedAhead...)
 	t.typedAhead = nil
-	if len(keys) == 0 || t.inBackground() || t.enter() != nil { // a raw terminal does not echo
+	if len(keys) == 0 || t.inBackground() || t.enter() != nil || t.shared && t.hush() != nil { // a raw terminal does not echo
 		return
 	}
 	fd := fdOf(t.keys)

@@ -19,6 +19,7 @@ import (
 // another. A real terminal is not changed before the first child starts.
 type Terminal struct {
 	outside
+	sharing
 	stdin *feed // input of children with SameInput, or nil; owned by Start
 
 	mu sync.Mutex // guards the next four fields; never held while writing to a terminal
@@ -107,6 +108,7 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 	}
 	t.findJob()
 	t.findKeys()
+	t.share()
 	if t.pty {
 		if err := t.findScreen(); err != nil {
 			return nil, err
@@ -123,7 +125,7 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 // findKeys selects the file that is copied to the child's input. A stdin that is
 // not a terminal is given to the child itself. The user can still type at the
 // terminal of the output, and the child reads these keys from its own terminal,
-// the pty.
+// the pty. The terminal is then shared with other programs: see share.
 func (t *Terminal) findKeys() {
 	switch {
 	case t.isTTY[0] || t.mode == Always:
@@ -265,7 +267,10 @@ func (t *Terminal) Restore() {
 	if undo != "" {
 		undoOn(t.screen, undo)
 	}
-	if changed {
+	switch {
+	case t.shared:
+		t.release()
+	case changed:
 		setTermios(t.attrs, &saved)
 	}
 	// Publish only after the write: if the wrapper is killed before, the guard
@@ -421,7 +426,7 @@ func (t *Terminal) undoString(ended bool) string {
 // enter sets the attributes for a child on a pty: the pty now does the input and
 // output processing of the outer terminal.
 func (t *Terminal) enter() error {
-	if t.attrs == nil {
+	if t.attrs == nil || t.shared {
 		return nil
 	}
 	if t.inBackground() {
@@ -479,6 +484,12 @@ func (t *Terminal) childTermios() *unix.Termios {
 		if t.inBackground() { // in the background, a shell's line editor may have set the attributes
 			makeSane(&saved)
 		}
+	}
+	if t.shared {
+		if !t.atRest(&saved) {
+			makeSane(&saved)
+		}
+		saved.Lflag |= unix.EXTPROC
 	}
 	return &saved
 }
