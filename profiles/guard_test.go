@@ -2,7 +2,9 @@ package profiles
 
 import (
 	"errors"
+	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,14 +26,21 @@ func TestGuardCommandFailsClosed(t *testing.T) {
 			require.Equal(t, want, exit.ExitCode(), program)
 		}
 	}
+	// A shell cannot trap a signal that was ignored when it started, as under nohup. A
+	// signal that this process catches has its default action in the shell.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
+	defer signal.Stop(caught)
 	for _, sig := range []string{"HUP", "INT", "QUIT", "TERM"} { // as the wrapper's guard does it, with a group of its own
 		signalled := exec.Command("/bin/sh", "-c", guardCommand([]string{"/bin/sh", "-c", "kill -" + sig + " 0; exit 0"}, "PreToolUse", 0))
 		signalled.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		exit, _ := errors.AsType[*exec.ExitError](signalled.Run())
+		exit, failed := errors.AsType[*exec.ExitError](signalled.Run())
+		require.True(t, failed, sig)
 		require.Equal(t, 2, exit.ExitCode(), sig)
 	}
 	killed := exec.Command("/bin/sh", "-c", "sh -c 'kill -KILL $$' || exit 2").Run()
-	exit, _ := errors.AsType[*exec.ExitError](killed)
+	exit, failed := errors.AsType[*exec.ExitError](killed)
+	require.True(t, failed)
 	require.Equal(t, 2, exit.ExitCode())
 }
 
