@@ -40,12 +40,15 @@ func (s sigset) ignore() {
 	}
 }
 
-// Notify is signal.Notify, but skips the signals that were ignored when this
-// process started: the user chose that, for example with nohup.
+// Notify is signal.Notify, but ignores the signals that were ignored when this process
+// started: the user chose that, for example with nohup. Go's runtime has installed its
+// own handler for some of them, such as SIGTERM and SIGQUIT.
 func Notify(c chan<- os.Signal, signals ...os.Signal) {
 	ignored := startedIgnoring()
 	for _, sig := range signals {
-		if !ignored.has(sig.(syscall.Signal)) {
+		if ignored.has(sig.(syscall.Signal)) {
+			signal.Ignore(sig)
+		} else {
 			signal.Notify(c, sig)
 		}
 	}

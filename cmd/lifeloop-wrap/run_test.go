@@ -3,9 +3,11 @@
 package main
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,4 +50,28 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 		return string(out)
 	}
 	require.Equal(t, ignoring(), ignoring(wrap, "run", "--"))
+}
+
+// Signals that are ignored at the start do not end the wrapper either.
+func TestIgnoredSignalsDoNotEndTheWrapper(t *testing.T) {
+	wrap := built(t, product)
+	t.Setenv("LIFELOOP_STATE_DIR", filepath.Join(t.TempDir(), "state"))
+	cmd := exec.Command("env", "--ignore-signal=HUP,INT,QUIT,TERM", wrap, "run", "--", "sh", "-c", "echo begun; read -r x; echo $x; exit 3")
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewReader(stdout)
+	begun, err := lines.ReadString('\n')
+	require.NoError(t, err)
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		require.NoError(t, cmd.Process.Signal(sig))
+	}
+	_, err = stdin.Write([]byte("ended\n"))
+	require.NoError(t, err)
+	ended, _ := lines.ReadString('\n')
+	require.Equal(t, "begun\nended\n", begun+ended)
+	require.Error(t, cmd.Wait())
+	require.Equal(t, 3, cmd.ProcessState.ExitCode(), "%v", cmd.ProcessState)
 }
