@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"lifeloop/gate/starter"
@@ -68,7 +69,7 @@ func (b *bench) hooked(id string, flags ...string) (s hookedSession, end func())
 	}
 	s.key = filepath.Join(b.dir, "state", "sessions", id, "hook-key-1")
 	return s, func() {
-		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Process.Signal(syscall.SIGTERM) // a shell makes its background jobs ignore SIGINT
 		if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 			must(err)
 		}

@@ -42,10 +42,12 @@ type bench struct {
 	rounds int
 }
 
-var measurements = []struct {
+type measurement struct {
 	name string
 	run  func(*bench) []row
-}{
+}
+
+var measurements = []measurement{
 	{"echo", echo},
 	{"hook", hook},
 	{"guard", guardedTool},
@@ -80,6 +82,10 @@ func run() (missed bool, err error) {
 	flag.IntVar(&b.rounds, "rounds", 24, "number of `pairs` per measurement, at least 20 for echo")
 	only := flag.String("only", "", "`names` of the measurements to run, separated by commas; default all")
 	flag.Parse()
+	chosen, err := choose(*only)
+	if err != nil {
+		return false, err
+	}
 	if b.wrap, err = filepath.Abs(b.wrap); err != nil {
 		return false, err
 	}
@@ -94,10 +100,7 @@ func run() (missed bool, err error) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "MEASUREMENT\tFLOOR\tOURS\tRATIO\tMIDDLE HALF\tTARGET\t")
 	var errs []error
-	for _, m := range measurements {
-		if *only != "" && !slices.Contains(strings.Split(*only, ","), m.name) {
-			continue
-		}
+	for _, m := range chosen {
 		fmt.Fprintf(os.Stderr, "%s…\n", m.name)
 		rows, err := b.measure(m.run)
 		if err != nil {
@@ -112,6 +115,26 @@ func run() (missed bool, err error) {
 		}
 	}
 	return missed, errors.Join(append(errs, table.Flush())...)
+}
+
+// choose returns the measurements with these names, separated by commas, or all.
+func choose(only string) ([]measurement, error) {
+	if only == "" {
+		return measurements, nil
+	}
+	var chosen []measurement
+	for name := range strings.SplitSeq(only, ",") {
+		i := slices.IndexFunc(measurements, func(m measurement) bool { return m.name == name })
+		if i < 0 {
+			var known []string
+			for _, m := range measurements {
+				known = append(known, m.name)
+			}
+			return nil, fmt.Errorf("there is no measurement %q: use some of %s", name, strings.Join(known, ","))
+		}
+		chosen = append(chosen, measurements[i])
+	}
+	return chosen, nil
 }
 
 // measure runs a measurement until its end or its first error.

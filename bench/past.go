@@ -3,13 +3,16 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"lifeloop/internal/store"
+	"lifeloop/ledger"
 )
 
 // keptSessions is how many ended sessions the store of past holds.
@@ -44,25 +47,28 @@ func past(b *bench) []row {
 	}
 }
 
-// copySession fills a new store with copies of an ended session, each with its
-// summary.
+// copySession fills a new store with copies of an ended session, each with its own id
+// and its summary.
 func (b *bench) copySession(st store.Store, id string) {
 	from := string(st.Folder(id))
-	files := map[string][]byte{}
-	for _, f := range got(os.ReadDir(from)) {
-		if f.Name() != "summary" { // a summary fits only the ledger from which it was made
-			files[f.Name()] = got(os.ReadFile(filepath.Join(from, f.Name())))
-		}
+	var records []ledger.Record
+	for e, err := range ledger.Read(from) {
+		must(err)
+		records = append(records, e.Record)
 	}
-	session := st.Read(id)
 	to := store.Open(b.program("past"))
 	for range keptSessions {
-		id := uuid.NewString()
-		f := to.Folder(id)
+		copied := uuid.NewString()
+		f := to.Folder(copied)
 		must(os.MkdirAll(string(f), 0o700))
-		for name, text := range files {
-			must(os.WriteFile(filepath.Join(string(f), name), text, 0o600))
+		log := got(ledger.Create(string(f), ledger.Options{}))
+		own := slices.Clone(records)
+		for i, r := range own { // the entries name their session
+			own[i].Body = bytes.ReplaceAll(r.Body, []byte(id), []byte(copied))
 		}
-		session.Conclude(id, f)
+		got(log.Append(own, false))
+		must(log.Close())
+		session := to.Read(copied)
+		session.Conclude(copied, f)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -60,7 +61,7 @@ func soak() (grew bool, err error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "run", "--config", filepath.Join(dir, "config.yaml"), "--", "claude", "-p", "--script", filepath.Join(dir, "script"))
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // a shell makes its background jobs ignore SIGINT
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_RUNTIME_DIR="+dir, "LIFELOOP_STATE_DIR="+filepath.Join(dir, "state"),
 		"PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	if err := cmd.Start(); err != nil {
