@@ -1,10 +1,12 @@
 #!/bin/sh
-# chaos.sh [WORLDS]: play WORLDS random worlds (100000) against every law, make every
+# chaos.sh [WORLDS]: play WORLDS random worlds (50000) against every law, make every
 # change of one bit in the evidence of a session, change every byte of other evidence,
 # kill a process at every append of a session, kill an observer after each of its facts,
 # and inject every fault of the fault matrix. The parts run side by side: most need
 # processors, the kills and the faults mostly wait. A part that fails prints all of its
-# output, with the seed of a world.
+# output, with the seed of a world. All parts together take less than ten minutes on two
+# idle processors: 5,000 worlds alone take 20 seconds, 100,000 take 7 minutes. On a busy
+# machine it takes longer.
 set -u
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
@@ -16,7 +18,7 @@ part() { # NAME PACKAGE TEST FLAG…
 	echo $? >"$out/$name.exit"
 }
 # A larger heap costs nothing here and saves a fifth of the time.
-GOGC=400 part worlds ./kernel TestWorlds -worlds "${1:-100000}" &
+GOGC=400 part worlds ./kernel TestWorlds -worlds "${1:-50000}" &
 part changes ./evidence 'TestEveryChange.*|TestAChangedByteOfTheArchiveChangesNoFile' -changes &
 part kills ./cmd/lifeloop-wrap 'TestKill(Matrix|Renewal.*)' -kills 0 -parallel 4 &
 part prefixes ./supervisor TestEveryPrefixOfAnObservationResumes -prefixes &

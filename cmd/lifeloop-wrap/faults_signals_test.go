@@ -3,10 +3,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/stretchr/testify/require"
@@ -68,8 +71,10 @@ func signalFaults() (rows []fault) {
 	return rows
 }
 
-// The hook of the third prompt waits for a client that waits for the fault.
+// The hook of the third prompt waits for a client that waits for the fault. It must not
+// give up because the client, on a busy machine, still has an earlier event.
 const slowHook = `
+hook_patience: 30s
 clients: [{id: once, command: [sh, -c, "while test -e go && ! test -e answer; do sleep 0.02; done; exec fakeclient --client-id once --log asked-once"], events: [frame.opening], timeout: 30s}]
 `
 
@@ -89,12 +94,55 @@ func (f *faulted) signal(victim string, sig syscall.Signal) {
 	case "client":
 		pid = f.pid("--client-id stays")
 	case "hook":
+		// A hook waits only for a moment for the earlier calls of a client.
+		require.True(f.t, eventually(f.answered), "the earlier calls have receipts")
 		f.touch("go")
-		pid = f.pid("lifeloop-hook", "UserPromptSubmit")
+		pid = f.hook("UserPromptSubmit")
 		f.continued = append(f.continued, pid)
 	}
 	require.NoError(f.t, syscall.Kill(pid, sig))
 	f.touch("answer")
+}
+
+// hook finds the hook that the harness has started for an event. It looks only at the
+// descendants of the harness: a hook lives 10 s at most, and on a busy machine a search
+// of all processes may take longer.
+func (f *faulted) hook(event string) (pid int) {
+	of := f.harness()
+	require.True(f.t, eventually(func() bool {
+		for next := []int{of}; len(next) > 0 && pid == 0; next = next[1:] {
+			lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", next[0]))
+			for _, list := range lists {
+				text, _ := os.ReadFile(list)
+				for _, child := range strings.Fields(string(text)) {
+					id, _ := strconv.Atoi(child)
+					next = append(next, id)
+					words, _ := os.ReadFile("/proc/" + child + "/cmdline")
+					if bytes.Contains(words, []byte("lifeloop-hook")) && bytes.Contains(words, []byte(event)) {
+						pid = id
+					}
+				}
+			}
+		}
+		return pid != 0
+	}), "the harness has no hook: %s", f.screen())
+	return pid
+}
+
+// answered reports whether each call so far has its receipt.
+func (f *faulted) answered() bool {
+	open := map[string]bool{}
+	for _, e := range f.entries() {
+		switch x := e.Fact.(type) {
+		case kernel.Observed:
+			for _, c := range x.Calls {
+				open[c.Call] = true
+			}
+		case kernel.ReceiptIssued:
+			delete(open, x.Call)
+		}
+	}
+	return len(open) == 0
 }
 
 // guard is the process that ends the harness if the wrapper dies.
