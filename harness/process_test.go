@@ -568,7 +568,27 @@ func TestContinuedWhileItStops(t *testing.T) {
 		eventually(t, "the harness and the wrapper run", func() bool { return strings.Count(d.text(), ".") == round+1 })
 	}
 	d.key(t, "\x04")
-	require.NoError(t, cmd.Wait())
+	require.NoError(t, ends(t, cmd))
+}
+
+// ends waits for the end of a program, but not without limit.
+func ends(t *testing.T, cmd *exec.Cmd) (err error) {
+	t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err = cmd.Wait()
+	}()
+	select {
+	case <-ended:
+		return err
+	case <-time.After(patience):
+		killAll(descendants(allProcs(), cmd.Process.Pid, nil))
+		cmd.Process.Kill()
+		<-ended
+		t.Fatalf("the program did not end in %v", patience)
+		return err
+	}
 }
 
 // Without job control a key must not stop a harness without a way to continue it.

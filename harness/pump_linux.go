@@ -609,6 +609,12 @@ func (c *Child) handleSignals(signals caught, quiet <-chan struct{}) {
 			c.resize()
 		case <-signals.cont:
 			c.continueAfterStop()
+			watchCont().end() // waits for a SIGTSTP that was caught with the SIGCONT
+			select {
+			case <-signals.tstp:
+				c.passTogether()
+			default:
+			}
 			c.resume()
 			continued = time.Now()
 		case <-signals.tstp:

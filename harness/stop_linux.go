@@ -19,7 +19,8 @@ import (
 // together is the time in which two signals count as sent together. Package os/signal
 // delivers signals that arrive together in the order of their numbers, SIGCONT before
 // SIGTSTP. The SIGCONT then counts as the later one, because a job that stays stopped
-// is worse than one that was not stopped.
+// is worse than one that was not stopped. Usually handleSignals finds both waiting; the
+// time covers a SIGTSTP whose handler ran later than that of the SIGCONT.
 const together = 5 * time.Millisecond
 
 // A contWatch receives every SIGCONT between its creation and its end.
@@ -68,6 +69,15 @@ func (c *Child) matchStop() (passed *contWatch, stopped bool) {
 	}
 	passed, c.passed.since = c.passed.since, nil
 	return passed, true
+}
+
+// passTogether passes on a SIGTSTP that was caught together with a SIGCONT. A program
+// that catches the signals gets both.
+func (c *Child) passTogether() {
+	if underShell() {
+		unix.Kill(-c.pid, syscall.SIGTSTP)
+		unix.Kill(-c.pid, syscall.SIGCONT)
+	}
 }
 
 // continueAfterStop continues the harness if it was sent a SIGTSTP whose stop was not
