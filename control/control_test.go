@@ -358,14 +358,16 @@ func TestTheOldestIdlePeerMakesRoom(t *testing.T) {
 	for range maxPeers {
 		silent = append(silent, dialRaw(t, s))
 	}
-	for n := range 2 {
-		var out bytes.Buffer
-		require.NoError(t, hook.Call(s.Path(), "k", "Stop", []byte("in"), &out, later()))
-		require.Equal(t, "Stop: in", out.String())
-		silent = append(silent, dialRaw(t, s)) // another silent peer takes the free place
-		require.True(t, closed(t, silent[n]), "the oldest one has lost its place")
+	for n := range 2 { // another silent peer comes
+		silent = append(silent, dialRaw(t, s))
+		_, err := silent[n].Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF, "the oldest one has lost its place")
 	}
-	for _, conn := range silent[2:] {
+	var out bytes.Buffer
+	require.NoError(t, hook.Call(s.Path(), "k", "Stop", []byte("in"), &out, later()))
+	require.Equal(t, "Stop: in", out.String())
+	require.True(t, closed(t, silent[2]))
+	for _, conn := range silent[3:] {
 		require.False(t, closed(t, conn))
 	}
 }
