@@ -40,15 +40,14 @@ func (s sigset) ignore() {
 	}
 }
 
-// Notify is signal.Notify, but ignores the signals that were ignored when this process
-// started: the user chose that, for example with nohup. Go's runtime has installed its
-// own handler for some of them, such as SIGTERM and SIGQUIT.
+// Notify is signal.Notify, but this process goes on ignoring all signals that were
+// ignored when it started: the user chose that, for example with nohup. Go's runtime has
+// installed its own handler for some of them, such as SIGTERM and SIGQUIT.
 func Notify(c chan<- os.Signal, signals ...os.Signal) {
 	ignored := startedIgnoring()
+	ignored.ignore()
 	for _, sig := range signals {
-		if ignored.has(sig.(syscall.Signal)) {
-			signal.Ignore(sig)
-		} else {
+		if !ignored.has(sig.(syscall.Signal)) {
 			signal.Notify(c, sig)
 		}
 	}

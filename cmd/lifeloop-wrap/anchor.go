@@ -10,7 +10,6 @@ import (
 	"iter"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"syscall"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/evidence"
+	"lifeloop/harness"
 	"lifeloop/internal/durable"
 	"lifeloop/internal/store"
 	"lifeloop/lifeloop"
@@ -90,7 +90,7 @@ func (a *anchoring) run(st store.Store, id string) error {
 	if err := a.readFile(id); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := harness.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	records := st.Folder(id).Records()
 	if a.follow {

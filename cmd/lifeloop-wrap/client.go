@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"os/exec"
-	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"lifeloop/dispatch"
+	"lifeloop/harness"
 	"lifeloop/internal/conformance"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
@@ -62,7 +62,7 @@ contract. The exit code is 1 if there is a violation.`,
 			}
 			// A signal to this process also ends the client and all processes that it
 			// started.
-			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+			ctx, stop := harness.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
 			report, err := conformance.Run(ctx, c)
 			switch {

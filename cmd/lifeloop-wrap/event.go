@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/dispatch"
+	"lifeloop/harness"
 	"lifeloop/internal/config"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
@@ -107,7 +107,7 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 	}
 	// A signal to this process also ends the client and all processes that it
 	// started.
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := harness.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	answered, err := one.Call(ctx, doc)
 	if text, readErr := os.ReadFile(cfg.StderrFile); readErr == nil {

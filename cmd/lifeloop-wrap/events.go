@@ -8,12 +8,12 @@ import (
 	"io"
 	"iter"
 	"os"
-	"os/signal"
 	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"lifeloop/harness"
 	"lifeloop/internal/store"
 	"lifeloop/internal/vt"
 	"lifeloop/kernel"
@@ -52,7 +52,7 @@ func (r *reader) print(cmd *cobra.Command, session string, render renderer, numb
 	}
 	ctx, stop := cmd.Context(), func() {}
 	if r.follow {
-		ctx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+		ctx, stop = harness.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	}
 	defer stop()
 	folder, next, over := st.Folder(id), r.from, false

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 
 	"lifeloop/dispatch"
+	"lifeloop/harness"
 	"lifeloop/internal/config"
 	"lifeloop/internal/trust"
 	"lifeloop/internal/vt"
@@ -123,7 +123,7 @@ func (h hostCall) serve(cfg config.Config, profile profiles.Profile, manifest li
 		kc.Clients = r.join(kc.Clients, clients)
 	}
 	k := kernel.New(kc)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := harness.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	result, _ := supervisor.OneHook(ctx, k, supervisor.Ports{Clients: clients}, call, deadline, profile.Answer, func(answer []byte) bool {
 		if len(answer) == 0 {

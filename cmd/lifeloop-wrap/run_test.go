@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +53,8 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	require.Equal(t, ignoring(), ignoring(wrap, "run", "--"))
 }
 
-// Signals that are ignored at the start do not end the wrapper either.
+// Signals that are ignored at the start do not end the wrapper either, nor a program
+// that follows its events.
 func TestIgnoredSignalsDoNotEndTheWrapper(t *testing.T) {
 	wrap := built(t, product)
 	t.Setenv("LIFELOOP_STATE_DIR", filepath.Join(t.TempDir(), "state"))
@@ -65,8 +67,16 @@ func TestIgnoredSignalsDoNotEndTheWrapper(t *testing.T) {
 	lines := bufio.NewReader(stdout)
 	begun, err := lines.ReadString('\n')
 	require.NoError(t, err)
+	follow := exec.Command("env", "--ignore-signal=HUP,INT,QUIT,TERM", wrap, "events", "last", "--follow")
+	events, err := follow.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, follow.Start())
+	seen := bufio.NewReader(events)
+	_, err = seen.ReadString('\n')
+	require.NoError(t, err)
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
 		require.NoError(t, cmd.Process.Signal(sig))
+		require.NoError(t, follow.Process.Signal(sig))
 	}
 	_, err = stdin.Write([]byte("ended\n"))
 	require.NoError(t, err)
@@ -74,4 +84,8 @@ func TestIgnoredSignalsDoNotEndTheWrapper(t *testing.T) {
 	require.Equal(t, "begun\nended\n", begun+ended)
 	require.Error(t, cmd.Wait())
 	require.Equal(t, 3, cmd.ProcessState.ExitCode(), "%v", cmd.ProcessState)
+	rest, err := io.ReadAll(seen)
+	require.NoError(t, err)
+	require.NoError(t, follow.Wait())
+	require.Contains(t, string(rest), "session.ended")
 }
