@@ -128,7 +128,7 @@ func TestPolicyOpencode(t *testing.T) {
 		"environment and home": {
 			argv:    []string{"opencode", "run", "hello-(p1)"},
 			replies: []mock.Reply{mock.Runs("env | grep -E '^(npm_|NPM_|OPENCODE_)' | grep -v OPENCODE_PID | sort > env.txt"), mock.Says("done")},
-			emits:   slowly(sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("unknown", "S1 F1"), ends("S1", "exit 0"))),
+			emits:   slowly(sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit 0"))),
 			files:   map[string]string{"policy.yaml": "default_verdict: allow\n"},
 			flags:   []string{"--policy", filepath.Join(home, "policy.yaml")},
 			and: func(t *testing.T, _ *run, _ record) {
@@ -140,7 +140,7 @@ func TestPolicyOpencode(t *testing.T) {
 		},
 		"after a start that was killed": {
 			argv:  []string{"opencode", "run", "hello-(p1)"},
-			emits: slowly(sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("unknown", "S1 F1"), ends("S1", "exit 0"))),
+			emits: slowly(sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit 0"))),
 			files: map[string]string{"policy.yaml": "default_verdict: allow\n", opencodeLock + "/heartbeat": "",
 				opencodeLock + "/meta.json": `{"token":"t","pid":999999999,"hostname":"` + hostname + `","createdAt":"2026-01-01T00:00:00.000Z"}`},
 			flags: []string{"--policy", filepath.Join(home, "policy.yaml")},

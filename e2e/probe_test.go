@@ -15,15 +15,15 @@ import (
 // TestProbe probes each harness as a user does, and checks what was proven, what was
 // stored, and that nothing else was written.
 func TestProbe(t *testing.T) {
-	turn := []string{"frame.opening", "frame.opened", "frame.ended"}
+	turn := []string{"frame.opening", "frame.opened", "frame.ended", "context.pressure_observed"}
 	for _, c := range []struct {
 		kind
 		proven []string
 	}{
-		{claude, append(slices.Clone(turn), "context.pressure_observed", "context.compacted")},
-		{codex, append(slices.Clone(turn), "context.pressure_observed", "context.compacted")},
-		{gemini, append(slices.Clone(turn), "context.pressure_observed")},
-		{opencode, turn}, // print mode has no source of the window
+		{claude, append(slices.Clone(turn), "context.compacted")},
+		{codex, append(slices.Clone(turn), "context.compacted")},
+		{gemini, turn},
+		{opencode, turn},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			alone(t, c.kind, func(t *testing.T) {
