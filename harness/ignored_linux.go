@@ -40,7 +40,7 @@ func (s sigset) ignore() {
 	}
 }
 
-// Notify is signal.Notify, but this process goes on ignoring all signals that were
+// Notify is signal.Notify, but this process continues to ignore all signals that were
 // ignored when it started: the user chose that, for example with nohup. Go's runtime has
 // installed its own handler for some of them, such as SIGTERM and SIGQUIT.
 func Notify(c chan<- os.Signal, signals ...os.Signal) {
