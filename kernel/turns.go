@@ -61,6 +61,7 @@ type prompt struct {
 	opened  time.Time // when its frame was opened
 	at      time.Time // when it was made, by the clock of its source
 	sources []string  // sources that reported the turn
+	stopped time.Time // when its model stopped, as far as a source has reported that
 	named   bool      // one of the sources has a name for the turn
 }
 
@@ -348,7 +349,7 @@ func (t *turns) late(sig telemetry.Signal) bool {
 
 // repeated reports whether another source has already reported this prompt, where
 // one of the two has no name for the turn. Each source reports each prompt once, in
-// order. So the prompt is that of the open frame, if its model has not stopped, or
+// order. So the prompt is that of the open frame, if its model had not stopped by then, or
 // a past one, if the newest prompt is later. The open frame receives the name. A
 // prompt without a name continues a stopped turn, if a source has reported that the
 // turn continues.
@@ -366,7 +367,8 @@ func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 	}
 	f := t.top()
 	past := !sig.At.IsZero() && sig.At.Before(p.at)
-	if len(p.sources) == 0 || !past && (f == nil || f.Ending) {
+	open := f != nil && (!f.Ending || !sig.At.IsZero() && sig.At.Before(p.stopped))
+	if len(p.sources) == 0 || !past && !open {
 		return false
 	}
 	p.sources = append(p.sources, sig.Source)
@@ -432,7 +434,7 @@ func (t *turns) stop(s *step, sig telemetry.Signal, h *hook) {
 	if sig.Outcome == "" && t.soft.answered {
 		sig.Outcome = telemetry.Completed // another source has reported the answer
 	}
-	t.soft.state = turnStopped
+	t.soft.state, t.soft.prompt.stopped = turnStopped, s.now
 	s.slots.inside(s, h, s.frameEnding(f.ID, string(sig.Outcome), class(sig.Error, sig.Outcome), by(sig)), "")
 }
 
