@@ -140,6 +140,7 @@ func limitedMain() {
 		}
 	}
 	words := os.Args[1:]
+	var nproc *syscall.Rlimit // set last: a change of the user above this limit lets Exec fail
 	for ; len(words) > 0 && words[0] != "--" && words[0] != "inotify"; words = words[1:] {
 		name, value, _ := strings.Cut(words[0], "=")
 		n, err := strconv.Atoi(value)
@@ -149,7 +150,7 @@ func limitedMain() {
 		case "nofile":
 			fail(syscall.Setrlimit(syscall.RLIMIT_NOFILE, limit))
 		case "nproc":
-			fail(syscall.Setrlimit(unix.RLIMIT_NPROC, limit))
+			nproc = limit
 		case "as":
 			fail(syscall.Setrlimit(syscall.RLIMIT_AS, limit))
 		case "fsize":
@@ -159,6 +160,9 @@ func limitedMain() {
 			fail(syscall.Setgid(n))
 			fail(syscall.Setuid(n))
 		}
+	}
+	if nproc != nil {
+		fail(syscall.Setrlimit(unix.RLIMIT_NPROC, nproc))
 	}
 	if words[0] == "inotify" {
 		n := 0
