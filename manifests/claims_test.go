@@ -344,32 +344,27 @@ func hooked(t *testing.T, id string) *run {
 	return r
 }
 
-// renewed renews a session by a profile, with the adapter's own hook at the start of
-// each harness session, and returns the states of the renewal.
-func renewed(t *testing.T, id, name string) (states []renewal.State) {
-	t.Helper()
-	r := begin(t, id, func(c *kernel.Config) {
-		c.Hooks, c.NoTelemetry, c.Renews, c.Stores = true, false, true, true
-		c.Renewals = []renewal.Rules{{Profile: name, Client: "notes", Paths: []renewal.Path{renewal.Relaunch}, Cut: true}}
-	})
-	r.step(kernel.Launched{PID: 4242})
-	r.hook("SessionStart", `{"session_id":"s","hook_event_name":"SessionStart","source":"startup"}`)
-	r.step(kernel.RenewAsked{Ask: "a1"})
+// prepares answers the prepare command of the only renewal, and returns the renewal's id.
+func (r *run) prepares() string {
 	ids := map[string]bool{}
 	for _, f := range r.facts {
 		if moved, ok := f.(kernel.RenewalMoved); ok {
 			ids[moved.Renewal] = true
 		}
 	}
-	require.Len(t, ids, 1)
+	require.Len(r.t, ids, 1)
 	renewing := slices.Collect(maps.Keys(ids))[0]
 	r.step(kernel.RenewalPrepared{Renewal: renewing, Digest: "sha256:1"})
-	r.step(kernel.ChildExited{})
-	r.step(kernel.SourcesDrained{})
+	return renewing
+}
+
+// continues answers the continue command of a renewal.
+func (r *run) continues(renewing string) {
 	r.step(kernel.RenewalContinued{Renewal: renewing, Text: lifeloop.NewOpaque("continue"), Digest: "sha256:" + strings.Repeat("0", 64)})
-	r.step(kernel.Launched{PID: 4243})
-	r.hook("SessionStart", `{"session_id":"s2","hook_event_name":"SessionStart","source":"startup"}`)
-	r.step(kernel.HookClosed{Hook: "SessionStart", Delivered: true})
+}
+
+// renewals lists the states of the renewal so far.
+func (r *run) renewals() (states []renewal.State) {
 	for _, f := range r.facts {
 		if moved, ok := f.(kernel.RenewalMoved); ok {
 			states = append(states, moved.To)
@@ -378,10 +373,31 @@ func renewed(t *testing.T, id, name string) (states []renewal.State) {
 	return states
 }
 
+// renewed renews a session by a profile, with the adapter's own hook at the start of
+// each harness session, and returns the states of the renewal.
+func renewed(t *testing.T, id, name string) []renewal.State {
+	t.Helper()
+	r := begin(t, id, func(c *kernel.Config) {
+		c.Hooks, c.NoTelemetry, c.Renews, c.Stores = true, false, true, true
+		c.Renewals = []renewal.Rules{{Profile: name, Client: "notes", Paths: []renewal.Path{renewal.Relaunch}, Cut: true}}
+	})
+	r.step(kernel.Launched{PID: 4242})
+	r.hook("SessionStart", `{"session_id":"s","hook_event_name":"SessionStart","source":"startup"}`)
+	r.step(kernel.RenewAsked{Ask: "a1"})
+	renewing := r.prepares()
+	r.step(kernel.ChildExited{})
+	r.step(kernel.SourcesDrained{})
+	r.continues(renewing)
+	r.step(kernel.Launched{PID: 4243})
+	r.hook("SessionStart", `{"session_id":"s2","hook_event_name":"SessionStart","source":"startup"}`)
+	r.step(kernel.HookClosed{Hook: "SessionStart", Delivered: true})
+	return r.renewals()
+}
+
 // inPlace renews a session by keys, with the adapter's own hooks, and returns the states
 // of the renewal. ends is what shows the end of the old session: its hook, or what its
 // process holds of the new one.
-func inPlace(t *testing.T, id string, ends func(r *run, renewing string)) (states []renewal.State) {
+func inPlace(t *testing.T, id string, ends func(r *run, renewing string)) []renewal.State {
 	t.Helper()
 	r := begin(t, id, func(c *kernel.Config) {
 		c.Hooks, c.NoTelemetry, c.Clears, c.Stores = true, false, true, true
@@ -392,29 +408,18 @@ func inPlace(t *testing.T, id string, ends func(r *run, renewing string)) (state
 	r.hook("UserPromptSubmit", `{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt_id":"p1","turn_id":"p1","prompt":"x"}`)
 	r.step(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.TurnEnd, Source: "transcript", Session: "s", Turn: "p1"}, {Kind: telemetry.Idle, Source: "registry", Session: "s"}}})
 	r.step(kernel.RenewAsked{Ask: "a1"})
-	renewing := ""
-	for _, f := range r.facts {
-		if moved, ok := f.(kernel.RenewalMoved); ok {
-			renewing = moved.Renewal
-		}
-	}
-	r.step(kernel.RenewalPrepared{Renewal: renewing, Digest: "sha256:1"})
-	r.step(kernel.RenewalContinued{Renewal: renewing, Text: lifeloop.NewOpaque("continue"), Digest: "sha256:" + strings.Repeat("0", 64)})
+	renewing := r.prepares()
+	r.continues(renewing)
 	r.step(kernel.KeysTyped{Renewal: renewing})
 	ends(r, renewing)
 	r.hook("SessionStart", `{"session_id":"s2","hook_event_name":"SessionStart","source":"clear"}`)
 	r.step(kernel.HookClosed{Hook: "SessionStart", Delivered: true})
-	for _, f := range r.facts {
-		if moved, ok := f.(kernel.RenewalMoved); ok {
-			states = append(states, moved.To)
-		}
-	}
-	return states
+	return r.renewals()
 }
 
 // byHook renews a session by the answer of its hook at the end of a turn, and returns the
 // states of the renewal. The chat file reports the empty context.
-func byHook(t *testing.T, id string) (states []renewal.State) {
+func byHook(t *testing.T, id string) []renewal.State {
 	t.Helper()
 	p, _ := profiles.For(id)
 	r := begin(t, id, func(c *kernel.Config) {
@@ -426,14 +431,8 @@ func byHook(t *testing.T, id string) (states []renewal.State) {
 	r.hook("BeforeAgent", `{"session_id":"s","hook_event_name":"BeforeAgent","prompt":"x"}`)
 	r.step(kernel.RenewAsked{Ask: "a1"})
 	r.hook("AfterAgent", `{"session_id":"s","hook_event_name":"AfterAgent","prompt":"x","prompt_response":"y","stop_hook_active":false}`)
-	renewing := ""
-	for _, f := range r.facts {
-		if moved, ok := f.(kernel.RenewalMoved); ok {
-			renewing = moved.Renewal
-		}
-	}
-	r.step(kernel.RenewalPrepared{Renewal: renewing, Digest: "sha256:1"})
-	r.step(kernel.RenewalContinued{Renewal: renewing, Text: lifeloop.NewOpaque("continue"), Digest: "sha256:" + strings.Repeat("0", 64)})
+	renewing := r.prepares()
+	r.continues(renewing)
 	require.JSONEq(t, `{"continue":false,"stopReason":"why","hookSpecificOutput":{"hookEventName":"AfterAgent","clearContext":true}}`, string(p.Clear()("AfterAgent", "why")))
 	r.step(kernel.HookClosed{Hook: "AfterAgent", Delivered: true})
 	cleared := source{id, gemini.Chat, []string{geminiHead, `{"id":"i1","timestamp":"2026-01-02T03:04:07Z","type":"info","content":"Conversation context has been cleared."}`}}
@@ -442,12 +441,7 @@ func byHook(t *testing.T, id string) (states []renewal.State) {
 	r.step(kernel.Wake{})
 	r.hook("BeforeAgent", `{"session_id":"s","hook_event_name":"BeforeAgent","prompt":"z"}`)
 	r.step(kernel.HookClosed{Hook: "BeforeAgent", Delivered: true})
-	for _, f := range r.facts {
-		if moved, ok := f.(kernel.RenewalMoved); ok {
-			states = append(states, moved.To)
-		}
-	}
-	return states
+	return r.renewals()
 }
 
 // locks reports the lock of a new thread, which begins the harness session before its hook
