@@ -12,7 +12,7 @@ import (
 )
 
 // This file resets a harness in place: keys make the running harness begin a fresh
-// session, or our plugin in it does so on request. Below, "keys" stands for both. The
+// session, or our plugin in it does so on request. Below, "keys" means both ways. The
 // third means, the answer of a hook, is in renewal_hook.go.
 //
 //	prepared ──► at the prompt, no line begun ──► the token is recorded as consumed

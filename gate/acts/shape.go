@@ -7,7 +7,7 @@ import (
 )
 
 // A shape is a word with parts that are known only when the command runs, but cannot
-// be more than a plain text: aWord stands for letters, digits, blanks and .:_+- on one line,
+// be more than a plain text: aWord is letters, digits, blanks and .:_+- on one line,
 // aNumber for digits.
 const (
 	aWord   = "\x01"
