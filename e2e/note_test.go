@@ -47,7 +47,10 @@ func askForNote(t *testing.T) {
 	require.Equal(t, "THE NOTE\n", string(note))
 	asked := w.questions()
 	require.Contains(t, asked[len(asked)-1], "remember the answer 41")
-	require.Equal(t, before, transcript())
+	// The open program may write records of its own state later; no message is added.
+	added, found := strings.CutPrefix(transcript(), before)
+	require.True(t, found)
+	require.NotContains(t, added, `"message":`)
 
 	claudeTurn(r, "go on")
 	asked = w.questions()
