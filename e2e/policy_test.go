@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -170,5 +172,42 @@ func TestPolicyAsks(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, facts, `"decision":"ask"`)
 		require.NoError(t, os.RemoveAll(filepath.Join(project, "sub")))
+	})
+}
+
+// TestPolicyTyped: Codex calls no hook before it types into a program that runs. So a
+// policy that refuses what is not decidable refuses a shell without a script, which would
+// run whatever is typed. Text for any other program is not judged.
+func TestPolicyTyped(t *testing.T) {
+	alone(t, codex, func(t *testing.T) {
+		starts := func(program string) mock.Reply {
+			return mock.Reply{Call: "exec_command", Args: map[string]any{"cmd": program, "tty": true, "yield_time_ms": 500}}
+		}
+		runs := regexp.MustCompile(`running with session ID (\d+)`)
+		types := mock.Reply{Call: "write_stdin", ArgsFor: func(request []byte) map[string]any {
+			program, _ := strconv.Atoi(string(runs.FindSubmatch(request)[1]))
+			return map[string]any{"session_id": program, "chars": "typed\n", "yield_time_ms": 1000}
+		}}
+		p := story{
+			harness: codex, argv: codexExec("go"),
+			replies: []mock.Reply{starts("bash"), starts("cat"), types, mock.Says("done")},
+			files: map[string]string{"policy.yaml": `default_verdict: allow
+rules:
+  - name: undecidable
+    effect: block
+    match: {data_classes: [undecidable]}
+    reason_codes: [not_decidable]
+`},
+			flags: []string{"--policy", filepath.Join(home, "policy.yaml")},
+		}.perform(t, true)
+		require.Zero(t, p.code, p.run.shown())
+		asked := p.run.questions()
+		require.Len(t, asked, 4, "three tools and the answer")
+		require.Contains(t, asked[1], "not_decidable", "the shell")
+		require.Contains(t, asked[3], `typed\r\ntyped\r\n`, "the echo of the terminal, and cat")
+
+		out, err := p.run.tool("--json", "status", "last")
+		require.NoError(t, err)
+		require.Contains(t, out, `"gate":{"allowed":2,"refused":1`, "the launch and cat; the shell")
 	})
 }

@@ -72,7 +72,7 @@ var usages = [...]usage{
 	{names: "xargs", role: wraps, short: "0rtpxoa<d:E:e?I:i?L:l?n:P:s:J:R:S:",
 		long: "null no-run-if-empty verbose interactive exit open-tty show-limits arg-file< delimiter: eof? replace? max-lines? max-args: max-procs: max-chars: process-slot-var:"},
 	{names: "watch", role: wrapsText, short: "bcdegptxn:q:s:", long: "beep color differences? errexit chgexit no-title precise exec interval: equexit:"},
-	{names: "su runuser script chroot nsenter systemd-run bwrap proot parallel at batch", role: opaque},
+	{names: "su runuser script chroot nsenter systemd-run bwrap proot parallel at batch tmux screen ed ex vi vim nvim emacs gdb lldb", role: opaque},
 
 	{names: "sh bash rbash dash zsh ksh mksh ash yash", role: shells, short: "abefhiklmnprtuvxBCEHPTDcso:O:",
 		long: "login noprofile norc posix restricted verbose version# help# rcfile: init-file:"},
@@ -86,7 +86,7 @@ var usages = [...]usage{
 	{names: "php", role: programs, short: "nqCHw sv#h#i#m#l r~a~B~R~E~F:f|c:d:S:t:z:", long: "version# help# run~ interactive~ file|"},
 	{names: "lua luajit", role: programs, short: "Ev#e~i~l:W"},
 	{names: "osascript", role: programs, short: "ie~l:s:"},
-	{names: "fish csh tcsh nu pwsh powershell elvish xonsh expect Rscript julia guile tclsh groovy elixir", role: programs, short: "v#c~e~E~", long: "version# help#"},
+	{names: "fish csh tcsh nu pwsh powershell elvish xonsh expect irb pry ipython bpython Rscript julia guile tclsh groovy elixir", role: programs, short: "v#c~e~E~", long: "version# help#"},
 
 	{names: "rm rmdir unlink trash", role: deletes, short: "dfiIprRvxW", long: "dir force interactive? no-preserve-root one-file-system parents preserve-root? recursive verbose"},
 	{names: "shred", role: deletes, short: "n:s:", long: "iterations: size: random-source<"},

@@ -61,6 +61,8 @@ type Reply struct {
 	// Call is the name of any other tool to call, with Args.
 	Call string
 	Args map[string]any
+	// ArgsFor returns the Args of a Call that depend on the request.
+	ArgsFor func(request []byte) map[string]any
 	// Usage is the usage that the answer reports. Nil means one that no other call
 	// has.
 	Usage *Usage
@@ -438,6 +440,9 @@ func (a *answer) wait() {
 
 // tool is the tool call of the reply, if it has one.
 func (a *answer) tool(shell map[string]func(command string) map[string]any) (name string, args map[string]any) {
+	if a.reply.ArgsFor != nil {
+		return a.reply.Call, a.reply.ArgsFor(a.call.Body)
+	}
 	if a.reply.Tool == "" {
 		return a.reply.Call, a.reply.Args
 	}
