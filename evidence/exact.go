@@ -70,8 +70,8 @@ func jsonNames(v any) (names []string) {
 	return names
 }
 
-// decode decodes a document strictly, or as the reference does. If closed is set,
-// unknown members are an error.
+// decode decodes a document: strictly or, with o.Compat, as leniently as the reference
+// implementation of Gait. If closed is set, unknown members are an error.
 func decode(doc []byte, into any, closed bool, o Options) error {
 	if !o.Compat {
 		unknown, err := decodeExact(doc, into)

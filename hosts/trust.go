@@ -7,12 +7,13 @@ import (
 	"lifeloop/profiles"
 )
 
-// consent is the record that one hook of ours needs.
+// consent is the entry that a harness requires before it runs one hook of ours.
 type consent struct {
 	event, key, value string
 }
 
-// consents lists what our hooks in a settings file need, in the file's order.
+// consents returns the consent of each hook of ours in a settings file, in the file's
+// order.
 func consents(d *document, in profiles.Installation) []consent {
 	var list []consent
 	for _, h := range d.ours(in.Ours) {

@@ -376,7 +376,7 @@ func (a *attempts) drifted(s *step) {
 // worked records in soft state that a tool was called or returned.
 func (a *attempts) worked() { a.soft.did = true }
 
-// tool checks whether tool calls with the same arguments repeat too often.
+// tool ends the attempt if tool calls with the same arguments repeat too often.
 func (a *attempts) tool(s *step, name string, args *telemetry.Sized) {
 	if args != nil && a.soft.watch != nil && a.soft.stopWhy == "" && a.soft.watch.Tool(name, args.Digest) {
 		a.drifted(s)

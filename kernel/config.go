@@ -187,7 +187,7 @@ type Versions struct {
 
 // Injected says which hooks a launch has.
 type Injected struct {
-	// Hooks says that hooks were injected and that calls of them are expected.
+	// Hooks says that hooks were injected and are expected to be called.
 	Hooks bool
 	// HookAtPrompt means that the harness calls no hook before the first prompt.
 	HookAtPrompt bool

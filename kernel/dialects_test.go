@@ -153,8 +153,8 @@ func envelopes(t require.TestingT, messages []view.HCPMessage) (lines []string) 
 	return lines
 }
 
-// TestEveryFactHasItsPlaceInHCP: the view handles every fact, even an empty one,
-// wherever it comes.
+// TestEveryFactHasItsPlaceInHCP: the view shows every event and handles every fact, even
+// an empty one, wherever it comes.
 func TestEveryFactHasItsPlaceInHCP(t *testing.T) {
 	for _, f := range kernel.Registry() {
 		var h view.HCP
@@ -163,7 +163,9 @@ func TestEveryFactHasItsPlaceInHCP(t *testing.T) {
 		h.Apply(kernel.Entry{Fact: kernel.SessionMoved{From: session.Pending, To: session.Running}})
 		h.Apply(kernel.Entry{Fact: f})
 		for _, e := range lifeloop.Events() {
-			h.Apply(kernel.Entry{Fact: kernel.Observed{Record: lifeloop.EventRecord{Event: e}}})
+			shown := h.Apply(kernel.Entry{Fact: kernel.Observed{Record: lifeloop.EventRecord{Event: e}}})
+			elsewhere := e == lifeloop.SupervisorTick || e == lifeloop.ReceiptEmitted
+			require.Equal(t, elsewhere, len(shown) == 0, e)
 		}
 		h.Apply(kernel.Entry{Fact: kernel.SessionMoved{From: session.Running, To: session.Failed}})
 		require.Empty(t, h.Apply(kernel.Entry{Fact: f}), "%T after the end", f)

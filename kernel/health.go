@@ -88,9 +88,10 @@ type (
 		Start bool `json:"start,omitempty"`
 		// Newest is the time of the newest signal of the record, by its own clock.
 		Newest time.Time `json:"newest,omitzero"`
-		// Taken and Digest are set for a source whose records have no order, and
-		// whose signals are ordered by their times. Taken is the number of signals
-		// observed so far, and Digest their digest. Offset is then further ahead.
+		// Taken and Digest are set for a source that does not write its records in
+		// order of time; its signals are sorted by their times. Taken is the number
+		// of signals handled so far, and Digest their digest. Offset may then be
+		// beyond the record of the last of them.
 		Taken  int64  `json:"taken,omitempty"`
 		Digest string `json:"digest,omitempty"`
 		// Facts is how many facts of the record follow. If one of them is missing,

@@ -19,7 +19,8 @@ func (g *guards) admit(s *step) {
 	g.ask(s, pending{}, GateAsked{Act: ActLaunch, Profile: s.recovery.spent().Profile}, AskGate{})
 }
 
-// launch performs a launch, or asks about it first.
+// launch performs a launch. Under a policy it asks the gate first, and the launch
+// waits for the decision, unless the gate has admitted it already.
 func (g *guards) launch(s *step, l Launch) {
 	if g.soft.admitted || !s.cfg.guarded() {
 		g.soft.admitted = false

@@ -95,19 +95,21 @@ type (
 		Why     string
 	}
 
-	// PrepareRenewal runs the prepare command of a profile and stores the token.
+	// PrepareRenewal runs the prepare program of a profile and stores the
+	// continuation that it prints, which the contract calls a token.
 	PrepareRenewal struct {
 		RenewalRef
 		Timeout time.Duration
 	}
-	// ContinueRenewal takes the token from the vault and runs the continue command.
+	// ContinueRenewal takes the token out of the vault and runs the continue program
+	// with it.
 	ContinueRenewal struct {
 		RenewalRef
 		Digest  string
 		Timeout time.Duration
 	}
 	// DiscardToken removes a token that will not be used. Without a Digest, it
-	// removes any token that the prepare command of this renewal has stored.
+	// removes any token that the prepare program of this renewal has stored.
 	DiscardToken struct {
 		RenewalRef
 		Digest string
@@ -308,7 +310,8 @@ func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request, reply 
 	return "", ""
 }
 
-// agree makes a renewal wait until the harness is at its prompt.
+// agree records that a renewal is accepted. It now waits until the harness is at its
+// prompt or, for a reset by a hook, until its turn ends.
 func (r *renewals) agree(s *step, path renewal.Path) {
 	s.record(RenewalMoved{r.hard.Agree(path)})
 	r.soft.undone, r.soft.why, r.soft.again = false, "", time.Time{}

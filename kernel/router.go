@@ -446,7 +446,7 @@ func answerOf(k *call, r *lifeloop.CallbackResponse) Answered {
 		if p.ClientID != k.Client {
 			// A client may use another id in its payloads. Receipts use the
 			// configured id, and report the difference.
-			a.Warnings = append(a.Warnings, fmt.Sprintf("payload %s: client_id is %q, configured is %q", p.PayloadID, p.ClientID, k.Client))
+			a.Warnings = append(a.Warnings, fmt.Sprintf("payload %s: client_id is %q, but the client is configured as %q", p.PayloadID, p.ClientID, k.Client))
 		}
 	}
 	a.Warnings = bounded(a.Warnings)

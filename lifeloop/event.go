@@ -9,7 +9,7 @@ import (
 // lowercase dot-separated string.
 type Event string
 
-// The fourteen events of the contract, in the contract's order.
+// The events of the contract, in the contract's order.
 const (
 	SessionStarting         Event = "session.starting"
 	SessionStarted          Event = "session.started"

@@ -32,9 +32,8 @@ type Answer struct {
 type Settlement struct {
 	PayloadID string
 	Placement lifeloop.PayloadPlacement // empty if the payload cannot be placed
-	// Status is the status of the payload's receipt: delivered, or for a payload
-	// that cannot be placed, failed if a placement is required and otherwise
-	// skipped.
+	// Status is the status of the payload's receipt: delivered if it can be placed;
+	// if not, failed when one of its placements is required, else skipped.
 	Status  lifeloop.Status
 	Failure lifeloop.FailureClass // the reason why it cannot be placed
 }

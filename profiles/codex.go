@@ -228,7 +228,7 @@ func codexHookless(line codexLine, h Host) string {
 	case !utf8.ValidString(hookCommand(h.Hook, "")):
 		return "this program's path is not UTF-8 and cannot be written into an override"
 	case codexHooksOff(line, h):
-		return "the user disabled the feature hooks"
+		return "the user turned off the feature \"hooks\" of Codex"
 	}
 	return ""
 }

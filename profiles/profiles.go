@@ -252,8 +252,8 @@ type Source struct {
 	User, Password string
 	// Blind is true if the source reports context use but no compactions.
 	Blind bool
-	// Unordered is true if records written together may be in any order. The times
-	// in the records determine their order.
+	// Unordered says that records which are written together may not be in order of
+	// time; they are sorted by the times in them.
 	Unordered bool
 	// Query asks for the records of a Rows source; see [Rows]. Prompted, if not empty,
 	// is a query with the same numbers whose records are the ids of sessions that got

@@ -18,8 +18,9 @@ const telemetryPrefix = "telemetry."
 // capability that is not listed depends only on the wrapper.
 type Rests map[string][]string
 
-// RestsOf returns the capabilities that depend on the sources of an adapter.
-// All claims of the generic adapter depend on the process.
+// RestsOf returns the sources on which each capability of an adapter depends. It is
+// empty for the generic adapter, whose claims need no source: the wrapper observes
+// the process itself.
 func RestsOf(adapter string) Rests {
 	switch adapter {
 	case "claude":

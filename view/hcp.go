@@ -222,7 +222,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 			}
 		}
 	case kernel.LimitMet:
-		h.warn("rate_limit", "the harness met a rate limit", map[string]any{"until": f.Until, "action": string(f.Action)})
+		h.warn("rate_limit", "the harness reached a rate limit", map[string]any{"until": f.Until, "action": string(f.Action)})
 	case kernel.StopResult:
 		if f.Effect == "none" {
 			h.log("warn", fmt.Sprintf("shutdown step %d had no effect", f.Rung), map[string]any{"rung": f.Rung})

@@ -111,7 +111,7 @@ func (r *Renewals) measured(f kernel.RenewalMeasured) {
 	l.After = &f.Tokens
 	r.Last = &l
 	if f.Broke {
-		r.Stopped = "the newest renewal left too much context"
+		r.Stopped = "the newest renewal hardly emptied the context"
 	}
 }
 

@@ -122,8 +122,9 @@ func (w *Watcher) watch(t *tail) error {
 	return errors.New("the folders of the path keep changing")
 }
 
-// follow replaces the points whose changes give the tail a turn. It watches new
-// folders before it releases old ones.
+// follow replaces the points (entries of folders) that are watched for a tail; when
+// one changes, the tail is read again. It watches new folders before it releases old
+// ones.
 func (w *Watcher) follow(t *tail, points []point) error {
 	for _, p := range points {
 		if slices.Contains(t.points, p) {

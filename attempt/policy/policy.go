@@ -113,7 +113,9 @@ func (g *Guardrail) SetDefaults() {
 	*g = Guardrail{On: attempt.OnOutput, Severity: attempt.Error, Recoverable: true}
 }
 
-// Drift says how many repetitions in a row count as drift; 0 is off.
+// Drift configures the detection of loops. An attempt is stopped after Repeat
+// repetitions in a row, of one line of output or of one tool call with the same
+// arguments; 0 turns this off.
 type Drift struct {
 	Repeat int `yaml:"repeat"`
 }

@@ -21,9 +21,10 @@ func negotiateCmd() *cobra.Command {
    "payloads":[PayloadEnvelope…],"profiles":["NAME"…]}
 
 and prints the result for each capability and each payload, and the overall
-outcome: the worst of what is required. A missing preferred capability makes it
-degraded at most; an optional one does not count. support is native or synthesized.
-A claim that needs a host integration profile holds only if profiles names it.
+outcome: the worst among the required ones. A missing preferred capability makes
+it degraded at most; an optional one does not count. support is native or
+synthesized. A claim that needs a host integration profile counts only if
+"profiles" lists that profile.
 Nothing is dispatched. The exit code is 1 if something required is not satisfied.`,
 		Example: `  echo '{"capabilities":[{"capability":"frame.opening","level":"required"}]}' | lifeloop-wrap negotiate --adapter generic`,
 		Args:    cobra.NoArgs,

@@ -46,9 +46,9 @@ and calls the configured clients. It launches nothing and answers no hook: its
 integration mode is telemetry_only, no payload can be placed, and without --ledger
 it stores nothing. Several PATHs are sources of one session. Without a PATH,
 observe finds the newest session of this folder in the adapter's usual places, and
-then follows the one that gets the newest prompt there. For the adapter generic,
-PATHs are activity files: the session starts when one changes, and their content
-is not read. With --once, times come from the records, so the same files give the
+then switches to whichever session of this folder gets the newest prompt. For the
+adapter generic, PATHs are activity files: the session starts when one of them
+changes, and their content is not read. With --once, times come from the records, so the same files give the
 same lines.`,
 		Example: `  lifeloop-wrap observe --adapter claude
   lifeloop-wrap observe --adapter claude --once --usage ~/.claude/projects/-src/5f0c….jsonl
@@ -94,7 +94,7 @@ same lines.`,
 	fl.BoolVar(&f.once, "once", false, "read the existing records and exit")
 	fl.BoolVar(&f.follow, "follow", false, "wait for more records, also of a PATH that does not exist yet (default)")
 	fl.BoolVar(&f.fromStart, "from-start", false, "print the events of existing records too")
-	fl.BoolVar(&f.usage, "usage", false, "print the sum of the model calls after the events")
+	fl.BoolVar(&f.usage, "usage", false, "after the events, print the token usage of all model calls together")
 	fl.BoolVar(&f.keepLog, "ledger", false, "store a ledger, as run does")
 	fl.StringVar(&f.resume, "resume", "", "`SESSION` to continue after its observer died; reading resumes where it stopped")
 	// The configuration reads these flags by name.

@@ -76,9 +76,9 @@ func waitCmd(g *globals) *cobra.Command {
   an event     frame.ended, session.started, context.compacted, and the others of
                "lifeloop-wrap events"
 
-If the session has the state or activity already, wait returns at once. Of
-events, only the next one counts. It prints nothing; with --json, it prints the
-fact that ended the wait.
+If the session has the state or activity already, wait returns at once. An event
+counts only if it happens after wait has started. It prints nothing; with --json,
+it prints the fact that ended the wait.
 
 The exit code is 0 when the session reached it, and 1 when the session ended
 without it, its wrapper died, or --timeout was reached; the error says which.`,

@@ -42,7 +42,7 @@ func run(t *testing.T, mode string, timeout time.Duration, flags ...string) *Rep
 	return r
 }
 
-// A correct client breaks no rule. It receives and answers all fourteen events,
+// A correct client breaks no rule. It receives and answers every event,
 // and the session contains each part of the script.
 func TestAGoodClient(t *testing.T) {
 	for _, c := range []struct {

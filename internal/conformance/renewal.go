@@ -148,7 +148,7 @@ func (k *kit) judgeRenewal(r *renewed) {
 	case r.command == "continue":
 		broke = notContinued
 	}
-	k.violate(r.Mode, stepRenewal, lifeloop.SessionStarted, broke, nil, "the renewal is %s, %s: %s", r.Outcome, r.FailureClass, r.Why)
+	k.violate(r.Mode, stepRenewal, lifeloop.SessionStarted, broke, nil, "the renewal ended as %s (%s): %s", r.Outcome, r.FailureClass, r.Why)
 }
 
 // renewing describes the active profile to the kernel.

@@ -49,7 +49,7 @@ func (e *examiner) hooks(p profiles.Profile) []InstalledHooks {
 			if in.Path != "" {
 				fix = "${EDITOR:-vi} " + vt.Word(in.Path)
 			}
-			e.problem(p.Adapter, fmt.Sprintf("the %s settings cannot be parsed: %v", scope, err), fix)
+			e.problem(p.Adapter, fmt.Sprintf("the %s settings cannot be read: %v", scope, err), fix)
 		case r.State == "partly":
 			e.problem(p.Adapter, fmt.Sprintf("hooks are missing in %s: %s", in.Path, strings.Join(append(r.Missing, r.Differing...), ", ")), verb("apply"))
 		case r.State == "outdated":

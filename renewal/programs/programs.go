@@ -106,9 +106,9 @@ func (p *Programs) Reads(client string) (members []string) {
 	return members
 }
 
-// Prepare runs the prepare program, or asks the harness for a note, and stores the
-// continuation that it prints. The expiry is nil if there is none. After an error
-// nothing is stored.
+// Prepare runs the profile's prepare program, or the harness itself to write a note,
+// and stores what that process prints: the continuation. expires is nil if the
+// continuation does not expire. After an error nothing is stored.
 func (p *Programs) Prepare(ctx context.Context, r Ref) (digest string, expires *time.Time, err error) {
 	f, err := p.profile(r)
 	if err != nil {

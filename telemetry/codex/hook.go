@@ -48,7 +48,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	return call, nil
 }
 
-// contextEvents are the hooks whose reply has a member for context.
+// contextEvents are the hooks whose answer has a member for context.
 var contextEvents = []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart"}
 
 // Answer implements telemetry.Dialect.
