@@ -292,8 +292,9 @@ func (h *health) worked(s *step, source string) {
 	}
 }
 
-// hookCalled ends the wait for the first hook. If hooks counted as lost, they
-// are available again, and files whose paths only hooks report are read.
+// hookCalled ends the wait for the first hook. If hooks counted as lost, they are
+// available again, and so are the expected sources that have reported nothing yet: a
+// hook may now report the paths of their files.
 func (h *health) hookCalled(s *step) {
 	h.stopExpecting()
 	h.soft.hooked = true

@@ -133,7 +133,7 @@ func (k *kit) renewal(ctx context.Context, mode string) error {
 // judgeRenewal derives violations and notes from a renewal.
 func (k *kit) judgeRenewal(r *renewed) {
 	if r.AskedBy == "test" {
-		k.Notes = append(k.Notes, fmt.Sprintf("%s: no answer of the client asked for a renewal (the profile's asks), so the test did", r.Mode))
+		k.Notes = append(k.Notes, fmt.Sprintf("%s: no answer of the client asked for a renewal (as asks of the profile says), so the test asked for it", r.Mode))
 	}
 	if r.again > 0 {
 		k.Notes = append(k.Notes, fmt.Sprintf("%s: the client asked for a renewal %d more times; the session's limit refused them", r.Mode, r.again))

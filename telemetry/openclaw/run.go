@@ -102,10 +102,10 @@ func (d *run) live(e event, version string) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// completed reports the model calls of a run with the same ids as in the
-// transcript, if the run's copy of the messages contains them; OpenClaw limits
-// the copy to 64 messages. Otherwise it reports one call with the size of the
-// last prompt.
+// completed reports the model calls of a run, each with the id that it has in the
+// transcript, if the run's copy of the messages contains them; OpenClaw limits the copy
+// to 64 messages. Otherwise it reports the run as one call: the sum of the tokens of its
+// calls, with the size of the context at the last one.
 func (d *run) completed(e event, trigger string, person bool) []telemetry.Signal {
 	var messages, all, last []byte
 	scan.Object(e.data,
