@@ -124,12 +124,14 @@ func opencodeScreen() screenStory {
 }
 
 // geminiScreen is a turn of Gemini CLI, with a tool. Hooks would show in its status row,
-// so none is injected.
+// so none is injected. The command outlives its output, because Gemini CLI shows the
+// output of a command that ends at once only by chance.
 func geminiScreen() screenStory {
 	return screenStory{
-		story: story{harness: gemini, argv: geminiArgs(), flags: []string{"--hooks", "never"}, replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
+		story: story{harness: gemini, argv: geminiArgs(), flags: []string{"--hooks", "never"}, replies: []mock.Reply{mock.Runs("echo hi; sleep 1"), mock.Says("It says hi.")}},
 		turn: func(p *pane) {
-			p.picture("message") // a word of the text in an empty prompt; each word is coloured
+			p.picture("getting started") // the header, which appears when prompts are no longer queued
+			p.picture("message")         // a word of the text in an empty prompt; each word is coloured
 			p.geminiSends("run-it-(p1)")
 			p.await("the turn", func() bool { return p.modelAsked() == 2 && p.modelRests() })
 		},
