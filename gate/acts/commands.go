@@ -488,6 +488,15 @@ func (s *shell) files(name string, u usage, args []arg) {
 	case copies, moves:
 		s.copies(name, u, in)
 	}
+	s.tool(name, in)
+	op := s.uses(name, args)
+	for _, a := range s.operandsRead(name, u, in, args) {
+		s.operand(name, a, op)
+	}
+}
+
+// tool adds what is special to one command.
+func (s *shell) tool(name string, in invocation) {
 	switch name {
 	case "sed", "gsed":
 		s.sed(in)
@@ -499,6 +508,16 @@ func (s *shell) files(name string, u usage, args []arg) {
 		if slices.ContainsFunc(in.flags, func(f flag) bool { return f.runs(name) }) {
 			s.undecidable("command")
 		}
+	case "zip":
+		if in.has("m move") && len(in.operands) > 0 {
+			s.each(in.operands[1:], "delete")
+		}
+	case "split":
+		to := arg{text: ".", known: true} // it adds letters to the second operand, or to x
+		if len(in.operands) > 1 {
+			to = in.operands[1]
+		}
+		s.touch(to, "write")
 	case "curl":
 		if in.has("O remote-name remote-name-all") && !in.has("output-dir") {
 			s.touch(arg{text: ".", known: true}, "write")
@@ -516,10 +535,6 @@ func (s *shell) files(name string, u usage, args []arg) {
 	}
 	if strings.HasPrefix(name, "mkfs.") {
 		s.destroys(name)
-	}
-	op := s.uses(name, args)
-	for _, a := range s.operandsRead(name, u, in, args) {
-		s.operand(name, a, op)
 	}
 }
 
@@ -654,6 +669,9 @@ func (s *shell) tar(name string, u usage, args []arg) {
 	}
 	if extracts && !in.has("O") {
 		s.touch(into, "write")
+	}
+	if in.has("remove-files") {
+		s.each(in.operands, "delete")
 	}
 	for _, a := range in.operands {
 		s.argument(name, a)

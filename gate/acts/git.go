@@ -171,6 +171,8 @@ func gitDestroys(sub string, in invocation) bool {
 		return !in.has("staged S") || in.has("worktree W")
 	case "filter-branch", "prune":
 		return true
+	case "gc":
+		return in.has("prune")
 	case "rm", "worktree":
 		return in.has("f force")
 	case "update-ref":

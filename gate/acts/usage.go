@@ -49,7 +49,7 @@ const marks = ":?></!~#|"
 
 var usages = [...]usage{
 	{names: "command", role: wraps, short: "pv#V#"},
-	{names: "builtin nohup busybox fakeroot", role: wraps, long: "help# version# list#"},
+	{names: "builtin nohup busybox toybox fakeroot", role: wraps, long: "help# version# list#"},
 	{names: "exec", role: wraps, short: "cla:"},
 	{names: "setsid", role: wraps, short: "cfw", long: "ctty fork wait"},
 	{names: "time gtime", role: wraps, short: "pavqlf:o>", long: "portability append verbose quiet format: output>"},
@@ -72,7 +72,7 @@ var usages = [...]usage{
 	{names: "xargs", role: wraps, short: "0rtpxoa<d:E:e?I:i?L:l?n:P:s:J:R:S:",
 		long: "null no-run-if-empty verbose interactive exit open-tty show-limits arg-file< delimiter: eof? replace? max-lines? max-args: max-procs: max-chars: process-slot-var:"},
 	{names: "watch", role: wrapsText, short: "bcdegptxn:q:s:", long: "beep color differences? errexit chgexit no-title precise exec interval: equexit:"},
-	{names: "su runuser script chroot nsenter systemd-run bwrap proot parallel at batch tmux screen ed ex vi vim nvim emacs gdb lldb", role: opaque},
+	{names: "su runuser pkexec sg newgrp setarch linux32 linux64 i386 x86_64 runcon prlimit choom cpulimit unbuffer rlwrap entr socat crontab start-stop-daemon systemd-inhibit machinectl dbus-run-session xvfb-run firejail script chroot nsenter systemd-run bwrap proot parallel at batch tmux screen ed ex vi vim nvim emacs gdb lldb", role: opaque},
 
 	{names: "sh bash rbash dash zsh ksh mksh ash yash", role: shells, short: "abefhiklmnprtuvxBCEHPTDcso:O:",
 		long: "login noprofile norc posix restricted verbose version# help# rcfile: init-file:"},
@@ -90,7 +90,8 @@ var usages = [...]usage{
 
 	{names: "rm rmdir unlink trash", role: deletes, short: "dfiIprRvxW", long: "dir force interactive? no-preserve-root one-file-system parents preserve-root? recursive verbose"},
 	{names: "shred", role: deletes, short: "n:s:", long: "iterations: size: random-source<"},
-	{names: "tee mkfifo", role: writes},
+	{names: "tee mkfifo sponge", role: writes},
+	{names: "fallocate", role: writes, short: "l:o:", long: "length: offset:"},
 	{names: "touch", role: writes, short: "d:r<t:A:", long: "date: reference< time:"},
 	{names: "mkdir", role: writes, short: "m:", long: "mode:"},
 	{names: "truncate", role: writes, short: "s:r<", long: "size: reference<"},
@@ -105,12 +106,12 @@ var usages = [...]usage{
 	{names: "scp", role: copies, short: "P:i<F<o:c:l:S~J:"},
 	{names: "rsync", role: copies, short: "e!f:T>B:M:", long: "delete remove-source-files rsh! rsync-path~ log-file> backup-dir> write-batch> partial-dir> temp-dir> exclude: include: filter: exclude-from< include-from< files-from< compare-dest: copy-dest: link-dest:"},
 	{names: "gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd compress uncompress", role: compresses, short: "cltS:o>T:M:", long: "stdout to-stdout list test suffix:"},
-	{names: "zip", role: first, short: "b:n:t:i:x:P:O>", long: "output-file> out>"},
+	{names: "zip", role: first, short: "mb:n:t:i:x:P:O>", long: "move output-file> out> unzip-command~"},
 	{names: "unzip", short: "d>P:x:"},
 	{names: "7z 7za 7zz", short: "o>"},
 	{names: "patch", role: first, short: "d>o>i<r>p:D:F:V:Y:z:B:", long: "directory> output> input< reject-file> strip: fuzz:"},
 	{names: "tar gtar bsdtar", short: "cruAxtdPf:C:T<X<I~F~g:b:H:L:N:K:V:",
-		long: "create append update catenate concatenate delete extract get list diff compare absolute-names file: directory: files-from< exclude-from< exclude: use-compress-program~ to-command~ checkpoint-action~ info-script~ new-volume-script~ rmt-command~ rsh-command~ transform~ xform~"},
+		long: "create append update catenate concatenate delete extract get list diff compare remove-files absolute-names file: directory: files-from< exclude-from< exclude: use-compress-program~ to-command~ checkpoint-action~ info-script~ new-volume-script~ rmt-command~ rsh-command~ transform~ xform~"},
 	{names: "curl", short: "OA:b:c>C:d:D>e:E:F:h?H:K~m:o>P:Q:r:t:T:u:U:w:x:X:y:Y:z:",
 		long: "remote-name remote-name-all output> output-dir> cookie-jar> dump-header> trace> trace-ascii> stderr> etag-save> hsts> alt-svc> libcurl> config~ data: data-raw: data-binary: header: request:"},
 	{names: "wget", short: "O>P>o>a>e~i<U:t:T:l:A:R:D:I:X:B:Q:w:", long: "output-document> directory-prefix> output-file> append-output> save-cookies> execute~ use-askpass~ config~ input-file<"},
