@@ -27,6 +27,7 @@ type attempts struct {
 		Exit   *Exited
 		Last   *AttemptEnded // how the newest attempt ended
 		Broke  string        // the first guardrail that this attempt broke
+		Stop   stopReason    // why the attempt is being ended; empty if it is not
 		Limit  *LimitMet
 	}
 	soft struct {
@@ -50,10 +51,14 @@ type attempting struct {
 	closed  time.Time         // when that turn ended, or the failure was reported
 	did     bool              // a turn or a tool call was reported in this attempt
 	limited bool              // the policy's action for a rate limit was taken
-
-	stopWhy attempt.Cause // why the attempt is being stopped; empty if it is not
-	detail  string
 	earlier earlierCost
+}
+
+// A stopReason is the cause for which an attempt is being ended. It follows from the
+// fact that says so, thus a recovery knows it too.
+type stopReason struct {
+	cause  attempt.Cause
+	detail string
 }
 
 // An earlierCost counts the output of earlier launches of the same attempt, and has
@@ -150,7 +155,7 @@ type (
 func (Launching) key() (string, bool) { return "launching", true }
 func (f Launching) apply(k *Kernel) {
 	h := &k.attempts.hard
-	h.Run, h.Number, h.Exit = f.Run, h.Number+1, nil
+	h.Run, h.Number, h.Exit, h.Stop = f.Run, h.Number+1, nil, stopReason{}
 	if f.Cause != causeRenewal { // a renewal continues the attempt
 		h.Broke = ""
 	}
@@ -164,17 +169,33 @@ func (Running) apply(k *Kernel)       { k.attempts.hard.Alive = true }
 func (Exited) key() (string, bool)    { return "exited", true }
 func (f Exited) apply(k *Kernel)      { k.attempts.hard.Alive, k.attempts.hard.Exit = false, &f }
 func (DriftSeen) key() (string, bool) { return "drift_seen", true }
-func (DriftSeen) apply(*Kernel)       {}
+func (DriftSeen) apply(k *Kernel)     { k.attempts.stopFor(attempt.Drift, "") }
 func (LimitMet) key() (string, bool)  { return "limit_met", true }
-func (f LimitMet) apply(k *Kernel)    { k.attempts.hard.Limit = &f }
+func (f LimitMet) apply(k *Kernel) {
+	k.attempts.hard.Limit = &f
+	if f.Action != attempt.LimitWait && k.attempts.alive() {
+		k.attempts.stopFor(attempt.RateLimit, "")
+	}
+}
 
 func (RulesChecked) key() (string, bool) { return "rules_held", true }
 func (f RulesChecked) apply(k *Kernel) {
 	h := &k.attempts.hard
 	for _, r := range f.Rules {
-		if !r.Passed && r.Severity != attempt.Warning && h.Broke == "" {
-			h.Broke = r.ID
+		if r.Passed || r.Severity == attempt.Warning {
+			continue
 		}
+		h.Broke = cmp.Or(h.Broke, r.ID)
+		if f.Phase == "pre" && !r.Recoverable {
+			k.attempts.stopFor(attempt.Guardrail, r.ID)
+		}
+	}
+}
+
+// stopFor notes why the attempt is being ended, unless it already is.
+func (a *attempts) stopFor(why attempt.Cause, detail string) {
+	if a.hard.Stop.cause == "" {
+		a.hard.Stop = stopReason{why, detail}
 	}
 }
 
@@ -189,7 +210,10 @@ func (a *attempts) launchError() string { return a.soft.launchWhy }
 
 // stopped reports whether the attempt is being ended for a reason of the attempt
 // itself, such as a time-out.
-func (a *attempts) stopped() bool { return a.soft.stopWhy != "" }
+func (a *attempts) stopped() bool { return a.hard.Stop.cause != "" }
+
+// stopReason returns that reason: a cause and its detail.
+func (a *attempts) stopReason() (attempt.Cause, string) { return a.hard.Stop.cause, a.hard.Stop.detail }
 
 func (a *attempts) completed() bool { return a.hard.Last != nil && a.hard.Last.Cause == "" }
 
@@ -239,6 +263,9 @@ func (a *attempts) launch(s *step, l Launching, id, cause string) {
 // apply.
 func (a *attempts) recovered() {
 	a.soft.attempting = attempting{watch: attempt.NewWatch(&attempt.Policy{}), did: true}
+	if limit := a.hard.Limit; a.hard.Stop.cause == attempt.RateLimit && limit.Until != nil {
+		a.soft.failure = &FailureSeen{Cause: attempt.RateLimit, Until: *limit.Until, Source: limit.Source}
+	}
 }
 
 func (a *attempts) launched(s *step, in Launched) {
@@ -355,14 +382,14 @@ func (a *attempts) found(s *step, f attempt.Finding) {
 	if f.Rules != nil {
 		s.record(RulesChecked{Phase: "pre", Units: f.Units, Rules: f.Rules})
 		if rule, ok := a.soft.watch.Broken(); ok && rule.Stops() {
-			a.stop(s, attempt.Guardrail, "")
+			a.stop(s)
 		}
 	}
 	if f.Drift {
 		a.drifted(s)
 	}
 	every, from := s.cfg.Policy.CheckpointEvery, s.recovery.checkpoint()
-	if s.cfg.Policy.Continuation && a.hard.Alive && from != "" && every > 0 && f.Units-a.soft.saved >= every && a.soft.stopWhy == "" {
+	if s.cfg.Policy.Continuation && a.hard.Alive && from != "" && every > 0 && f.Units-a.soft.saved >= every && !a.stopped() {
 		a.soft.saved = f.Units
 		s.record(CheckpointSaved{Checkpoint: from, Units: f.Units})
 	}
@@ -370,7 +397,7 @@ func (a *attempts) found(s *step, f attempt.Finding) {
 
 func (a *attempts) drifted(s *step) {
 	s.record(DriftSeen{Types: []string{"repetition"}, Confidence: 1, Units: a.soft.units})
-	a.stop(s, attempt.Drift, "")
+	a.stop(s)
 }
 
 // worked records in soft state that a tool was called or returned.
@@ -378,7 +405,7 @@ func (a *attempts) worked() { a.soft.did = true }
 
 // tool ends the attempt if tool calls with the same arguments repeat too often.
 func (a *attempts) tool(s *step, name string, args *telemetry.Sized) {
-	if args != nil && a.soft.watch != nil && a.soft.stopWhy == "" && a.soft.watch.Tool(name, args.Digest) {
+	if args != nil && a.soft.watch != nil && !a.stopped() && a.soft.watch.Tool(name, args.Digest) {
 		a.drifted(s)
 	}
 }
@@ -416,7 +443,7 @@ func (a *attempts) failureSeen(s *step, in FailureSeen) {
 // limitMet takes the action that the owner chose for a rate limit.
 func (a *attempts) limitMet(s *step, in FailureSeen) {
 	action := s.cfg.Policy.OnLimit
-	if action == attempt.LimitOff || a.soft.limited || a.soft.stopWhy != "" {
+	if action == attempt.LimitOff || a.soft.limited || a.stopped() {
 		return
 	}
 	a.soft.limited = true
@@ -426,7 +453,7 @@ func (a *attempts) limitMet(s *step, in FailureSeen) {
 	}
 	s.record(f)
 	if action != attempt.LimitWait && a.hard.Alive {
-		a.stop(s, attempt.RateLimit, "")
+		a.stop(s)
 	}
 }
 
@@ -445,7 +472,7 @@ func (a *attempts) signal(s *step, sig telemetry.Signal) {
 			a.checkpoint(s, s.scopes.current().ID)
 		}
 	case telemetry.UsageSeen:
-		if a.soft.stopWhy == "" && a.answers(sig) {
+		if !a.stopped() && a.answers(sig) {
 			a.soft.failure, a.soft.limited = nil, false // the model has answered, so the earlier error did not fail the turn
 		}
 	case telemetry.TurnStop, telemetry.TurnEnd:
@@ -498,13 +525,9 @@ func (a *attempts) late(sig telemetry.Signal) bool {
 	return !sig.At.IsZero() && sig.At.Before(a.soft.closed)
 }
 
-// stop ends the attempt, unless it is already being ended. The harness first
+// stop ends the attempt, once a fact that says why is recorded. The harness first
 // receives its own quit signal.
-func (a *attempts) stop(s *step, why attempt.Cause, detail string) {
-	if a.soft.stopWhy != "" {
-		return
-	}
-	a.soft.stopWhy, a.soft.detail = why, detail
+func (a *attempts) stop(s *step) {
 	if s.session.pausedByCommand() { // output from before the pause may be read only now
 		s.session.unpause(s, beingEnded)
 		if s.session.is(session.Paused) {

@@ -64,7 +64,7 @@ func (s *step) recover(in Restarted) {
 	lost := s.exitUnseen()
 	s.endRecoveredScope(lost)
 	s.recovery.settleLost(s)
-	continues := s.ending.signal() == 0 && s.session.timeout() == ""
+	continues := s.ending.signal() == 0 && s.session.timeout() == "" && !s.attempts.stopped()
 	done, renewing := s.renewals.recover(s, continues)
 	if done {
 		return
@@ -208,11 +208,18 @@ func (r *recovery) abandon(s *step, open bool) {
 	if open {
 		f.Run, f.Code, f.Signal = s.attempts.run(), s.attempts.exit().Code, s.attempts.exit().Signal
 	}
+	var cause attempt.Cause
+	var detail string
 	switch t := s.session.timeout(); {
 	case s.ending.signal() != 0:
-		f.Cause, f.Failure, f.Reason = attempt.Aborted, "", sentence(attempt.Aborted, "", nil)
+		cause, detail = attempt.Aborted, supervisorLost
 	case t != "":
-		f.Cause, f.Detail, f.Failure, f.Reason = attempt.Timeout, string(t), lifeloop.Timeout, sentence(attempt.Timeout, string(t), nil)
+		cause, detail = attempt.Timeout, string(t)
+	case open:
+		cause, detail = s.attempts.stopReason()
+	}
+	if cause != "" {
+		f.Cause, f.Detail, f.Failure, f.Reason = cause, detail, failureClass(cause, nil), sentence(cause, detail, nil)
 	}
 	f.Next = f.Profile
 	s.record(f)

@@ -141,6 +141,9 @@ func (f TimedOut) apply(k *Kernel) {
 	if f.Timer == timerSession || f.Timer == timerIdle {
 		k.session.hard.TimedOut = f.Timer
 	}
+	if k.attempts.alive() {
+		k.attempts.stopFor(attempt.Timeout, string(f.Timer))
+	}
 }
 
 func (ResumeRequested) key() (string, bool) { return "resume_requested", true }
@@ -266,7 +269,7 @@ func (m *sessionMachine) wake(s *step) {
 	}
 	switch {
 	case s.attempts.alive():
-		s.attempts.stop(s, attempt.Timeout, string(which))
+		s.attempts.stop(s)
 	case s.recovery.planned() != nil:
 		s.recovery.giveUp(s, attempt.Timeout, string(which))
 	case s.renewals.between():

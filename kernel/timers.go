@@ -3,7 +3,6 @@ package kernel
 import (
 	"time"
 
-	"lifeloop/attempt"
 	"lifeloop/session"
 )
 
@@ -34,7 +33,7 @@ func (TimerSet) apply(*Kernel)       {}
 // does not run while a known reason for the silence lasts (DECISIONS Z6).
 func (a *attempts) timer(k *Kernel) (at time.Time, which Timer) {
 	p := &k.cfg.Policy
-	if !a.hard.Alive || !k.session.is(session.Running) || a.soft.stopWhy != "" || k.ending.signal() != 0 {
+	if !a.hard.Alive || !k.session.is(session.Running) || a.stopped() || k.ending.signal() != 0 {
 		return at, ""
 	}
 	soonest := func(t time.Time, timer Timer) {
@@ -88,5 +87,5 @@ func (a *attempts) wake(s *step) {
 		f.Tool, f.ElapsedMS = id, s.now.Sub(call.began).Milliseconds()
 	}
 	s.record(f)
-	a.stop(s, attempt.Timeout, string(which))
+	a.stop(s)
 }

@@ -33,10 +33,11 @@ func (a *attempts) judge(s *step) verdict {
 		return fail(attempt.Aborted, "", "an abort was requested with "+signalName(s.ending.signal()))
 	case s.session.timeout() != "":
 		return fail(attempt.Timeout, string(s.session.timeout()), "the session's own timer")
-	case a.soft.stopWhy == attempt.Timeout:
-		return fail(a.soft.stopWhy, a.soft.detail, "the timer "+a.soft.detail)
-	case a.soft.stopWhy != "":
-		v = fail(a.soft.stopWhy, a.soft.detail, "stopped for "+string(a.soft.stopWhy))
+	case a.hard.Stop.cause == attempt.Timeout:
+		return fail(a.hard.Stop.cause, a.hard.Stop.detail, "the timer "+a.hard.Stop.detail)
+	case a.stopped():
+		v = fail(a.hard.Stop.cause, a.hard.Stop.detail, "stopped for "+string(a.hard.Stop.cause))
+		v.Final = v.Cause == attempt.Guardrail
 		if rule, broken := a.soft.watch.Broken(); broken && rule.Stops() { // the most severe rule that the output broke
 			v = fail(attempt.Guardrail, rule.ID, v.evidence)
 			v.Final = true
