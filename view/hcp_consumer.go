@@ -153,11 +153,7 @@ func (c *HCPConsumer) add(id string, s *hcpSession) (out []HCPOutcome) {
 	if s.Closed {
 		c.closed++
 	}
-	if c.closed > hcpClosed {
-		id, _ := c.oldest(true)
-		c.closed--
-		delete(c.sessions, id)
-	}
+	c.forgetClosed()
 	if len(c.sessions)-c.closed > hcpSessions {
 		id, old := c.oldest(false)
 		for len(old.held) > 0 {
@@ -171,6 +167,16 @@ func (c *HCPConsumer) add(id string, s *hcpSession) (out []HCPOutcome) {
 		delete(c.sessions, id)
 	}
 	return out
+}
+
+// forgetClosed forgets the closed sessions whose last events are oldest, if there are
+// too many.
+func (c *HCPConsumer) forgetClosed() {
+	for c.closed > hcpClosed {
+		id, _ := c.oldest(true)
+		c.closed--
+		delete(c.sessions, id)
+	}
 }
 
 // oldest returns the session, among the open or the closed ones, whose last
@@ -230,6 +236,7 @@ func (c *HCPConsumer) End() []HCPOutcome {
 		}
 		delete(c.waiting, id)
 	}
+	c.forgetClosed()
 	return out
 }
 
@@ -241,6 +248,7 @@ func (c *HCPConsumer) expired(now time.Time, id string, out []HCPOutcome) []HCPO
 	if len(s.held) == 0 {
 		delete(c.waiting, id)
 	}
+	c.forgetClosed()
 	return out
 }
 
