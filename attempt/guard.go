@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"lifeloop/internal/vt"
 )
@@ -93,6 +94,7 @@ type stream struct {
 	strip    stripper
 	line     []byte    // the output since the last end of a line
 	examined int       // how many bytes of line the rules were matched against
+	held     bool      // the end of these bytes was not matched, because it may begin a character
 	since    time.Time // when the first byte after the examined ones was read
 	kept     int       // how many bytes of line are in the text
 	counted  bool      // line was already counted as a unit
@@ -159,7 +161,7 @@ func (w *Watch) Text(at time.Time, stream int, b []byte, whole bool) iter.Seq[Fi
 			}
 			for len(part) > 0 {
 				if len(s.line) == lineLimit {
-					if f := w.examine(s); f.Rules != nil && !yield(f) {
+					if f := w.examine(s, false); f.Rules != nil && !yield(f) {
 						return
 					}
 					w.cut(s)
@@ -185,7 +187,7 @@ func (w *Watch) Text(at time.Time, stream int, b []byte, whole bool) iter.Seq[Fi
 		if whole {
 			w.printed = w.printed || visible(s.line)
 			s.counted = true
-			f := w.examine(s)
+			f := w.examine(s, true)
 			f.Drift = w.drifts(&s.series, string(s.line[min(begin, len(s.line)):]))
 			yield(f)
 		}
@@ -201,7 +203,7 @@ func (w *Watch) Examine(since time.Time) iter.Seq[Finding] {
 			if s.since.After(since) {
 				continue
 			}
-			if f := w.examine(s); f.Rules != nil && !yield(f) {
+			if f := w.examine(s, false); f.Rules != nil && !yield(f) {
 				return
 			}
 		}
@@ -237,28 +239,56 @@ func (w *Watch) stream(i int) *stream {
 }
 
 // examine matches the line of s against the rules, unless all of it was already
-// matched.
-func (w *Watch) examine(s *stream) (f Finding) {
+// matched. If more of the line may follow, the bytes of a character that is cut off
+// are left out.
+func (w *Watch) examine(s *stream, complete bool) (f Finding) {
 	if f.Units = w.units; !s.counted {
 		f.Units++ // the line that is not counted yet is the next one, whenever it is examined
 	}
-	if w.output && s.examined < len(s.line) {
-		s.examined = len(s.line)
-		f.Rules = w.match(OnOutput, s.line)
+	if w.output && (s.examined < len(s.line) || complete && s.held) {
+		text := s.line
+		if !complete {
+			text = characters(text)
+		}
+		s.examined, s.held = len(s.line), len(text) < len(s.line)
+		f.Rules = w.match(OnOutput, text)
 	}
 	return f
 }
 
+// characters returns b without the bytes at its end that may begin a character of
+// UTF-8 whose rest is missing.
+func characters(b []byte) []byte {
+	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax+1); i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return b[:i]
+			}
+			break
+		}
+	}
+	return b
+}
+
+// tail returns at most the last n bytes of b, from the beginning of a character.
+func tail(b []byte, n int) []byte {
+	at := max(0, len(b)-n)
+	for end := at + utf8.UTFMax - 1; 0 < at && at < min(end, len(b)) && !utf8.RuneStart(b[at]); {
+		at++
+	}
+	return b[at:]
+}
+
 // complete ends and checks the line of s.
 func (w *Watch) complete(s *stream, newline bool) Finding {
-	f := w.examine(s)
+	f := w.examine(s, true)
 	f.Drift = w.drifts(&s.series, string(s.line))
 	end := ""
 	if newline {
 		end = "\n"
 	}
 	w.keepLine(s, end)
-	s.line, s.examined, s.kept, s.counted = s.line[:0], 0, 0, false
+	s.line, s.examined, s.held, s.kept, s.counted = s.line[:0], 0, false, 0, false
 	return f
 }
 
@@ -266,7 +296,7 @@ func (w *Watch) complete(s *stream, newline bool) Finding {
 // match text across the cut.
 func (w *Watch) cut(s *stream) {
 	w.keepLine(s, "")
-	s.line = append(s.line[:0], s.line[len(s.line)-lineLimit/2:]...)
+	s.line = append(s.line[:0], tail(s.line, lineLimit/2)...)
 	s.examined, s.kept = len(s.line), len(s.line)
 }
 
@@ -279,7 +309,7 @@ func (w *Watch) keepLine(s *stream, end string) {
 	w.text = append(append(w.text, s.line[s.kept:]...), end...)
 	s.kept = len(s.line)
 	if len(w.text) > 2*textLimit { // cut rarely, so that the rest of the text is moved only once per textLimit bytes
-		w.text = append(w.text[:0], w.text[len(w.text)-textLimit:]...)
+		w.text = append(w.text[:0], tail(w.text, textLimit)...)
 	}
 }
 
@@ -338,7 +368,7 @@ func (w *Watch) Tool(name, arguments string) bool {
 // End matches the whole text against the exit rules. The result is empty if there
 // are none.
 func (w *Watch) End() []RuleResult {
-	return w.match(OnExit, w.text[max(0, len(w.text)-textLimit):])
+	return w.match(OnExit, tail(w.text, textLimit))
 }
 
 // Clean returns the results of the output rules if none of them was broken, which

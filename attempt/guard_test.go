@@ -242,3 +242,29 @@ func TestUnitsOfAFinding(t *testing.T) {
 	text(w, "one", true)
 	require.EqualValues(t, 2, text(w, strings.Repeat("y", lineLimit)+"SECRET"+strings.Repeat("y", lineLimit), true)[0].Units, "a whole piece is one unit")
 }
+
+// TestACharacterInPieces checks that no rule sees half of a character, wherever the
+// output is examined or cut.
+func TestACharacterInPieces(t *testing.T) {
+	policy := &Policy{Checks: Checks{Rules: []Rule{rule("garbled", OnOutput, `\x{FFFD}`, Error, true), rule("all", OnExit, `\x{FFFD}`, Error, true)}}}
+	for output, garbled := range map[string]bool{
+		"é\n": false, "a€": false, "😀!\n": false, "é\r€\r\n": false,
+		strings.Repeat("€", lineLimit) + "\n": false, strings.Repeat("😀", lineLimit/3) + "é": false,
+		strings.Repeat("€", textLimit) + "!\n": false,
+		"a\xe2\x82\n":                          true, "a\xe2\x82": true, "\xe9a\n": true, "\x80": true, strings.Repeat("y", lineLimit) + "\xe2\n": true,
+	} {
+		piece := 1 + len(output)/lineLimit*1000
+		w := NewWatch(policy)
+		for chunk := range slices.Chunk([]byte(output), piece) {
+			for range w.Text(time.Time{}, 0, chunk, false) {
+			}
+			for range w.Examine(time.Time{}) {
+			}
+			require.True(t, w.Oldest().IsZero(), "%.20q", output)
+		}
+		for range w.Close() {
+		}
+		require.Equal(t, garbled, w.broken["garbled"], "%.20q", output)
+		require.Equal(t, !garbled, w.End()[0].Passed, "%.20q", output)
+	}
+}
