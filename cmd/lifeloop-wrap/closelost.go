@@ -45,20 +45,25 @@ func (g *globals) closeLost(cmd *cobra.Command, l *lostSession, reason string) e
 	return nil
 }
 
-// savedClients returns the clients in the command line that started a session. If
-// that command line cannot be read, there are none, and the events get no
-// receipts.
+// savedClients returns the clients in the command line that started a session, or
+// in the configuration that it names. If these cannot be read, there are none, and
+// the events get no receipts.
 func (g *globals) savedClients(folder store.Folder) []config.Client {
 	from, err := os.Getwd()
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = os.Chdir(from) }()
-	run := runCmd(g)
+	saved := &globals{}
+	run := runCmd(saved)
+	saved.addFlags(run.Flags())
+	if g.config != "" { // the present command line comes first, as in a recovery
+		_ = run.Flags().Set("config", g.config) // any value is valid
+	}
 	if _, err := recall(run, folder, nil); err != nil {
 		return nil
 	}
-	cfg, _, err := g.load(run)
+	cfg, _, err := saved.load(run)
 	if err != nil {
 		return nil
 	}

@@ -71,12 +71,7 @@ tamper-evident ledger.`,
 	}
 	printVersion := root.Flags().Bool("version", false, "print the version")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	pf := root.PersistentFlags()
-	pf.StringVar(&g.config, "config", "", "configuration `FILE` to read instead of the usual ones")
-	pf.StringVar(&g.stateDir, "state-dir", "", "`DIR` to store sessions in")
-	pf.StringVar(&g.logLevel, "log-level", "", "diagnostics to write: debug, info, warn or error")
-	pf.StringVar(&g.logFile, "log-file", "", "`FILE` to append diagnostics to (default none)")
-	pf.BoolVar(&g.json, "json", false, "print JSON")
+	g.addFlags(root.PersistentFlags())
 	root.AddCommand(runCmd(g), observeCmd(g), psCmd(g), statusCmd(g), waitCmd(g), whyCmd(g), eventsCmd(g), receiptsCmd(g),
 		frameCmd(g), ledgerCmd(g), pruneCmd(g), sessionCmd(g), hookCmd(), hostCmd(g), hcpCmd(g), manifestCmd(g), negotiateCmd(), envelopeCmd(g), eventCmd(g), clientCmd(g), payloadCmd(), configCmd(g), trustCmd(g), simulateCmd(), demoCmd(g), doctorCmd(g), gateCmd(g), policyCmd(g), evidenceCmd(g), resetTTYCmd(), versionCmd(g))
 	root.AddCommand(controlCmds(g)...)
@@ -134,6 +129,15 @@ func group(cmd *cobra.Command) *cobra.Command {
 // load merges the configuration. The flags of cmd override it.
 func (g *globals) load(cmd *cobra.Command) (config.Config, config.Origins, error) {
 	return g.loadWith(cmd, loadProject)
+}
+
+// addFlags adds the flags that all commands have.
+func (g *globals) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&g.config, "config", "", "configuration `FILE` to read instead of the usual ones")
+	f.StringVar(&g.stateDir, "state-dir", "", "`DIR` to store sessions in")
+	f.StringVar(&g.logLevel, "log-level", "", "diagnostics to write: debug, info, warn or error")
+	f.StringVar(&g.logFile, "log-file", "", "`FILE` to append diagnostics to (default none)")
+	f.BoolVar(&g.json, "json", false, "print JSON")
 }
 
 // loadWith is like load, but uses project to find the project's file.
