@@ -73,16 +73,17 @@ func call(ctx context.Context, client Client, e kernel.Dispatch, known ...string
 	return kernel.Returned{Call: e.Call, Response: &response}, answer.Body
 }
 
-// where returns text that names the first invalid member, for the client's
-// author. Its value is left out, because a client's output is never repeated.
-// The command `event invoke` prints more.
+// where returns text that names the first invalid member, or what is wrong with the
+// whole answer, for the client's author. A value is left out, because a client's
+// output is never repeated. The command `event invoke` prints more.
 func where(err error) string {
 	var v *lifeloop.ValidationError
 	if !errors.As(err, &v) || len(v.Problems) == 0 {
 		return ""
 	}
-	if at := v.Problems[0].Path; at != "$" {
-		return ": look at its member " + at
+	first := v.Problems[0]
+	if first.Path != "$" {
+		return ": look at its member " + first.Path
 	}
-	return ": expected one JSON object"
+	return ": " + first.Message // about the whole text, of which it repeats nothing
 }
