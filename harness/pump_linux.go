@@ -701,7 +701,7 @@ func (c *Child) undo() {
 	undo := t.undoString(c.exit.Signal != 0)
 	t.shelved, t.undone = modes{}, false
 	t.mu.Unlock()
-	if undo != "" {
+	if undo != "" && !t.behind.Load() {
 		undoOn(t.screen, undo)
 	}
 	t.setModes(modes{})

@@ -613,7 +613,8 @@ func startGuard(argv, env []string, files []*os.File, cgroup *os.File) (pid int,
 	for i, f := range files {
 		fds[i] = uintptr(fdOf(f)) // os.StartProcess would make the user's terminal blocking
 	}
-	sys := &syscall.SysProcAttr{Setsid: true}
+	// A guard that is stopped when the wrapper dies is continued by the kernel.
+	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGCONT}
 	if cgroup != nil {
 		sys.UseCgroupFD, sys.CgroupFD = true, fdOf(cgroup)
 	}

@@ -85,5 +85,5 @@ func where(err error) string {
 	if first.Path != "$" {
 		return ": look at its member " + first.Path
 	}
-	return ": " + first.Message // about the whole text, of which it repeats nothing
+	return ": " + first.Message // about the whole answer; it repeats nothing from it
 }
