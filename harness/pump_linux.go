@@ -580,15 +580,16 @@ func (c *Child) interruptInput() {
 
 // caught are signals to the wrapper. Each kind has its own channel, so that many
 // signals of one kind do not displace another kind.
-type caught struct{ winch, cont, tstp chan os.Signal }
+type caught struct{ winch, cont, tstp, user chan os.Signal }
 
 func catch(pty bool) caught {
-	s := caught{make(chan os.Signal, 1), make(chan os.Signal, 1), make(chan os.Signal, 1)}
+	s := caught{make(chan os.Signal, 1), make(chan os.Signal, 1), make(chan os.Signal, 1), make(chan os.Signal, 4)}
 	signal.Notify(s.cont, syscall.SIGCONT)
 	if pty {
 		signal.Notify(s.winch, syscall.SIGWINCH)
 	}
 	Notify(s.tstp, syscall.SIGTSTP)
+	Notify(s.user, syscall.SIGUSR1, syscall.SIGUSR2)
 	return s
 }
 
@@ -596,10 +597,11 @@ func (s caught) stop() {
 	signal.Stop(s.winch)
 	signal.Stop(s.cont)
 	signal.Stop(s.tstp)
+	signal.Stop(s.user)
 }
 
 // handleSignals handles changes of the outer terminal's size, the wrapper's own
-// continuation, and a request to stop.
+// continuation, a request to stop, and signals whose meaning is the harness's own.
 func (c *Child) handleSignals(signals caught, quiet <-chan struct{}) {
 	defer func() { c.passed.take().end() }()
 	continued := time.Time{} // when SIGCONT was last handled
@@ -627,6 +629,10 @@ func (c *Child) handleSignals(signals caught, quiet <-chan struct{}) {
 			unix.Kill(-c.pid, syscall.SIGTSTP)
 			if len(signals.cont) > 0 || time.Since(continued) < together {
 				c.continueAfterStop()
+			}
+		case sig := <-signals.user:
+			if !c.ended.Load() {
+				unix.Kill(c.pid, sig.(syscall.Signal))
 			}
 		case <-quiet:
 			return

@@ -47,11 +47,9 @@ func signalFaults() (rows []fault) {
 			require.NoError(f.t, f.cmd.Process.Signal(syscall.SIGCONT))
 		}},
 		fault{what: "a stopped guard, then KILL to the wrapper", exits: exitsWith(137), inject: func(f *faulted) {
-			guard := f.guard()
 			f.stop(f.cmd.Process.Pid)
-			f.stop(guard)
+			f.stop(f.guard())
 			require.NoError(f.t, f.cmd.Process.Kill())
-			f.continued = append(f.continued, guard)
 		}},
 		fault{what: "TERM twice to the wrapper, the harness ignores it", exits: afterSignal(syscall.SIGTERM), script: []string{`{"ignore":["TERM","INT"]}`,
 			turnStep("two", waitingTool)}, inject: func(f *faulted) {
