@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"lifeloop/telemetry/openclaw"
 )
 
 // This file injects into one launch of OpenClaw. A configuration of ours includes the
@@ -17,7 +19,8 @@ import (
 // each call of a tool. No file of the user is written.
 //
 // The hooks are called only in a process that runs the sessions itself, `openclaw agent
-// --local` and `openclaw gateway run`. The local terminal loads the plugin and calls none
+// --local` and `openclaw gateway run`. In a gateway the plugin also resets the session on
+// request, for a renewal in place. The local terminal loads the plugin and calls none
 // of its hooks (recorded with 2026.9.6).
 
 //go:embed openclaw_plugin.js
@@ -59,16 +62,22 @@ func prepareOpenclaw(argv []string, h Host) (Launch, error) {
 	}
 	reason := openclawHookless(line, sure)
 	if reason == "" {
+		l.Resets = slices.Contains(line.operands(), "gateway")
 		reason = l.injectOpenclaw(line, h)
 	}
 	sources := []string{"hooks", "transcript", "runs", "sessions", "plugin", "agent"}
 	if reason != "" {
-		l.Unguarded = reason
+		l.Unguarded, l.Resets = reason, false
 		l.lackSources("openclaw", reason, sources)
 		return l, nil
 	}
 	l.Hooks, l.HooksShow, l.HookAtPrompt = true, true, true
 	l.lackSources("openclaw", observedOnly, sources[1:], "hooks")
+	if !l.Resets {
+		l.lackOnce("only a gateway can reset its sessions; wrap `openclaw gateway run`", "renewal.reset.native", "renewal.continuation.observation", "renewal.continuation.payload_delivery")
+		return l, nil
+	}
+	l.Requests = openclaw.Requests
 	return l, nil
 }
 
@@ -138,7 +147,7 @@ func (l *Launch) injectOpenclaw(line commandLine, h Host) (reason string) {
 		limit = guardLimit(h.GuardWait)
 	}
 	text := openclawPlugin
-	for name, value := range map[string]any{`"SOCKET"`: h.Socket, `"KEY"`: h.Key, `"LIMIT"`: json.Number(limit), `"HOOK"`: h.Hook, `"LOCK"`: openclawLock(ours, state)} {
+	for name, value := range map[string]any{`"SOCKET"`: h.Socket, `"RESETS"`: l.Resets, `"KEY"`: h.Key, `"LIMIT"`: json.Number(limit), `"HOOK"`: h.Hook, `"LOCK"`: openclawLock(ours, state)} {
 		text = bytes.Replace(text, []byte(name), encode(value), 1)
 	}
 	l.Files = append(l.Files,

@@ -1,8 +1,9 @@
 // OpenClaw loads this file for one launch. It reports the turns of one session at a
 // time to the wrapper, adds payloads to prompts, and under a policy asks before each
-// call of a tool. Reports have ids, states, names and numbers, and the arguments and
-// results of tools; the wrapper keeps only the digests of those. This file imports
-// nothing that would have to be installed, and never makes a turn fail.
+// call of a tool. In a gateway it resets that session on request. Reports have ids,
+// states, names and numbers, and the arguments and results of tools; the wrapper keeps
+// only the digests of those. This file imports nothing that would have to be installed,
+// and never makes a turn fail.
 import { spawnSync } from "node:child_process"
 import { readFileSync, rmSync } from "node:fs"
 import net from "node:net"
@@ -11,6 +12,7 @@ const socket = "SOCKET"
 const keyFile = "KEY"
 const limit = "LIMIT" // milliseconds, from a question about a tool to the end of its answer; 0 without a policy
 const hook = "HOOK" // the program that reports what the end of the process cuts off
+const resets = "RESETS" // whether this launch is a gateway, whose sessions can be reset on request
 const lock = "LOCK" // the file that OpenClaw creates for the path of our configuration, in two parts
 
 const patience = 6000 // milliseconds for any other exchange
@@ -25,6 +27,7 @@ const state = (globalThis[Symbol.for("lifeloop-wrap")] ??= {
   unsent: [], // reports that were not written yet
   lost: false, // the wrapper's socket is gone
   session: "", // the session that is reported
+  key: "", // its key in the gateway
   run: "", // its open turn
   prompt: undefined, // the run, the number of earlier messages and the context of the newest prompt
   reason: "", // why the session has ended, for the session that follows it
@@ -34,6 +37,12 @@ const state = (globalThis[Symbol.for("lifeloop-wrap")] ??= {
   windows: new Map(), // session → context window
   exits: false, // the exit of the process is awaited
   fault: "", // how the newest model call of the turn failed
+  port: 0, // of the gateway
+  requests: undefined, // the connection on which the wrapper sends its requests
+  stopped: new Set(), // requests that the wrapper has given up
+  asked: "", // the session that is being reset on request
+  begun: "", // the session that this reset has begun
+  fresh: "", // a session that was reset on request, until its next prompt asks for its context
 })
 
 // exchange sends one call and returns the wrapper's answer. It rejects if there is
@@ -93,8 +102,8 @@ const context = async (event, input) => {
 
 // hold asks for the context of the start of a session and keeps it for the session's next
 // prompt, behind what is still kept: the wrapper counts that as delivered.
-const hold = async (from, input) => {
-  const text = await context("session_start", input)
+const hold = async (from, input, event = "session_start") => {
+  const text = await context(event, input)
   const kept = [state.held.get(from), text].filter(Boolean).join("\n\n")
   state.held.delete(from)
   if (kept) state.held.set(input.session_id, kept)
@@ -124,13 +133,20 @@ const turn = async (version, e, c) => {
   if (state.prompt?.run === turn_id) return state.prompt.result
   const earlier = Array.isArray(e.messages) ? e.messages.length : 0
   if (session_id !== state.session) {
+    state.fresh = ""
     const source = state.seen.has(session_id) || earlier > 0 ? "resume" : "startup"
     state.seen.add(session_id)
     state.session = session_id
     state.run = turn_id
     await hold(session_id, { session_id, source, version, cwd: c.workspaceDir })
   }
+  state.key = c.sessionKey ?? ""
   state.run = turn_id
+  listen()
+  if (state.fresh === session_id) {
+    state.fresh = ""
+    await hold(session_id, { session_id }, "session_context")
+  }
   state.fault = ""
   const text = await context("before_prompt_build", { session_id, turn_id })
   const first = state.held.get(session_id)
@@ -194,7 +210,73 @@ const leave = () => {
   } catch {}
 }
 
+// begun reports a session that a reset on request has begun, once. Unlike another
+// reset, it asks for no context yet: its next prompt does, so that the wrapper knows
+// whether a model reads it.
+const begun = (from, to) => {
+  if (state.begun) return
+  state.begun = state.fresh = state.session = to
+  state.seen.add(to)
+  const kept = state.held.get(from)
+  state.held.delete(from)
+  if (kept) state.held.set(to, kept)
+  return report("session_reset", { session_id: to, source: "clear" })
+}
+
+// reset lets the gateway reset the session that is reported, by the method that its
+// control clients use. A session with a run is not reset: that would end the run. One
+// that begins between the question and the reset is not noticed.
+const reset = async (id) => {
+  const { session, key, port } = state
+  if (!session || !key || !port) return { failure: "no_session" }
+  if (state.run || state.asked) return { busy: true }
+  state.asked = session
+  state.begun = ""
+  try {
+    const { callGatewayFromCli } = await import("openclaw/plugin-sdk/gateway-runtime")
+    const ask = (method, params, timeout) => callGatewayFromCli(method, { port: String(port), timeout: String(timeout), json: true }, params, { progress: false })
+    const listed = await ask("sessions.list", { search: key, includeGlobal: true, includeUnknown: true }, 4000)
+    const found = listed.sessions?.find((s) => s.key === key)
+    if (found?.sessionId !== session) return { failure: "not_found" }
+    if (found.hasActiveRun || state.run) return { busy: true }
+    if (state.stopped.has(id)) return { failure: "stopped" }
+    const made = await ask("sessions.reset", { key, expectedSessionId: session }, 8000)
+    await begun(session, made.entry?.sessionId ?? session)
+    return {}
+  } catch (error) {
+    return state.begun ? {} : { failure: /Credentials|SecretRef|ExplicitAuth/.test(error?.name) ? "no_credentials" : "not_accepted" }
+  } finally {
+    state.asked = state.reason = ""
+  }
+}
+
+// listen connects to the wrapper for its requests, once.
+const listen = () => {
+  if (!resets || state.requests || !state.port) return
+  const conn = (state.requests = net.connect(socket))
+  conn.unref()
+  conn.on("error", () => {})
+  conn.write(JSON.stringify({ op: "stream", key: readFileSync(keyFile, "utf8"), event: "plugin", bytes: 0 }) + "\n")
+  let rest = ""
+  conn.setEncoding("utf8")
+  conn.on("data", async (text) => {
+    const lines = (rest + text).split("\n")
+    rest = lines.pop()
+    for (const line of lines) {
+      const { op, id } = JSON.parse(line)
+      if (op === "stop") state.stopped.add(id)
+      if (op === "fresh") reset(id).then((o) => conn.writable && conn.write(JSON.stringify({ k: op, o: { id, ...o } }) + "\n"))
+    }
+  })
+}
+
 const handlers = (version) => ({
+  ...(resets && {
+    gateway_start: (e) => {
+      state.port = e.port
+      listen()
+    },
+  }),
   before_prompt_build: (e, c) => turn(version, e, c),
   model_call_started: (e, c) => {
     if (!mine(e, c)) return
@@ -228,6 +310,11 @@ const handlers = (version) => ({
   },
   session_start: async (e) => {
     if (!state.reason || e.resumedFrom !== state.session) return
+    if (state.asked === e.resumedFrom) {
+      state.reason = ""
+      return begun(e.resumedFrom, e.sessionId)
+    }
+    state.fresh = ""
     const source = state.reason === "compaction" ? "compact" : "clear"
     state.reason = ""
     state.session = e.sessionId

@@ -115,16 +115,19 @@ func hermesRests() Rests {
 
 func openclawRests() Rests {
 	return Rests{
-		"frame.opening":                       {"hooks"},
-		"frame.opened":                        {"hooks", "transcript", "runs", "plugin", "agent"},
-		"context.pressure_observed":           {"hooks", "transcript", "runs", "sessions", "plugin", "agent"},
-		"context.compacted":                   {"hooks", "transcript", "plugin"},
-		"frame.ending":                        {"hooks"},
-		"frame.ended":                         {"hooks", "transcript", "runs", "sessions", "plugin", "agent"},
-		"placement.pre_session":               {"hooks"},
-		"placement.pre_frame_trailing":        {"hooks"},
-		"context_pressure":                    {"hooks", "transcript", "runs", "sessions", "plugin", "agent"},
-		"session_identity.harness_session_id": {"hooks", "transcript", "runs", "sessions", "plugin", "agent"},
+		"frame.opening":                         {"hooks"},
+		"frame.opened":                          {"hooks", "transcript", "runs", "plugin", "agent"},
+		"context.pressure_observed":             {"hooks", "transcript", "runs", "sessions", "plugin", "agent"},
+		"context.compacted":                     {"hooks", "transcript", "plugin"},
+		"frame.ending":                          {"hooks"},
+		"frame.ended":                           {"hooks", "transcript", "runs", "sessions", "plugin", "agent"},
+		"placement.pre_session":                 {"hooks"},
+		"placement.pre_frame_trailing":          {"hooks"},
+		"context_pressure":                      {"hooks", "transcript", "runs", "sessions", "plugin", "agent"},
+		"renewal.reset.native":                  {"hooks"},
+		"renewal.continuation.observation":      {"hooks"},
+		"renewal.continuation.payload_delivery": {"hooks"},
+		"session_identity.harness_session_id":   {"hooks", "transcript", "runs", "sessions", "plugin", "agent"},
 	}
 }
 

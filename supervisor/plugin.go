@@ -19,7 +19,8 @@ import (
 //	      ──► the text is in the session: the hook is closed, delivered
 //
 // No key is typed, and the payload leaves the wrapper only when the fresh session is
-// on the screen.
+// on the screen. A plugin whose harness shows no session reports the fresh one by a hook
+// before it replies, and asks for the continuation by another, with the next prompt.
 
 const (
 	// slotTime is how long the plugin's hook waits for the clients. The user already
@@ -113,6 +114,9 @@ func (s *supervisor) replied(l *launched, r telemetry.PluginReply) {
 	}
 	s.postSignals(l, r.Before)
 	s.postOf(l.number, kernel.KeysTyped{Renewal: r.ID})
+	if r.Call.Event == "" {
+		return // the plugin has reported the session itself
+	}
 	id := s.requests.newID("hook_" + strconv.Itoa(l.number) + "_")
 	answered, done := await(&s.requests, s.requests.hooks, id)
 	s.postOf(l.number, kernel.HookCalled{Hook: id, Call: r.Call, Deadline: time.Now().Add(min(slotTime, s.o.HookTime-hookMargin))})

@@ -54,7 +54,8 @@ type PluginReply struct {
 	Busy    bool // nothing was done, because a turn runs or the user is asked
 	Failure string
 	// For Fresh: Before are the signals to report first. Call is the start of the
-	// fresh session, with the slot that Place fills.
+	// fresh session, with the slot that Place fills; empty if the plugin has reported
+	// that session as a call of a hook before it replied.
 	Before []Signal
 	Call   HookCall
 }

@@ -162,7 +162,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 	if launch.Requests != nil {
 		plan.Requests = launch.Requests()
 	}
-	if launch.Requests != nil && launch.Hooks {
+	if launch.Requests != nil && launch.Hooks && l.asking != nil {
 		plan.Asking = l.asking
 	}
 	if launch.Overlay.Root != "" {

@@ -10,12 +10,18 @@ import (
 // reports one session at a time, and a turn has the id of its run.
 type Hooks struct{}
 
-// The hooks whose answer the plugin passes to the model. The answer to sessionStart is
-// put before the session's next prompt, the answer to buildPrompt after the prompt.
+// The hooks whose answer the plugin passes to the model. The answers to sessionStart and
+// sessionContext are put before the session's next prompt, the answer to buildPrompt
+// after the prompt.
 const (
-	sessionStart = "session_start"
-	buildPrompt  = "before_prompt_build"
+	sessionStart   = "session_start"
+	sessionContext = "session_context" // the first prompt of a session that sessionReset has reported
+	buildPrompt    = "before_prompt_build"
 )
+
+// sessionReset reports a session that the plugin has reset on request (reset.go). It is
+// the plugin's own event, as sessionContext is.
+const sessionReset = "session_reset"
 
 // Decode implements telemetry.Dialect.
 func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
@@ -40,6 +46,11 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		s := in.SessionLive()
 		scan.Object(stdin, scan.Word("version", &s.Version), scan.Path("cwd", &s.Dir))
 		call.Add(s)
+	case sessionReset:
+		call.Add(in.SessionLive())
+	case sessionContext:
+		call.Fill(telemetry.SlotSession)
+		call.Add(in.Signal(telemetry.Alive, ""))
 	case buildPrompt:
 		call.Fill(telemetry.SlotFrame)
 		call.Add(in.Submitted())
@@ -129,7 +140,8 @@ func failureKind(word string) telemetry.ErrorKind {
 
 // Answer implements telemetry.Dialect.
 func (Hooks) Answer(event, context string) []byte {
-	if event == sessionStart || event == buildPrompt {
+	switch event {
+	case sessionStart, sessionContext, buildPrompt:
 		return telemetry.PlainOutput(context)
 	}
 	return nil
