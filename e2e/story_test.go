@@ -69,6 +69,7 @@ type client struct {
 	id, events      string
 	placement, body string
 	delay           time.Duration // how long the client waits before each answer
+	program         string        // a shell script that is run instead of our test client; empty for that
 }
 
 // everyStory are clients of every story: one for all events and one for few.
@@ -82,6 +83,9 @@ func (w *world) config(s story) string {
 		command := []string{filepath.Join(programs, "fakeclient"), "--client-id", c.id}
 		if c.placement != "" {
 			command = append(command, "--payload", "kind=note,placement="+c.placement+",requirement=preferred,body="+c.body)
+		}
+		if c.program != "" {
+			command = []string{"sh", "-c", c.program}
 		}
 		timeout := ""
 		if c.delay > 0 {

@@ -161,10 +161,13 @@ func (r *renewals) typed(s *step, in KeysTyped) {
 	if in.Undo {
 		act = renewal.Undo
 	}
-	if in.Renewal != r.hard.ID || r.soft.act != act || !r.soft.typing {
+	if in.Renewal != r.hard.ID || !r.soft.typing || r.soft.act == renewal.Undo && !in.Undo {
 		return
 	}
 	r.soft.typing = false
+	if r.soft.act != act {
+		return // the fresh session was reported before the outcome
+	}
 	switch {
 	case in.Undo:
 		switch byKeys := s.cfg.Means != renewal.ByPlugin; {

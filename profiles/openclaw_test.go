@@ -19,6 +19,11 @@ import (
 // its hooks answer. The events have texts that must not leave the program.
 const driveOpenclaw = `
 const plugin = (await import(process.argv[2])).default
+import { existsSync } from "node:fs"
+// once waits for a file of the test.
+const once = async (name) => {
+  while (!existsSync(process.argv[2].replace(/[^/]*$/, name))) await new Promise((done) => setTimeout(done, 5))
+}
 const handlers = {}
 const api = { runtime: { version: "2026.9.6" }, on: (hook, handler, options) => (handlers[hook] = [handler, options]) }
 plugin.register(api)
@@ -79,6 +84,19 @@ const runs = {
     await whole(4, "s3")
     process.exit(0)
   },
+  // The wrapper asks for a reset as soon as the plugin has connected.
+  renewal: async () => {
+    const whole = async (n, session) => (await turn(n, session), await hook("agent_end", { messages: [], success: true }, user(n, session)))
+    const next = process.argv[4]
+    if (next === "running") await turn(1)
+    else if (next !== "none") await whole(1)
+    await hook("gateway_start", { port: 18789 }, {})
+    await once("replied")
+    if (next === "elsewhere") await whole(2, "s2")
+    if (next !== "running") await whole(3)
+    if (next !== "running") await whole(4)
+    process.exit(0)
+  },
   tool: async () => {
     await turn(1)
     await hook("before_tool_call", { toolName: "exec", toolCallId: "t1", params: { command: "ls" } }, user(1))
@@ -87,7 +105,26 @@ const runs = {
     process.exit(0)
   },
 }
+globalThis.hook = hook
 await runs[process.argv[3]]()
+`
+
+// standInGateway is the module of OpenClaw that the plugin imports for a reset. The file
+// gateway.json says what the gateway answers, and each call of a method is printed.
+const standInGateway = `
+import { readFileSync } from "node:fs"
+export const callGatewayFromCli = async (method, opts, params) => {
+  const says = JSON.parse(readFileSync(process.argv[2].replace(/[^/]*$/, "gateway.json"), "utf8"))
+  console.log(method, opts.port, JSON.stringify(params))
+  if (says.refuses === method) throw Object.assign(new Error("secret"), { name: says.error })
+  if (method === "sessions.list") return { sessions: says.sessions }
+  if (says.hooks) {
+    await globalThis.hook("session_end", { sessionId: "s1", reason: "reset", nextSessionId: says.hooks }, {})
+    await globalThis.hook("session_start", { sessionId: says.hooks, resumedFrom: "s1" }, {})
+  }
+  if (says.late) throw new Error("secret")
+  return { ok: true, entry: { sessionId: says.hooks ?? "s1" } }
+}
 `
 
 // clawWorld is a folder with the plugin of a launch, and the socket that it calls.
@@ -96,12 +133,21 @@ type clawWorld struct {
 	dir   string
 	node  string
 	calls chan string // "OP BODY" of each call
+	// requests are what the plugin is asked on its stream, and replies what it answered.
+	requests string
+	replies  chan string
 	// answers are the answers to the calls of the hooks that wait; "" closes the
 	// connection without one.
 	answers map[string]string
 }
 
 func newClawWorld(t *testing.T, guards bool) *clawWorld {
+	t.Helper()
+	return startClaw(t, guards, "agent", "--local", "-m", "hi")
+}
+
+// startClaw is a world with the plugin of this command line.
+func startClaw(t *testing.T, guards bool, args ...string) *clawWorld {
 	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -110,13 +156,13 @@ func newClawWorld(t *testing.T, guards bool) *clawWorld {
 	dir, err := os.MkdirTemp("/tmp", "claw-") // a socket's address holds 108 bytes
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	w := &clawWorld{t, dir, node, make(chan string, 100), map[string]string{"session_start": `{"context":"FIRST"}`, "before_prompt_build": `{"context":"NEXT"}`, "before_tool_call": "pass\n"}}
+	w := &clawWorld{t, dir, node, make(chan string, 100), "", make(chan string, 10), map[string]string{"session_start": `{"context":"FIRST"}`, "before_prompt_build": `{"context":"NEXT"}`, "before_tool_call": "pass\n"}}
 	w.write("hook", "#!/bin/sh\n{ printf 'left %s ' \"$1\"; cat; echo; } >> "+filepath.Join(dir, "left")+"\n", 0o700)
 	h := Host{Env: []string{"HOME=" + dir}, Dir: dir, RunDir: dir, Socket: filepath.Join(dir, "s.sock"), Key: filepath.Join(dir, "key"), Guards: guards, Needs: "a client",
 		Hook: []string{filepath.Join(dir, "hook")}, ReadFile: func(string) ([]byte, error) { return []byte("{}"), nil }}
 	w.write("key", "THE-KEY", 0o600)
 	p, _ := For("openclaw")
-	l, err := p.Prepare([]string{"openclaw", "agent", "--local", "-m", "hi"}, h)
+	l, err := p.Prepare(append([]string{"openclaw"}, args...), h)
 	require.NoError(t, err)
 	require.True(t, l.Hooks)
 	w.write("plugin.mjs", string(l.Files[len(l.Files)-1].Data), 0o600)
@@ -141,8 +187,10 @@ func (w *clawWorld) serve() {
 			if err != nil {
 				return
 			}
-			w.answer(conn)
-			conn.Close()
+			go func() {
+				w.answer(conn)
+				conn.Close()
+			}()
 		}
 	}()
 }
@@ -159,6 +207,10 @@ func (w *clawWorld) answer(conn net.Conn) {
 	if _, err := io.ReadFull(in, body); err != nil || head.Key != "THE-KEY" {
 		return
 	}
+	if head.Op == "stream" {
+		w.asks(conn, in)
+		return
+	}
 	w.calls <- head.Op + " " + string(body)
 	if out := w.answers[head.Event]; head.Op == "hook" && out != "" {
 		bytes, _ := json.Marshal(len(out))
@@ -167,10 +219,19 @@ func (w *clawWorld) answer(conn net.Conn) {
 	}
 }
 
+// asks sends the requests to a plugin and reads one reply.
+func (w *clawWorld) asks(conn net.Conn, in *bufio.Reader) {
+	_, _ = io.WriteString(conn, w.requests)
+	reply, _ := in.ReadString('\n')
+	w.replies <- strings.TrimSpace(reply)
+	_ = os.WriteFile(filepath.Join(w.dir, "replied"), nil, 0o600)
+	_, _ = io.Copy(io.Discard, in)
+}
+
 // run drives the plugin. It returns what it printed and the calls.
-func (w *clawWorld) run(name string) (out string, calls []string) {
+func (w *clawWorld) run(name string, more ...string) (out string, calls []string) {
 	w.t.Helper()
-	cmd := exec.Command(w.node, filepath.Join(w.dir, "drive.mjs"), filepath.Join(w.dir, "plugin.mjs"), name)
+	cmd := exec.Command(w.node, append([]string{filepath.Join(w.dir, "drive.mjs"), filepath.Join(w.dir, "plugin.mjs"), name}, more...)...)
 	text, err := cmd.CombinedOutput()
 	require.NoError(w.t, err, string(text))
 	left, _ := os.ReadFile(filepath.Join(w.dir, "left"))
@@ -286,6 +347,83 @@ func TestOpenclawPluginGuards(t *testing.T) {
 					`hook {"hook_event_name":"before_tool_call","session_id":"agent:main:subagent:x","tool_name":"exec","tool_use_id":"t2","tool_input":{},"aside":true}`,
 				}, calls[len(calls)-2:])
 			}
+		})
+	}
+}
+
+// TestOpenclawPluginResets: on request the plugin lets the gateway reset its session, by the
+// key and the id that it knows, unless a run would be ended. The context of the fresh
+// session is asked for with its next prompt, and with no prompt of another session.
+func TestOpenclawPluginResets(t *testing.T) {
+	const (
+		fresh   = `{"op":"fresh","id":"rnw_1"}` + "\n"
+		stop    = `{"op":"stop","id":"rnw_1"}` + "\n"
+		idle    = `"sessions":[{"key":"agent:main:s","sessionId":"s9"},{"key":"agent:main:s1","sessionId":"s1"}]`
+		list    = `sessions.list 18789 {"search":"agent:main:s1","includeGlobal":true,"includeUnknown":true}`
+		reset   = `sessions.reset 18789 {"key":"agent:main:s1","expectedSessionId":"s1"}`
+		started = `hook session_start s1 startup`
+		cleared = `tell session_reset s1 clear`
+		context = `hook session_context s1`
+	)
+	for name, c := range map[string]struct {
+		ask, says, then string
+		reply           string // after the id
+		methods         []string
+		starts          []string // the calls about the start of a session
+		prompts         []string // what the turns have before their prompts
+	}{
+		"the id stays":       {fresh, `{` + idle + `,"hooks":"s1"}`, "", ``, []string{list, reset}, []string{started, cleared, context}, []string{"FIRST", "NOTE", ""}},
+		"no hook is called":  {fresh, `{` + idle + `}`, "", ``, []string{list, reset}, []string{started, cleared, context}, []string{"FIRST", "NOTE", ""}},
+		"the reply is lost":  {fresh, `{` + idle + `,"hooks":"s1","late":true}`, "", ``, []string{list, reset}, []string{started, cleared, context}, []string{"FIRST", "NOTE", ""}},
+		"a prompt elsewhere": {fresh, `{` + idle + `,"hooks":"s1"}`, "elsewhere", ``, []string{list, reset}, []string{started, cleared, "hook session_start s2 startup", "hook session_start s1 resume"}, []string{"FIRST", "FIRST", "FIRST", ""}},
+		"no session":         {fresh, `{` + idle + `}`, "none", `,"failure":"no_session"`, nil, []string{started}, []string{"FIRST", ""}},
+		"a turn runs":        {fresh, `{` + idle + `}`, "running", `,"busy":true`, nil, []string{started}, []string{"FIRST"}},
+		"another run":        {fresh, `{"sessions":[{"key":"agent:main:s1","sessionId":"s1","hasActiveRun":true}]}`, "", `,"busy":true`, []string{list}, []string{started}, []string{"FIRST", "", ""}},
+		"another id":         {fresh, `{"sessions":[{"key":"agent:main:s1","sessionId":"s2"}]}`, "", `,"failure":"not_found"`, []string{list}, []string{started}, []string{"FIRST", "", ""}},
+		"given up":           {stop + fresh, `{` + idle + `}`, "", `,"failure":"stopped"`, []string{list}, []string{started}, []string{"FIRST", "", ""}},
+		"no credentials":     {fresh, `{"refuses":"sessions.list","error":"GatewayCredentialsRequiredError"}`, "", `,"failure":"no_credentials"`, []string{list}, []string{started}, []string{"FIRST", "", ""}},
+		"refused":            {fresh, `{` + idle + `,"refuses":"sessions.reset","error":"GatewayClientRequestError"}`, "", `,"failure":"not_accepted"`, []string{list, reset}, []string{started}, []string{"FIRST", "", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := startClaw(t, false, "gateway", "run")
+			w.requests, w.answers["session_context"], w.answers["before_prompt_build"] = c.ask, `{"context":"NOTE"}`, "{}"
+			sdk := filepath.Join("node_modules", "openclaw")
+			require.NoError(t, os.MkdirAll(filepath.Join(w.dir, sdk), 0o700))
+			w.write(filepath.Join(sdk, "package.json"), `{"name":"openclaw","type":"module","exports":{"./plugin-sdk/gateway-runtime":"./gateway.js"}}`, 0o600)
+			w.write(filepath.Join(sdk, "gateway.js"), standInGateway, 0o600)
+			w.write("gateway.json", c.says, 0o600)
+			w.serve()
+			out, calls := w.run("renewal", c.then)
+			require.Equal(t, `{"k":"fresh","o":{"id":"rnw_1"`+c.reply+`}}`, <-w.replies)
+			var methods, prompts, starts []string
+			for line := range strings.Lines(out + "\n") {
+				if line = strings.TrimSpace(line); strings.HasPrefix(line, "sessions.") {
+					methods = append(methods, line)
+				}
+			}
+			for _, call := range calls {
+				op, body, _ := strings.Cut(call, " ")
+				var in struct {
+					Event  string `json:"hook_event_name"`
+					ID     string `json:"session_id"`
+					Source string
+				}
+				require.NoError(t, json.Unmarshal([]byte(body), &in), call)
+				if strings.HasPrefix(in.Event, "session_") {
+					starts = append(starts, strings.TrimSpace(strings.Join([]string{op, in.Event, in.ID, in.Source}, " ")))
+				}
+			}
+			for line := range strings.Lines(out + "\n") {
+				if answer, is := strings.CutPrefix(line, "before_prompt_build "); is {
+					var a struct{ PrependContext string }
+					require.NoError(t, json.Unmarshal([]byte(answer), &a))
+					prompts = append(prompts, a.PrependContext)
+				}
+			}
+			require.Equal(t, c.methods, methods)
+			require.Equal(t, c.starts, starts)
+			require.Equal(t, slices.DeleteFunc(c.prompts, func(p string) bool { return p == "" }), prompts)
 		})
 	}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // fakeResetter decodes the replies of a plugin that begins fresh sessions: records like
-// "fresh rnw_1 S2", "fresh rnw_1 busy" and "place hook_1_2 failed".
+// "fresh rnw_1 S2", "fresh rnw_1 told", "fresh rnw_1 busy" and "place hook_1_2 failed".
 type fakeResetter struct{ fakeRequests }
 
 func (*fakeResetter) Ask(r telemetry.PluginRequest) []byte {
@@ -38,6 +38,7 @@ func (*fakeResetter) Reply(record []byte) (r telemetry.PluginReply, is bool) {
 		r.Busy = true
 	case what == "failed":
 		r.Failure = what
+	case what == "told": // by a hook, before this reply
 	case r.Op == telemetry.Fresh:
 		r.Call = telemetry.HookCall{Event: "fresh", Session: what, Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: "plugin", Detail: "fresh", Session: what, Cause: "clear"}}}
 		r.Call.Fill(telemetry.SlotSession)
@@ -80,6 +81,9 @@ func (p *fakePlugin) send(line []byte) error {
 	p.lock.Lock()
 	word := p.replies[r.Op]
 	p.lock.Unlock()
+	if word == "told" {
+		p.post(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: "hook", Detail: "fresh", Session: "S2", Cause: "clear"}}})
+	}
 	if word != "" {
 		go func() { p.records <- string(r.Op) + " " + r.ID + " " + word }()
 	}
@@ -140,6 +144,18 @@ func TestPluginBeginsAFreshSession(t *testing.T) {
 			at = next
 		}
 		require.Contains(t, r.trace[at], "go on")
+	})
+}
+
+// A plugin that has reported the fresh session by a hook gets the continuation as the
+// answer to a later hook, and not by a request.
+func TestPluginReportsTheSessionItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, last := renewsByPlugin(t, func(p *fakePlugin) { p.replies[telemetry.Fresh] = "told" }, func(r *rig, _ *fakePlugin) {
+			require.Contains(t, string(r.hook("Context", "").out), "go on")
+		})
+		require.Equal(t, renewal.Delivered, last.To, strings.Join(r.trace, "\n"))
+		require.Empty(t, r.lines("plugin place"))
 	})
 }
 

@@ -151,6 +151,8 @@ func decodeHook(event string, input []byte) (telemetry.HookCall, error) {
 		sig.Kind, sig.Turn, sig.Cause = telemetry.SessionLive, "", "startup"
 	case "Prompt":
 		sig.Kind, call.Slot = telemetry.Prompt, "pre_frame_trailing"
+	case "Context":
+		sig.Kind, sig.Session, call.Slot = telemetry.Alive, "", telemetry.SlotSession
 	case "Stop":
 		sig.Kind, sig.Outcome = telemetry.TurnStop, telemetry.Completed
 	case "Tool":
