@@ -42,8 +42,8 @@ func TestRenewalOpenclaw(t *testing.T) {
 		r.openclawAsks("and on (p4)", "PSI")
 		r.signals(whatWasStarted, syscall.SIGTERM)
 		r.leavesWith(128 + int(syscall.SIGTERM))
-		require.NotContains(t, w.questions()[3], handedOver, "OpenClaw does not keep what was put before a prompt")
-		w.checkRenewed("/openclaw-agent.sqlite")
+		require.NotContains(t, w.questions()[3], handedOver, "it was put before one prompt")
+		w.checkRenewed("no file: OpenClaw does not keep what was put before a prompt")
 		if t.Failed() {
 			t.Log(r.scene())
 		}

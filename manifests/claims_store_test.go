@@ -2,11 +2,13 @@ package manifests
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/lifeloop"
+	"lifeloop/profiles"
 	"lifeloop/telemetry"
 	"lifeloop/telemetry/hermes"
 	"lifeloop/telemetry/openclaw"
@@ -115,5 +117,34 @@ func observedProofs() []eventProof {
 		{lifeloop.ContextPressureObserved, rows(heUser, heAnswer), telemetry.UsageSeen},
 		{lifeloop.ContextCompacted, rows(heUser, heSummary), telemetry.Compacted},
 		{lifeloop.FrameEnded, source{"hermes", nil, []string{"on_session_end", heEnded}}, telemetry.TurnEnd},
+	}
+}
+
+// OpenClaw's renewal is claimed for a gateway: its plugin reports the session that it has
+// reset, and the next prompt's hook carries the continuation. Any other launch lacks it,
+// and so does each launch a renewal by a new start.
+func TestRenewalClaimsOfOpenclaw(t *testing.T) {
+	m, _ := Get("openclaw")
+	require.Equal(t, lifeloop.Synthesized, m.Renewal.Reset.Native)
+	require.Equal(t, lifeloop.Unavailable, m.Renewal.Reset.WrapperMediated)
+	require.Equal(t, lifeloop.Synthesized, m.Renewal.Continuation.Observation)
+	require.Equal(t, lifeloop.Synthesized, m.Renewal.Continuation.PayloadDelivery)
+	seen, err := openclaw.Hooks{}.Decode("session_reset", []byte(`{"session_id":"s","source":"clear"}`))
+	require.NoError(t, err)
+	require.Equal(t, telemetry.SessionLive, seen.Signals[0].Kind)
+	slot, err := openclaw.Hooks{}.Decode("session_context", []byte(`{"session_id":"s"}`))
+	require.NoError(t, err)
+	require.Equal(t, telemetry.SlotSession, slot.Slot)
+	p, _ := profiles.For("openclaw")
+	for line, resets := range map[string]bool{"gateway run": true, "agent --local -m hi": false, "agent -m hi": false, "chat": false} {
+		argv := append([]string{"openclaw"}, strings.Fields(line)...)
+		l, err := p.Prepare(argv, profiles.Host{Dir: "/work", Env: []string{"HOME=/home/dev"}, Hook: []string{"/hook"}, RunDir: "/run", Socket: "/run/s", Key: "/run/k",
+			Hooks: profiles.Always, ReadFile: func(string) ([]byte, error) { return []byte("{}"), nil }})
+		require.NoError(t, err)
+		require.Equal(t, resets, l.Resets, line)
+		require.Equal(t, resets, l.Requests != nil, line)
+		require.Equal(t, !resets, slices.ContainsFunc(l.Weak, func(w profiles.Weakness) bool { return w.Capability == "renewal.reset.native" }), line)
+		_, again := p.Fresh(argv, true)
+		require.False(t, again, line)
 	}
 }

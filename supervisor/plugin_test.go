@@ -19,7 +19,7 @@ import (
 )
 
 // fakeResetter decodes the replies of a plugin that begins fresh sessions: records like
-// "fresh rnw_1 S2", "fresh rnw_1 told", "fresh rnw_1 busy" and "place hook_1_2 failed".
+// "fresh rnw_1 S2", "fresh rnw_1 hooked", "fresh rnw_1 busy" and "place hook_1_2 failed".
 type fakeResetter struct{ fakeRequests }
 
 func (*fakeResetter) Ask(r telemetry.PluginRequest) []byte {
@@ -38,7 +38,7 @@ func (*fakeResetter) Reply(record []byte) (r telemetry.PluginReply, is bool) {
 		r.Busy = true
 	case what == "failed":
 		r.Failure = what
-	case what == "told": // by a hook, before this reply
+	case what == "hooked": // by a hook, before this reply
 	case r.Op == telemetry.Fresh:
 		r.Call = telemetry.HookCall{Event: "fresh", Session: what, Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: "plugin", Detail: "fresh", Session: what, Cause: "clear"}}}
 		r.Call.Fill(telemetry.SlotSession)
@@ -81,7 +81,7 @@ func (p *fakePlugin) send(line []byte) error {
 	p.lock.Lock()
 	word := p.replies[r.Op]
 	p.lock.Unlock()
-	if word == "told" {
+	if word == "hooked" {
 		p.post(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: "hook", Detail: "fresh", Session: "S2", Cause: "clear"}}})
 	}
 	if word != "" {
@@ -151,7 +151,7 @@ func TestPluginBeginsAFreshSession(t *testing.T) {
 // answer to a later hook, and not by a request.
 func TestPluginReportsTheSessionItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, last := renewsByPlugin(t, func(p *fakePlugin) { p.replies[telemetry.Fresh] = "told" }, func(r *rig, _ *fakePlugin) {
+		r, last := renewsByPlugin(t, func(p *fakePlugin) { p.replies[telemetry.Fresh] = "hooked" }, func(r *rig, _ *fakePlugin) {
 			require.Contains(t, string(r.hook("Context", "").out), "go on")
 		})
 		require.Equal(t, renewal.Delivered, last.To, strings.Join(r.trace, "\n"))
