@@ -235,12 +235,18 @@ const reset = async (id) => {
   try {
     const { callGatewayFromCli } = await import("openclaw/plugin-sdk/gateway-runtime")
     const ask = (method, params, timeout) => callGatewayFromCli(method, { port: String(port), timeout: String(timeout), json: true }, params, { progress: false })
-    const listed = await ask("sessions.list", { search: key, includeGlobal: true, includeUnknown: true }, 4000)
+    let listed
+    try {
+      listed = await ask("sessions.list", { search: key, includeGlobal: true, includeUnknown: true }, 4000)
+    } catch (error) {
+      if (error?.kind === "timeout") return { busy: true } // other sessions may keep the gateway busy, and nothing was done
+      throw error
+    }
     const found = listed.sessions?.find((s) => s.key === key)
     if (found?.sessionId !== session) return { failure: "not_found" }
     if (found.hasActiveRun || state.run) return { busy: true }
     if (state.stopped.has(id)) return { failure: "stopped" }
-    const made = await ask("sessions.reset", { key, expectedSessionId: session }, 8000)
+    const made = await ask("sessions.reset", { key, expectedSessionId: session }, 14000) // the wrapper's limit comes first
     await begun(session, made.entry?.sessionId ?? session)
     return {}
   } catch (error) {

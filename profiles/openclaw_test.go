@@ -116,7 +116,7 @@ import { readFileSync } from "node:fs"
 export const callGatewayFromCli = async (method, opts, params) => {
   const says = JSON.parse(readFileSync(process.argv[2].replace(/[^/]*$/, "gateway.json"), "utf8"))
   console.log(method, opts.port, JSON.stringify(params))
-  if (says.refuses === method) throw Object.assign(new Error("secret"), { name: says.error })
+  if (says.refuses === method) throw Object.assign(new Error("secret"), { name: says.error, kind: says.kind })
   if (method === "sessions.list") return { sessions: says.sessions }
   if (says.hooks) {
     await globalThis.hook("session_end", { sessionId: "s1", reason: "reset", nextSessionId: says.hooks }, {})
@@ -382,6 +382,8 @@ func TestOpenclawPluginResets(t *testing.T) {
 		"another id":         {fresh, `{"sessions":[{"key":"agent:main:s1","sessionId":"s2"}]}`, "", `,"failure":"not_found"`, []string{list}, []string{started}, []string{"FIRST", "", ""}},
 		"given up":           {stop + fresh, `{` + idle + `}`, "", `,"failure":"stopped"`, []string{list}, []string{started}, []string{"FIRST", "", ""}},
 		"no credentials":     {fresh, `{"refuses":"sessions.list","error":"GatewayCredentialsRequiredError"}`, "", `,"failure":"no_credentials"`, []string{list}, []string{started}, []string{"FIRST", "", ""}},
+		"late":               {fresh, `{"refuses":"sessions.list","error":"GatewayTransportError","kind":"timeout"}`, "", `,"busy":true`, []string{list}, []string{started}, []string{"FIRST", "", ""}},
+		"not reached":        {fresh, `{"refuses":"sessions.list","error":"GatewayTransportError","kind":"closed"}`, "", `,"failure":"not_accepted"`, []string{list}, []string{started}, []string{"FIRST", "", ""}},
 		"refused":            {fresh, `{` + idle + `,"refuses":"sessions.reset","error":"GatewayClientRequestError"}`, "", `,"failure":"not_accepted"`, []string{list, reset}, []string{started}, []string{"FIRST", "", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
