@@ -51,7 +51,7 @@ func TestRenewalOpenclaw(t *testing.T) {
 		r.signals(whatWasStarted, syscall.SIGTERM)
 		r.leavesWith(128 + int(syscall.SIGTERM))
 		require.NotContains(t, w.questions()[3], handedOver, "it was put before one prompt")
-		w.checkRenewed("no file: OpenClaw does not keep what was put before a prompt")
+		w.checkRenewed("/openclaw-agent.sqlite")
 		if t.Failed() {
 			t.Log(r.scene())
 		}
