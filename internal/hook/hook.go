@@ -31,8 +31,8 @@ import (
 const (
 	timeLimit = 10 * time.Second
 	// The user's status line command starts only after the session was notified, so
-	// that must be quick. inputTime limits the wait for the end of the input,
-	// notifyTime the notification.
+	// that must be quick. inputTime limits the wait for more of the input, notifyTime
+	// the notification.
 	inputTime  = time.Second
 	notifyTime = 200 * time.Millisecond
 )
@@ -137,6 +137,14 @@ func limit(ms string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
+// steadyInput is stdin until its end, or until no more of it comes for inputTime. A
+// busy machine may take longer for much input.
+type steadyInput struct{}
+
+func (steadyInput) Read(p []byte) (int, error) {
+	return stream{unix.Stdin, time.Now().Add(inputTime)}.Read(p)
+}
+
 // becomeCommand notifies the session and then replaces this process by the
 // command. So output, exit code and signals are those of the command, and no
 // process is left behind. The notification takes only some 100 µs, because it
@@ -146,7 +154,7 @@ func becomeCommand(call command, socket string) int {
 	// be created, the input is not read here, so that the command can read it.
 	if memory, err := newMemory(); err == nil {
 		// If the input is incomplete, the session is not notified.
-		input, err := io.ReadAll(stream{unix.Stdin, time.Now().Add(inputTime)})
+		input, err := io.ReadAll(steadyInput{})
 		if err == nil && socket != "" && call.event != "" {
 			_ = Notify(socket, readKey(call.keyFile), call.event, input, time.Now().Add(notifyTime)) // fails open
 		}

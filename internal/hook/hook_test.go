@@ -280,13 +280,6 @@ func TestHookBecomesItsCommand(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "hi\n", string(out))
 	})
-	t.Run("an input that is not closed", func(t *testing.T) {
-		cmd := process(t, live, "StatusLine", "--then", "cat")
-		cmd.Stdin = endless(t, "so far")
-		out, err := cmd.Output()
-		require.NoError(t, err)
-		require.Equal(t, "so far", string(out))
-	})
 	t.Run("it inherits no open file", func(t *testing.T) {
 		const list = "ls /proc/self/fd; cat >/dev/null"
 		plain := exec.Command("/bin/sh", "-c", list)
@@ -299,6 +292,38 @@ func TestHookBecomesItsCommand(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(out))
 		require.Equal(t, "StatusLine {}", received(t, calls))
+	})
+}
+
+// The command gets all input that comes without a long pause.
+func TestHookWaitsForTheInputOfItsCommand(t *testing.T) {
+	calls := make(chan string, 1)
+	live := serve(t, func(call *control.HookCall) { calls <- call.Event + " " + string(call.Input) })
+	t.Run("an input that is not closed", func(t *testing.T) {
+		cmd := process(t, live, "StatusLine", "--then", "cat")
+		cmd.Stdin = endless(t, "so far")
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		require.Equal(t, "so far", string(out))
+	})
+	t.Run("an input that comes slowly", func(t *testing.T) {
+		const pieces = 12
+		read, write, err := os.Pipe()
+		require.NoError(t, err)
+		t.Cleanup(func() { read.Close(); write.Close() })
+		go func() {
+			for range pieces {
+				time.Sleep(100 * time.Millisecond) // all take more than a second
+				write.WriteString("x")
+			}
+			write.Close()
+		}()
+		cmd := process(t, live, "StatusLine", "--then", "cat")
+		cmd.Stdin = read
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		require.Equal(t, strings.Repeat("x", pieces), string(out))
+		require.Equal(t, "StatusLine "+string(out), received(t, calls))
 	})
 }
 
