@@ -138,8 +138,11 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	// Gemini CLI holds this lock while it writes, and leaves it behind when it is
 	// killed.
 	`^/\.gemini/projects\.json\.lock$`,
-	// The lock of a conversation, such as the one about the title.
-	`^/\.codex/thread-writer-locks/ID\.lock$`,
+	// The lock of a conversation, such as the one about the title. A session that ends
+	// at once may have none.
+	`^/\.codex/thread-writer-locks(/ID\.lock|/\.coordination\.lock)?$`,
+	// Codex writes this some time after its start.
+	`^/\.codex/\.sandbox_migration$`,
 	// Claude Code writes these some time after its first start, to handle its links.
 	`^/\.local`, `^/\.config(/mimeapps\.list(\.new)?)?$`,
 	// Codex asks the model for a title during the turn, and stores it if the answer
