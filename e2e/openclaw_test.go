@@ -74,6 +74,7 @@ func TestOpenclaw(t *testing.T) {
 		// without a prompt is not reported.
 		"resets in a gateway": {
 			argv: gateway, tty: true, clients: []client{sessionPayload, promptPayload}, exitWrapped: 128 + int(syscall.SIGTERM),
+			flags:   []string{"--abort-grace", "60s"}, // on a busy machine a gateway takes long to end
 			files:   map[string]string{".openclaw/openclaw.json": openclawDaily},
 			replies: append(openclawRuns, mock.Says("two"), mock.Says("three"), mock.Says("four")),
 			script: func(r *run) {
