@@ -54,6 +54,9 @@ var (
 	openclawOneTurn = sequence(starts("S? S1", "startup"), frame("S1 F1", "completed", pressure("low", "S1 F1")), ends("S1", "exit 0"))
 )
 
+// gatewayGrace gives a gateway the time that it needs to end on a busy machine.
+var gatewayGrace = []string{"--abort-grace", "60s"}
+
 // TestOpenclaw plays turns in the process itself, in a gateway, and in a gateway that is
 // not wrapped.
 func TestOpenclaw(t *testing.T) {
@@ -73,8 +76,7 @@ func TestOpenclaw(t *testing.T) {
 		// session. The reset at a new day does not. A reset of a session
 		// without a prompt is not reported.
 		"resets in a gateway": {
-			argv: gateway, tty: true, clients: []client{sessionPayload, promptPayload}, exitWrapped: 128 + int(syscall.SIGTERM),
-			flags:   []string{"--abort-grace", "60s"}, // on a busy machine a gateway takes long to end
+			argv: gateway, tty: true, clients: []client{sessionPayload, promptPayload}, exitWrapped: 128 + int(syscall.SIGTERM), flags: gatewayGrace,
 			files:   map[string]string{".openclaw/openclaw.json": openclawDaily},
 			replies: append(openclawRuns, mock.Says("two"), mock.Says("three"), mock.Says("four")),
 			script: func(r *run) {

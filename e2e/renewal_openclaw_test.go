@@ -17,7 +17,7 @@ import (
 func clawGateway(replies ...mock.Reply) story {
 	quiet := strings.Replace(openclawConfig, `"defaults":{`, `"defaults":{"heartbeat":{"every":"0m"},`, 1) // a heartbeat would get one of the replies
 	return story{harness: openclaw, tty: true, files: map[string]string{".openclaw/openclaw.json": quiet}, argv: []string{"openclaw", "gateway", "run", "--bind", "loopback"}, config: inPlace,
-		flags: []string{"--abort-grace", "60s"}, replies: replies} // on a busy machine a gateway takes long to end
+		flags: gatewayGrace, replies: replies}
 }
 
 // resumes waits for the fresh session of the newest renewal.
