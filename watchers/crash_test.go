@@ -25,8 +25,9 @@ import (
 // in a process that a test starts in order to kill it.
 const followed, formOf = "LIFELOOP_TEST_FOLLOW", "LIFELOOP_TEST_FORM"
 
-// A note is what the follower saves of each line. It is written at once, so that
-// the line and the position after it are both saved or neither is.
+// A note is what the follower saves of each line. It is written at once, and the next
+// follower drops a part of one, so that the line and the position after it are both
+// saved or neither is.
 type note struct {
 	Text string
 	Pos  Position
@@ -35,6 +36,7 @@ type note struct {
 // followUntilKilled notes each line. When it starts, it resumes after the newest
 // note.
 func followUntilKilled(path string) error {
+	dropPart(path + ".notes")
 	notes := readNotes(path + ".notes")
 	s := Spec{Source: "s", Path: path}
 	if os.Getenv(formOf) == "values" {
@@ -77,6 +79,14 @@ func readNotes(path string) (notes []note) {
 		}
 	}
 	return notes
+}
+
+// dropPart removes the end of a note that a kill has cut off: the kernel may end a write
+// between two pages.
+func dropPart(path string) {
+	if content, err := os.ReadFile(path); err == nil {
+		_ = os.Truncate(path, int64(bytes.LastIndexByte(content, '\n')+1))
+	}
 }
 
 // countNotes counts the whole notes.
