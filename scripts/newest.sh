@@ -4,7 +4,7 @@
 set -u
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
-E2E_NEWEST=1 go test -tags e2e -count=1 -v -timeout 30m ./e2e >"$out" 2>&1
+E2E_NEWEST=1 go test -tags e2e -count=1 -v -timeout 60m ./e2e >"$out" 2>&1
 code=$?
 grep -F '***' "$out" || true
 for name in claude codex gemini opencode; do
