@@ -22,13 +22,15 @@ type tracker struct {
 	raw    bool // the terminal does not use UTF-8
 
 	look     look
+	under    look // the look that leaving the alternate screen brings back
 	saved    savedCursor
 	rendered []span // the parameters for look.render, as spans of the input of scan; empty after scan
 }
 
 type span struct{ from, to int }
 
-// savedCursor is what ESC 7 saves beside the position.
+// savedCursor is what ESC 7, and entering the alternate screen with mode 1049, saves
+// beside the position.
 type savedCursor struct {
 	look     look
 	charsets charsets
@@ -50,8 +52,9 @@ type modes struct {
 	region      string      // parameters of the scroll region, or ""
 	cursorStyle string      // parameter of the cursor style, or ""
 	charsets    charsets
-	progress    bool   // a progress bar is shown
-	colours     uint32 // bit n is set if the colour of OSC command n was changed; 4 is the palette
+	under       charsets // the character sets that leaving the alternate screen brings back
+	progress    bool     // a progress bar is shown
+	colours     uint32   // bit n is set if the colour of OSC command n was changed; 4 is the palette
 }
 
 // charsets are the designated character sets and the one in use.
@@ -65,7 +68,7 @@ type charsets struct {
 // modes, a palette for example, are undone only after a death by signal.
 func (m *modes) never() modes {
 	rest := *m
-	rest.flipped, rest.charsets, rest.progress, rest.colours = 0, charsets{}, false, 0
+	rest.flipped, rest.charsets, rest.under, rest.progress, rest.colours = 0, charsets{}, charsets{}, false, 0
 	for i, p := range switches {
 		if !p.late {
 			rest.flipped |= m.flipped & (1 << i)
@@ -147,13 +150,17 @@ func (t *tracker) scan(p []byte) (changed bool) {
 		if shifts {
 			changed = t.shift(text) || changed
 		}
+		did := false
 		switch {
 		case seq == nil:
 		case seq.Kind == vt.Control:
 			// Most sequences set a look or a position or erase, and change no mode.
 			switch f := seq.Final; {
 			case seq.Marker != 0:
-				changed = t.control(seq) || changed
+				if seq.Marker == '?' && bytes.Contains(seq.Body, []byte("104")) {
+					t.render(all) // may save or restore the look
+				}
+				did = t.control(seq)
 			case f == 'm' && seq.Inter == 0:
 				// Only what follows the last reset counts.
 				switch b := seq.Body; {
@@ -166,15 +173,20 @@ func (t *tracker) scan(p []byte) (changed bool) {
 					end := len(all) - len(p) - 1
 					t.rendered = append(t.rendered, span{end - len(b), end})
 				}
+			case f == 's' || f == 'u':
+				t.render(all)
+				did = t.control(seq)
 			case f != 'H' && f != 'K' && f != 'J' && f != 'C':
-				changed = t.control(seq) || changed
+				did = t.control(seq)
 			}
 		case seq.Kind == vt.Command:
 			changed = t.command(seq.Body) || changed
 		case seq.Kind == vt.Escape:
 			t.render(all)
-			changed = t.escape(seq) || changed
-			shifts = t.modes.charsets != charsets{}
+			did = t.escape(seq)
+		}
+		if did {
+			changed, shifts = true, t.modes.charsets != charsets{}
 		}
 	}
 	t.render(all)
@@ -192,7 +204,7 @@ func (t *tracker) render(p []byte) {
 // shift handles the control characters that select G0 or G1.
 func (t *tracker) shift(text []byte) (changed bool) {
 	for _, b := range text {
-		if b == shiftOut || b == shiftIn {
+		if (b == shiftOut || b == shiftIn) && t.modes.charsets != (charsets{}) {
 			changed = assign(&t.modes.charsets.left, shiftIn-b) || changed
 		}
 	}
@@ -216,10 +228,9 @@ func (t *tracker) escape(seq *vt.Sequence) bool {
 	case '>':
 		return assign(&t.modes.keypad, false)
 	case '7':
-		t.saved = savedCursor{t.look, *sets}
+		t.save()
 	case '8':
-		t.look = t.saved.look
-		return assign(sets, t.saved.charsets)
+		return t.restore()
 	case 'n', 'o': // locking shifts
 		return assign(&sets.left, seq.Final-'n'+2)
 	case '~', '|':
@@ -227,11 +238,18 @@ func (t *tracker) escape(seq *vt.Sequence) bool {
 	case '}':
 		return assign(&sets.side, 0)
 	case 'c':
-		t.look, t.saved = 0, savedCursor{}
+		t.look, t.under, t.saved = 0, 0, savedCursor{}
 		// Only some terminals reset colours on RIS, so they are kept.
 		return assign(&t.modes, modes{progress: t.modes.progress, colours: t.modes.colours})
 	}
 	return false
+}
+
+func (t *tracker) save() { t.saved = savedCursor{t.look, t.modes.charsets} }
+
+func (t *tracker) restore() bool {
+	t.look = t.saved.look
+	return assign(&t.modes.charsets, t.saved.charsets)
 }
 
 func designated(final byte) byte {
@@ -296,6 +314,14 @@ func (t *tracker) control(seq *vt.Sequence) bool {
 			changed = t.setSwitch(number(field, 0), true, seq.Final == 'h') || changed
 		}
 		return changed
+	case form{0, 0, 's'}, form{0, 0, 'u'}: // with parameters, other functions
+		switch {
+		case len(seq.Body) > 0:
+		case seq.Final == 's':
+			t.save()
+		default:
+			return t.restore()
+		}
 	case form{'>', 0, 'u'}, form{'<', 0, 'u'}, form{'=', 0, 'u'}:
 		return t.setKeyboard(seq)
 	case form{'>', 0, 'm'}, form{'>', 0, 'n'}:
@@ -322,16 +348,36 @@ func (t *tracker) control(seq *vt.Sequence) bool {
 func (t *tracker) setPrivate(n int, on bool) bool {
 	switch n {
 	case 47, 1047, 1049:
-		if !on {
-			n = 0
+		before := t.modes
+		switch {
+		case on && t.modes.alternate != 0:
+		case on:
+			t.modes.alternate = n
+			if n == 1049 {
+				t.save()
+				t.under, t.modes.under = t.saved.look, t.saved.charsets
+			}
+		default:
+			if n == 1049 && t.modes.alternate == n {
+				t.saved = savedCursor{t.under, t.modes.under}
+				t.restore()
+			}
+			t.under, t.modes.under, t.modes.alternate = 0, charsets{}, 0
 			t.modes.keyboard[1] = keyboard{} // the keyboard protocol ends with its screen
-		} else if t.modes.alternate != 0 {
-			return false
 		}
-		return assign(&t.modes.alternate, n)
+		return t.modes != before
+	case 1048:
+		if !on {
+			return t.restore()
+		}
+		t.save()
 	}
 	return t.setSwitch(n, false, on)
 }
+
+// plain reports whether text appears in the default look, also after the alternate
+// screen was left.
+func (t *tracker) plain() bool { return t.look == 0 && t.under == 0 }
 
 // showsCursor reports whether the cursor is visible.
 func (m *modes) showsCursor() bool {
@@ -487,7 +533,7 @@ func (m *modes) undo(ended bool) string {
 		writeSwitch(&b, m.alternate, false, false)
 	}
 	m.keyboard[0].undo(&b)
-	m.charsets.undo(&b)
+	m.charsets.or(m.under).undo(&b)
 	m.undoCommands(&b)
 	return b.String()
 }
@@ -513,6 +559,16 @@ func everything() modes {
 	}
 	m.colours |= 1<<4 | 1<<5
 	return m
+}
+
+// or returns charsets in which what is not the default in c or in d is not the default.
+func (c charsets) or(d charsets) charsets {
+	for i := range c.sets {
+		c.sets[i] |= d.sets[i]
+	}
+	c.left |= d.left
+	c.side |= d.side
+	return c
 }
 
 func (c charsets) undo(b *strings.Builder) {

@@ -120,6 +120,12 @@ func TestUndoAfterASignal(t *testing.T) {
 		{"a shift in a title is text", "\x1b]0;\x0e\x07", ""},
 		{"locking shifts", "\x1bo\x1b~", "\x0f\x1b}"},
 		{"ESC 8 restores the character set", "\x1b7\x1b(0\x1b8", ""},
+		{"the alternate screen brings back the character set", "\x1b(0\x1b[?1049h\x1b(B", "\x1b[?1049l\x1b(B"},
+		{"leaving it does so too", "\x1b(0\x1b[?1049h\x1b(B\x1b[?1049l", "\x1b(B"},
+		{"it brings back ASCII", "\x1b[?1049h\x1b(0\x1b[?1049l", ""},
+		{"the older alternate screen saves nothing", "\x1b(0\x1b[?1047h\x1b(B\x1b[?1047l", ""},
+		{"mode 1048 saves the character set", "\x1b(0\x1b[?1048h\x1b(B\x1b[?1048l", "\x1b(B"},
+		{"so does CSI s", "\x1b(0\x1b[s\x1b(B\x1b[u", "\x1b(B"},
 		{"a progress bar", "\x1b]9;4;1;50\x07", "\x1b]9;4;0\x1b\\"},
 		{"a progress bar that ended", "\x1b]9;4;3\x07\x1b]9;4;0\x1b\\", ""},
 		{"a notification", "\x1b]9;done\x07", ""},
@@ -130,6 +136,7 @@ func TestUndoAfterASignal(t *testing.T) {
 		{"one colour of the palette that was reset", "\x1b]4;1;red\x07\x1b]104;2\x07", "\x1b]104\x1b\\"},
 		{"a full reset", "\x1b[4h\x1b(0\x0e\x1b[>1;2mx\x1bc", ""},
 		{"a soft reset", "\x1b[4h\x1b(0\x0ex\x1b[!p", ""},
+		{"a shift after a soft reset", "\x1b(0\x1b[!p\x0etext", ""},
 		{"C1 controls in UTF-8", "\u009b?2004h\u009d12;red\x07\u009b4h", "\x1b[?2004l\x1b[4l\x1b]112\x1b\\"},
 		{"strings that end in C1 form", "\u009d4;1;red\u009c\x1b]12;red\u009c\u0090q\u009c\u009b4h", "\x1b[4l\x1b]104\x1b\\\x1b]112\x1b\\"},
 		{"letters with the bytes of C1 controls", "\u00a04h ✛?2004h ⠛4h", ""},
@@ -217,9 +224,12 @@ func TestLook(t *testing.T) {
 		"\x1b[4:3mx": true, "\x1b[4:3mx\x1b[4:0m": false, "\x1b[7m\x1b[27m\x1b[9m\x1b[29m\x1b[3m\x1b[23m\x1b[53m\x1b[55m": false,
 		"\x1b[2m": true, "\x1b[2m\x1b[22m": false, "\x1b[1;m": false, "\x1b[0;91m": true, "\x1b[>4;2m\x1b[?4m": false,
 		"\x1b7\x1b[1m\x1b8": false, "\x1b[1m\x1b7\x1b[0m\x1b8": true, "\x1b[1m\x1bc": false, "\x1b[1m\x1b[!p": false, "\x1b[38m": true, "\x1b[38;5m": true,
+		"\x1b[31m\x1b[?1049h\x1b[0m": true, "\x1b[31m\x1b[?1049h\x1b[0m\x1b[?1049l": true, "\x1b[?1049h\x1b[31m\x1b[?1049l": false,
+		"\x1b[31m\x1b[?1047h\x1b[0m": false, "\x1b[31m\x1b[?1049h\x1b[0m\x1bc": false, "\x1b[31m\x1b[0;32m\x1b[?1048h\x1b[0m\x1b[?1048l": true,
+		"\x1b[31m\x1b[s\x1b[0m\x1b[u": true, "\x1b[31m\x1b[5s\x1b[0m\x1b[>1u": false,
 		"\x1b[107m": true, "\x1b[40;49m": false, "\x1b[5m\x1b[25m\x1b[8m\x1b[28m": false,
 	} {
-		if got := scanned(sent).look != 0; got != changed {
+		if got := !scanned(sent).plain(); got != changed {
 			t.Errorf("after %q the look is %b", sent, scanned(sent).look)
 		}
 	}
@@ -242,7 +252,7 @@ func checkLaws(t interface{ Fatalf(string, ...any) }, sent string, cut int) {
 	if split.scan([]byte(sent[cut:])) {
 		changed = true
 	}
-	if split.modes != whole.modes || split.look != whole.look || !slices.Equal(split.texts, whole.texts) {
+	if split.modes != whole.modes || split.look != whole.look || split.under != whole.under || !slices.Equal(split.texts, whole.texts) {
 		t.Fatalf("cut at %d, %q reads differently:\n%+v\n%+v", cut, sent, split, whole)
 	}
 	if !changed && whole.modes != (modes{}) {
@@ -259,6 +269,9 @@ func checkLaws(t interface{ Fatalf(string, ...any) }, sent string, cut int) {
 	again := &tracker{modes: whole.modes}
 	again.scan([]byte(whole.modes.undo(false)))
 	again.scan([]byte(whole.modes.redo()))
+	if whole.modes.alternate == 1049 { // the screen was left and entered again, with the character sets of the main one
+		again.modes.charsets, again.modes.under = whole.modes.charsets, whole.modes.under
+	}
 	if again.modes != whole.modes {
 		t.Fatalf("%q: undo %q and redo %q bring %+v, not %+v", sent, whole.modes.undo(false), whole.modes.redo(), again.modes, whole.modes)
 	}

@@ -275,7 +275,7 @@ func (c *Child) track(s *source, b []byte) {
 		s.modes = *m
 		c.terminal.setModes(*m)
 	}
-	if look := s.tracker.look != 0; look != s.look {
+	if look := !s.tracker.plain(); look != s.look {
 		s.look = look
 		c.terminal.setLook(look)
 	}
