@@ -3,6 +3,7 @@
 package durable
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -52,14 +53,30 @@ func irregular(path string, info fs.FileInfo) error {
 	return fmt.Errorf("%s is %s and not a regular file (remove or rename it)", path, what)
 }
 
-// ReadFile reads a file that [Open] accepts.
+// maxRead is the size of the largest file that [ReadFile] reads.
+const maxRead = 256 << 20
+
+// ReadFile reads a file that [Open] accepts and that has at most 256 MiB: another
+// program may have put a larger one in its place, or a sparse one of any size.
 func ReadFile(path string) ([]byte, error) {
 	f, err := Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(f)
+	return readAtMost(f, maxRead)
+}
+
+func readAtMost(f *os.File, limit int64) ([]byte, error) {
+	tooLarge := fmt.Errorf("%s has more than %d bytes", f.Name(), limit)
+	if info, err := f.Stat(); err != nil || info.Size() > limit {
+		return nil, cmp.Or(err, tooLarge)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit { // it has grown, or its size is not known before
+		return nil, tooLarge
+	}
+	return data, err
 }
 
 // OpenLinked opens a regular file for reading. The path may be a symbolic link to
@@ -88,11 +105,7 @@ func ReadLinked(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s has more than %d bytes", path, limit)
-	}
-	return data, err
+	return readAtMost(f, limit)
 }
 
 // PutFile writes a file that [Open] accepts, with mode 0600. A crash can leave a part

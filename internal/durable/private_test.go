@@ -182,6 +182,12 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	text, err := ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "text", string(text))
+	require.NoError(t, os.Truncate(path, 1<<30)) // sparse: it takes no space
+	_, err = ReadFile(path)
+	require.ErrorContains(t, err, path+" has more than 268435456 bytes")
+	_, err = ReadLinked(path, 1<<10)
+	require.ErrorContains(t, err, path+" has more than 1024 bytes")
+	require.NoError(t, os.Truncate(path, 4))
 	_, err = ReadFile(path + "2")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.NoError(t, os.Symlink(path, path+"2"))
