@@ -50,6 +50,8 @@ func limitFaults() (rows []fault) {
 			before: func(f *faulted) { f.mount("size=" + size) }, after: func(f *faulted) { f.remount("size=8m") }})
 	}
 	rows = append(rows,
+		fault{what: "a full disk", refusal: true, needs: root, exits: exitsWith(125),
+			before: func(f *faulted) { f.mount("size=64k"); f.sh(`cat /dev/zero >state/filler 2>/dev/null || true`) }},
 		fault{what: "the disk is full during a turn", needs: root, exits: exitsWith(125),
 			before: func(f *faulted) { f.mount("size=1m") }, inject: func(f *faulted) { f.sh(`cat /dev/zero >state/filler 2>/dev/null || true`) },
 			after: func(f *faulted) { f.sh(`rm state/filler`) }},

@@ -38,8 +38,8 @@ func (e *LockedError) Error() string {
 // for some microseconds. If there is a real owner, Lock returns an error at once.
 const probeWait = time.Second
 
-// Lock takes the exclusive lock at path and writes the process id into the file. It
-// creates the file (0600) if it does not exist. It does not wait: if another owner
+// Lock takes the exclusive lock at path and, where there is room, writes the process id
+// into the file. It creates the file (0600) if it does not exist. It does not wait: if another owner
 // holds the lock, the error is *LockedError.
 func Lock(path string) (*FileLock, error) {
 	f, err := Open(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -53,10 +53,7 @@ func Lock(path string) (*FileLock, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	if err := sign(f); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: write the process id: %w", path, err)
-	}
+	sign(f)
 	return &FileLock{f}, nil
 }
 
@@ -88,12 +85,12 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-func sign(f *os.File) error {
-	if err := f.Truncate(0); err != nil {
-		return err
+// sign writes the process id, which only errors show. Without room for it the file is
+// locked all the same: what a full disk keeps must still be removable.
+func sign(f *os.File) {
+	if f.Truncate(0) == nil {
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
-	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-	return err
 }
 
 func owner(f *os.File) int {
