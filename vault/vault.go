@@ -343,6 +343,19 @@ func (v *Vault) Sweep(now, keep time.Time) error {
 	}), v.removeParts())
 }
 
+// Clear erases all texts, of a session that has ended or in which nothing can use them.
+// No other process may use the vault at the same time.
+func (v *Vault) Clear(now time.Time) error {
+	err := v.Sweep(now, now.AddDate(0, 0, -1))
+	return errors.Join(err, v.each(heldEnd, func(key string) error {
+		d, err := v.read(key)
+		if err != nil { // a damaged file is of no use to anyone
+			return v.remove(key, heldEnd)
+		}
+		return v.end(key, d, Discarded, now)
+	}))
+}
+
 // each calls f with the key of every file that has this suffix.
 func (v *Vault) each(end string, f func(key string) error) error {
 	names, err := v.names()

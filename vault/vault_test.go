@@ -226,6 +226,25 @@ func TestHeldAndSweep(t *testing.T) {
 	require.NoError(t, err, "what is held is not swept")
 }
 
+// A vault that is cleared has no text: none that is held, has expired or was damaged, and
+// none that was written for a program.
+func TestClear(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "vault")
+	v := At(dir)
+	require.NoError(t, v.Clear(at), "there is no vault yet")
+	ticket, err := v.Put(binding(), NewToken(canary), 0, at)
+	require.NoError(t, err)
+	_, err = v.Put(binding(), NewToken(canary+" soon over"), later.Unix(), at)
+	require.NoError(t, err)
+	_, err = v.File(NewToken(canary))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.held"), []byte(canary), 0o600))
+	require.NoError(t, v.Clear(later))
+	require.NotContains(t, texts(t, dir), canary)
+	_, err = v.Take(ticket, later)
+	refused(t, Discarded, err)
+}
+
 // Many callers, in one process and in several processes, ask for one token.
 func TestConcurrentCallersGetOneToken(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "vault")

@@ -37,7 +37,12 @@ func (g *globals) closeLost(cmd *cobra.Command, l *lostSession, reason string) e
 	if err != nil {
 		return err
 	}
-	s.giveBack() // done before the last fact: after a crash between the two, the session is still lost, and abort can close it again
+	// These are done before the last fact: after a crash in between, the session is still
+	// lost, and abort can close it again.
+	s.giveBack()
+	if err := sessionVault(s.folder).Clear(time.Now()); err != nil {
+		return no(lifeloop.InternalError, "session %s: remove its continuation: %v", s.id, err)
+	}
 	if err := supervisor.CloseLost(k, s.ledger, time.Now(), reason); err != nil {
 		return no(lifeloop.InternalError, "session %s: %v", s.id, err)
 	}

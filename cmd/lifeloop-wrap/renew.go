@@ -141,18 +141,28 @@ func (r renewer) Discard(of kernel.RenewalRef, digest string) error {
 	return r.Programs.Discard(programs.Ref(of), digest)
 }
 
+// sessionVault returns the vault of a session.
+func sessionVault(folder store.Folder) *vault.Vault {
+	return vault.At(filepath.Join(string(folder), "vault"))
+}
+
 // renewer returns nil if no profile is active or the session has no ledger.
 func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 	active, t := l.profiles, l.terminal
-	if len(active) == 0 || s.ledger == nil {
+	if s.ledger == nil {
+		return nil, nil
+	}
+	held, now := sessionVault(s.folder), time.Now()
+	if len(active) == 0 { // nothing can use what a dead wrapper has left
+		if err := held.Clear(now); err != nil {
+			s.log.Warn().Err(err).Msg("clean up the vault")
+		}
 		return nil, nil
 	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, refused(lifeloop.InternalError, "find the working directory: %v", err)
 	}
-	held := vault.At(filepath.Join(string(s.folder), "vault"))
-	now := time.Now()
 	if err := held.Sweep(now, now.AddDate(0, 0, -1)); err != nil {
 		s.log.Warn().Err(err).Msg("sweep the vault")
 	}

@@ -242,8 +242,8 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	}
 	s.giveBack()
 	s.folder.Forget()
-	if r, is := ports.Renewer.(renewer); is {
-		if err := r.Clear(); err != nil {
+	if s.ledger != nil { // a prepare program may have stored a continuation while the session ended
+		if err := sessionVault(s.folder).Clear(time.Now()); err != nil {
 			s.log.Warn().Err(err).Msg("clean up the vault")
 		}
 	}

@@ -211,17 +211,13 @@ func (p *Programs) expand(ctx context.Context, r Ref, f profile.Profile, token v
 // has it.
 func (p *Programs) Discard(r Ref, digest string) error {
 	if digest == "" {
-		return p.discardAll(func(b vault.Binding) bool { return b == p.binding(r) })
+		return p.discardAll(r)
 	}
 	return p.discard(vault.Ticket{Binding: p.binding(r), Digest: canon.Digest(digest)})
 }
 
-// Clear removes all continuations of a session that has ended. A prepare program may
-// have stored one while the session ended.
-func (p *Programs) Clear() error { return p.discardAll(func(vault.Binding) bool { return true }) }
-
-func (p *Programs) discardAll(match func(vault.Binding) bool) error {
-	held, err := p.cfg.Vault.Held(match, p.cfg.Now())
+func (p *Programs) discardAll(r Ref) error {
+	held, err := p.cfg.Vault.Held(func(b vault.Binding) bool { return b == p.binding(r) }, p.cfg.Now())
 	for _, t := range held {
 		err = errors.Join(err, p.discard(t))
 	}

@@ -228,7 +228,7 @@ func TestContinuationThatIsNotUsed(t *testing.T) {
 	next.Renewal = "r4"
 	_, _, err = w.Prepare(t.Context(), next)
 	require.NoError(t, err)
-	require.NoError(t, w.Clear())
+	require.NoError(t, w.cfg.Vault.Clear(w.now))
 	require.Empty(t, found(t, w.vault))
 
 	next.Renewal = "r2"
