@@ -323,8 +323,14 @@ func (v *Vault) Held(match func(Binding) bool, now time.Time) ([]Ticket, error) 
 	return found, err
 }
 
+// givenFor is how long the file of [Vault.File] is left to its program by Sweep.
+const givenFor = time.Hour
+
+// given begins the name of such a file.
+const given = ".given-"
+
 // Sweep cleans up after crashes: it erases the texts of ended and expired tokens
-// and of interrupted writes. It also removes the records of tokens that ended
+// and of interrupted writes, and files for programs that are an hour old. It also removes the records of tokens that ended
 // before keep, which must be at least a day ago: without its record, a token could
 // be stored again. Other callers may use the vault at the same time.
 func (v *Vault) Sweep(now, keep time.Time) error {
@@ -340,14 +346,26 @@ func (v *Vault) Sweep(now, keep time.Time) error {
 			err = v.remove(key, overEnd)
 		}
 		return err
-	}), v.removeParts())
+	}), v.removeParts(func(name string) bool {
+		if !strings.HasPrefix(name, given) {
+			return true
+		}
+		info, err := os.Stat(filepath.Join(v.dir, name))
+		return err == nil && info.ModTime().Before(now.Add(-givenFor))
+	}))
+}
+
+// Ungive removes the files that were written for programs, which have ended. No other
+// process may use the vault at the same time.
+func (v *Vault) Ungive() error {
+	return v.removeParts(func(name string) bool { return strings.HasPrefix(name, given) })
 }
 
 // Clear erases all texts, of a session that has ended or in which nothing can use them.
 // No other process may use the vault at the same time.
 func (v *Vault) Clear(now time.Time) error {
 	err := v.Sweep(now, now.AddDate(0, 0, -1))
-	return errors.Join(err, v.each(heldEnd, func(key string) error {
+	return errors.Join(err, v.Ungive(), v.each(heldEnd, func(key string) error {
 		d, err := v.read(key)
 		if err != nil { // a damaged file is of no use to anyone
 			return v.remove(key, heldEnd)
@@ -367,11 +385,11 @@ func (v *Vault) each(end string, f func(key string) error) error {
 	return err
 }
 
-// removeParts removes the temporary files of interrupted writes.
-func (v *Vault) removeParts() error {
+// removeParts removes the temporary files that match.
+func (v *Vault) removeParts(match func(name string) bool) error {
 	names, err := v.names()
 	for _, name := range names {
-		if strings.HasPrefix(name, ".") {
+		if strings.HasPrefix(name, ".") && match(name) {
 			if gone := os.Remove(filepath.Join(v.dir, name)); !errors.Is(gone, fs.ErrNotExist) {
 				err = errors.Join(err, gone)
 			}
@@ -392,10 +410,10 @@ func (v *Vault) names() (names []string, err error) {
 }
 
 // File writes a taken token to a file of mode 0600, for a program that reads the
-// token from a file. The caller removes the file; after a crash, Sweep removes
-// it.
+// token from a file. The caller removes the file; after a crash, Ungive does, or Sweep
+// when the program must have ended.
 func (v *Vault) File(token Token) (path string, err error) {
-	f, err := os.CreateTemp(v.dir, ".given-*")
+	f, err := os.CreateTemp(v.dir, given+"*")
 	if err != nil {
 		return "", fmt.Errorf("write a continuation for a program: %w", err)
 	}

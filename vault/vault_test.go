@@ -245,6 +245,20 @@ func TestClear(t *testing.T) {
 	refused(t, Discarded, err)
 }
 
+// A program of another process may still read the file that was written for it.
+func TestSweepLeavesAFileToItsProgram(t *testing.T) {
+	v := At(filepath.Join(t.TempDir(), "vault"))
+	_, err := v.Put(binding(), NewToken("another"), 0, at)
+	require.NoError(t, err)
+	path, err := v.File(NewToken(canary))
+	require.NoError(t, err)
+	require.NoError(t, os.Chtimes(path, at, at))
+	require.NoError(t, v.Sweep(at.Add(time.Minute), at))
+	require.FileExists(t, path)
+	require.NoError(t, v.Sweep(at.Add(2*time.Hour), at))
+	require.NoFileExists(t, path)
+}
+
 // Many callers, in one process and in several processes, ask for one token.
 func TestConcurrentCallersGetOneToken(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "vault")

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -226,7 +227,8 @@ func (h *host) edit(edit func(profiles.Installation, bool) ([]hosts.Change, erro
 func (h *host) remove() error {
 	err := h.edit(h.store.Remove)
 	if err == nil && !h.dry {
-		err = discardHeld(h.vault, func(b vault.Binding) bool { return b.Adapter == h.adapter })
+		now := time.Now()
+		err = errors.Join(h.vault.Sweep(now, now.Add(-keepEnded)), discardHeld(h.vault, func(b vault.Binding) bool { return b.Adapter == h.adapter }))
 	}
 	return err
 }

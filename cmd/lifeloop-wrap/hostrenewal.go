@@ -217,7 +217,9 @@ func refOf(ref programs.Ref, t vault.Ticket) programs.Ref {
 // be only one such continuation, because the hook cannot know which of several
 // sessions in one folder was reset.
 func (r *hostRenewal) deliver(ctx context.Context, ref programs.Ref, body []byte) ([]byte, error) {
-	held, err := r.vault.Held(func(b vault.Binding) bool { return r.ours(b) && b.HarnessSession != ref.Session }, time.Now())
+	now := time.Now()
+	held, err := r.vault.Held(func(b vault.Binding) bool { return r.ours(b) && b.HarnessSession != ref.Session }, now)
+	err = errors.Join(err, r.vault.Sweep(now, now.Add(-keepEnded))) // an expired one is not kept until the next is prepared
 	switch {
 	case err != nil:
 		return body, err
