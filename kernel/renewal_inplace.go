@@ -118,10 +118,11 @@ func (r *renewals) clearing() bool {
 // a line: a turn may begin.
 const lineSettles = 2 * time.Second
 
-// lineSeen lets a reset that could begin now wait for the turn of a line that was sent.
+// lineSeen lets a reset that could begin now, or when the prepare command has ended, wait
+// for the turn of a line that was sent.
 func (r *renewals) lineSeen(s *step, begun bool) {
-	waits := r.soft.act == renewal.None || r.soft.act == renewal.Type
-	if !begun && waits && r.hard.Open() && r.hard.Path == renewal.InPlace && !s.byHook() {
+	waits := r.soft.act == renewal.None || r.soft.act == renewal.Prepare || r.soft.act == renewal.Type
+	if !begun && waits && r.hard.Open() && (r.hard.Path == renewal.Relaunch || !s.byHook()) {
 		r.soft.again = s.now.Add(lineSettles)
 	}
 }
