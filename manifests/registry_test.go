@@ -75,6 +75,27 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// A manifest has one role, so an adapter that fills two needs two manifests. Each shipped
+// adapter fills one: it has one manifest, in a file of its own.
+func TestOneRoleInEachManifest(t *testing.T) {
+	owners := map[string]string{}
+	for _, id := range IDs() {
+		m, ok := Get(id)
+		require.True(t, ok)
+		require.NotEmpty(t, m.Role, id)
+		require.Empty(t, owners[m.AdapterID], "%s has two manifests", m.AdapterID)
+		owners[m.AdapterID] = id
+
+		var text map[string]any
+		require.NoError(t, json.Unmarshal(Raw(id), &text))
+		text["role"] = []string{string(m.Role), "observer"}
+		two, err := json.Marshal(text)
+		require.NoError(t, err)
+		_, err = lifeloop.Parse[lifeloop.Manifest](two)
+		require.ErrorContains(t, err, "role", "%s with two roles", id)
+	}
+}
+
 func TestUnknownAdapter(t *testing.T) {
 	for _, id := range []string{"", "unknown", "../registry", "claude.json"} {
 		if m, ok := Get(id); ok || m.AdapterID != "" || Raw(id) != nil {
