@@ -31,8 +31,7 @@ const (
 	sigKILL = 9
 	sigTERM = 15
 	// tick is the time between two steps.
-	tick = time.Millisecond
-	// clientDrain is required by the kernel; a simulation has no clients.
+	tick        = time.Millisecond
 	clientDrain = 5 * time.Second
 	firstPID    = 1000
 )
@@ -45,13 +44,17 @@ func (w World) Config() kernel.Config {
 		NewID: func(prefix string) string { n[prefix]++; return fmt.Sprintf("%s%06d", prefix, n[prefix]) },
 	}
 	c.Began = kernel.Began{SessionID: Session, AdapterID: c.Manifest.AdapterID, AdapterVersion: c.Manifest.AdapterVersion,
-		Program: w.policy.Profiles[0].Name, Clients: []string{}, Policy: "none", Meta: w.meta}
+		Program: w.policy.Profiles[0].Name, Policy: "none", Meta: w.meta}
+	c.Clients, c.Began.Clients = w.renewal.clients()
 	if w.gate != nil {
 		c.Guarding = kernel.Guarding{Gate: w.gate.Digest(), ApprovalWait: w.approvalWait}
 		c.Began.Policy = c.Gate
 	}
 	if w.renewal.profile != "" {
 		c.Renewing = kernel.Renewing{Renewals: []renewal.Rules{{Profile: w.renewal.profile, Paths: w.renewal.paths}}, Stores: true}
+		if w.renewal.client != nil {
+			c.Renewals[0].Client = clientID
+		}
 	}
 	return c
 }
@@ -79,6 +82,8 @@ type player struct {
 	launched map[string]int // the number of launches of each profile
 	called   int            // the number of hook calls
 	sessions int            // the number of new harness sessions
+	calls    int            // the number of calls of the client
+	answers  []answer       // the client's answers that come later, in their order
 
 	limit     gate.Limiter
 	approvals []kernel.ApprovalAsked // the approvals that acts wait for
@@ -137,7 +142,7 @@ func (p *player) stuck(why string) Result {
 	return p.result
 }
 
-// happen performs the next control, step or timer. It returns false if there is
+// happen performs the next control, answer, step or timer. It returns false if there is
 // none.
 func (p *player) happen() bool {
 	var at time.Time
@@ -153,6 +158,9 @@ func (p *player) happen() bool {
 	if acts {
 		first(p.launch.due)
 	}
+	if len(p.answers) > 0 {
+		first(p.answers[0].at)
+	}
 	timer, waits := p.core.Deadline()
 	if waits {
 		first(timer)
@@ -166,6 +174,10 @@ func (p *player) happen() bool {
 	switch {
 	case asks && !Start().Add(p.control[0].at).After(p.now):
 		p.ask()
+	case len(p.answers) > 0 && !p.answers[0].at.After(p.now):
+		in := p.answers[0].Returned
+		p.answers = p.answers[1:]
+		p.cause(in)
 	case acts && !p.launch.due.After(p.now):
 		p.step()
 	default:
@@ -223,8 +235,7 @@ func (p *player) feed(in kernel.Input) kernel.Turn {
 	return turn
 }
 
-// perform performs an effect as the supervisor does. There are no sources to watch,
-// and no clients.
+// perform performs an effect as the supervisor does. There are no sources to watch.
 func (p *player) perform(e kernel.Effect) {
 	l := &p.launch
 	switch e := e.(type) {
@@ -261,8 +272,11 @@ func (p *player) perform(e kernel.Effect) {
 		p.cause(kernel.RenewalPrepared{Renewal: e.Renewal, Digest: string(canon.Sum([]byte(continuation(e.Renewal))))})
 	case kernel.TypeKeys:
 		p.keys(e)
+	case kernel.Dispatch:
+		p.call(e)
 	case kernel.Cancel:
 		p.stopTyping(e)
+		p.cancel(e.Call)
 	case kernel.ContinueRenewal:
 		p.cause(kernel.RenewalContinued{Renewal: e.Renewal, Text: lifeloop.NewOpaque(continuation(e.Renewal)), Digest: e.Digest})
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"lifeloop/attempt/policy"
 	"lifeloop/internal/document"
@@ -22,12 +23,27 @@ import (
 type renewing struct {
 	profile string // empty if there is none
 	paths   []renewal.Path
+	client  *scripted // the client that asks; nil if there is none
 }
+
+// A scripted client gets the events of one kind. The answers with the numbers in asks,
+// counted from 1, ask for a renewal. Each answer comes after a delay.
+type scripted struct {
+	on    lifeloop.Event
+	asks  []int
+	after time.Duration
+}
+
+const (
+	clientID      = "client"
+	clientTimeout = time.Minute
+)
 
 func (r *renewing) read(v document.Value) error {
 	text := struct {
 		Profile string         `yaml:"profile"`
 		Paths   []renewal.Path `yaml:"paths"`
+		Client  document.Value `yaml:"client"`
 	}{Paths: []renewal.Path{renewal.Relaunch}}
 	if err := document.Decode(v, &text, "renewal", nil); err != nil {
 		return err
@@ -48,7 +64,66 @@ func (r *renewing) read(v document.Value) error {
 		}
 	}
 	r.profile, r.paths = text.Profile, text.Paths
+	if _, given := v.Member("client"); given {
+		return r.readClient(text.Client)
+	}
 	return nil
+}
+
+func (r *renewing) readClient(v document.Value) error {
+	text := struct {
+		On    lifeloop.Event `yaml:"on"`
+		Asks  []int          `yaml:"asks"`
+		After time.Duration  `yaml:"after_ms,ms"`
+	}{On: lifeloop.FrameEnded}
+	if err := document.Decode(v, &text, "renewal.client", nil); err != nil {
+		return err
+	}
+	if err := policy.Word("renewal.client.on", string(text.On), policy.Words(lifeloop.Events()...)); err != nil {
+		return err
+	}
+	for i, n := range text.Asks {
+		if n < 1 {
+			return fault(fmt.Sprintf("renewal.client.asks[%d]", i), "answers are counted from 1")
+		}
+	}
+	if text.After > clientTimeout {
+		return fault("renewal.client.after_ms", "a client has at most %d ms", clientTimeout.Milliseconds())
+	}
+	r.client = &scripted{text.On, text.Asks, text.After}
+	return nil
+}
+
+// clients returns the clients of a world.
+func (r *renewing) clients() (known []kernel.Client, ids []string) {
+	if r.client == nil {
+		return nil, []string{}
+	}
+	return []kernel.Client{{ID: clientID, Events: map[lifeloop.Event]bool{r.client.on: true}, Timeout: clientTimeout}}, []string{clientID}
+}
+
+// An answer is what the client answers, and when.
+type answer struct {
+	at time.Time
+	kernel.Returned
+}
+
+// call calls the client. A core may have other clients, which it calls itself.
+func (p *player) call(e kernel.Dispatch) {
+	if p.world.renewal.client == nil || e.Client != clientID {
+		return
+	}
+	p.calls++
+	a := answer{p.now.Add(p.world.renewal.client.after), kernel.Returned{Call: e.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}}}
+	if slices.Contains(p.world.renewal.client.asks, p.calls) {
+		a.Renew = p.world.renewal.profile
+	}
+	p.answers = append(p.answers, a)
+}
+
+// cancel drops the answer of a call that the kernel has given up.
+func (p *player) cancel(call string) {
+	p.answers = slices.DeleteFunc(p.answers, func(a answer) bool { return a.Call == call })
 }
 
 func paths() []string { return policy.Words(renewal.InPlace, renewal.Relaunch) }
