@@ -3,13 +3,16 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"lifeloop/control"
 	"lifeloop/internal/store"
@@ -28,12 +31,22 @@ func (g *globals) command(cmd *cobra.Command, name, command string, what any) (s
 	case err != nil:
 		return "", err
 	case answer.FailureClass == lifeloop.OperatorRequired && answer.Renewal == "" && command != supervisor.CommandApprove:
-		return "", no(answer.FailureClass, "session %s: %s", id, answer.Error).
-			withHint("lifeloop-wrap session token %s | %s %s --%s -", id, cmd.CommandPath(), id, tokenFlag)
+		return "", needsToken(cmd, id, answer)
 	case answer.FailureClass != "":
 		return "", no(answer.FailureClass, "session %s: %s", id, answer.Error)
 	}
 	return id, nil
+}
+
+// needsToken returns the error for a command that needs the session's token.
+func needsToken(cmd *cobra.Command, id string, answer supervisor.CommandAnswer) error {
+	again := fmt.Sprintf("lifeloop-wrap session token %s | %s %s", id, cmd.CommandPath(), id)
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != tokenFlag {
+			again += fmt.Sprintf(" --%s=%s", f.Name, strconv.Quote(f.Value.String()))
+		}
+	})
+	return no(answer.FailureClass, "session %s: %s", id, answer.Error).withHint("%s --%s -", again, tokenFlag)
 }
 
 // send sends a command and returns the session's id and the answer.

@@ -48,8 +48,7 @@ when it was refused, rolled back or failed.`,
 			case err != nil:
 				return err
 			case answer.FailureClass == lifeloop.OperatorRequired && answer.Renewal == "":
-				return no(answer.FailureClass, "session %s: %s", id, answer.Error).
-					withHint("lifeloop-wrap session token %s | %s %s --%s -", id, cmd.CommandPath(), id, tokenFlag)
+				return needsToken(cmd, id, answer)
 			case answer.FailureClass != "":
 				return no(answer.FailureClass, "session %s: %s", id, answer.Error)
 			}
