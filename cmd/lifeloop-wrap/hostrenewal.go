@@ -218,11 +218,15 @@ func refOf(ref programs.Ref, t vault.Ticket) programs.Ref {
 // sessions in one folder was reset.
 func (r *hostRenewal) deliver(ctx context.Context, ref programs.Ref, body []byte) ([]byte, error) {
 	now := time.Now()
-	held, err := r.vault.Held(func(b vault.Binding) bool { return r.ours(b) && b.HarnessSession != ref.Session }, now)
-	err = errors.Join(err, r.vault.Sweep(now, now.Add(-keepEnded))) // an expired one is not kept until the next is prepared
+	before := func(b vault.Binding) bool { return r.ours(b) && b.HarnessSession != ref.Session }
+	held, err := r.vault.Held(before, now)
+	all, errAll := r.vault.Held(before, time.Time{})                        // before the year 1 none has expired
+	err = errors.Join(err, errAll, r.vault.Sweep(now, now.Add(-keepEnded))) // an expired one is not kept until the next is prepared
 	switch {
 	case err != nil:
 		return body, err
+	case len(held) == 0 && len(all) > 0:
+		return body, fmt.Errorf("the continuation of harness session %s expired before this session started (%s)", all[0].HarnessSession, lifeloop.Timeout)
 	case len(held) == 0:
 		return body, nil
 	case len(held) > 1:
