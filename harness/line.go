@@ -74,6 +74,7 @@ type line struct {
 	begun  bool
 	since  bool      // a key that may change the line came since Type has typed
 	sent   time.Time // time of the newest Enter
+	doubt  bool      // the newest key is an Enter that does not count, because it may be a part of a paste
 	kept   bool      // Ctrl-S stored a line, which the harness restores after the next command
 	paste  bool
 	slash  bool      // the newest key is a backslash: Enter after it is a part of the line
@@ -172,7 +173,18 @@ func (l *line) escape(b byte) {
 	}
 }
 
-func (l *line) begin() { l.begun, l.since = true, true }
+func (l *line) begin() {
+	l.begun, l.doubt = true, false
+	l.since = true
+}
+
+// taken says that the harness took a line as a prompt. If the newest key was an Enter in
+// doubt, it has sent the line.
+func (l *line) taken() {
+	if l.doubt {
+		l.begun, l.kept, l.sent, l.doubt = l.kept, false, l.text, false
+	}
+}
 
 // list handles the second Esc, which opens a list of earlier prompts. The next Enter
 // chooses one, and brings it back to the line.
@@ -183,7 +195,7 @@ func (l *line) list() {
 
 // plain handles a byte outside of sequences.
 func (l *line) plain(b byte, now time.Time) {
-	l.esc, l.since = false, true
+	l.esc, l.since, l.doubt = false, true, false
 	slash := l.slash
 	l.slash = b == '\\' && !l.paste
 	switch b {
@@ -211,7 +223,7 @@ func (l *line) plain(b byte, now time.Time) {
 // enter sends the line. A line that Ctrl-S stored is then restored.
 func (l *line) enter(now time.Time) {
 	if l.burst >= burstKeys && now.Sub(l.text) < burstEnter {
-		l.begun, l.text = true, now
+		l.begun, l.doubt, l.text = true, true, now
 		return
 	}
 	if l.listed {
@@ -248,7 +260,7 @@ func (l *line) kitty(code, rest []byte, now time.Time) {
 	if string(what) == "3" { // the key was released
 		return
 	}
-	l.since = true
+	l.since, l.doubt = true, false
 	code, _, _ = bytes.Cut(code, []byte{':'})
 	defer func() { l.esc = string(code) == "27" }()
 	plain := len(modifiers) == 0 || string(modifiers) == "1"

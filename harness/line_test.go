@@ -90,6 +90,38 @@ func TestLineThatCameAtOnce(t *testing.T) {
 	}
 }
 
+// A prompt shows that an Enter in doubt has sent the line, unless the user has pressed a
+// key since.
+func TestLineThatBecameAPrompt(t *testing.T) {
+	at := time.Unix(0, 0)
+	for _, c := range []struct {
+		name, keys, then string
+		begun            bool
+	}{
+		{name: "sent", keys: "abc\r"},
+		{name: "in doubt again", keys: "abc\rabc\r"},
+		{name: "a key since", keys: "abc\r", then: "d", begun: true},
+		{name: "an arrow since", keys: "abc\r", then: "\x1b[A", begun: true},
+		{name: "a key of the kitty protocol since", keys: "abc\r", then: "\x1b[97u", begun: true},
+		{name: "the focus since", keys: "abc\r", then: "\x1b[I"},
+		{name: "no Enter", keys: "abc", begun: true},
+		{name: "a line that was put aside", keys: "a\x13bcd\r", begun: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var l line
+			l.feed([]byte(c.keys), at)
+			l.feed([]byte(c.then), at.Add(time.Second))
+			require.True(t, l.begun)
+			l.taken()
+			require.Equal(t, c.begun, l.begun)
+			require.False(t, l.kept)
+			if !c.begun {
+				require.Equal(t, at, l.sent)
+			}
+		})
+	}
+}
+
 // Keys of the wrapper are typed between those of the user, which wait meanwhile and
 // follow in their order.
 func TestType(t *testing.T) {

@@ -104,12 +104,28 @@ func (c *Child) forward(keys []byte) (int, error) {
 		} else {
 			l.feed(keys, time.Now())
 		}
-		if l.begun != c.typing.begun.Load() {
-			c.typing.begun.Store(l.begun)
-			nudge(c.wake)
-		}
+		c.noteLine()
 	}
 	return c.input.Write(keys)
+}
+
+// LineTaken says that the child has taken a line of the user as a prompt. An Enter that
+// came at once after fast keys, as in a paste, has then sent the line.
+func (c *Child) LineTaken() {
+	if !c.typing.mu.TryLock() { // keys are on their way: the line is not free
+		return
+	}
+	defer c.typing.mu.Unlock()
+	c.typing.line.taken()
+	c.noteLine()
+}
+
+// noteLine lets report say that the line was begun or sent.
+func (c *Child) noteLine() {
+	if begun := c.typing.line.begun; begun != c.typing.begun.Load() {
+		c.typing.begun.Store(begun)
+		nudge(c.wake)
+	}
 }
 
 // read notes in the output of a pty what Type needs to know.

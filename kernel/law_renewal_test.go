@@ -19,7 +19,8 @@ import (
 // This file has the judge's laws of renewal, by the facts alone: each renewal ends
 // once, as delivered, rolled back, refused or failed; no reset, no key and no command
 // without a fact before it; each token is used at most once, and its text is placed at
-// most once; keys are typed only at the prompt of a harness that takes them.
+// most once; keys are typed only at the prompt of a harness that takes them; no reset
+// begins that would lose a line that the user has begun.
 
 type renewalAccount struct {
 	renewal   string          // id of the newest renewal
@@ -37,6 +38,7 @@ type renewalAccount struct {
 	keys      string // the keys that are to be typed next
 	emptying  string // the hook whose answer empties the context
 	typed     bool   // the keys of the reset were recorded
+	begun     bool   // the user has begun a line
 }
 
 func newRenewalAccount() renewalAccount { return renewalAccount{consumed: map[string]bool{}} }
@@ -77,7 +79,7 @@ func (j *judge) renewalFact(f kernel.Fact) {
 func (j *judge) renewalMoved(f kernel.RenewalMoved) {
 	require.NoError(j.t, renewal.Check(j.progress, f.To))
 	if f.To == renewal.Asked {
-		j.renewalAccount = renewalAccount{renewal: f.Renewal, consumed: j.consumed, renewals: j.renewals, tokens: j.tokens}
+		j.renewalAccount = renewalAccount{renewal: f.Renewal, consumed: j.consumed, renewals: j.renewals, tokens: j.tokens, begun: j.begun}
 	}
 	require.Equal(j.t, j.renewal, f.Renewal, "one renewal at a time")
 	j.progress = f.To
@@ -93,6 +95,7 @@ func (j *judge) renewalMoved(f kernel.RenewalMoved) {
 		j.token = f.Digest
 	case renewal.Resetting:
 		require.True(j.t, j.running, "a reset without a harness")
+		require.True(j.t, !j.begun || j.path == renewal.InPlace && j.cfg.KeepsLine, "the user's line is lost")
 	case renewal.Resumed:
 		if j.path == renewal.InPlace {
 			require.True(j.t, j.typed && j.running, "a fresh session in place without keys")

@@ -242,7 +242,7 @@ func (j *judge) input(in kernel.Input) {
 	j.hurry, j.given = false, false
 	switch in := in.(type) {
 	case kernel.Restarted:
-		j.hurry, j.launches = true, 0 // the gate is asked again about a launch that it allowed
+		j.begun, j.hurry, j.launches = false, true, 0 // the gate is asked again about a launch that it allowed
 	case kernel.HookCalled:
 		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline, session: in.Call.Session, clears: in.Call.Clears}
 	case kernel.HookClosed:
@@ -251,6 +251,8 @@ func (j *judge) input(in kernel.Input) {
 		}
 	case kernel.LedgerLost:
 		j.ledgerLost = true
+	case kernel.LineSeen:
+		j.begun = in.Begun
 	case kernel.FrameRequested:
 		j.asking = in.Ask
 	case kernel.PauseAsked:
@@ -342,6 +344,7 @@ func (j *judge) fact(f kernel.Fact) {
 	case kernel.ReceiptIssued:
 		j.receipt(f)
 	case kernel.Launching:
+		j.begun = false
 		j.launching(f)
 	case kernel.Exited:
 		j.running, j.suspended = false, false

@@ -472,7 +472,7 @@ func (r *renewals) mayReset(s *step) bool {
 		return false
 	case r.hard.Path == renewal.InPlace && s.byHook() && r.soft.act != renewal.FallBack:
 		return r.soft.hook != ""
-	case r.hard.Path == renewal.InPlace && (r.hard.Ready() == renewal.Reset || r.soft.act == renewal.Type) && !r.lineFree(s):
+	case (r.hard.Ready() == renewal.Reset || r.soft.act == renewal.Type) && !r.lineFree(s):
 		return false
 	case r.rules(s).Cut && r.hard.Path == renewal.Relaunch:
 		return true
@@ -790,8 +790,8 @@ func (r *renewals) wake(s *step) {
 		why := "the harness was not at its prompt in time"
 		if r.hard.Path == renewal.InPlace && s.byHook() {
 			why = "no turn of the harness ended in time"
-		} else if r.hard.Path == renewal.InPlace && r.hard.State == renewal.Prepared && !r.lineFree(s) {
-			why = "the user has begun a line, to which the keys would be added, or has a dialog open"
+		} else if r.hard.State == renewal.Prepared && !r.lineFree(s) {
+			why = "the user has begun a line, which the reset would lose, or has a dialog open"
 		}
 		r.end(s, lifeloop.Timeout, why, false)
 	case renewal.Prepare:

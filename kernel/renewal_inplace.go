@@ -70,6 +70,9 @@ type (
 	// LineSeen says whether the user has begun a line in the harness, as far as the
 	// keys show it.
 	LineSeen struct{ Begun bool }
+	// LineTaken says that the harness has taken a line of the user as a prompt, although
+	// the keys did not show that a line was sent.
+	LineTaken struct{}
 )
 
 // The keys that RenewalTyped names.
@@ -89,7 +92,8 @@ func (f RenewalTyped) apply(k *Kernel) {
 func (RenewalRerouted) key() (string, bool) { return "renewal_rerouted", true }
 func (f RenewalRerouted) apply(k *Kernel)   { k.renewals.hard.Reroute(f.Path) }
 
-func (TypeKeys) isEffect() {}
+func (TypeKeys) isEffect()  {}
+func (LineTaken) isEffect() {}
 
 func (in KeysTyped) handle(s *step) { s.renewals.typed(s, in) }
 func (in FreshSeen) handle(s *step) { s.renewals.seen(s, in) }
@@ -127,9 +131,11 @@ func (r *renewals) lineSeen(s *step, begun bool) {
 	}
 }
 
-// lineFree reports whether keys can be typed without being mixed with a line
-// that the user has begun.
-func (r *renewals) lineFree(s *step) bool { return s.cfg.KeepsLine || !s.activity.lineBegun() }
+// lineFree reports whether the reset keeps what the user has typed: there is no line, or
+// it is put aside. A relaunch loses a line, and keys would be added to it.
+func (r *renewals) lineFree(s *step) bool {
+	return !s.activity.lineBegun() || r.hard.Path == renewal.InPlace && s.cfg.KeepsLine
+}
 
 // consume begins a reset in place with the continue command.
 func (r *renewals) consume(s *step) {

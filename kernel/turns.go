@@ -400,6 +400,9 @@ func (t *turns) opening(s *step, sig telemetry.Signal, h *hook) {
 		t.close(s, f.ID, ev)
 	}
 	s.health.prompted(s, sig.Source, h != nil)
+	if sig.Origin == "" && s.activity.lineBegun() {
+		s.do(LineTaken{})
+	}
 	id := sig.Turn
 	if id == "" || t.hard.Past[id] || t.frame(id).ID != "" { // a client has, or had, a frame of that name
 		id = s.cfg.NewID("frm_")

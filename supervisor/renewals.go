@@ -84,11 +84,12 @@ type Keys struct {
 	Threads string
 }
 
-// A typist types keys into its harness, and lists the files in a folder that its
-// processes have locked.
+// A typist types keys into its harness, learns that a line of the user was a prompt, and
+// lists the files in a folder that its processes have locked.
 type typist interface {
 	Type(context.Context, harness.Typing) (harness.Typed, error)
 	Locked(dir string) []string
+	LineTaken()
 }
 
 // After the keys were typed, the locks in Threads are read every lookEvery, until lookFor

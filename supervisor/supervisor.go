@@ -577,6 +577,10 @@ func (s *supervisor) perform(e kernel.Effect) {
 		s.continueRenewal(e)
 	case kernel.TypeKeys:
 		s.typeKeys(e)
+	case kernel.LineTaken:
+		if child, is := s.current.Load().started.(typist); is {
+			child.LineTaken()
+		}
 	case kernel.DiscardToken:
 		s.wg.Go(func() { s.discardToken(e) })
 	case kernel.Cancel:

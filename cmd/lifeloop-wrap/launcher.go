@@ -142,7 +142,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		h.OSC = launch.OSCDecoder()
 	}
 	keys, clears := l.keys(w, launch)
-	h.Spec.Line, h.Spec.Cursor = clears, keys.Cursor
+	h.Spec.Line, h.Spec.Cursor = clears || len(l.profiles) > 0, keys.Cursor
 	sources, err := l.sources(w, launch)
 	if err != nil {
 		return supervisor.Plan{}, err
