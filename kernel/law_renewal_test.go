@@ -260,12 +260,17 @@ func (w *fate) renews() {
 func (w *fate) advance() bool {
 	switch {
 	case w.judge.command != nil:
+		if w.alive && chance(w.r, "the user types", 3) {
+			w.feed(kernel.LineSeen{Begun: chance(w.r, "a line", 2)})
+		}
 		w.feed(w.drawRenewal())
 	case w.cfg.Means == renewal.ByHook && w.path == renewal.InPlace && w.alive && !w.progress.Over() && w.progress != renewal.Resumed:
 		w.endsTurn()
 	case w.path == renewal.InPlace && w.alive && w.typed && w.progress == renewal.Resetting:
 		w.clears()
 	case w.path == renewal.InPlace && w.alive && !w.progress.Over() && w.progress != renewal.Resumed:
+		w.toPrompt()
+	case w.path == renewal.Relaunch && w.alive && (w.progress == renewal.Negotiated || w.progress == renewal.Prepared) && chance(w.r, "the user types", 3):
 		w.toPrompt()
 	case w.renewed && w.alive:
 		w.newSession()
@@ -297,7 +302,7 @@ func (w *fate) begins(id, cause string) {
 	w.feed(kernel.HookClosed{Hook: in.Hook, Delivered: w.asked[in.Hook].answers > 0})
 }
 
-// toPrompt lets the turn end and the harness wait for the user, whose line is empty.
+// toPrompt lets the turn end and the harness wait for the user, who may have begun a line.
 func (w *fate) toPrompt() {
 	for len(w.open) > 0 && !w.over {
 		open := w.open[len(w.open)-1]
