@@ -184,6 +184,41 @@ func TestRenewalClaude(t *testing.T) {
 	})
 }
 
+// TestRenewalClaudeLine relaunches Claude Code only when the line that the user has begun
+// is sent and answered. The end of the line comes at once with Enter.
+func TestRenewalClaudeLine(t *testing.T) {
+	s := story{
+		harness: claude, tty: true, argv: claudeArgs("the first prompt"), config: relaunched,
+		replies: []mock.Reply{mock.Says("ALPHA"), mock.Says("BETA"), mock.Says("OMEGA")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		r.await("the first turn", func() bool { return r.transcripts(claudeTurnOver) == 1 && claudeRegistry().Status == "idle" })
+		w.asks("wait", "last", "--for", "idle")
+		old := claudeRegistry()
+		r.types("HALF")
+		r.await("the half-typed line", func() bool { return strings.Contains(r.scene(), "HALF") })
+		w.asks("renew", "last")
+		r.await("the prepared renewal", func() bool { return w.renewals().Last.State == "prepared" })
+		w.staysIn("idle", patience/30)
+		require.Equal(t, old, claudeRegistry(), "the harness waits for the line")
+
+		r.types(" OF IT\r")
+		r.await("the new session", func() bool { return claudeRegistry().Status == "idle" && claudeRegistry().PID != old.PID })
+		renewed(r)
+		require.Equal(t, "relaunch", string(w.renewals().Last.Path))
+		require.Contains(t, w.questions()[1], "HALF OF IT")
+		require.Equal(t, 2, r.modelAsked())
+		r.types("/exit\r")
+		r.leavesWith(0)
+		r.checkTerminal()
+		w.checkChain("notes")
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
+
 // TestRenewalClaudeInPlace renews Claude Code by its own command: the process stays, and
 // so does a line that the user has begun.
 func TestRenewalClaudeInPlace(t *testing.T) {
