@@ -406,9 +406,9 @@ func (f *faulted) promises() {
 	}
 	if f.refusal && !f.there() {
 		f.noRecord = fmt.Sprintf("the run: %.90s", f.words())
-	}
-	if f.noRecord != "" && f.code == 125 {
-		require.NoDirExists(t, f.sessionDir(), "a run that was refused")
+		if f.code == 125 {
+			require.NoDirExists(t, f.sessionDir(), "a run that was refused")
+		}
 	}
 	if f.noRecord == "" {
 		f.recover()
