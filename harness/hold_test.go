@@ -5,6 +5,7 @@ package harness
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,6 +63,34 @@ func TestHoldAndFree(t *testing.T) {
 			require.Equal(t, syscall.SIGKILL, c.Wait().Signal)
 			require.ErrorIs(t, c.Hold(), os.ErrProcessDone)
 			require.NoError(t, c.Free())
+		})
+	}
+}
+
+// relay is a harness with two processes that start a successor and end, again and
+// again. No process of theirs lives long.
+const relay = `next='sh -c "$next" & exit'; export next; (setsid sh -c "$next" &); sh -c "$next" & echo ready; wait; sleep 300`
+
+// Hold does not miss the successor of a process that ends while Hold looks for it,
+// or the child of a thread that has not stopped yet.
+func TestHoldMissesNone(t *testing.T) {
+	for name, spec := range map[string]Spec{"successors": sh(relay), "threads": as("starter")} {
+		t.Run(name, func(t *testing.T) {
+			term, stdout, _ := onFiles(t, Never, nil)
+			c := begin(t, spec, term, &recorder{})
+			eventually(t, "it is ready", func() bool { return strings.Contains(string(stdout()), "ready") })
+			for range 20 {
+				require.NoError(t, c.Hold())
+				held := treeOf(c.guard.pid)
+				for range 20 {
+					require.Empty(t, strings.Trim(states(c.guard.pid), "TD"))
+					require.Equal(t, held, treeOf(c.guard.pid))
+				}
+				require.NoError(t, c.Free())
+				eventually(t, "it starts others again", func() bool { return !slices.Equal(held, treeOf(c.guard.pid)) })
+			}
+			require.NoError(t, c.KillTree())
+			require.Equal(t, syscall.SIGKILL, c.Wait().Signal)
 		})
 	}
 }

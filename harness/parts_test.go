@@ -26,6 +26,7 @@ func init() {
 	parts["wrapper"] = wrapper
 	parts["piped"] = piped
 	parts["messy"] = messy
+	parts["starter"] = starter
 	parts["stopper"] = stopper
 	parts["shell"] = shell
 	parts["pulse"] = pulse
@@ -194,6 +195,22 @@ func messy() int {
 	for {
 		time.Sleep(time.Hour)
 	}
+}
+
+// starter prints ready and starts processes from several threads until it is killed.
+func starter() int {
+	for range 4 {
+		go func() {
+			runtime.LockOSThread()
+			for {
+				if p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "sleep 0.001"}, &os.ProcAttr{}); err == nil {
+					p.Wait()
+				}
+			}
+		}()
+	}
+	os.Stdout.WriteString("ready")
+	select {}
 }
 
 // stopper stops its process group with the signal of Ctrl-Z when it reads z, and ends

@@ -3,6 +3,7 @@ package harness
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -76,22 +77,34 @@ func parseStat(pid int, line []byte) (proc, error) {
 // exited runs as long as another thread does.
 func (p proc) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
 
-// allProcs reads every visible process.
+// listings limits how often allProcs lists /proc on a machine where processes start
+// faster than it can list them.
+const listings = 10
+
+// allProcs reads every visible process. It lists /proc again until it finds no new
+// one: a process may start another after the list was made and end before it is read,
+// and its child would be missing.
 func allProcs() []proc {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	procs := make([]proc, 0, len(names))
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		if p, err := readProc(pid); err == nil {
-			procs = append(procs, p)
+	var procs []proc
+	seen := make(map[int]bool)
+	for round, found := 0, true; found && round < listings; round++ {
+		found = false
+		dir.Seek(0, io.SeekStart)
+		names, _ := dir.Readdirnames(-1)
+		for _, name := range names {
+			pid, err := strconv.Atoi(name)
+			if err != nil || seen[pid] {
+				continue
+			}
+			seen[pid], found = true, true
+			if p, err := readProc(pid); err == nil {
+				procs = append(procs, p)
+			}
 		}
 	}
 	return procs
