@@ -143,7 +143,7 @@ func (t *truster) revoke(path string) error {
 func (t *truster) list() error {
 	records, err := t.records.List()
 	if err != nil {
-		return err
+		return no(lifeloop.InternalError, "list the trusted files: %v", err)
 	}
 	for _, r := range records {
 		refused := t.records.Check(r.Path)
@@ -173,6 +173,9 @@ func loadProject(dir, stateDir string) trust.File {
 // used.
 func (g *globals) trustHint(r *trust.Refusal) string {
 	if !r.Unknown {
+		if _, err := trust.ReadFile(r.Path); err != nil {
+			return fmt.Sprintf("nothing in it is used; --config FILE accepts only a regular file of at most %d KiB", trust.MaxFile>>10)
+		}
 		return "nothing in it is used; --config FILE reads it without these checks"
 	}
 	return "read the file; if you agree that its programs run, trust it: " + g.trustCommand(r)

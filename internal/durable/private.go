@@ -30,14 +30,27 @@ import (
 //
 // The check begins at the root. No other user can change a folder that was checked,
 // so the result still holds when the caller uses dir.
-func Private(dir string) error {
+func Private(dir string) error { return private(dir, Mkdir) }
+
+// IsPrivate checks dir as [Private] does, but creates nothing. The error is
+// [fs.ErrNotExist] if dir does not exist.
+func IsPrivate(dir string) error {
+	return private(dir, func(resolved string) error {
+		_, err := os.Stat(resolved)
+		return err
+	})
+}
+
+// private checks dir. It calls find, which must find or create the folder, after the
+// folders above it were checked.
+func private(dir string, find func(resolved string) error) error {
 	path, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
 	resolved, err := resolve(path)
 	if err == nil {
-		if err := Mkdir(resolved); err != nil {
+		if err := find(resolved); err != nil {
 			return err
 		}
 		// A new folder is checked too, because some file systems do not store modes.

@@ -8,7 +8,8 @@
 //
 // A symbolic link is followed, as direnv does: the record has the path of the
 // link and the digest of the target, and the checks apply to the file that was
-// opened. A file that is not trusted is not parsed.
+// opened. A file that is not trusted is not parsed. No record counts if another user
+// can write to the folder of the records or replace it.
 //
 // It does not interpret a file's content, and it does not check the programs that
 // the file names.
@@ -50,14 +51,14 @@ func (r *Refusal) Error() string { return r.Path + ": " + r.Why }
 // ReadFile reads a regular file of at most [MaxFile] bytes. It never waits for
 // a device or for the other end of a FIFO.
 func ReadFile(path string) ([]byte, error) {
-	data, _, err := read(path)
+	data, _, err := read(path, 0)
 	return data, err
 }
 
 // read also returns the FileInfo of the opened file, so that checks and content are
 // those of the same file.
-func read(path string) ([]byte, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+func read(path string, flags int) ([]byte, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|flags, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -79,7 +80,7 @@ func read(path string) ([]byte, fs.FileInfo, error) {
 // Examine reads a file, and refuses it unless only the user or root can write to
 // it.
 func Examine(path string) ([]byte, *Refusal) {
-	data, info, err := read(path)
+	data, info, err := read(path, 0)
 	if err != nil {
 		why := strings.TrimPrefix(err.Error(), path+": ")
 		if at, ok := errors.AsType[*fs.PathError](err); ok {
@@ -231,7 +232,7 @@ func (s Store) Add(path string, data []byte, now time.Time) (Record, error) {
 	if err != nil {
 		return r, err
 	}
-	if err := durable.Mkdir(s.dir); err != nil {
+	if err := durable.Private(s.dir); err != nil {
 		return r, err
 	}
 	return r, durable.WriteFile(s.file(path), append(text, '\n'), 0o600)
@@ -248,11 +249,16 @@ func (s Store) Remove(path string) error {
 
 // List returns all valid records, sorted by path.
 func (s Store) List() ([]Record, error) {
-	files, err := os.ReadDir(s.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	list := []Record{}
+	if err := durable.IsPrivate(s.dir); errors.Is(err, fs.ErrNotExist) {
+		return list, nil
+	} else if err != nil {
 		return nil, err
 	}
-	list := []Record{}
+	files, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, err
+	}
 	for _, f := range files {
 		if filepath.Ext(f.Name()) != ".json" {
 			continue // skip a record that is just being written
@@ -272,9 +278,15 @@ func (s Store) file(path string) string {
 	return filepath.Join(s.dir, name+".json")
 }
 
-// load reads a record. Its file must pass the same checks as a project's file.
+// load reads a record. Its file must pass the same checks as a project's file, and
+// its folder those of [durable.IsPrivate]: otherwise another user could put a record
+// there. A link could lead to a file of the user that is no record, such as one in a
+// checkout.
 func load(file string) (r Record, err error) {
-	data, info, err := read(file)
+	if err := durable.IsPrivate(filepath.Dir(file)); err != nil {
+		return r, err
+	}
+	data, info, err := read(file, syscall.O_NOFOLLOW)
 	if err != nil {
 		return r, err
 	}

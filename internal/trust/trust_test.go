@@ -68,6 +68,38 @@ func TestRecords(t *testing.T) {
 	require.Equal(t, "it is not trusted", why(project))
 }
 
+// A record counts only if no other user could have put it where it is.
+func TestRecordsOfOthers(t *testing.T) {
+	dir := resolved(t.TempDir())
+	project := write(t, filepath.Join(dir, "a", name), "one")
+	s := Open(filepath.Join(dir, "state"))
+	add := func() error {
+		_, err := s.Add(project, []byte("one"), time.Now())
+		return err
+	}
+	require.NoError(t, add())
+	require.Nil(t, s.Check(project))
+	for _, folder := range []string{s.dir, filepath.Dir(s.dir), dir} {
+		require.NoError(t, os.Chmod(folder, 0o777))
+		refused := s.Check(project)
+		require.NotNil(t, refused, folder)
+		require.Contains(t, refused.Why, "its trust record cannot be used: folder "+s.dir+" is not private: ")
+		require.False(t, refused.Unknown, "trusting it again does not help")
+		_, err := s.List()
+		require.ErrorContains(t, err, "is not private: ")
+		require.ErrorContains(t, add(), "is not private: ")
+		require.NoError(t, os.Chmod(folder, 0o700))
+	}
+	require.Nil(t, s.Check(project))
+
+	elsewhere := filepath.Join(dir, "a", "record.json")
+	require.NoError(t, os.Rename(s.file(project), elsewhere))
+	require.NoError(t, os.Symlink(elsewhere, s.file(project)))
+	refused := s.Check(project)
+	require.NotNil(t, refused)
+	require.Contains(t, refused.Why, "its trust record cannot be used: ")
+}
+
 // Only a regular file that belongs to the user or root and that others cannot
 // write to is accepted. For a link, the target is checked.
 func TestExamine(t *testing.T) {
