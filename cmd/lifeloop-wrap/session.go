@@ -29,7 +29,7 @@ type session struct {
 	id     string
 	cfg    config.Config
 	folder store.Folder
-	temp   string // a folder to remove at the end, with --no-ledger
+	temp   *store.Temp // the folder with --no-ledger
 	ledger *ledger.Log
 	facts  store.Session // state after all committed facts
 	door   *control.Server
@@ -40,6 +40,7 @@ type session struct {
 }
 
 func (s *session) open(noLedger, recovered bool) error {
+	store.RemoveTemps()
 	st := store.Open(s.cfg.StateDir)
 	s.folder = st.Folder(s.id)
 	if recovered {
@@ -47,14 +48,11 @@ func (s *session) open(noLedger, recovered bool) error {
 			return err
 		}
 	} else if noLedger {
-		dir, err := os.MkdirTemp("", "lifeloop-")
-		s.folder, s.temp = store.Folder(dir), dir
-		if err == nil {
-			err = durable.Private(dir)
-		}
+		temp, err := store.CreateTemp()
 		if err != nil {
 			return refused(lifeloop.InternalError, "make a folder for this run: %v", err)
 		}
+		s.folder, s.temp = temp.Folder, temp
 	} else {
 		created, err := createLedger(s.folder)
 		var locked *durable.LockedError
@@ -142,8 +140,8 @@ func (s *session) close() {
 	if s.logTo != nil {
 		_ = s.logTo.Close()
 	}
-	if s.temp != "" {
-		_ = os.RemoveAll(s.temp)
+	if s.temp != nil {
+		s.temp.Remove()
 	}
 }
 

@@ -1,0 +1,73 @@
+//go:build unix
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"lifeloop/internal/durable"
+)
+
+// A Temp is the folder of a session that has no ledger, below the system's folder for
+// temporary files. Its lock shows that the session runs.
+type Temp struct {
+	Folder
+	lock *durable.FileLock
+}
+
+// CreateTemp creates a folder that no other user can use.
+func CreateTemp() (*Temp, error) {
+	for {
+		dir, err := os.MkdirTemp("", tempPrefix())
+		if err != nil {
+			return nil, err
+		}
+		lock, err := durable.Lock(tempLock(dir))
+		if _, locked := errors.AsType[*durable.LockedError](err); locked || errors.Is(err, fs.ErrNotExist) {
+			continue // RemoveTemps found the folder before it was locked
+		}
+		if err != nil {
+			_ = os.RemoveAll(dir)
+			return nil, err
+		}
+		if _, err := os.Lstat(tempLock(dir)); err != nil {
+			_ = lock.Unlock() // RemoveTemps has removed the file that was locked
+			continue
+		}
+		t := &Temp{Folder(dir), lock}
+		if err := durable.IsPrivate(dir); err != nil {
+			t.Remove()
+			return nil, err
+		}
+		return t, nil
+	}
+}
+
+// Remove removes the folder.
+func (t *Temp) Remove() {
+	_ = os.RemoveAll(string(t.Folder))
+	_ = t.lock.Unlock()
+}
+
+// RemoveTemps removes the folders that killed sessions have left.
+func RemoveTemps() {
+	all, _ := os.ReadDir(os.TempDir())
+	for _, entry := range all {
+		dir := filepath.Join(os.TempDir(), entry.Name())
+		if !strings.HasPrefix(entry.Name(), tempPrefix()) || !entry.IsDir() || durable.IsPrivate(dir) != nil {
+			continue
+		}
+		if lock, err := durable.Lock(tempLock(dir)); err == nil {
+			(&Temp{Folder(dir), lock}).Remove()
+		}
+	}
+}
+
+func tempPrefix() string { return fmt.Sprintf("lifeloop-run-%d-", os.Geteuid()) }
+
+func tempLock(dir string) string { return filepath.Join(dir, "lock") }

@@ -1,0 +1,75 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The folder of a killed session is removed, that of a live one and what is not ours
+// remain.
+func TestRemoveTemps(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	live, err := CreateTemp()
+	require.NoError(t, err)
+	killed, err := CreateTemp()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(string(killed.Folder), "door"), nil, 0o600))
+	require.NoError(t, killed.lock.Unlock()) // as the system does
+	other := filepath.Join(os.TempDir(), "lifeloop-run")
+	require.NoError(t, os.Mkdir(other, 0o700))
+	open := filepath.Join(os.TempDir(), tempPrefix()+"open")
+	require.NoError(t, os.Mkdir(open, 0o700))
+	require.NoError(t, os.Chmod(open, 0o777))
+	link := filepath.Join(os.TempDir(), tempPrefix()+"link")
+	require.NoError(t, os.Symlink(other, link))
+
+	RemoveTemps()
+	require.NoDirExists(t, string(killed.Folder))
+	require.DirExists(t, string(live.Folder))
+	for _, path := range []string{other, open, link} {
+		_, err := os.Lstat(path)
+		require.NoError(t, err)
+	}
+	live.Remove()
+	require.NoDirExists(t, string(live.Folder))
+}
+
+// A folder that is being created is not removed, whatever the moment.
+func TestTempsAreNotRemovedWhileTheyAreCreated(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var created sync.WaitGroup
+	done := make(chan struct{})
+	for range 2 {
+		created.Go(func() {
+			for range 200 {
+				temp, err := CreateTemp()
+				if !assert.NoError(t, err) {
+					return
+				}
+				_, err = os.Stat(tempLock(string(temp.Folder)))
+				assert.NoError(t, err)
+				temp.Remove()
+			}
+		})
+	}
+	go func() {
+		created.Wait()
+		close(done)
+	}()
+	for {
+		select {
+		case <-done:
+			left, err := os.ReadDir(os.TempDir())
+			require.NoError(t, err)
+			require.Empty(t, left)
+			return
+		default:
+			RemoveTemps()
+		}
+	}
+}
