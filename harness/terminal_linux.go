@@ -290,9 +290,15 @@ func (t *Terminal) EndedByKey() bool {
 	return t.byKey
 }
 
+// closeTime is how long Close waits for the guards. Without a child they exit within
+// milliseconds; one that still ends the wrapper's own processes may need longer.
+const closeTime = time.Second
+
 // Close restores the terminal and dismisses the guards. A child that still runs is
 // ended with its descendants. Where the system allows it, keys that no child has read
-// are put back into the terminal for the next program.
+// are put back into the terminal for the next program. Unless a child still runs, Close
+// waits for the end of the guards, because not every system has a process that would
+// reap them afterwards: a container's first program often does not.
 func (t *Terminal) Close() {
 	t.mu.Lock()
 	closed, busy := t.closed, t.busy
@@ -306,6 +312,19 @@ func (t *Terminal) Close() {
 		return
 	}
 	t.endAdoption()
+	deadline := time.After(closeTime)
+	for _, reaped := range t.dismiss() {
+		select {
+		case <-reaped:
+		case <-deadline:
+			return
+		}
+	}
+}
+
+// dismiss dismisses the guards, closes the files, and returns what is closed once each
+// of the guards has been reaped; nothing if a child still runs.
+func (t *Terminal) dismiss() (reaped []chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.warm != nil {
@@ -313,12 +332,25 @@ func (t *Terminal) Close() {
 	}
 	for g := range t.guards {
 		g.dismiss()
+		reaped = append(reaped, g.reaped)
 	}
 	t.closeFiles()
-	if t.page != nil && !t.busy {
+	if t.busy {
+		return nil
+	}
+	if t.page != nil {
 		t.page.unmap()
 		t.page = nil
 	}
+	if t.contained != nil { // the warden exits after the guards
+		done := make(chan struct{})
+		go func() {
+			reap(t.contained.warden)
+			close(done)
+		}()
+		reaped = append(reaped, done)
+	}
+	return reaped
 }
 
 func (t *Terminal) closeFiles() {
@@ -556,6 +588,7 @@ func fdOf(f *os.File) int {
 type guardProcess struct {
 	pid    int
 	socket *os.File
+	reaped chan struct{} // closed by wait
 }
 
 var defaultGuard = []string{"/proc/self/exe", "guard"}
@@ -598,7 +631,7 @@ func (t *Terminal) prepare(argv []string) error {
 		ours.Close()
 		return fmt.Errorf("start the guard %s: %w", argv[0], err)
 	}
-	t.warm = &guardProcess{pid: pid, socket: ours}
+	t.warm = &guardProcess{pid: pid, socket: ours, reaped: make(chan struct{})}
 	t.guards[t.warm] = true
 	for _, o := range t.owned {
 		t.warm.own(o)
@@ -622,10 +655,16 @@ func startGuard(argv, env []string, files []*os.File, cgroup *os.File) (pid int,
 	return syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: env, Files: fds, Sys: sys})
 }
 
-// wait reaps the guard once it has ended.
+// wait reaps the guard once it has ended. It is called once.
 func (g *guardProcess) wait() {
+	reap(g.pid)
+	close(g.reaped)
+}
+
+// reap waits for the end of a child.
+func reap(pid int) {
 	for {
-		if _, err := unix.Wait4(g.pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
+		if _, err := unix.Wait4(pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
 			return
 		}
 	}
