@@ -56,10 +56,19 @@ func (t *Temp) Remove() {
 
 // RemoveTemps removes the folders that killed sessions have left.
 func RemoveTemps() {
-	all, _ := os.ReadDir(os.TempDir())
-	for _, entry := range all {
-		dir := filepath.Join(os.TempDir(), entry.Name())
-		if !strings.HasPrefix(entry.Name(), tempPrefix()) || !entry.IsDir() || durable.IsPrivate(dir) != nil {
+	temp, err := os.Open(os.TempDir())
+	if err != nil {
+		return
+	}
+	defer temp.Close()
+	names, _ := temp.Readdirnames(-1) // there may be very many
+	prefix := tempPrefix()
+	for _, name := range names {
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		dir := filepath.Join(os.TempDir(), name)
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() || durable.IsPrivate(dir) != nil {
 			continue
 		}
 		if lock, err := durable.Lock(tempLock(dir)); err == nil {
