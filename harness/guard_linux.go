@@ -376,6 +376,9 @@ func (g *guard) disown(pid int) {
 func (g *guard) wrapperEnded() {
 	g.orphaned, g.termAt = true, time.Time{}
 	g.restoreTerminal()
+	if g.empty && len(g.owned) == 0 && len(g.mark) == 0 {
+		return // nothing is left, so /proc need not be searched
+	}
 	procs := allProcs()
 	if !g.empty {
 		terminate(alive(descendants(procs, os.Getpid(), nil)))

@@ -57,15 +57,21 @@ func subreaper() error {
 	return nil
 }
 
-// endAdoption ends the reaper.
-func (t *Terminal) endAdoption() {
+// endAdoption ends the reaper. It reports whether nothing is left of the programs that
+// this process started: whatever they have started is below this process, which
+// would have adopted it.
+func (t *Terminal) endAdoption() (nothingLeft bool) {
 	if t.stop == nil {
-		return
+		return false
 	}
 	signal.Stop(t.changes)
 	close(t.stop)
 	<-t.stopped
 	t.stop = nil
+	t.reap(firstThread())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.owned) == 0 && !t.busy
 }
 
 // Forks is held while a process of the wrapper is started and registered with Own,

@@ -311,9 +311,9 @@ func (t *Terminal) Close() {
 	if closed {
 		return
 	}
-	t.endAdoption()
+	relieved := t.endAdoption()
 	deadline := time.After(closeTime)
-	for _, reaped := range t.dismiss() {
+	for _, reaped := range t.dismiss(relieved) {
 		select {
 		case <-reaped:
 		case <-deadline:
@@ -323,14 +323,18 @@ func (t *Terminal) Close() {
 }
 
 // dismiss dismisses the guards, closes the files, and returns what is closed once each
-// of the guards has been reaped; nothing if a child still runs.
-func (t *Terminal) dismiss() (reaped []chan struct{}) {
+// of the guards has been reaped; nothing if a child still runs. If relieved, there is
+// nothing of the wrapper for the guards to end or to look for.
+func (t *Terminal) dismiss(relieved bool) (reaped []chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.warm != nil {
 		go t.warm.wait() // the guard exits because of dismiss
 	}
 	for g := range t.guards {
+		if relieved {
+			g.relieve()
+		}
 		g.dismiss()
 		reaped = append(reaped, g.reaped)
 	}
