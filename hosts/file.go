@@ -173,7 +173,7 @@ func folders(dir string, shared bool) (made []string, err error) {
 // the digest, so that the same text is written once.
 func backup(dir string, path, text, digest string) (string, error) {
 	at := filepath.Join(dir, filepath.Base(path)+"."+digest[:16])
-	if have, err := os.ReadFile(at); err == nil && bytes.Equal(have, []byte(text)) {
+	if have, err := durable.ReadFile(at); err == nil && bytes.Equal(have, []byte(text)) {
 		return at, nil
 	}
 	if err := durable.Mkdir(dir); err != nil {

@@ -61,7 +61,7 @@ func (s *Store) look(in profiles.Installation) (w world, err error) {
 			return w, err
 		}
 	}
-	data, err := os.ReadFile(s.notePath(in))
+	data, err := durable.ReadFile(s.notePath(in))
 	if errors.Is(err, fs.ErrNotExist) {
 		return w, nil
 	}

@@ -229,8 +229,12 @@ func (v *Vault) find(t Ticket) (key string, d deposit, err error) {
 	return key, d, nil
 }
 
-// read reads a held file. Its error never quotes the content.
+// read reads a held file. The vault must be as private as Put requires, or another
+// user could have put the file there. The error never quotes the content.
 func (v *Vault) read(key string) (d deposit, err error) {
+	if err := durable.IsPrivate(v.dir); err != nil {
+		return d, fmt.Errorf("read a continuation: %w", err)
+	}
 	text, err := durable.ReadFile(v.path(key, heldEnd))
 	if err == nil && json.Unmarshal(text, &d) != nil {
 		err = fmt.Errorf("read the continuation in %s: the file is damaged (remove it)", v.path(key, heldEnd))

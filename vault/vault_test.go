@@ -98,6 +98,25 @@ func TestTokenIsGivenOutOnce(t *testing.T) {
 	refused(t, Consumed, v.Discard(ticket, later))
 }
 
+// No token is read from a folder in which another user could have put it.
+func TestTokensOfOthers(t *testing.T) {
+	above := filepath.Join(t.TempDir(), "state")
+	v := At(filepath.Join(above, "vault"))
+	ticket, err := v.Put(binding(), NewToken(canary), 0, at)
+	require.NoError(t, err)
+	for _, open := range []string{above, filepath.Join(above, "vault")} {
+		require.NoError(t, os.Chmod(open, 0o777))
+		_, err = v.Take(ticket, later)
+		require.ErrorContains(t, err, "is not private: ")
+		_, err = v.Held(func(Binding) bool { return true }, later)
+		require.ErrorContains(t, err, "is not private: ")
+		require.NoError(t, os.Chmod(open, 0o700))
+	}
+	token, err := v.Take(ticket, later)
+	require.NoError(t, err)
+	require.Equal(t, canary, token.Reveal())
+}
+
 func TestTokenIsBound(t *testing.T) {
 	v := At(filepath.Join(t.TempDir(), "vault"))
 	ticket, err := v.Put(binding(), NewToken(canary), 0, at)

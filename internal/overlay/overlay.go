@@ -102,7 +102,7 @@ func Settle(path string) (kept []string, err error) {
 			err = fmt.Errorf("settle overlay: %w; its files are kept", err)
 		}
 	}()
-	data, err := os.ReadFile(path)
+	data, err := durable.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
