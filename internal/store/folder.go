@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"lifeloop/control"
 	"lifeloop/evidence"
@@ -292,26 +293,78 @@ func (f Folder) Token() (string, error) {
 // A CommandLine is how a session was started. Its arguments may contain a
 // prompt, so it is stored in a file and not as a fact.
 type CommandLine struct {
-	Dir   string              `json:"dir"`
-	Argv  []string            `json:"argv"`
-	Flags map[string][]string `json:"flags"` // the flags that were given, by name
+	Dir   string
+	Argv  []string
+	Flags map[string][]string // the flags that were given, by name
+}
+
+// A word is a string of a command line. The system allows any bytes in it, but JSON
+// only UTF-8, so another word is stored as {"base64": …}.
+type word string
+
+type encodedWord struct {
+	Base64 []byte `json:"base64"`
+}
+
+func (w word) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(w)) {
+		return json.Marshal(string(w))
+	}
+	return json.Marshal(encodedWord{[]byte(w)})
+}
+
+func (w *word) UnmarshalJSON(text []byte) error {
+	var encoded encodedWord
+	if json.Unmarshal(text, &encoded) == nil && encoded.Base64 != nil {
+		*w = word(encoded.Base64)
+		return nil
+	}
+	return json.Unmarshal(text, (*string)(w))
+}
+
+// storedLine is a CommandLine as it is stored.
+type storedLine struct {
+	Dir   word              `json:"dir"`
+	Argv  []word            `json:"argv"`
+	Flags map[string][]word `json:"flags"`
+}
+
+// words converts the elements of a list between string and word.
+func words[To, From ~string](list []From) []To {
+	converted := make([]To, len(list))
+	for i, w := range list {
+		converted[i] = To(w)
+	}
+	return converted
+}
+
+// flags converts the values of flags, see words.
+func flags[To, From ~string](given map[string][]From) map[string][]To {
+	converted := make(map[string][]To, len(given))
+	for name, values := range given {
+		converted[name] = words[To](values)
+	}
+	return converted
 }
 
 // SaveCommand writes the command line of a session. Errors are ignored: the
 // session runs without the file, but then the user must repeat the command to
 // recover it.
-func (f Folder) SaveCommand(c CommandLine) { f.save(commandFile, c) }
+func (f Folder) SaveCommand(c CommandLine) {
+	f.save(commandFile, storedLine{word(c.Dir), words[word](c.Argv), flags[word](c.Flags)})
+}
 
 // Command returns the command line of a session.
 func (f Folder) Command() (c CommandLine, err error) {
+	var stored storedLine
 	text, err := durable.ReadFile(f.file(commandFile))
 	if err == nil {
-		err = json.Unmarshal(text, &c)
+		err = json.Unmarshal(text, &stored)
 	}
-	if err == nil && len(c.Argv) == 0 {
+	if err == nil && len(stored.Argv) == 0 {
 		err = errors.New("the file names no command")
 	}
-	return c, err
+	return CommandLine{string(stored.Dir), words[string](stored.Argv), flags[string](stored.Flags)}, err
 }
 
 // SaveGuards records the running guards, for a wrapper that recovers the

@@ -162,7 +162,8 @@ func TestCommandLine(t *testing.T) {
 	f := Folder(t.TempDir())
 	_, err := f.Command()
 	require.Error(t, err)
-	c := CommandLine{Dir: "/", Argv: []string{"a", "b"}, Flags: map[string][]string{"pty": {"never"}}}
+	// The words of a command line are any bytes.
+	c := CommandLine{Dir: "/r\xff", Argv: []string{"a", "b-\xfe.txt", `{"base64":"YQ=="}`}, Flags: map[string][]string{"pty": {"never"}, "meta": {"a=\xff"}}}
 	f.SaveCommand(c)
 	read, err := f.Command()
 	require.NoError(t, err)

@@ -31,6 +31,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"lifeloop/canon"
 	"lifeloop/internal/durable"
@@ -228,6 +229,9 @@ func (s Store) compare(path string, data []byte) *Refusal {
 // Add records that the user trusts the file at path with this content.
 func (s Store) Add(path string, data []byte, now time.Time) (Record, error) {
 	r := Record{Path: path, Digest: canon.Sum(data), At: now.UTC().Truncate(time.Millisecond)}
+	if !utf8.ValidString(path) {
+		return r, errors.New("its path is not valid UTF-8, so it cannot be recorded (rename the folder, or use --config FILE)")
+	}
 	text, err := json.Marshal(r)
 	if err != nil {
 		return r, err

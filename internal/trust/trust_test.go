@@ -63,6 +63,8 @@ func TestRecords(t *testing.T) {
 	require.NoError(t, os.Chmod(s.file(project), 0o600))
 	write(t, s.file(project), "{")
 	require.Contains(t, why(project), "its trust record cannot be used: ")
+	_, err = s.Add("/project\xff/"+name, []byte("two"), now)
+	require.ErrorContains(t, err, "not valid UTF-8")
 	require.NoError(t, s.Remove(project))
 	require.ErrorIs(t, s.Remove(project), fs.ErrNotExist)
 	require.Equal(t, "it is not trusted", why(project))
