@@ -36,6 +36,9 @@ func (g *globals) verifyLedger(cmd *cobra.Command, st store.Store, id string) er
 }
 
 func (g *globals) recoverLedger(cmd *cobra.Command, st store.Store, id string) error {
+	if err := st.Private(); err != nil {
+		return no(lifeloop.InternalError, "nothing is changed: %v", err)
+	}
 	r, err := ledger.Recover(string(st.Folder(id)))
 	if err != nil {
 		return no(lifeloop.StateConflict, "session %s: %v", id, err)

@@ -106,6 +106,9 @@ the configuration does the same with ended sessions whenever one ends.`,
 			if err != nil {
 				return err
 			}
+			if err := st.Private(); err != nil {
+				return no(lifeloop.InternalError, "nothing is removed: %v", err)
+			}
 			harness.RemoveEmptyGroups()
 			return st.Prune(limit, func(id string) error {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), vt.Plain(id))

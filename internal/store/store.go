@@ -35,6 +35,17 @@ func Open(stateDir string) Store { return Store{filepath.Join(stateDir, "session
 // StateDir returns the state directory that Open was given.
 func (s Store) StateDir() string { return filepath.Dir(s.dir) }
 
+// Private returns an error if another user could have put a session into the store,
+// or a link to another folder in its place.
+func (s Store) Private() error {
+	for _, dir := range []string{s.StateDir(), s.dir} {
+		if err := durable.IsPrivate(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // Folder returns the folder of a session, whether it exists or not.
 func (s Store) Folder(id string) Folder { return Folder(filepath.Join(s.dir, id)) }
 
