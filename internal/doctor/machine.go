@@ -13,6 +13,7 @@ import (
 	"lifeloop/control"
 	"lifeloop/harness"
 	"lifeloop/hosts"
+	"lifeloop/internal/durable"
 	"lifeloop/internal/vt"
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
@@ -193,7 +194,13 @@ func (e *examiner) machine() {
 		e.note("machine", fmt.Sprintf("%s take %s, and no retention is configured", counted(e.Machine.Sessions, "session"), sizeText(e.Machine.Bytes)),
 			"lifeloop-wrap prune --older-than 30d")
 	}
-	if err := writable(stateDir); err != nil {
+	err = writable(stateDir)
+	if err == nil {
+		if err = durable.IsPrivate(stateDir); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err != nil {
 		e.problem("machine", fmt.Sprintf("sessions cannot be stored in %s: %v", stateDir, err), "export LIFELOOP_STATE_DIR=\"$HOME/lifeloop\"")
 	}
 }
