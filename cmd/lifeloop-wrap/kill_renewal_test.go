@@ -50,8 +50,8 @@ func renewalPlot() plot {
 		files: map[string]string{"first": `{"start":{}}{"turn":{"prompt":"p","answer":"a","used":160000}}{"sleep_ms":60000}`}}
 }
 
-// inPlacePlot is a harness that takes keys after its first turn. It ends by itself after
-// a while, so each launch has an end.
+// inPlacePlot is a harness that takes keys after its first turn, until its context is
+// emptied or the user leaves it.
 func inPlacePlot() plot {
 	p := renewalPlot()
 	p.open = true

@@ -224,6 +224,9 @@ func (m *matrix) folder() store.Folder { return store.Open(m.state).Folder(matri
 
 func (m *matrix) sessionDir() string { return string(m.folder()) }
 
+// openFor is when the user of an open plot leaves the harness.
+const openFor = time.Minute
+
 // run runs lifeloop-wrap and returns its output.
 func (m *matrix) run(kill string, args ...string) (out string, err error) {
 	cmd := exec.Command("lifeloop-wrap", append([]string{"--config", "c.yaml"}, args...)...)
@@ -231,7 +234,13 @@ func (m *matrix) run(kill string, args ...string) (out string, err error) {
 		read, write, err := os.Pipe()
 		require.NoError(m.t, err)
 		defer read.Close()
-		defer write.Close()
+		// Without the renewal, for example because a killed hook made it impossible, the
+		// harness would wait for keys for ever.
+		leave := time.AfterFunc(openFor, func() { _, _ = write.WriteString("/exit\r") })
+		defer func() {
+			leave.Stop()
+			write.Close()
+		}()
 		cmd.Stdin = read
 	}
 	cmd.Dir, cmd.Env = m.dir, m.env
