@@ -73,6 +73,18 @@ func Reset(tty *os.File) error { return fmt.Errorf("reset the terminal: %w", err
 // Notify is signal.Notify.
 func Notify(c chan<- os.Signal, signals ...os.Signal) { signal.Notify(c, signals...) }
 
+// Orphans are empty: only Linux gives orphans to another process than the first one.
+type Orphans struct{}
+
+// Adopt adopts nothing.
+func Adopt() (*Orphans, error) { return &Orphans{}, nil }
+
+// Reap does nothing.
+func (*Orphans) Reap() {}
+
+// End does nothing.
+func (*Orphans) End() {}
+
 // No Terminal exists on this system, so these methods are never called.
 
 func (*Terminal) Pty() bool              { panic(errSystem) }

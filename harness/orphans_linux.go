@@ -186,11 +186,18 @@ func childrenByParent() (pids []int) {
 // later SIGKILL. It returns when none is left, or when one cannot be killed, and
 // names those that got SIGKILL. No client may run any more.
 func (t *Terminal) EndOrphans() Killed {
-	var killed Killed
+	return endTrees(func() []owned {
+		t.reap("*")
+		return t.adopted()
+	})
+}
+
+// endTrees ends the processes that left returns, with their descendants, until it
+// returns none or one of them cannot be killed.
+func endTrees(left func() []owned) (killed Killed) {
 	kills, notified := kills{}, map[int]bool{}
 	for begin, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		t.reap("*")
-		roots := t.adopted()
+		roots := left()
 		age := time.Since(begin)
 		if len(roots) == 0 || age > 3*termGrace {
 			return killed
@@ -242,4 +249,46 @@ func (t *Terminal) strangers(session int) bool {
 		}
 	}
 	return false
+}
+
+// Orphans are the processes that the clients of this process leave behind, in a
+// command that runs clients without a harness and so without a [Terminal].
+type Orphans struct {
+	inherited map[int]bool // children that this process had before it adopted any
+}
+
+// Adopt makes this process the parent of every process that is orphaned below it. If
+// this process is killed, nothing ends them.
+func Adopt() (*Orphans, error) {
+	if err := subreaper(); err != nil {
+		return nil, err
+	}
+	o := &Orphans{make(map[int]bool)}
+	for _, pid := range children("*") { // a shell that became this program has left them to it
+		o.inherited[pid] = true
+	}
+	return o, nil
+}
+
+// Reap reaps the orphans that have ended and leaves the others alone. No client may
+// run: it would look like an orphan.
+func (o *Orphans) Reap() { o.left() }
+
+// End ends the orphans as [Terminal.EndOrphans] does. No client may run any more.
+func (o *Orphans) End() { endTrees(o.left) }
+
+// left reaps the orphans that have ended and returns the others.
+func (o *Orphans) left() (orphans []owned) {
+	for _, pid := range children("*") {
+		if o.inherited[pid] {
+			continue // never reaped here, so its pid keeps its meaning
+		}
+		if got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); err == nil && got == pid {
+			continue
+		}
+		if p, err := readProc(pid); err == nil {
+			orphans = append(orphans, owned{pid: pid, pgrp: p.pgrp, session: p.session, start: p.start, adopted: true})
+		}
+	}
+	return orphans
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"strconv"
@@ -33,6 +34,7 @@ func init() {
 	parts["die"] = die
 	parts["headless"] = headless
 	parts["starved"] = starved
+	parts["adopter"] = adopter
 	if os.Getenv("HARNESS_TEST_PART") == "headless" {
 		runtime.LockOSThread() // bind the main goroutine to the first thread
 	}
@@ -311,6 +313,30 @@ func headless() int {
 	}()
 	syscall.Syscall(unix.SYS_EXIT, 0, 0, 0)
 	return 1
+}
+
+// adopter is a command that runs a client without a harness. It prints which processes
+// are left of those that the client leaves behind, and of those that it had itself
+// before, whose pid is its argument.
+func adopter() int {
+	o, err := Adopt()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	out, err := exec.Command("sh", "-c", `setsid sh -c 'trap "" TERM; sleep 300; true' >/dev/null 2>&1 & echo $!`).Output()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	orphan, _ := strconv.Atoi(strings.TrimSpace(string(out)))
+	before, _ := strconv.Atoi(os.Args[1])
+	o.Reap()
+	fmt.Println("orphan", Runs(orphan, 0), "before", Runs(before, 0))
+	o.End()
+	fmt.Println("orphan", Runs(orphan, 0), "before", Runs(before, 0), "children", len(children("*")))
+	unix.Kill(before, unix.SIGKILL)
+	return 0
 }
 
 // starved tries to wrap a program while its guard may not start any process, and

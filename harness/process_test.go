@@ -351,6 +351,18 @@ func TestOrphansInTheirOwnSessionEnd(t *testing.T) {
 	eventually(t, "the orphan has ended", func() bool { return !living(pid) })
 }
 
+// A command without a harness ends what its clients leave behind, and not the children
+// that it had before.
+func TestAdoptedOrphansEnd(t *testing.T) {
+	t.Parallel()
+	spec := as("adopter")
+	cmd := exec.Command("sh", "-c", `sleep 300 >/dev/null 2>&1 & exec "$0" $!`, spec.Argv[0])
+	cmd.Env = spec.Env
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, "orphan true before true\norphan false before true children 1\n", string(out))
+}
+
 func TestKillTree(t *testing.T) {
 	term, stdout, _ := onFiles(t, Never, nil)
 	// One process is in the harness's group, one in another session. The third one is

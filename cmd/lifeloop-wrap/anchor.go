@@ -11,13 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"lifeloop/evidence"
-	"lifeloop/harness"
 	"lifeloop/internal/durable"
 	"lifeloop/internal/store"
 	"lifeloop/lifeloop"
@@ -75,9 +73,16 @@ the next ones are still published, and the exit code is 1.`,
 				if _, err := exec.LookPath(args[1]); err != nil {
 					return no(lifeloop.InvalidRequest, "%v", err)
 				}
-				a.push = pusher(cmd, args[1:])
 			}
-			return a.run(st, id)
+			calls, err := beginCalls()
+			if err != nil {
+				return err
+			}
+			defer calls.end()
+			if len(args) > 1 {
+				a.push = calls.pusher(cmd, args[1:])
+			}
+			return a.run(calls.ctx, st, id)
 		},
 	}
 	f := cmd.Flags()
@@ -86,12 +91,10 @@ the next ones are still published, and the exit code is 1.`,
 	return cmd
 }
 
-func (a *anchoring) run(st store.Store, id string) error {
+func (a *anchoring) run(ctx context.Context, st store.Store, id string) error {
 	if err := a.readFile(id); err != nil {
 		return err
 	}
-	ctx, stop := harness.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	records := st.Folder(id).Records()
 	if a.follow {
 		records = st.Folder(id).FollowRecords(ctx, 1)
@@ -198,8 +201,9 @@ func (a *anchoring) append(line []byte) error {
 }
 
 // pusher runs a command for each line.
-func pusher(cmd *cobra.Command, argv []string) func(ctx context.Context, line []byte) error {
+func (c *calls) pusher(cmd *cobra.Command, argv []string) func(ctx context.Context, line []byte) error {
 	return func(ctx context.Context, line []byte) error {
+		defer c.orphans.Reap() // a follower may run for days
 		ctx, cancel := context.WithTimeout(ctx, pushTime)
 		defer cancel()
 		push := exec.CommandContext(ctx, argv[0], argv[1:]...)

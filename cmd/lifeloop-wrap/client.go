@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"os/exec"
 	"syscall"
@@ -9,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/dispatch"
-	"lifeloop/harness"
 	"lifeloop/internal/conformance"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
@@ -60,15 +58,17 @@ contract. The exit code is 1 if there is a violation.`,
 			if err := c.CheckProfile(); err != nil {
 				return usage("--profile: %v", err)
 			}
-			// A signal to this process also ends the client and all processes that it
-			// started.
-			ctx, stop := harness.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-			defer stop()
-			report, err := conformance.Run(ctx, c)
+			calls, err := beginCalls()
+			if err != nil {
+				return err
+			}
+			report, err := conformance.Run(calls.ctx, c)
+			interrupted := calls.ctx.Err() != nil
+			calls.end()
 			switch {
 			case errors.Is(err, exec.ErrNotFound), errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.EACCES):
 				return no(lifeloop.TransportError, "%v", err)
-			case ctx.Err() != nil:
+			case interrupted:
 				return no(lifeloop.Timeout, "the test was interrupted")
 			case err != nil:
 				return no(lifeloop.InternalError, "%v", err)

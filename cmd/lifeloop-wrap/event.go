@@ -105,11 +105,12 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 	if err != nil {
 		return answer, usage("--client: %v", err)
 	}
-	// A signal to this process also ends the client and all processes that it
-	// started.
-	ctx, stop := harness.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	answered, err := one.Call(ctx, doc)
+	calls, err := beginCalls()
+	if err != nil {
+		return answer, err
+	}
+	answered, err := one.Call(calls.ctx, doc)
+	calls.end()
 	if text, readErr := os.ReadFile(cfg.StderrFile); readErr == nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s\n", strings.TrimSuffix(string(text), "\n"))
 	}
@@ -136,4 +137,27 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 	warn(cmd.ErrOrStderr(), lifeloop.Unknown("callback_response", answered.Body))
 	answer.SchemaVersion = envelope.Request.SchemaVersion
 	return answer, nil
+}
+
+// calls are the calls of clients in a command that runs no session.
+type calls struct {
+	ctx     context.Context // ends at a signal to this process, which so ends the client that runs
+	orphans *harness.Orphans
+	stop    context.CancelFunc
+}
+
+func beginCalls() (*calls, error) {
+	orphans, err := harness.Adopt()
+	if err != nil {
+		return nil, no(lifeloop.InternalError, "%v", err)
+	}
+	ctx, stop := harness.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	return &calls{ctx, orphans, stop}, nil
+}
+
+// end ends what the clients left behind. It is called before anything is printed,
+// because a closed stdout or stderr ends this process.
+func (c *calls) end() {
+	c.orphans.End()
+	c.stop() // not earlier: a second signal would end this process before the orphans
 }
