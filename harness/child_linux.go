@@ -728,7 +728,7 @@ func (c *Child) endWithoutGuard() Exit {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		o, known := t.owned[p.pid]
-		return t.isGuard(p.pid) || known && o.start == p.start || p.session == self.session
+		return t.isGuard(p.pid) || known && o.start == p.start || p.session == self.session || t.inherited.has(p.pid)
 	}
 	begin, kills := time.Now(), kills{}
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {

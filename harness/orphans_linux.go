@@ -108,7 +108,7 @@ func (t *Terminal) reap(thread string) {
 	running := t.child == 0 || t.guard != nil && runsChild(t.guard.pid)
 	for _, pid := range pids {
 		o, known := t.owned[pid]
-		if known && !o.adopted || pid == t.child || t.isGuard(pid) {
+		if known && !o.adopted || pid == t.child || t.isGuard(pid) || t.inherited.has(pid) {
 			continue
 		}
 		got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
@@ -241,7 +241,7 @@ func (t *Terminal) strangers(session int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, pid := range children("*") {
-		if _, known := t.owned[pid]; known || t.isGuard(pid) {
+		if _, known := t.owned[pid]; known || t.isGuard(pid) || t.inherited.has(pid) {
 			continue
 		}
 		if p, err := readProc(pid); err == nil && p.session != session {
@@ -253,9 +253,7 @@ func (t *Terminal) strangers(session int) bool {
 
 // Orphans are the processes that the clients of this process leave behind, in a
 // command that runs clients without a harness and so without a [Terminal].
-type Orphans struct {
-	inherited map[int]bool // children that this process had before it adopted any
-}
+type Orphans struct{ inherited inherited }
 
 // Adopt makes this process the parent of every process that is orphaned below it. If
 // this process is killed, nothing ends them.
@@ -263,11 +261,31 @@ func Adopt() (*Orphans, error) {
 	if err := subreaper(); err != nil {
 		return nil, err
 	}
-	o := &Orphans{make(map[int]bool)}
-	for _, pid := range children("*") { // a shell that became this program has left them to it
-		o.inherited[pid] = true
+	return &Orphans{presentChildren()}, nil
+}
+
+// inherited are the children that this process had before it started any, by pid with
+// their start times. A shell that became this program has left them to it (x & exec
+// lifeloop-wrap …). They are the user's, and nothing here ends or reaps them.
+type inherited map[int]uint64
+
+func presentChildren() inherited {
+	present := make(inherited)
+	for _, pid := range children("*") {
+		if p, err := readProc(pid); err == nil {
+			present[pid] = p.start
+		}
 	}
-	return o, nil
+	return present
+}
+
+func (i inherited) has(pid int) bool {
+	start, known := i[pid]
+	if !known {
+		return false
+	}
+	p, err := readProc(pid)
+	return err == nil && p.start == start
 }
 
 // Reap reaps the orphans that have ended and leaves the others alone. No client may
@@ -280,8 +298,8 @@ func (o *Orphans) End() { endTrees(o.left) }
 // left reaps the orphans that have ended and returns the others.
 func (o *Orphans) left() (orphans []owned) {
 	for _, pid := range children("*") {
-		if o.inherited[pid] {
-			continue // never reaped here, so its pid keeps its meaning
+		if o.inherited.has(pid) {
+			continue
 		}
 		if got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); err == nil && got == pid {
 			continue

@@ -71,6 +71,7 @@ type guarding struct {
 	warm      *guardProcess          // the guard of the next child
 	guards    map[*guardProcess]bool // all running guards
 	owned     map[int]owned
+	inherited inherited
 	contained *containment // nil without Contain
 	child     int          // the running harness; it becomes a child of this process if its guard dies
 	busy      bool         // a child is running
@@ -87,7 +88,7 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 			mode:  mode,
 			mark:  rand.Text(),
 		},
-		guarding: guarding{guards: make(map[*guardProcess]bool), owned: make(map[int]owned)},
+		guarding: guarding{guards: make(map[*guardProcess]bool), owned: make(map[int]owned), inherited: presentChildren()},
 	}
 	go startedIgnoring() // Start needs it
 	for i, f := range t.outer {
