@@ -121,6 +121,9 @@ func (*Child) Abandon()                                 { panic(errSystem) }
 func (*Child) Type(context.Context, Typing) (bool, error) { panic(errSystem) }
 func (*Child) Locked(string) []string                     { panic(errSystem) }
 
+// EndWithParent changes nothing: only Linux sends a signal for the end of a parent.
+func EndWithParent(*exec.Cmd) {}
+
 // SeparateNetwork changes nothing: only Linux has networks for one process.
 func SeparateNetwork(*exec.Cmd) {}
 

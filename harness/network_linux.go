@@ -23,6 +23,12 @@ func SeparateNetwork(cmd *exec.Cmd) {
 	cmd.SysProcAttr = attr
 }
 
+// EndWithParent makes cmd get SIGTERM when the thread that starts it ends. The caller
+// locks its thread until cmd has ended.
+func EndWithParent(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+}
+
 // Loopback starts the loopback interface of a separate network. The calling goroutine
 // keeps its thread, and the programs that it starts have no capabilities because of
 // SeparateNetwork.

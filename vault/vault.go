@@ -327,15 +327,11 @@ func (v *Vault) Held(match func(Binding) bool, now time.Time) ([]Ticket, error) 
 	return found, err
 }
 
-// givenFor is how long the file of [Vault.File] is left to its program by Sweep.
-const givenFor = time.Hour
-
-// given begins the name of such a file.
+// given begins the name of a file of [Vault.File].
 const given = ".given-"
 
 // Sweep cleans up after crashes: it erases the texts of ended and expired tokens and of
-// interrupted writes, and files for programs that are an hour old. It also removes the
-// records of tokens that ended before keep, which must be at least a day ago: without
+// interrupted writes, and what [Vault.Ungive] removes. It also removes the records of tokens that ended before keep, which must be at least a day ago: without
 // its record, a token could be stored again. Other callers may use the vault at the
 // same time.
 func (v *Vault) Sweep(now, keep time.Time) error {
@@ -351,26 +347,40 @@ func (v *Vault) Sweep(now, keep time.Time) error {
 			err = v.remove(key, overEnd)
 		}
 		return err
-	}), v.removeParts(func(name string) bool {
-		if !strings.HasPrefix(name, given) {
-			return true
-		}
-		info, err := os.Stat(filepath.Join(v.dir, name))
-		return err == nil && info.ModTime().Before(now.Add(-givenFor))
-	}))
+	}), v.Ungive(), v.removeParts(func(name string) bool { return !strings.HasPrefix(name, given) }))
 }
 
-// Ungive removes the files that were written for programs, which have ended. No other
-// process may use the vault at the same time.
+// Ungive removes the files that were written for programs by processes that have ended:
+// nothing reads what such a program prints. Other callers may use the vault at the same
+// time.
 func (v *Vault) Ungive() error {
-	return v.removeParts(func(name string) bool { return strings.HasPrefix(name, given) })
+	names, err := v.names()
+	for _, name := range names {
+		if !strings.HasPrefix(name, given) {
+			continue
+		}
+		path := filepath.Join(v.dir, name)
+		lock, held := durable.Lock(path)
+		if _, is := errors.AsType[*durable.LockedError](held); is {
+			continue
+		}
+		if held != nil {
+			err = errors.Join(err, held)
+			continue
+		}
+		if gone := os.Remove(path); !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+		err = errors.Join(err, lock.Unlock())
+	}
+	return err
 }
 
 // Clear erases all texts, of a session that has ended or in which nothing can use them.
 // No other process may use the vault at the same time.
 func (v *Vault) Clear(now time.Time) error {
 	err := v.Sweep(now, now.AddDate(0, 0, -1))
-	return errors.Join(err, v.Ungive(), v.each(heldEnd, func(key string) error {
+	return errors.Join(err, v.removeParts(func(name string) bool { return strings.HasPrefix(name, given) }), v.each(heldEnd, func(key string) error {
 		d, err := v.read(key)
 		if err != nil { // a damaged file is of no use to anyone
 			return v.remove(key, heldEnd)
@@ -415,17 +425,49 @@ func (v *Vault) names() (names []string, err error) {
 }
 
 // File writes a taken token to a file of mode 0600, for a program that reads the
-// token from a file. The caller removes the file; after a crash, Ungive does, or Sweep
-// when the program must have ended.
-func (v *Vault) File(token Token) (path string, err error) {
-	f, err := os.CreateTemp(v.dir, given+"*")
+// token from a file. The caller calls remove when the program has ended. The file is
+// locked until then, so that Ungive removes it if this process is killed.
+func (v *Vault) File(token Token) (path string, remove func(), err error) {
+	f, lock, err := v.lockedFile()
 	if err != nil {
-		return "", fmt.Errorf("write a continuation for a program: %w", err)
+		return "", nil, fmt.Errorf("write a continuation for a program: %w", err)
 	}
-	_, err = f.WriteString(token.Reveal())
-	if err = cmp.Or(err, f.Close()); err != nil {
+	remove = func() {
 		_ = os.Remove(f.Name())
-		return "", fmt.Errorf("write a continuation for a program: %w", err)
+		_ = lock.Unlock()
 	}
-	return f.Name(), nil
+	err = f.Truncate(0) // the lock has written its owner
+	if err == nil {
+		_, err = f.WriteString(token.Reveal())
+	}
+	if err = cmp.Or(err, f.Close()); err != nil {
+		remove()
+		return "", nil, fmt.Errorf("write a continuation for a program: %w", err)
+	}
+	return f.Name(), remove, nil
+}
+
+// lockedFile creates a file that Ungive leaves.
+func (v *Vault) lockedFile() (*os.File, *durable.FileLock, error) {
+	for {
+		f, err := os.CreateTemp(v.dir, given+"*")
+		if err != nil {
+			return nil, nil, err
+		}
+		lock, err := durable.Lock(f.Name())
+		if err == nil {
+			created, errCreated := f.Stat()
+			named, errNamed := os.Lstat(f.Name())
+			if errCreated == nil && errNamed == nil && os.SameFile(created, named) {
+				return f, lock, nil
+			}
+			_ = lock.Unlock()
+		}
+		_ = f.Close()
+		if _, locked := errors.AsType[*durable.LockedError](err); err == nil || locked {
+			continue // Ungive found the file before it was locked, and removes it
+		}
+		_ = os.Remove(f.Name())
+		return nil, nil, err
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -255,7 +256,7 @@ func TestClear(t *testing.T) {
 	require.NoError(t, err)
 	_, err = v.Put(binding(), NewToken(canary+" soon over"), later.Unix(), at)
 	require.NoError(t, err)
-	_, err = v.File(NewToken(canary))
+	_, _, err = v.File(NewToken(canary))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.held"), []byte(canary), 0o600))
 	require.NoError(t, v.Clear(later))
@@ -266,16 +267,61 @@ func TestClear(t *testing.T) {
 
 // A program of another process may still read the file that was written for it.
 func TestSweepLeavesAFileToItsProgram(t *testing.T) {
-	v := At(filepath.Join(t.TempDir(), "vault"))
+	dir := filepath.Join(t.TempDir(), "vault")
+	v := At(dir)
+	require.NoError(t, v.Ungive(), "there is no vault yet")
 	_, err := v.Put(binding(), NewToken("another"), 0, at)
 	require.NoError(t, err)
-	path, err := v.File(NewToken(canary))
+	path, remove, err := v.File(NewToken(canary))
 	require.NoError(t, err)
-	require.NoError(t, os.Chtimes(path, at, at))
-	require.NoError(t, v.Sweep(at.Add(time.Minute), at))
-	require.FileExists(t, path)
-	require.NoError(t, v.Sweep(at.Add(2*time.Hour), at))
-	require.NoFileExists(t, path)
+	left := filepath.Join(dir, given+"left") // not locked, as after a kill
+	for name, sweep := range map[string]func() error{"Ungive": v.Ungive, "Sweep": func() error { return v.Sweep(at.AddDate(0, 0, 1), at) }} {
+		require.NoError(t, os.WriteFile(left, []byte(canary+" left"), 0o600))
+		require.NoError(t, sweep(), name)
+		require.NoFileExists(t, left, name)
+		text, err := os.ReadFile(path)
+		require.NoError(t, err, name)
+		require.Equal(t, canary, string(text), name)
+	}
+	require.Contains(t, texts(t, dir), "another")
+	remove()
+	require.NotContains(t, texts(t, dir), given)
+}
+
+// A file that is being written is not removed, whatever the moment.
+func TestFilesAreNotRemovedWhileTheyAreWritten(t *testing.T) {
+	dir := t.TempDir()
+	v := At(dir)
+	var written sync.WaitGroup
+	done := make(chan struct{})
+	for range 2 {
+		written.Go(func() {
+			for range 200 {
+				path, remove, err := v.File(NewToken(canary))
+				if !assert.NoError(t, err) {
+					return
+				}
+				text, err := os.ReadFile(path)
+				assert.NoError(t, err)
+				assert.Equal(t, canary, string(text))
+				remove()
+			}
+		})
+	}
+	go func() {
+		written.Wait()
+		close(done)
+	}()
+	for {
+		select {
+		case <-done:
+			require.NoError(t, v.Ungive())
+			require.Empty(t, texts(t, dir))
+			return
+		default:
+			require.NoError(t, v.Ungive())
+		}
+	}
 }
 
 // Many callers, in one process and in several processes, ask for one token.

@@ -9,6 +9,7 @@ import (
 
 	"lifeloop/dispatch"
 	"lifeloop/internal/conformance"
+	"lifeloop/internal/store"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
 )
@@ -54,6 +55,7 @@ contract. The exit code is 1 if there is a violation.`,
 			if err != nil {
 				return err
 			}
+			store.RemoveTemps()
 			c.Command, c.Profiles = args, cfg.Profiles
 			if err := c.CheckProfile(); err != nil {
 				return usage("--profile: %v", err)

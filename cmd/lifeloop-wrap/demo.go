@@ -7,12 +7,16 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"lifeloop/harness"
 	"lifeloop/internal/fakeharness"
 	"lifeloop/internal/store"
 	"lifeloop/lifeloop"
@@ -52,12 +56,22 @@ func demoCmd(g *globals) *cobra.Command {
 		Short: "Show a session without a harness: events, a payload, a renewal, receipts, a verified ledger",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := os.MkdirTemp("", "lifeloop-demo-")
+			store.RemoveTemps()
+			temp, err := store.CreateTemp()
 			if err != nil {
 				return err
 			}
-			defer os.RemoveAll(dir)
-			return demo(cmd, dir, fast)
+			defer temp.Remove()
+			signals := make(chan os.Signal, 1)
+			harness.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+			defer signal.Stop(signals)
+			err = demo(cmd, string(temp.Folder), fast, signals)
+			select {
+			case sig := <-signals: // the last one, which the harness may have died of
+				return killedBy(sig)
+			default:
+				return err
+			}
 		},
 	}
 	cmd.Flags().BoolVar(&fast, "fast", false, "skip the pauses")
@@ -65,8 +79,8 @@ func demoCmd(g *globals) *cobra.Command {
 }
 
 // demo runs the session below dir and prints its events and receipts. It fails if
-// anything that it promises to show did not happen.
-func demo(cmd *cobra.Command, dir string, fast bool) error {
+// anything that it promises to show did not happen. A signal ends it.
+func demo(cmd *cobra.Command, dir string, fast bool, signals <-chan os.Signal) error {
 	out := cmd.OutOrStdout()
 	exe, err := os.Executable()
 	if err != nil {
@@ -92,8 +106,8 @@ func demo(cmd *cobra.Command, dir string, fast bool) error {
 	run := exec.Command(exe, "--config", config, "--state-dir", state, "run", "--profile", "handoff", "--pty", "always", "--client-drain", "1m", "--", program) // every receipt, on a busy machine too
 	run.Dir, run.Stdin, run.Stdout, run.Stderr = dir, os.Stdin, os.Stdout, os.Stderr
 	run.Env = append(os.Environ(), fakeharness.Environment(fakeharness.DemoStories, dir, fast)...)
-	if err := run.Run(); err != nil {
-		return fmt.Errorf("the wrapped run: %w", err)
+	if err := untilSignal(run, signals); err != nil {
+		return err
 	}
 
 	st := store.Open(state)
@@ -103,6 +117,36 @@ func demo(cmd *cobra.Command, dir string, fast bool) error {
 	}
 	return printDemo(cmd, st, id)
 }
+
+// untilSignal runs the wrapper and passes signals on to it. After a signal it waits for
+// the end of the wrapper, which ends the harness, and returns the signal's exit code.
+func untilSignal(run *exec.Cmd, signals <-chan os.Signal) error {
+	// The wrapper ends when the thread that started it does.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	harness.EndWithParent(run)
+	if err := run.Start(); err != nil {
+		return fmt.Errorf("the wrapped run: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- run.Wait() }()
+	var killed error
+	for {
+		select {
+		case sig := <-signals:
+			killed = killedBy(sig)
+			_ = run.Process.Signal(sig) // an error means that it has ended
+		case err := <-ended:
+			if killed == nil && err != nil {
+				return fmt.Errorf("the wrapped run: %w", err)
+			}
+			return killed
+		}
+	}
+}
+
+// killedBy returns the exit code for a signal.
+func killedBy(sig os.Signal) error { return exitCode(128 + int(sig.(syscall.Signal))) }
 
 func printDemo(cmd *cobra.Command, st store.Store, id string) error {
 	out := cmd.OutOrStdout()

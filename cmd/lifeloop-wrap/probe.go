@@ -22,6 +22,7 @@ import (
 	"lifeloop/internal/durable"
 	"lifeloop/internal/probe"
 	"lifeloop/internal/proven"
+	"lifeloop/internal/store"
 	"lifeloop/internal/vt"
 	"lifeloop/profiles"
 )
@@ -77,11 +78,13 @@ func (g *globals) probeAdapter(cmd *cobra.Command, id, inside string) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "lifeloop-probe-")
+	store.RemoveTemps()
+	temp, err := store.CreateTemp()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer temp.Remove()
+	dir := string(temp.Folder)
 	// A harness may write to its home even if it is asked for its version only.
 	version, err := harness.Version(program, versionTime, "PATH="+os.Getenv("PATH"), "HOME="+dir)
 	if err != nil {

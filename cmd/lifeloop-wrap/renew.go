@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -163,7 +162,7 @@ func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 	if err != nil {
 		return nil, refused(lifeloop.InternalError, "find the working directory: %v", err)
 	}
-	if err := errors.Join(held.Sweep(now, now.AddDate(0, 0, -1)), held.Ungive()); err != nil {
+	if err := held.Sweep(now, now.AddDate(0, 0, -1)); err != nil {
 		s.log.Warn().Err(err).Msg("sweep the vault")
 	}
 	p, err := programs.New(programs.Config{Profiles: active, Vault: held, Dir: dir, Ask: l.askForNote, Around: func(client string) dispatch.Config {

@@ -14,6 +14,7 @@ import (
 
 	"lifeloop/control"
 	"lifeloop/dispatch"
+	"lifeloop/internal/store"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/renewal"
@@ -107,17 +108,17 @@ func (k *kit) renewal(ctx context.Context, mode string) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "lifeloop-renewal-")
+	temp, err := store.CreateTemp() // if this process is killed, the next one removes the continuation
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer temp.Remove()
 	work, err := os.Getwd()
 	if err != nil {
 		return err
 	}
 	r := &renewed{profile: p, Renewal: &Renewal{Mode: mode, Profile: p.Name, AskedBy: "test", States: []renewal.State{}, Steps: []RenewalStep{}}}
-	r.programs, err = programs.New(programs.Config{Profiles: []profile.Profile{p}, Vault: vault.At(filepath.Join(dir, "vault")), Dir: work,
+	r.programs, err = programs.New(programs.Config{Profiles: []profile.Profile{p}, Vault: vault.At(filepath.Join(string(temp.Folder), "vault")), Dir: work,
 		Around: func(string) dispatch.Config { return dispatch.Config{Env: []string{k.mark}} }})
 	if err != nil {
 		return err

@@ -24,11 +24,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"lifeloop/harness"
 	"lifeloop/internal/mock"
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
@@ -100,6 +102,10 @@ func Play(ctx context.Context, c Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The wrapper ends when the thread that started it does.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	harness.EndWithParent(cmd)
 	var said tail
 	cmd.Stdout, cmd.Stderr = &said, &said
 	err = cmd.Run()

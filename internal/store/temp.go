@@ -13,8 +13,9 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// A Temp is the folder of a session that has no ledger, below the system's folder for
-// temporary files. Its lock shows that the session runs.
+// A Temp is the folder of a session that has no ledger, or of a command that plays one,
+// below the system's folder for temporary files. Its lock shows that the process that
+// created it runs.
 type Temp struct {
 	Folder
 	lock *durable.FileLock
@@ -54,7 +55,7 @@ func (t *Temp) Remove() {
 	_ = t.lock.Unlock()
 }
 
-// RemoveTemps removes the folders that killed sessions have left.
+// RemoveTemps removes the folders that killed processes have left.
 func RemoveTemps() {
 	temp, err := os.Open(os.TempDir())
 	if err != nil {

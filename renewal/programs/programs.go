@@ -196,11 +196,11 @@ func (p *Programs) expand(ctx context.Context, r Ref, f profile.Profile, token v
 	case profile.InArguments:
 		given[profile.TokenText] = token.Reveal()
 	case profile.InFile:
-		path, err := p.cfg.Vault.File(token)
+		path, remove, err := p.cfg.Vault.File(token)
 		if err != nil {
 			return nil, failed(r, lifeloop.InternalError, "the continuation cannot be written to a file", err)
 		}
-		defer os.Remove(path)
+		defer remove()
 		given[profile.TokenFile] = path
 	}
 	return p.call(ctx, r, f, dispatch.Config{Command: profile.Fill(f.Continue.Command, given), Timeout: f.Continue.Timeout}, input)
