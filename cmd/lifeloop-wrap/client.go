@@ -68,12 +68,8 @@ contract. The exit code is 1 if there is a violation.`,
 			interrupted := calls.ctx.Err() != nil
 			calls.end()
 			switch {
-			case errors.Is(err, exec.ErrNotFound), errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.EACCES):
-				return no(lifeloop.TransportError, "%v", err)
-			case interrupted:
-				return no(lifeloop.Timeout, "the test was interrupted")
-			case err != nil:
-				return no(lifeloop.InternalError, "%v", err)
+			case err != nil || interrupted:
+				return untested(err, interrupted)
 			case g.json:
 				err = printJSON(cmd.OutOrStdout(), report)
 			default:
@@ -94,4 +90,15 @@ contract. The exit code is 1 if there is a violation.`,
 	durationFlag(fl, &c.Timeout, "timeout", dispatch.DefaultTimeout, "time limit of one call")
 	cmd.AddCommand(test)
 	return cmd
+}
+
+// untested returns the error of a test that has no report.
+func untested(err error, interrupted bool) error {
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.EACCES):
+		return no(lifeloop.TransportError, "%v", err)
+	case interrupted:
+		return no(lifeloop.Timeout, "the test was interrupted")
+	}
+	return no(lifeloop.InternalError, "%v", err)
 }
