@@ -171,7 +171,8 @@ type Fresh struct {
 	// By a hook it can do so only at the end of a turn.
 	Clears bool
 	Means  renewal.Means
-	// KeepsLine says that a line that the user has begun is kept meanwhile.
+	// KeepsLine says that a line that the user has begun is kept meanwhile. Only keys can
+	// lose one: it is true of the other Means.
 	KeepsLine bool
 }
 

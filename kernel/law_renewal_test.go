@@ -232,8 +232,8 @@ func drawRenewals(r *rapid.T, cfg *kernel.Config) {
 	paths := []renewal.Path{renewal.Relaunch}
 	if chance(r, "in place", 2) {
 		paths = pick(r, "paths", []renewal.Path{renewal.InPlace, renewal.Relaunch}, []renewal.Path{renewal.InPlace})
-		cfg.Clears, cfg.KeepsLine = !chance(r, "no keys", 6), chance(r, "keeps a line", 2)
-		cfg.Means = pick(r, "means", renewal.ByKeys, renewal.ByPlugin, renewal.ByHook)
+		cfg.Clears, cfg.Means = !chance(r, "no keys", 6), pick(r, "means", renewal.ByKeys, renewal.ByPlugin, renewal.ByHook)
+		cfg.KeepsLine = cfg.Means != renewal.ByKeys || chance(r, "keeps a line", 2)
 		cfg.Manifest.Renewal.Reset.Native = lifeloop.Native
 	}
 	cfg.Renewals = []renewal.Rules{{Profile: "p1", Client: "client1", Paths: paths, Cut: !chance(r, "not cut", 4),
