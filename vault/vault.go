@@ -331,9 +331,9 @@ func (v *Vault) Held(match func(Binding) bool, now time.Time) ([]Ticket, error) 
 const given = ".given-"
 
 // Sweep cleans up after crashes: it erases the texts of ended and expired tokens and of
-// interrupted writes, and what [Vault.Ungive] removes. It also removes the records of tokens that ended before keep, which must be at least a day ago: without
-// its record, a token could be stored again. Other callers may use the vault at the
-// same time.
+// interrupted writes, and what [Vault.Ungive] removes. It also removes the records of
+// tokens that ended before keep, which must be at least a day ago: without its record, a
+// token could be stored again. Other callers may use the vault at the same time.
 func (v *Vault) Sweep(now, keep time.Time) error {
 	err := v.each(heldEnd, func(key string) error {
 		if d, err := v.read(key); err == nil && d.expired(now) {
