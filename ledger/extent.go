@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"strconv"
@@ -9,24 +10,22 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// An Extent is the size and the last entry of a ledger, measured without reading its
-// entries. If two measurements of a ledger are equal, its entries did not change
+// An Extent is the size and the end of a ledger, measured without reading its entries. If two measurements of a ledger are equal, its entries did not change
 // between them: every write to a segment, at any place in it, sets the time of its
 // last change.
 type Extent struct {
 	Segments int          `json:"segments"`
 	Size     int64        `json:"size"`    // the size of all segments, in bytes
 	Changed  int64        `json:"changed"` // the last change of any segment's file (ctime), in nanoseconds
-	Seq      uint64       `json:"seq"`     // the number of the last entry
-	Last     canon.Digest `json:"last"`    // the digest in the last entry, not checked
+	Seq      uint64       `json:"seq"`     // the number of the last entry, or 0 if the ledger ends with something else, such as an unfinished line
+	Last     canon.Digest `json:"last"`    // the digest in the last entry, not checked; without one, the digest of the last bytes
 }
 
 // longestTail is more bytes than a line can have from its digest to its end.
 const longestTail = 512
 
 // Measure returns the extent of the ledger in dir. It reads only the end of the last
-// segment, and checks no digest. A ledger that does not end with a whole line has no
-// extent.
+// segment, and checks no digest.
 func Measure(dir string) (Extent, error) {
 	all, err := segments(dir)
 	if err == nil && len(all) == 0 {
@@ -73,16 +72,25 @@ func measure(dir string, segments int) (Extent, error) {
 		return x, err
 	}
 	add(s)
-	if n := len(end); n == 0 || end[n-1] != '\n' {
-		return x, fmt.Errorf("%s: %w", segmentName(segments), ErrTornTail)
-	}
-	rest := backward{line: end[:len(end)-1]}
-	t := rest.lineEnd()
-	rest.word(`",`)
-	x.Last = canon.Digest(rest.take(canon.DigestLen))
-	rest.word(digestPiece)
-	if x.Seq, err = strconv.ParseUint(string(t.seq), 10, 64); rest.bad || err != nil {
-		return x, fmt.Errorf("%s ends with a line that is not an entry", segmentName(segments))
+	x.Last = canon.Sum(end)
+	if seq, digest, ok := lastEntry(end); ok {
+		x.Seq, x.Last = seq, digest
 	}
 	return x, nil
+}
+
+// lastEntry returns the number and the digest of the entry that ends a segment. It
+// returns false if the segment ends with something else.
+func lastEntry(end []byte) (seq uint64, digest canon.Digest, ok bool) {
+	line, whole := bytes.CutSuffix(end, []byte("\n"))
+	if !whole {
+		return 0, "", false
+	}
+	rest := backward{line: line}
+	t := rest.lineEnd()
+	rest.word(`",`)
+	digest = canon.Digest(rest.take(canon.DigestLen))
+	rest.word(digestPiece)
+	seq, err := strconv.ParseUint(string(t.seq), 10, 64)
+	return seq, digest, !rest.bad && err == nil
 }

@@ -200,9 +200,9 @@ func (s Store) each(unbegun bool, see func(b Brief, whole func() Session)) error
 func (s Store) Summarize(id string) Session {
 	before, err := ledger.Measure(string(s.Folder(id)))
 	k := s.Read(id)
-	if err == nil && k.Damage == nil && k.Liveness != Live && before.Fits(string(k.Folder)) {
+	if err == nil && k.Liveness != Live && before.Fits(string(k.Folder)) {
 		k.save(before)
-		if k.Liveness == Ended && !k.Folder.Live() {
+		if k.Damage == nil && k.Liveness == Ended && !k.Folder.Live() {
 			k.Folder.Forget()
 		}
 	}

@@ -3,6 +3,8 @@ package store
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -18,7 +20,8 @@ import (
 // the first reader that finds no wrapper. A summary is used only if it is complete
 // and fits its ledger: any later write to the ledger changes the ledger's extent.
 // Other summaries are ignored. So the file need not be synced, and an error while
-// writing it is ignored.
+// writing it is ignored. A ledger with an unfinished last line or a damaged place has
+// one too, because nothing repairs it unless the user does.
 //
 // It has four lines: a header, the digest of the header, the status as
 // `status --json` prints it, and the claims.
@@ -52,8 +55,9 @@ type Brief struct {
 type header struct {
 	Form string `json:"form"`
 	Brief
-	Ledger ledger.Extent `json:"ledger"`
-	Body   canon.Digest  `json:"body"` // the digest of the third and the fourth line
+	Ledger ledger.Extent        `json:"ledger"`
+	Damage *ledger.CorruptError `json:"damage,omitempty"`
+	Body   canon.Digest         `json:"body"` // the digest of the third and the fourth line
 }
 
 // Apply adds one entry.
@@ -68,15 +72,16 @@ func (k *Session) brief() Brief { return Brief{k.SessionID, k.StartedAt, k.Liven
 // Conclude writes the summary of a session that ended in this process. The ledger
 // must be closed, and all its entries must have been applied to k.
 func (k *Session) Conclude(id string, f Folder) {
-	if x, err := ledger.Measure(string(f)); err == nil && k.Ended() {
+	if x, err := ledger.Measure(string(f)); err == nil && k.Ended() && x.Seq == k.entries {
 		k.SessionID, k.Folder, k.Liveness = id, f, Ended
 		k.save(x)
 	}
 }
 
-// save writes the summary of a ledger with this extent.
+// save writes the summary of a ledger with this extent, which k has read.
 func (k *Session) save(x ledger.Extent) {
-	if x.Seq != k.entries || x.Seq == 0 { // a session that never began gets no summary
+	damage, damaged := errors.AsType[*ledger.CorruptError](k.Damage)
+	if k.entries == 0 || k.Damage != nil && !damaged { // the session never began, or another error may be gone the next time
 		return
 	}
 	status, err := json.Marshal(k.Status)
@@ -88,7 +93,7 @@ func (k *Session) save(x ledger.Extent) {
 		return
 	}
 	body := bytes.Join([][]byte{status, claims, nil}, []byte("\n"))
-	first, err := json.Marshal(header{form(), k.brief(), x, canon.Sum(body)})
+	first, err := json.Marshal(header{form(), k.brief(), x, damage, canon.Sum(body)})
 	if err != nil {
 		return
 	}
@@ -128,5 +133,8 @@ func (r *summaryReader) read(f Folder) bool {
 func (r *summaryReader) session(f Folder) (k Session, ok bool) {
 	status, claims, _ := bytes.Cut(r.body, []byte("\n"))
 	k.Folder = f
+	if r.head.Damage != nil {
+		k.Damage = fmt.Errorf("read ledger %s: %w", f, r.head.Damage) // as ledger.Read does
+	}
 	return k, canon.Sum(r.body) == r.head.Body && json.Unmarshal(status, &k.Status) == nil && json.Unmarshal(claims, &k.Claims) == nil
 }

@@ -273,6 +273,40 @@ func TestSummaryOfALostSession(t *testing.T) {
 	require.Equal(t, says(t, st.Read(first)), says(t, listed(t, st)[0]))
 }
 
+// TestSummaryOfABrokenLedger checks that a ledger that ends with an unfinished line, or
+// is damaged in the middle, has a summary too, which lists use until the ledger changes.
+func TestSummaryOfABrokenLedger(t *testing.T) {
+	for name, spoil := range map[string]func(text []byte) []byte{
+		"an unfinished last line":     func(text []byte) []byte { return text[:len(text)-30] },
+		"an unfinished line after it": func(text []byte) []byte { return append(text, `{"at":"2026-01`...) },
+		"a last line of other bytes":  func(text []byte) []byte { return append(text, "no entry\n"...) },
+		"a changed line":              func(text []byte) []byte { text[len(text)/2] ^= 1; return text },
+	} {
+		st := Open(t.TempDir())
+		f := st.Folder(first)
+		record(t, f, demo(t))
+		segment := filepath.Join(string(f), "ledger-000001.jsonl")
+		text, err := os.ReadFile(segment)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(segment, spoil(bytes.Clone(text)), 0o600))
+
+		read := st.Read(first)
+		require.Equal(t, says(t, read), says(t, listed(t, st)[0]), name)
+		require.Equal(t, says(t, read), says(t, listed(t, st)[0]), name)
+
+		path := f.file(summaryFile)
+		summary, err := os.ReadFile(path)
+		require.NoError(t, err, name)
+		require.NoError(t, os.WriteFile(path, forged(t, summary, fmt.Sprintf(`"turns":%d`, read.Turns), `"turns":99`), 0o600))
+		require.Equal(t, 99, listed(t, st)[0].Turns, "%s: the ledger was read", name)
+
+		require.NoError(t, os.WriteFile(segment, text, 0o600))
+		whole := listed(t, st)[0]
+		require.NoError(t, whole.Damage, name)
+		require.Equal(t, Ended, whole.Liveness, name)
+	}
+}
+
 // TestSummaryForm fails when the views compute another result for the same
 // session. Then increment summaryForm and write the new digest here, so that older
 // summaries are not used.
