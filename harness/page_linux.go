@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -49,6 +50,9 @@ func newPage() (*page, *os.File, error) {
 	file := os.NewFile(uintptr(fd), "shared memory")
 	if err := unix.Ftruncate(fd, int64(pageSize)); err != nil {
 		file.Close()
+		if errors.Is(err, unix.EFBIG) {
+			err = fmt.Errorf("no file may have %d bytes (see ulimit -f): %w", pageSize, err)
+		}
 		return nil, nil, fmt.Errorf("set the size of the shared memory: %w", err)
 	}
 	p, err := mapPage(fd)
