@@ -17,6 +17,7 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/harness"
 	"lifeloop/internal/config"
+	"lifeloop/internal/store"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 )
@@ -94,12 +95,13 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 	}
 	cfg.Env = c.Of(os.Environ(), own...)
 	if showStderr {
-		dir, err := os.MkdirTemp("", "lifeloop-")
+		store.RemoveTemps()
+		temp, err := store.CreateTemp()
 		if err != nil {
 			return answer, no(lifeloop.InternalError, "create a folder for the client's standard error: %v", err)
 		}
-		defer os.RemoveAll(dir)
-		cfg.StderrFile = filepath.Join(dir, "stderr")
+		defer temp.Remove()
+		cfg.StderrFile = filepath.Join(string(temp.Folder), "stderr")
 	}
 	one, err := dispatch.NewOneshot(cfg)
 	if err != nil {
