@@ -251,16 +251,16 @@ func (r *renewals) wanted(s *step, k *call, profile string) {
 // the breaker stopped renewals, nothing is recorded.
 func (r *renewals) pressed(s *step, level string) {
 	i := slices.IndexFunc(s.cfg.Renewals, func(rules renewal.Rules) bool { return rules.Triggered(level) })
-	if i < 0 || r.hard.Open() || r.hard.Broken != "" {
+	if i < 0 || r.hard.Open() {
 		return
 	}
-	if rules, class, _ := r.admit(s, s.cfg.Renewals[i].Profile); class == "" {
+	if rules, class, _ := r.admit(s, s.cfg.Renewals[i].Profile); class == "" && r.hard.Broken == "" {
 		r.begin(s, rules, renewal.Request{By: renewal.ByTrigger}, "")
 	}
 }
 
 // admit returns the reason why no renewal can begin now; class is empty if one
-// can.
+// can, unless the breaker has stopped renewals.
 func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class lifeloop.FailureClass, why string) {
 	found := s.cfg.rules(profile)
 	switch {
@@ -281,6 +281,7 @@ func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class li
 	case !s.attempts.alive() || s.ending.stopping():
 		return rules, lifeloop.StateConflict, "no harness runs, or it is being ended"
 	}
+	s.pressure.save(s) // what the newest renewal left may stop this one
 	return *found, "", ""
 }
 
