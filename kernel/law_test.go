@@ -1450,6 +1450,7 @@ func (w *fate) crash() {
 	if w.over || w.ledgerLost || !w.cfg.Ledger {
 		return
 	}
+	w.cfg.Renews = w.cfg.Renews && !chance(w.r, "recovered without a terminal", 4)
 	w.judge.crash()
 	w.pending, w.alive = false, false
 	w.feed(kernel.Restarted{PID: 99})

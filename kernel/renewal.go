@@ -733,19 +733,25 @@ func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 		return false, false
 	}
 	again = r.hard.State == renewal.Resetting
-	if continues && r.hard.Ended() && !r.hard.Consumed && r.byRelaunch(s) {
-		s.attempts.recovered()
-		return r.drained(s), false
+	why := wrapperDied
+	if continues && r.hard.Ended() && !r.hard.Consumed {
+		if why = r.byRelaunch(s); why == "" {
+			s.attempts.recovered()
+			return r.drained(s), false
+		}
 	}
 	// A token may have been stored without a record of that, or not have been taken
 	// although that is recorded.
 	unsure := r.hard.Prepares && r.hard.Digest == "" || r.hard.Unused()
-	r.conclude(s, "the wrapper died")
+	r.conclude(s, why)
 	if unsure {
 		s.do(DiscardToken{RenewalRef: r.ref(s), Digest: r.hard.Digest})
 	}
 	return false, again
 }
+
+// wrapperDied is why a renewal ends after a crash of the wrapper.
+const wrapperDied = "the wrapper died"
 
 func (r *renewals) next(k *Kernel) time.Time {
 	limit := r.limit(k)

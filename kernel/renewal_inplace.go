@@ -219,17 +219,20 @@ func (r *renewals) elsewhere(s *step) {
 	}
 }
 
-// byRelaunch lets a reset whose harness died with the wrapper continue by a relaunch. It
-// reports false if that is not possible.
-func (r *renewals) byRelaunch(s *step) bool {
-	if r.hard.Path == renewal.Relaunch {
-		return true
+// byRelaunch lets a reset whose harness died with the wrapper continue by a relaunch.
+// Otherwise it returns the reason why not: the recovered session may have no terminal,
+// or the harness's next launch another command line.
+func (r *renewals) byRelaunch(s *step) (why string) {
+	switch {
+	case r.hard.Path == renewal.Relaunch && !s.cfg.Renews:
+		return wrapperDied + ", and the harness cannot be launched fresh now (with a terminal and without a prompt it could)"
+	case r.hard.Path == renewal.Relaunch:
+	case !r.relaunches(s, s.health.manifest(s), r.rules(s)):
+		return wrapperDied
+	default:
+		s.record(RenewalRerouted{Renewal: r.hard.ID, Path: renewal.Relaunch, Why: wrapperDied})
 	}
-	if !r.relaunches(s, s.health.manifest(s), r.rules(s)) {
-		return false
-	}
-	s.record(RenewalRerouted{Renewal: r.hard.ID, Path: renewal.Relaunch, Why: "the wrapper died"})
-	return true
+	return ""
 }
 
 // interrupt stops the typing when the harness is no longer at its prompt: a dialog may

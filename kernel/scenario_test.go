@@ -71,8 +71,12 @@ func (w *world) command(d *datadriven.TestData) string {
 			w.step(kernel.AbortAsked{Signal: 15})
 		}
 		return w.step(kernel.Start{})
-	case "crash": // the wrapper dies with kept=N entries on its ledger, and another one recovers the session
+	case "crash": // the wrapper dies with kept=N entries on its ledger, and another one recovers the session, without a terminal if it prints
 		for _, a := range d.CmdArgs {
+			if a.Key == "prints" {
+				w.cfg.Renews = false
+				continue
+			}
 			w.entries = w.entries[:w.integer(a.Vals[0])]
 		}
 		w.k, w.l0, w.hcp = kernel.Replay(w.cfg, ledgered(w.t, w.entries)), &l0Judge{}, &hcpJudge{}
