@@ -30,7 +30,7 @@ func (l *look) render(body []byte) {
 	for i := 0; ; i++ { // an empty field is 0
 		n := 0
 		for ; i < len(body) && body[i]-'0' <= 9; i++ {
-			n = 10*n + int(body[i]-'0')
+			n = min(10*n+int(body[i]-'0'), 1<<16) // a program may send any number
 		}
 		if n < len(properties) {
 			p := properties[n]

@@ -227,6 +227,7 @@ func TestLook(t *testing.T) {
 		"\x1b[31m\x1b[?1049h\x1b[0m": true, "\x1b[31m\x1b[?1049h\x1b[0m\x1b[?1049l": true, "\x1b[?1049h\x1b[31m\x1b[?1049l": false,
 		"\x1b[31m\x1b[?1047h\x1b[0m": false, "\x1b[31m\x1b[?1049h\x1b[0m\x1bc": false, "\x1b[31m\x1b[0;32m\x1b[?1048h\x1b[0m\x1b[?1048l": true,
 		"\x1b[31m\x1b[s\x1b[0m\x1b[u": true, "\x1b[31m\x1b[5s\x1b[0m\x1b[>1u": false,
+		"\x1b[9223372036854775808m": false, "\x1b[18446744073709551647m": false, "\x1b[31;18446744073709551616m": true, "\x1b[0000000000000000000031m": true,
 		"\x1b[107m": true, "\x1b[40;49m": false, "\x1b[5m\x1b[25m\x1b[8m\x1b[28m": false,
 	} {
 		if got := !scanned(sent).plain(); got != changed {
