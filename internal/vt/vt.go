@@ -43,7 +43,7 @@ type Sequence struct {
 }
 
 const (
-	maxParameters = 128  // bytes in the body of a Control
+	maxParameters = 2048 // bytes in the body of a Control: 256 parameters, the most that a terminal reads, and more
 	maxText       = 4096 // bytes in the body of a Command
 )
 
