@@ -24,6 +24,7 @@ type tracker struct {
 	look     look
 	under    look // the look that leaving the alternate screen brings back
 	saved    savedCursor
+	kept     keptModes
 	rendered []span // the parameters for look.render, as spans of the input of scan; empty after scan
 }
 
@@ -34,6 +35,15 @@ type span struct{ from, to int }
 type savedCursor struct {
 	look     look
 	charsets charsets
+}
+
+// keptModes is what CSI ? n s saves: the DEC private modes with these numbers. It is
+// not lost on RIS, like in xterm.
+type keptModes struct {
+	switches uint64 // bit i: switches[i] was saved
+	flipped  uint64 // bit i: it differed from its default
+	screen   bool   // it was saved which screen is shown; all numbers of the alternate screen share that
+	other    bool   // it was the alternate screen
 }
 
 type oscText struct {
@@ -308,6 +318,16 @@ func (t *tracker) control(seq *vt.Sequence) bool {
 			changed = t.setPrivate(number(field, 0), seq.Final == 'h') || changed
 		}
 		return changed
+	case form{'?', 0, 's'}:
+		for field := range bytes.SplitSeq(seq.Body, []byte{';'}) {
+			t.keep(number(field, 0))
+		}
+	case form{'?', 0, 'r'}:
+		changed := false
+		for field := range bytes.SplitSeq(seq.Body, []byte{';'}) {
+			changed = t.recall(number(field, 0)) || changed
+		}
+		return changed
 	case form{0, 0, 'h'}, form{0, 0, 'l'}:
 		changed := false
 		for field := range bytes.SplitSeq(seq.Body, []byte{';'}) {
@@ -373,6 +393,37 @@ func (t *tracker) setPrivate(n int, on bool) bool {
 		t.save()
 	}
 	return t.setSwitch(n, false, on)
+}
+
+// keep performs CSI ? n s.
+func (t *tracker) keep(n int) {
+	if n == 47 || n == 1047 || n == 1049 {
+		t.kept.screen, t.kept.other = true, t.modes.alternate != 0
+	}
+	for i, p := range switches {
+		if p.number != n || p.ansi {
+			continue
+		}
+		t.kept.switches |= 1 << i
+		t.kept.flipped = t.kept.flipped&^(1<<i) | t.modes.flipped&(1<<i)
+		if n == 66 && t.modes.keypad { // the same mode as ESC =
+			t.kept.flipped |= 1 << i
+		}
+	}
+}
+
+// recall performs CSI ? n r. If nothing was saved, terminals differ, so the mode stays
+// as it was seen last.
+func (t *tracker) recall(n int) bool {
+	if t.kept.screen && (n == 47 || n == 1047 || n == 1049) {
+		return t.setPrivate(n, t.kept.other)
+	}
+	for i, p := range switches {
+		if p.number == n && !p.ansi && t.kept.switches&(1<<i) != 0 {
+			return assign(&t.modes.flipped, t.modes.flipped&^(1<<i)|t.kept.flipped&(1<<i))
+		}
+	}
+	return false
 }
 
 // plain reports whether text appears in the default look, also after the alternate

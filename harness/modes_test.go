@@ -58,6 +58,18 @@ func TestUndo(t *testing.T) {
 		{"a marker in the wrong place", "\x1b[1?49h", ""},
 		{"as many parameters as any terminal reads", "\x1b[?" + strings.Repeat("31337;", 255) + "2004h", "\x1b[?2004l"},
 		{"absurdly long", "\x1b[?" + strings.Repeat("1;", 2000) + "25l", ""},
+		{"saved, reset and restored", "\x1b[?2004h\x1b[?2004s\x1b[?2004l\x1b[?2004r", "\x1b[?2004l"},
+		{"several saved and restored", "\x1b[?25l\x1b[?1003h\x1b[?1003;25;1006s\x1b[?1003l\x1b[?25h\x1b[?25;1003r", "\x1b[?1003l\x1b[?25h"},
+		{"restored to the default", "\x1b[?2004;7;25s\x1b[?2004h\x1b[?7;25l\x1b[?2004;7;25r", ""},
+		{"saved and restored, not changed", "\x1b[?2004;25;1049s\x1b[?2004;25;1049r", ""},
+		{"restored twice", "\x1b[?2004h\x1b[?2004s\x1b[?2004r\x1b[?2004l\x1b[?2004r", "\x1b[?2004l"},
+		{"saved twice", "\x1b[?2004h\x1b[?2004s\x1b[?2004l\x1b[?2004s\x1b[?2004r", ""},
+		{"restored after a full reset", "\x1b[?2004h\x1b[?2004s\x1bc\x1b[?2004r", "\x1b[?2004l"},
+		{"restored without a save", "\x1b[?25l\x1b[?2004s\x1b[?25;7;1049r", "\x1b[?25h"},
+		{"the alternate screen is saved and restored", "\x1b[?1049h\x1b[?1049s\x1b[?1049l\x1b[?1047r", "\x1b[?1047l"},
+		{"the main screen is saved and restored", "\x1b[?1049s\x1b[?1049h\x1b[?1049r", ""},
+		{"application keypad is saved by number", "\x1b=\x1b[?66s\x1b>\x1b[?66r", "\x1b[?66l"},
+		{"modes of ECMA-48 are not saved", "\x1b[?4s\x1b[4h\x1b[?4r", ""},
 		{"what claude sends at start", "\x1b7\x1b[r\x1b8\x1b[?25h\x1b[?25l\x1b[?2004h\x1b[?1004h\x1b[?2031h\x1b[>0q\x1b]0;x\x07",
 			"\x1b[?1004l\x1b[?2004l\x1b[?2031l\x1b[?25h"},
 		{"what codex sends at start", "\x1b[?2004h\x1b[>4;0m\x1b[>7u\x1b[?1004h\x1b[?1049h\x1b[?1000h\x1b[?1002h\x1b[?1003h\x1b[?1006h\x1b[?2026h",
@@ -241,7 +253,7 @@ func TestLook(t *testing.T) {
 var pieces = []string{
 	"\x1b", "[", "]", "?", ">", "<", "=", "!", ";", " ", "h", "l", "u", "m", "r", "p", "q", "c", "P", "\\", "\x07", "\x18", "\n", "text",
 	"1", "25", "47", "1049", "1047", "2004", "1006", "7", "4", "\x1b[", "\x1b[?", "\x1b[>", "\x1b]7501;", "\x1b]0;⠂ ", "\x1b]2;", "é", "\x1b\\",
-	"\x1b[?1049h", "\x1b[?1049l", "\x1b[?25l", "\x1b[?2004;1006h", "\x1b[>5u", "\x1b[=3;2u", "\x1b[<2u", "\x1b[>4;1m", "\x1b[2;9r", "\x1b[4 q", "\x1b=", "\x1bc", "\x1b[!p",
+	"\x1b[?1049h", "\x1b[?1049l", "\x1b[?25l", "\x1b[?2004;1006h", "\x1b[?2004;25s", "\x1b[?25;2004r", "\x1b[?1049s", "\x1b[?1049r", "\x1b[>5u", "\x1b[=3;2u", "\x1b[<2u", "\x1b[>4;1m", "\x1b[2;9r", "\x1b[4 q", "\x1b=", "\x1bc", "\x1b[!p",
 	"\x1b[4h", "\x1b[2;20h", "\x1b[?8l", "\x1b[>1;2m", "\x1b[>1n", "\x1b(0", "\x1b)0", "\x0e", "\x0f", "\x1bn", "\x1b}", "\x1b|", "\x1b7", "\x1b8",
 	"\x1b]9;4;1;3\x07", "\x1b]12;red\x07", "\x1b]4;1;red\x07", "\x1b]104\x07", "\x1b]10;a;b\x07", "\u009b", "\u009c", "\u009d", "\xc2", "\x9b", "\x9c", "\x1b[38;5;1m", "\x1b[0m", "\x1b[1;39m",
 }
@@ -254,7 +266,7 @@ func checkLaws(t interface{ Fatalf(string, ...any) }, sent string, cut int) {
 	if split.scan([]byte(sent[cut:])) {
 		changed = true
 	}
-	if split.modes != whole.modes || split.look != whole.look || split.under != whole.under || !slices.Equal(split.texts, whole.texts) {
+	if split.modes != whole.modes || split.look != whole.look || split.under != whole.under || split.kept != whole.kept || !slices.Equal(split.texts, whole.texts) {
 		t.Fatalf("cut at %d, %q reads differently:\n%+v\n%+v", cut, sent, split, whole)
 	}
 	if !changed && whole.modes != (modes{}) {
