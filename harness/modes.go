@@ -25,6 +25,7 @@ type tracker struct {
 	under    look // the look that leaving the alternate screen brings back
 	saved    savedCursor
 	kept     keptModes
+	pushed   pushedLooks
 	rendered []span // the parameters for look.render, as spans of the input of scan; empty after scan
 }
 
@@ -37,13 +38,19 @@ type savedCursor struct {
 	charsets charsets
 }
 
-// keptModes is what CSI ? n s saves: the DEC private modes with these numbers. It is
-// not lost on RIS, like in xterm.
+// keptModes is what CSI ? n s saves: the DEC private modes with these numbers.
+// Not all terminals forget it on RIS, so it is kept.
 type keptModes struct {
 	switches uint64 // bit i: switches[i] was saved
 	flipped  uint64 // bit i: it differed from its default
 	screen   bool   // it was saved which screen is shown; all numbers of the alternate screen share that
 	other    bool   // it was the alternate screen
+}
+
+// pushedLooks is the stack of CSI # { and CSI # }. It is kept on RIS, as keptModes is.
+type pushedLooks struct {
+	looks [10]look // the outermost, as many as terminals have room for; the last one stands for all others
+	depth int
 }
 
 type oscText struct {
@@ -183,7 +190,7 @@ func (t *tracker) scan(p []byte) (changed bool) {
 					end := len(all) - len(p) - 1
 					t.rendered = append(t.rendered, span{end - len(b), end})
 				}
-			case f == 's' || f == 'u':
+			case f == 's' || f == 'u' || seq.Inter == '#':
 				t.render(all)
 				did = t.control(seq)
 			case f != 'H' && f != 'K' && f != 'J' && f != 'C':
@@ -358,6 +365,12 @@ func (t *tracker) control(seq *vt.Sequence) bool {
 			style = ""
 		}
 		return assign(&t.modes.cursorStyle, style)
+	case form{0, '#', '{'}, form{0, '#', 'p'}:
+		t.pushed.push(t.look)
+	case form{0, '#', '}'}, form{0, '#', 'q'}:
+		// Not all terminals have this stack, and some save only a part of the look, so
+		// the present look counts too.
+		t.look |= t.pushed.pop()
 	case form{0, '!', 'p'}:
 		t.rendered = t.rendered[:0]
 		return t.softReset()
@@ -482,6 +495,22 @@ func (t *tracker) setKeyboard(seq *vt.Sequence) bool {
 		}
 	}
 	return *k != before
+}
+
+func (s *pushedLooks) push(l look) {
+	if s.depth < len(s.looks) {
+		s.looks[s.depth] = 0
+	}
+	s.looks[min(s.depth, len(s.looks)-1)] |= l
+	s.depth++
+}
+
+func (s *pushedLooks) pop() look {
+	if s.depth == 0 {
+		return 0
+	}
+	s.depth--
+	return s.looks[min(s.depth, len(s.looks)-1)]
 }
 
 func (k *keyboard) push(flags int) {

@@ -241,6 +241,11 @@ func TestLook(t *testing.T) {
 		"\x1b[31m\x1b[?1047h\x1b[0m": false, "\x1b[31m\x1b[?1049h\x1b[0m\x1bc": false, "\x1b[31m\x1b[0;32m\x1b[?1048h\x1b[0m\x1b[?1048l": true,
 		"\x1b[31m\x1b[s\x1b[0m\x1b[u": true, "\x1b[31m\x1b[5s\x1b[0m\x1b[>1u": false,
 		"\x1b[9223372036854775808m": false, "\x1b[18446744073709551647m": false, "\x1b[31;18446744073709551616m": true, "\x1b[0000000000000000000031m": true,
+		"\x1b[31m\x1b[#{\x1b[0m\x1b[#}": true, "\x1b[31m\x1b[#p\x1b[0m\x1b[#q": true, "\x1b[31m\x1b[30;31#{\x1b[0m\x1b[#}": true,
+		"\x1b[31m\x1b[#{\x1b[0m": false, "\x1b[#{\x1b[#}": false, "\x1b[#}": false, "\x1b[31m\x1b[#{\x1b[#}\x1b[0m\x1b[#}": false,
+		"\x1b[31m\x1b[#{\x1b[0m\x1b[#{\x1b[#}": false, "\x1b[31m\x1b[#{\x1b[0m\x1b[#{\x1b[#}\x1b[#}": true, "\x1b[31m\x1b[#{\x1b[0m\x1b[1#}": true,
+		"\x1b[31m\x1b[#{\x1b[0m" + strings.Repeat("\x1b[#{", 50) + strings.Repeat("\x1b[#}", 50): false,
+		"\x1b[31m\x1b[#{\x1b[0m" + strings.Repeat("\x1b[#{", 50) + strings.Repeat("\x1b[#}", 51): true,
 		"\x1b[107m": true, "\x1b[40;49m": false, "\x1b[5m\x1b[25m\x1b[8m\x1b[28m": false,
 	} {
 		if got := !scanned(sent).plain(); got != changed {
@@ -254,7 +259,7 @@ var pieces = []string{
 	"\x1b", "[", "]", "?", ">", "<", "=", "!", ";", " ", "h", "l", "u", "m", "r", "p", "q", "c", "P", "\\", "\x07", "\x18", "\n", "text",
 	"1", "25", "47", "1049", "1047", "2004", "1006", "7", "4", "\x1b[", "\x1b[?", "\x1b[>", "\x1b]7501;", "\x1b]0;⠂ ", "\x1b]2;", "é", "\x1b\\",
 	"\x1b[?1049h", "\x1b[?1049l", "\x1b[?25l", "\x1b[?2004;1006h", "\x1b[?2004;25s", "\x1b[?25;2004r", "\x1b[?1049s", "\x1b[?1049r", "\x1b[>5u", "\x1b[=3;2u", "\x1b[<2u", "\x1b[>4;1m", "\x1b[2;9r", "\x1b[4 q", "\x1b=", "\x1bc", "\x1b[!p",
-	"\x1b[4h", "\x1b[2;20h", "\x1b[?8l", "\x1b[>1;2m", "\x1b[>1n", "\x1b(0", "\x1b)0", "\x0e", "\x0f", "\x1bn", "\x1b}", "\x1b|", "\x1b7", "\x1b8",
+	"\x1b[4h", "\x1b[2;20h", "\x1b[?8l", "\x1b[>1;2m", "\x1b[>1n", "\x1b(0", "\x1b)0", "\x0e", "\x0f", "\x1bn", "\x1b}", "\x1b|", "\x1b7", "\x1b8", "\x1b[#{", "\x1b[#}",
 	"\x1b]9;4;1;3\x07", "\x1b]12;red\x07", "\x1b]4;1;red\x07", "\x1b]104\x07", "\x1b]10;a;b\x07", "\u009b", "\u009c", "\u009d", "\xc2", "\x9b", "\x9c", "\x1b[38;5;1m", "\x1b[0m", "\x1b[1;39m",
 }
 
@@ -266,7 +271,7 @@ func checkLaws(t interface{ Fatalf(string, ...any) }, sent string, cut int) {
 	if split.scan([]byte(sent[cut:])) {
 		changed = true
 	}
-	if split.modes != whole.modes || split.look != whole.look || split.under != whole.under || split.kept != whole.kept || !slices.Equal(split.texts, whole.texts) {
+	if split.modes != whole.modes || split.look != whole.look || split.under != whole.under || split.kept != whole.kept || split.pushed != whole.pushed || !slices.Equal(split.texts, whole.texts) {
 		t.Fatalf("cut at %d, %q reads differently:\n%+v\n%+v", cut, sent, split, whole)
 	}
 	if !changed && whole.modes != (modes{}) {
