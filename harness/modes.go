@@ -230,14 +230,19 @@ func (t *tracker) shift(text []byte) (changed bool) {
 
 func (t *tracker) escape(seq *vt.Sequence) bool {
 	sets := &t.modes.charsets
-	switch seq.Inter {
+	switch which := seq.First; which {
 	case 0:
-	case '(', ')', '*', '+':
-		return assign(&sets.sets[seq.Inter-'('], designated(seq.Final))
-	case '-', '.', '/':
-		return assign(&sets.sets[seq.Inter-'-'+1], seq.Final)
+	case '$': // a set with several bytes for each character, in G0 if no other byte follows
+		return assign(&sets.sets[max(0, designated(seq.Inter))], seq.Final)
 	default:
-		return false
+		i, final := designated(which), seq.Final
+		if i < 0 {
+			return false
+		}
+		if which <= '+' && seq.Inter == which && final == 'B' {
+			final = 0
+		}
+		return assign(&sets.sets[i], final)
 	}
 	switch seq.Final {
 	case '=':
@@ -269,11 +274,16 @@ func (t *tracker) restore() bool {
 	return assign(&t.modes.charsets, t.saved.charsets)
 }
 
-func designated(final byte) byte {
-	if final == 'B' {
-		return 0
+// designated returns which of G0 to G3 a sequence with the intermediate byte b
+// designates, or -1.
+func designated(b byte) int {
+	switch b {
+	case '(', ')', '*', '+':
+		return int(b - '(')
+	case '-', '.', '/': // sets with 96 characters
+		return int(b-'-') + 1
 	}
-	return final
+	return -1
 }
 
 // command handles an operating system command. It appends its text to texts if its

@@ -128,6 +128,12 @@ func TestUndoAfterASignal(t *testing.T) {
 		{"every key option and back", "\x1b[>1;2m\x1b[>4;1m\x1b[>m", ""},
 		{"a disabled key option", "\x1b[>1n", "\x1b[>1m"},
 		{"line drawing", "\x1b(0", "\x1b(B"},
+		{"sets with longer names", "\x1b(&4\x1b)\"?\x1b*%5", "\x1b(B\x1b)B\x1b*B"},
+		{"one whose last byte is that of ASCII", "\x1b(\"B", "\x1b(B"},
+		{"sets with longer names and back", "\x1b(&4\x1b)\"?\x1b(B\x1b)B", ""},
+		{"sets with 96 characters", "\x1b-A\x1b/B", "\x1b)B\x1b+B"},
+		{"sets with several bytes for each character", "\x1b$B\x1b$)C\x1b$-A\x1b$*B", "\x1b(B\x1b)B\x1b*B"},
+		{"other sequences with intermediate bytes", "\x1b#8\x1b F\x1b%/G\x1b#(0", ""},
 		{"line drawing in G1, and shifted", "\x1b)0\x0elqqk", "\x1b)B\x0f"},
 		{"shifted and back", "\x1b)0a\x0eb\x0fc\x1b)B", ""},
 		{"a shift in a title is text", "\x1b]0;\x0e\x07", ""},
@@ -259,7 +265,7 @@ var pieces = []string{
 	"\x1b", "[", "]", "?", ">", "<", "=", "!", ";", " ", "h", "l", "u", "m", "r", "p", "q", "c", "P", "\\", "\x07", "\x18", "\n", "text",
 	"1", "25", "47", "1049", "1047", "2004", "1006", "7", "4", "\x1b[", "\x1b[?", "\x1b[>", "\x1b]7501;", "\x1b]0;⠂ ", "\x1b]2;", "é", "\x1b\\",
 	"\x1b[?1049h", "\x1b[?1049l", "\x1b[?25l", "\x1b[?2004;1006h", "\x1b[?2004;25s", "\x1b[?25;2004r", "\x1b[?1049s", "\x1b[?1049r", "\x1b[>5u", "\x1b[=3;2u", "\x1b[<2u", "\x1b[>4;1m", "\x1b[2;9r", "\x1b[4 q", "\x1b=", "\x1bc", "\x1b[!p",
-	"\x1b[4h", "\x1b[2;20h", "\x1b[?8l", "\x1b[>1;2m", "\x1b[>1n", "\x1b(0", "\x1b)0", "\x0e", "\x0f", "\x1bn", "\x1b}", "\x1b|", "\x1b7", "\x1b8", "\x1b[#{", "\x1b[#}",
+	"\x1b[4h", "\x1b[2;20h", "\x1b[?8l", "\x1b[>1;2m", "\x1b[>1n", "\x1b(0", "\x1b)0", "\x1b(&4", "\x1b$)B", "\x1b(B", "\x0e", "\x0f", "\x1bn", "\x1b}", "\x1b|", "\x1b7", "\x1b8", "\x1b[#{", "\x1b[#}",
 	"\x1b]9;4;1;3\x07", "\x1b]12;red\x07", "\x1b]4;1;red\x07", "\x1b]104\x07", "\x1b]10;a;b\x07", "\u009b", "\u009c", "\u009d", "\xc2", "\x9b", "\x9c", "\x1b[38;5;1m", "\x1b[0m", "\x1b[1;39m",
 }
 

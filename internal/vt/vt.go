@@ -32,6 +32,7 @@ const (
 type Sequence struct {
 	Kind   Kind
 	Marker byte // private marker of a Control, one of < = > ?, or 0
+	First  byte // first intermediate byte of an Escape, or 0
 	Inter  byte // last intermediate byte of an Escape or a Control, or 0
 	Final  byte // final byte of an Escape or a Control
 
@@ -287,6 +288,9 @@ func (p *Parser) escaped(b byte) {
 	case b < 0x20:
 		// A control character inside a sequence does not end the sequence.
 	case b <= 0x2f:
+		if p.seq.First == 0 {
+			p.seq.First = b
+		}
 		p.seq.Inter = b
 	case p.seq.Inter != 0:
 		p.seq.Final = b

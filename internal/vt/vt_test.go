@@ -30,6 +30,9 @@ func parse(pieces ...string) string {
 
 func describe(seq *Sequence) string {
 	var b strings.Builder
+	if seq.Kind == Escape && seq.First != seq.Inter {
+		b.WriteString(" " + string(rune(seq.First)))
+	}
 	for _, c := range []byte{seq.Marker, seq.Inter, seq.Final} {
 		if c != 0 {
 			b.WriteString(" " + string(rune(c)))
@@ -58,6 +61,7 @@ func TestNext(t *testing.T) {
 		{"an ESC inside a control begins anew", "\x1b[1\x1b[2m", `<control m "2">`},
 		{"an escape", "\x1b=\x1b7", `<escape =><escape 7>`},
 		{"an escape with an intermediate byte", "\x1b(Bx", `<escape ( B>x`},
+		{"an escape with two intermediate bytes", "\x1b(\n&4\x1b(Bx", "<escape ( & 4><escape ( B>x"},
 		{"ESC twice", "\x1b\x1b[m", "<control m>"},
 		{"a command ended by BEL", "\x1b]0;title\x07x", `<command "0;title">x`},
 		{"a command ended by ST", "\x1b]0;title\x1b\\x", `<command "0;title">x`},
@@ -99,7 +103,7 @@ func checkCuts(t interface{ Fatalf(string, ...any) }, sent string, cut int) {
 
 var pieces = []string{
 	"\x1b", "[", "]", "?", ">", "<", "=", "!", ";", ":", " ", "h", "m", "c", "P", "X", "\\", "\x07", "\x18", "\x1a", "\n", "text", "1", "2004",
-	"\x1b[", "\x1b[?25l", "\x1b[1;31m", "\x1b[4 q", "\x1b]0;title", "\x1b]0;⠂\x07", "\x1b\\", "\x1bPq", "\x1b(B", "\x9b", "é",
+	"\x1b[", "\x1b[?25l", "\x1b[1;31m", "\x1b[4 q", "\x1b]0;title", "\x1b]0;⠂\x07", "\x1b\\", "\x1bPq", "\x1b(B", "\x1b(&", "\x9b", "é",
 	strings.Repeat("1", maxParameters), strings.Repeat("x", maxText-2),
 }
 
