@@ -211,7 +211,7 @@ func (c *Child) connect(spec Spec) (theirs [3]*os.File, err error) {
 		if attrs, err := getTermios(c.slave); err == nil {
 			c.fresh = *attrs
 		}
-		c.addSource(c.ptmx, t.screen, &tracker{wanted: spec.OSC, raw: !t.inUTF8(spec.Env)})
+		c.addSource(c.ptmx, t.screen, &tracker{wanted: spec.OSC, raw: !inUTF8(&t.saved, spec.Env)})
 	}
 	onPty := func(i int) bool { return t.pty && (t.mode == Always || t.isTTY[i]) }
 	if onPty(0) {
@@ -249,10 +249,10 @@ func (c *Child) connect(spec Spec) (theirs [3]*os.File, err error) {
 	return theirs, nil
 }
 
-// inUTF8 reports whether the terminal uses UTF-8, judged by its attributes and the
+// inUTF8 reports whether a terminal uses UTF-8, judged by its attributes and the
 // environment.
-func (t *Terminal) inUTF8(env []string) bool {
-	if t.attrs != nil && t.saved.Iflag&unix.IUTF8 != 0 {
+func inUTF8(attrs *unix.Termios, env []string) bool {
+	if attrs.Iflag&unix.IUTF8 != 0 {
 		return true
 	}
 	for _, name := range []string{"LC_ALL=", "LC_CTYPE=", "LANG="} {

@@ -19,7 +19,7 @@ type tracker struct {
 	wanted []int     // numbers of the operating system commands to collect
 	texts  []oscText // collected; the owner empties it
 	modes  modes
-	raw    bool // the terminal does not use UTF-8
+	raw    bool // the terminal does not use UTF-8, also if the program has not changed that
 
 	look     look
 	under    look // the look that leaving the alternate screen brings back
@@ -70,6 +70,7 @@ type modes struct {
 	cursorStyle string      // parameter of the cursor style, or ""
 	charsets    charsets
 	under       charsets // the character sets that leaving the alternate screen brings back
+	latin       bool     // the terminal was switched from UTF-8 to another encoding
 	progress    bool     // a progress bar is shown
 	colours     uint32   // bit n is set if the colour of OSC command n was changed; 4 is the palette
 }
@@ -85,7 +86,7 @@ type charsets struct {
 // modes, a palette for example, are undone only after a death by signal.
 func (m *modes) never() modes {
 	rest := *m
-	rest.flipped, rest.charsets, rest.under, rest.progress, rest.colours = 0, charsets{}, charsets{}, false, 0
+	rest.flipped, rest.charsets, rest.under, rest.latin, rest.progress, rest.colours = 0, charsets{}, charsets{}, false, false, 0
 	for i, p := range switches {
 		if !p.late {
 			rest.flipped |= m.flipped & (1 << i)
@@ -152,7 +153,7 @@ func (t *tracker) scan(p []byte) (changed bool) {
 	// may have one, and for shifts only while a character set is not ASCII: before, a
 	// shift has no visible effect.
 	switch {
-	case t.raw:
+	case t.raw || t.modes.latin:
 		t.parser.C1 = vt.C1Raw
 	case bytes.IndexByte(p, c2) >= 0, t.parser.Half():
 		t.parser.C1 = vt.C1UTF8
@@ -232,6 +233,15 @@ func (t *tracker) escape(seq *vt.Sequence) bool {
 	sets := &t.modes.charsets
 	switch which := seq.First; which {
 	case 0:
+	case '%':
+		if t.raw || seq.Inter != '%' || seq.Final != '@' && seq.Final != 'G' {
+			return false
+		}
+		t.parser.C1 = vt.C1UTF8
+		if seq.Final == '@' {
+			t.parser.C1 = vt.C1Raw
+		}
+		return assign(&t.modes.latin, seq.Final == '@')
 	case '$': // a set with several bytes for each character, in G0 if no other byte follows
 		return assign(&sets.sets[max(0, designated(seq.Inter))], seq.Final)
 	default:
@@ -261,8 +271,8 @@ func (t *tracker) escape(seq *vt.Sequence) bool {
 		return assign(&sets.side, 0)
 	case 'c':
 		t.look, t.under, t.saved = 0, 0, savedCursor{}
-		// Only some terminals reset colours on RIS, so they are kept.
-		return assign(&t.modes, modes{progress: t.modes.progress, colours: t.modes.colours})
+		// Only some terminals reset colours on RIS, or return to UTF-8, so these are kept.
+		return assign(&t.modes, modes{latin: t.modes.latin, progress: t.modes.progress, colours: t.modes.colours})
 	}
 	return false
 }
@@ -624,6 +634,9 @@ func (m *modes) undo(ended bool) string {
 	}
 	m.keyboard[0].undo(&b)
 	m.charsets.or(m.under).undo(&b)
+	if m.latin {
+		b.WriteString("\x1b%G")
+	}
 	m.undoCommands(&b)
 	return b.String()
 }
@@ -631,7 +644,7 @@ func (m *modes) undo(ended bool) string {
 // everything returns modes in which every resettable mode is changed, except
 // alternate scroll, which is on by default in some terminals.
 func everything() modes {
-	m := modes{alternate: 1049, keypad: true, region: "1", cursorStyle: "1", progress: true, charsets: charsets{left: 1, side: 1}}
+	m := modes{alternate: 1049, keypad: true, region: "1", cursorStyle: "1", latin: true, progress: true, charsets: charsets{left: 1, side: 1}}
 	for i, p := range switches {
 		if p.number != 1007 {
 			m.flipped |= 1 << i

@@ -134,6 +134,11 @@ func TestUndoAfterASignal(t *testing.T) {
 		{"sets with 96 characters", "\x1b-A\x1b/B", "\x1b)B\x1b+B"},
 		{"sets with several bytes for each character", "\x1b$B\x1b$)C\x1b$-A\x1b$*B", "\x1b(B\x1b)B\x1b*B"},
 		{"other sequences with intermediate bytes", "\x1b#8\x1b F\x1b%/G\x1b#(0", ""},
+		{"not UTF-8 any more", "\x1b%@", "\x1b%G"},
+		{"UTF-8 again", "\x1b%@\x1b%G", ""},
+		{"UTF-8 already", "\x1b%G", ""},
+		{"not UTF-8 any more, and a full reset", "\x1b%@\x1bc", "\x1b%G"},
+		{"C1 controls without UTF-8", "\x1b%@\x9b4h\x1b%G\x9b20h", "\x1b[4l"},
 		{"line drawing in G1, and shifted", "\x1b)0\x0elqqk", "\x1b)B\x0f"},
 		{"shifted and back", "\x1b)0a\x0eb\x0fc\x1b)B", ""},
 		{"a shift in a title is text", "\x1b]0;\x0e\x07", ""},
@@ -168,6 +173,7 @@ func TestUndoAfterASignal(t *testing.T) {
 	}
 	raw := &tracker{raw: true}
 	raw.scan([]byte("\x9b?25l\xc2\x9b?2004h"))
+	raw.scan([]byte("\x1b%@\x1b%G"))
 	require.Equal(t, "\x1b[?2004l\x1b[?25h", raw.modes.undo(true), "a terminal that is not in UTF-8")
 }
 
@@ -211,7 +217,7 @@ func TestPromisedModes(t *testing.T) {
 
 // union returns modes in which each field is 1 if it is set in a or in b.
 func union(a, b modes) modes {
-	u := modes{flipped: a.flipped | b.flipped, colours: a.colours | b.colours, keypad: a.keypad || b.keypad, progress: a.progress || b.progress}
+	u := modes{flipped: a.flipped | b.flipped, colours: a.colours | b.colours, keypad: a.keypad || b.keypad, latin: a.latin || b.latin, progress: a.progress || b.progress}
 	for _, m := range []modes{a, b} {
 		if m.alternate != 0 {
 			u.alternate = 1
@@ -265,7 +271,7 @@ var pieces = []string{
 	"\x1b", "[", "]", "?", ">", "<", "=", "!", ";", " ", "h", "l", "u", "m", "r", "p", "q", "c", "P", "\\", "\x07", "\x18", "\n", "text",
 	"1", "25", "47", "1049", "1047", "2004", "1006", "7", "4", "\x1b[", "\x1b[?", "\x1b[>", "\x1b]7501;", "\x1b]0;⠂ ", "\x1b]2;", "é", "\x1b\\",
 	"\x1b[?1049h", "\x1b[?1049l", "\x1b[?25l", "\x1b[?2004;1006h", "\x1b[?2004;25s", "\x1b[?25;2004r", "\x1b[?1049s", "\x1b[?1049r", "\x1b[>5u", "\x1b[=3;2u", "\x1b[<2u", "\x1b[>4;1m", "\x1b[2;9r", "\x1b[4 q", "\x1b=", "\x1bc", "\x1b[!p",
-	"\x1b[4h", "\x1b[2;20h", "\x1b[?8l", "\x1b[>1;2m", "\x1b[>1n", "\x1b(0", "\x1b)0", "\x1b(&4", "\x1b$)B", "\x1b(B", "\x0e", "\x0f", "\x1bn", "\x1b}", "\x1b|", "\x1b7", "\x1b8", "\x1b[#{", "\x1b[#}",
+	"\x1b[4h", "\x1b[2;20h", "\x1b[?8l", "\x1b[>1;2m", "\x1b[>1n", "\x1b(0", "\x1b)0", "\x1b(&4", "\x1b%@", "\x1b%G", "\x1b$)B", "\x1b(B", "\x0e", "\x0f", "\x1bn", "\x1b}", "\x1b|", "\x1b7", "\x1b8", "\x1b[#{", "\x1b[#}",
 	"\x1b]9;4;1;3\x07", "\x1b]12;red\x07", "\x1b]4;1;red\x07", "\x1b]104\x07", "\x1b]10;a;b\x07", "\u009b", "\u009c", "\u009d", "\xc2", "\x9b", "\x9c", "\x1b[38;5;1m", "\x1b[0m", "\x1b[1;39m",
 }
 

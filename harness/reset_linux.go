@@ -12,14 +12,15 @@ import (
 // main screen and the key assignments (such as Ctrl-C for interrupt) stay, except
 // for keys that were disabled.
 func Reset(tty *os.File) error {
-	m := everything()
-	// Leaving the alternate screen restores the position of the cursor.
-	if _, err := tty.WriteString("\x1b7" + m.undo(true) + resetLook); err != nil {
-		return fmt.Errorf("write to the terminal: %w", err)
-	}
 	attrs, err := getTermios(tty)
 	if err != nil {
 		return fmt.Errorf("read the terminal's attributes: %w", err)
+	}
+	m := everything()
+	m.latin = inUTF8(attrs, os.Environ())
+	// Leaving the alternate screen restores the position of the cursor.
+	if _, err := tty.WriteString("\x1b7" + m.undo(true) + resetLook); err != nil {
+		return fmt.Errorf("write to the terminal: %w", err)
 	}
 	makeSane(attrs)
 	for key, usual := range map[int]byte{unix.VINTR: 'C' & 0x1f, unix.VQUIT: '\\' & 0x1f, unix.VERASE: 0x7f, unix.VKILL: 'U' & 0x1f, unix.VEOF: 'D' & 0x1f, unix.VSUSP: 'Z' & 0x1f} {
