@@ -13,6 +13,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"lifeloop/internal/vt"
 )
 
 // Child is one running harness. The fields that no comment assigns to an owner
@@ -211,7 +213,7 @@ func (c *Child) connect(spec Spec) (theirs [3]*os.File, err error) {
 		if attrs, err := getTermios(c.slave); err == nil {
 			c.fresh = *attrs
 		}
-		c.addSource(c.ptmx, t.screen, &tracker{wanted: spec.OSC, raw: !inUTF8(&t.saved, spec.Env)})
+		c.addSource(c.ptmx, t.screen, &tracker{wanted: spec.OSC, raw: !inUTF8(&t.saved, spec.Env), parser: vt.Parser{Console: onConsole(spec.Env)}})
 	}
 	onPty := func(i int) bool { return t.pty && (t.mode == Always || t.isTTY[i]) }
 	if onPty(0) {
@@ -264,6 +266,12 @@ func inUTF8(attrs *unix.Termios, env []string) bool {
 		}
 	}
 	return false
+}
+
+// onConsole reports whether the terminal is a console of Linux, judged by the
+// environment.
+func onConsole(env []string) bool {
+	return slices.ContainsFunc(env, func(kv string) bool { return kv == "TERM=linux" || strings.HasPrefix(kv, "TERM=linux-") })
 }
 
 // sameInput gives the child the input of stdin from the beginning, as the first

@@ -71,6 +71,7 @@ type modes struct {
 	charsets    charsets
 	under       charsets // the character sets that leaving the alternate screen brings back
 	latin       bool     // the terminal was switched from UTF-8 to another encoding
+	palette     bool     // the palette of a console of Linux was changed
 	progress    bool     // a progress bar is shown
 	colours     uint32   // bit n is set if the colour of OSC command n was changed; 4 is the palette
 }
@@ -86,7 +87,8 @@ type charsets struct {
 // modes, a palette for example, are undone only after a death by signal.
 func (m *modes) never() modes {
 	rest := *m
-	rest.flipped, rest.charsets, rest.under, rest.latin, rest.progress, rest.colours = 0, charsets{}, charsets{}, false, false, 0
+	rest.flipped, rest.charsets, rest.under, rest.latin = 0, charsets{}, charsets{}, false
+	rest.palette, rest.progress, rest.colours = false, false, 0
 	for i, p := range switches {
 		if !p.late {
 			rest.flipped |= m.flipped & (1 << i)
@@ -272,7 +274,7 @@ func (t *tracker) escape(seq *vt.Sequence) bool {
 	case 'c':
 		t.look, t.under, t.saved = 0, 0, savedCursor{}
 		// Only some terminals reset colours on RIS, or return to UTF-8, so these are kept.
-		return assign(&t.modes, modes{latin: t.modes.latin, progress: t.modes.progress, colours: t.modes.colours})
+		return assign(&t.modes, modes{latin: t.modes.latin, palette: t.modes.palette, progress: t.modes.progress, colours: t.modes.colours})
 	}
 	return false
 }
@@ -299,6 +301,9 @@ func designated(b byte) int {
 // command handles an operating system command. It appends its text to texts if its
 // number is wanted.
 func (t *tracker) command(body []byte) (changed bool) {
+	if t.parser.Console && (len(body) == 8 && body[0] == 'P' || len(body) == 1 && body[0] == 'R') {
+		return assign(&t.modes.palette, body[0] == 'P')
+	}
 	n, i := 0, 0
 	for ; i < len(body) && i < 5 && body[i]-'0' <= 9; i++ {
 		n = 10*n + int(body[i]-'0')
@@ -642,7 +647,8 @@ func (m *modes) undo(ended bool) string {
 }
 
 // everything returns modes in which every resettable mode is changed, except
-// alternate scroll, which is on by default in some terminals.
+// alternate scroll, which is on by default in some terminals, and the palette of a
+// console, whose undo is the beginning of a string elsewhere.
 func everything() modes {
 	m := modes{alternate: 1049, keypad: true, region: "1", cursorStyle: "1", latin: true, progress: true, charsets: charsets{left: 1, side: 1}}
 	for i, p := range switches {
@@ -689,6 +695,9 @@ func (c charsets) undo(b *strings.Builder) {
 }
 
 func (m *modes) undoCommands(b *strings.Builder) {
+	if m.palette {
+		b.WriteString("\x1b]R")
+	}
 	if m.progress {
 		b.WriteString("\x1b]9;4;0\x1b\\")
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"lifeloop/internal/vt"
 )
 
 // wanted are the numbers of titles and of Codex's state.
@@ -177,6 +179,26 @@ func TestUndoAfterASignal(t *testing.T) {
 	require.Equal(t, "\x1b[?2004l\x1b[?25h", raw.modes.undo(true), "a terminal that is not in UTF-8")
 }
 
+// A console of Linux has sequences that a terminal elsewhere reads as the beginning of
+// a string.
+func TestUndoOnAConsole(t *testing.T) {
+	for sent, want := range map[string]string{
+		"\x1b]P1ff0000text":                        "\x1b]R",
+		"\x1b]P1FF0000\x1b]P2abcdef\x1b[4h":        "\x1b[4l\x1b]R",
+		"\x1b]P1ff0000\x1b]Rtext":                  "",
+		"\x1b]P1ff0000\x1b\\\x1bc":                 "\x1b]R",
+		"\x1b]P1ff00\x1b]0;P1ff0000\x07\x1b]P1x00": "",
+		"\x1b]P1\n\x07ff0000":                      "\x1b]R",
+		"\x1b]0;a title\x07\x1b]9;4;1\x1b\\":       "\x1b]9;4;0\x1b\\",
+	} {
+		tr := &tracker{parser: vt.Parser{Console: true}}
+		tr.scan([]byte(sent))
+		require.Equal(t, want, tr.modes.undo(true), "after %q", sent)
+		require.Empty(t, tr.modes.undo(false), "after %q", sent)
+	}
+	require.Empty(t, scanned("\x1b]P1ff0000\x07").modes.undo(true), "not on a console")
+}
+
 // The table of modes in docs/promises.md agrees with the code.
 func TestPromisedModes(t *testing.T) {
 	doc, err := os.ReadFile("../docs/promises.md")
@@ -272,13 +294,19 @@ var pieces = []string{
 	"1", "25", "47", "1049", "1047", "2004", "1006", "7", "4", "\x1b[", "\x1b[?", "\x1b[>", "\x1b]7501;", "\x1b]0;⠂ ", "\x1b]2;", "é", "\x1b\\",
 	"\x1b[?1049h", "\x1b[?1049l", "\x1b[?25l", "\x1b[?2004;1006h", "\x1b[?2004;25s", "\x1b[?25;2004r", "\x1b[?1049s", "\x1b[?1049r", "\x1b[>5u", "\x1b[=3;2u", "\x1b[<2u", "\x1b[>4;1m", "\x1b[2;9r", "\x1b[4 q", "\x1b=", "\x1bc", "\x1b[!p",
 	"\x1b[4h", "\x1b[2;20h", "\x1b[?8l", "\x1b[>1;2m", "\x1b[>1n", "\x1b(0", "\x1b)0", "\x1b(&4", "\x1b%@", "\x1b%G", "\x1b$)B", "\x1b(B", "\x0e", "\x0f", "\x1bn", "\x1b}", "\x1b|", "\x1b7", "\x1b8", "\x1b[#{", "\x1b[#}",
-	"\x1b]9;4;1;3\x07", "\x1b]12;red\x07", "\x1b]4;1;red\x07", "\x1b]104\x07", "\x1b]10;a;b\x07", "\u009b", "\u009c", "\u009d", "\xc2", "\x9b", "\x9c", "\x1b[38;5;1m", "\x1b[0m", "\x1b[1;39m",
+	"\x1b]9;4;1;3\x07", "\x1b]12;red\x07", "\x1b]4;1;red\x07", "\x1b]104\x07", "\x1b]P1ff0000", "\x1b]P", "\x1b]R", "\x1b]10;a;b\x07", "\u009b", "\u009c", "\u009d", "\xc2", "\x9b", "\x9c", "\x1b[38;5;1m", "\x1b[0m", "\x1b[1;39m",
 }
 
 // checkLaws checks the laws that hold for any output, cut at any place.
 func checkLaws(t interface{ Fatalf(string, ...any) }, sent string, cut int) {
-	whole := scanned(sent)
-	split := &tracker{wanted: wanted}
+	for _, p := range []vt.Parser{{}, {Console: true}} {
+		checkLawsWith(t, p, sent, cut)
+	}
+}
+
+func checkLawsWith(t interface{ Fatalf(string, ...any) }, p vt.Parser, sent string, cut int) {
+	whole, split := &tracker{wanted: wanted, parser: p}, &tracker{wanted: wanted, parser: p}
+	whole.scan([]byte(sent))
 	changed := split.scan([]byte(sent[:cut]))
 	if split.scan([]byte(sent[cut:])) {
 		changed = true
@@ -293,11 +321,11 @@ func checkLaws(t interface{ Fatalf(string, ...any) }, sent string, cut int) {
 	if (undo == "") != (whole.modes == modes{}) {
 		t.Fatalf("%q: modes %+v, undo %q", sent, whole.modes, undo)
 	}
-	after := &tracker{modes: whole.modes}
+	after := &tracker{modes: whole.modes, parser: p}
 	if after.scan([]byte(undo)); after.modes != (modes{}) {
 		t.Fatalf("%q: undo %q leaves %+v", sent, undo, after.modes)
 	}
-	again := &tracker{modes: whole.modes}
+	again := &tracker{modes: whole.modes, parser: p}
 	again.scan([]byte(whole.modes.undo(false)))
 	again.scan([]byte(whole.modes.redo()))
 	if whole.modes.alternate == 1049 { // the screen was left and entered again, with the character sets of the main one

@@ -17,7 +17,7 @@ func Reset(tty *os.File) error {
 		return fmt.Errorf("read the terminal's attributes: %w", err)
 	}
 	m := everything()
-	m.latin = inUTF8(attrs, os.Environ())
+	m.latin, m.palette = inUTF8(attrs, os.Environ()), onConsole(os.Environ())
 	// Leaving the alternate screen restores the position of the cursor.
 	if _, err := tty.WriteString("\x1b7" + m.undo(true) + resetLook); err != nil {
 		return fmt.Errorf("write to the terminal: %w", err)

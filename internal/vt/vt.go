@@ -61,6 +61,10 @@ const (
 // A Parser parses one stream. Its zero value is ready for use. It allocates
 // only to hold a sequence that is cut in two, and reuses that space.
 type Parser struct {
+	// Console means that the terminal is a console of Linux. There OSC R, and OSC P with
+	// seven hexadecimal digits, are complete Commands that nothing ends.
+	Console bool
+
 	C1 C1 // may change between two calls of Next; within a string only C1UTF8 has an effect, on its end
 
 	state state
@@ -209,7 +213,7 @@ func (p *Parser) findC1(b []byte, esc int) (at, after int, final byte) {
 // uncutCommand returns the length of the Command at the beginning of b (after
 // its ESC) if all of it is in b, otherwise 0.
 func (p *Parser) uncutCommand(b []byte) int {
-	if len(b) == 0 || b[0] != ']' {
+	if len(b) == 0 || b[0] != ']' || p.Console {
 		return 0
 	}
 	for i, c := range b[1:min(len(b), maxText)] {
@@ -251,6 +255,7 @@ func (p *Parser) step(b byte) {
 		p.escaped(b)
 	case p.state == control:
 		p.controlled(b)
+	case p.state == command && p.Console && b != esc && p.palette(b):
 	case p.state == command && b == bel:
 		p.end(Command)
 	case p.state == command && b == esc:
@@ -325,6 +330,33 @@ func (p *Parser) controlled(b byte) {
 	case b >= 0x20 && b <= 0x2f:
 		p.seq.Inter = b
 	}
+}
+
+// palette handles a byte of OSC R or OSC P. It reports whether b was one.
+func (p *Parser) palette(b byte) bool {
+	const digits = 7
+	switch {
+	case len(p.body) == 0 && b == 'R':
+		p.append(b, 1)
+		p.end(Command)
+	case len(p.body) == 0:
+		if b == 'P' {
+			p.append(b, 1)
+		}
+		return b == 'P'
+	case p.body[0] != 'P':
+		return false
+	case b < 0x20:
+		// A control character inside a sequence does not end the sequence.
+	case b-'0' <= 9, b|0x20 >= 'a' && b|0x20 <= 'f':
+		p.append(b, 1+digits)
+		if len(p.body) == 1+digits {
+			p.end(Command)
+		}
+	default:
+		p.cancel()
+	}
+	return true
 }
 
 func (p *Parser) append(b byte, limit int) {

@@ -11,8 +11,9 @@ import (
 
 // parse passes the pieces to one parser and returns the results as one string:
 // text unchanged, a sequence in angle brackets.
-func parse(pieces ...string) string {
-	var p Parser
+func parse(pieces ...string) string { return parseWith(&Parser{}, pieces...) }
+
+func parseWith(p *Parser, pieces ...string) string {
 	var b strings.Builder
 	for _, piece := range pieces {
 		for rest := []byte(piece); len(rest) > 0; {
@@ -82,6 +83,24 @@ func TestNext(t *testing.T) {
 				t.Errorf("%q byte by byte\n got %s\nwant %s", c.sent, got, c.want)
 			}
 		})
+	}
+}
+
+// On a console of Linux some commands end by themselves, wherever the stream is cut.
+func TestConsole(t *testing.T) {
+	for _, c := range []struct{ sent, want string }{
+		{"\x1b]P1ff0000a\x1b]Rb\x1b]0;t\x07c\x1b]PAbCdEf0\x1b\\", `<command "P1ff0000">a<command "R">b<command "0;t">c<command "PAbCdEf0"><escape \>`},
+		{"\x1b]P1ff\n0000a", `<command "P1ff0000">a`},
+		{"\x1b]P1fgtext\x1b]P1\x18text", "texttext"},
+		{"\x1b]P1\x1b]P1ff0000a", `<command "P1ff0000">a`},
+		{"\x1b]P1é", "\xa9"},
+	} {
+		for cut := range len(c.sent) + 1 {
+			p := Parser{Console: true}
+			if got := parseWith(&p, c.sent[:cut], c.sent[cut:]); got != c.want {
+				t.Errorf("%q, cut at %d\n got %s\nwant %s", c.sent, cut, got, c.want)
+			}
+		}
 	}
 }
 
