@@ -41,10 +41,8 @@ type savedCursor struct {
 // keptModes is what CSI ? n s saves: the DEC private modes with these numbers.
 // Not all terminals forget it on RIS, so it is kept.
 type keptModes struct {
-	switches uint64 // bit i: switches[i] was saved
-	flipped  uint64 // bit i: it differed from its default
-	screen   bool   // it was saved which screen is shown; all numbers of the alternate screen share that
-	other    bool   // it was the alternate screen
+	flipped uint64 // bit i: switches[i] was saved, and differed from its default
+	other   bool   // the alternate screen was saved; its numbers share that
 }
 
 // pushedLooks is the stack of CSI # { and CSI # }. It is kept on RIS, as keptModes is.
@@ -436,13 +434,12 @@ func (t *tracker) setPrivate(n int, on bool) bool {
 // keep performs CSI ? n s.
 func (t *tracker) keep(n int) {
 	if n == 47 || n == 1047 || n == 1049 {
-		t.kept.screen, t.kept.other = true, t.modes.alternate != 0
+		t.kept.other = t.modes.alternate != 0
 	}
 	for i, p := range switches {
 		if p.number != n || p.ansi {
 			continue
 		}
-		t.kept.switches |= 1 << i
 		t.kept.flipped = t.kept.flipped&^(1<<i) | t.modes.flipped&(1<<i)
 		if n == 66 && t.modes.keypad { // the same mode as ESC =
 			t.kept.flipped |= 1 << i
@@ -450,15 +447,15 @@ func (t *tracker) keep(n int) {
 	}
 }
 
-// recall performs CSI ? n r. If nothing was saved, terminals differ, so the mode stays
-// as it was seen last.
+// recall performs CSI ? n r. Not all terminals know it, so a mode that was saved with its
+// default stays as it was seen last: undoing it twice does no harm.
 func (t *tracker) recall(n int) bool {
-	if t.kept.screen && (n == 47 || n == 1047 || n == 1049) {
-		return t.setPrivate(n, t.kept.other)
+	if t.kept.other && (n == 47 || n == 1047 || n == 1049) {
+		return t.setPrivate(n, true)
 	}
 	for i, p := range switches {
-		if p.number == n && !p.ansi && t.kept.switches&(1<<i) != 0 {
-			return assign(&t.modes.flipped, t.modes.flipped&^(1<<i)|t.kept.flipped&(1<<i))
+		if p.number == n && !p.ansi {
+			return assign(&t.modes.flipped, t.modes.flipped|t.kept.flipped&(1<<i))
 		}
 	}
 	return false
