@@ -39,12 +39,25 @@ type renewalAccount struct {
 	emptying  string // the hook whose answer empties the context
 	typed     bool   // the keys of the reset were recorded
 	begun     bool   // the user has begun a line
+	// What the newest renewal left in the context, and what the breaker makes of it.
+	trigger   int64
+	resumedIn int   // the fresh harness session
+	seen      bool  // its pressure was observed
+	left      int64 // the first tokens that were recorded of it
+	stopped   bool  // a renewal left at least half of its trigger
 }
 
 func newRenewalAccount() renewalAccount { return renewalAccount{consumed: map[string]bool{}} }
 
 func (j *judge) renewalFact(f kernel.Fact) {
 	switch f := f.(type) {
+	case kernel.Observed:
+		j.seen = j.seen || f.Record.Event == lifeloop.ContextPressureObserved && j.scope == j.resumedIn
+	case kernel.ContextMeasured:
+		if f.Tokens != nil && !f.Stale && j.left == 0 && j.scope == j.resumedIn {
+			j.left = *f.Tokens
+			j.stopped = j.stopped || j.trigger > 0 && j.left*2 >= j.trigger
+		}
 	case kernel.RenewalMoved:
 		j.renewalMoved(f)
 	case kernel.RenewalCalled:
@@ -79,7 +92,8 @@ func (j *judge) renewalFact(f kernel.Fact) {
 func (j *judge) renewalMoved(f kernel.RenewalMoved) {
 	require.NoError(j.t, renewal.Check(j.progress, f.To))
 	if f.To == renewal.Asked {
-		j.renewalAccount = renewalAccount{renewal: f.Renewal, consumed: j.consumed, renewals: j.renewals, tokens: j.tokens, begun: j.begun}
+		require.True(j.t, !j.seen || j.left > 0 || j.scope != j.resumedIn, "what the renewal before left is not recorded")
+		j.renewalAccount = renewalAccount{renewal: f.Renewal, consumed: j.consumed, renewals: j.renewals, tokens: j.tokens, begun: j.begun, stopped: j.stopped, trigger: f.Trigger}
 	}
 	require.Equal(j.t, j.renewal, f.Renewal, "one renewal at a time")
 	j.progress = f.To
@@ -91,6 +105,7 @@ func (j *judge) renewalMoved(f kernel.RenewalMoved) {
 	switch f.To {
 	case renewal.Negotiated:
 		j.path = f.Path
+		require.False(j.t, j.stopped, "a renewal after one that left too much")
 	case renewal.Prepared:
 		j.token = f.Digest
 	case renewal.Resetting:
@@ -100,7 +115,7 @@ func (j *judge) renewalMoved(f kernel.RenewalMoved) {
 		if j.path == renewal.InPlace {
 			require.True(j.t, j.typed && j.running, "a fresh session in place without keys")
 		}
-		j.renewed = false
+		j.renewed, j.resumedIn = false, f.Scope
 		if j.crashedIn {
 			j.reach["renewal finished after a crash"]++
 		}
@@ -287,7 +302,14 @@ func (w *fate) advance() bool {
 
 // newSession lets the harness of a renewal begin its session, and read what its hook
 // answers.
-func (w *fate) newSession() { w.begins(w.id, "startup") }
+func (w *fate) newSession() {
+	w.begins(w.id, "startup")
+	if w.alive && chance(w.r, "as full as before", 3) {
+		full := telemetry.Signal{Source: "transcript", Kind: telemetry.UsageSeen, Session: w.id, Detail: "r",
+			Usage: &telemetry.Usage{ID: "m", Used: 190_000}, Window: 200_000, WindowSource: "reported"}
+		w.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{full}})
+	}
+}
 
 // begins calls the hook of a harness session that begins.
 func (w *fate) begins(id, cause string) {
