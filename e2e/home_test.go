@@ -143,6 +143,8 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	`^/\.codex/thread-writer-locks(/ID\.lock|/\.coordination\.lock)?$`,
 	// Codex writes this some time after its start.
 	`^/\.codex/\.sandbox_migration$`,
+	// Claude Code writes this some seconds after its start, when it has removed old files.
+	`^/\.claude/\.last-cleanup$`,
 	// Claude Code writes these some time after its first start, to handle its links.
 	`^/\.local`, `^/\.config(/mimeapps\.list(\.new)?)?$`,
 	// Codex asks the model for a title during the turn, and stores it if the answer
