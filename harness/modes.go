@@ -47,7 +47,7 @@ type keptModes struct {
 
 // pushedLooks is the stack of CSI # { and CSI # }. It is kept on RIS, as keptModes is.
 type pushedLooks struct {
-	looks [10]look // the outermost, as many as terminals have room for; the last one stands for all others
+	looks [10]look // the outermost ones, as many as terminals store; the last element also combines all deeper ones
 	depth int
 }
 
