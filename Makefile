@@ -30,7 +30,7 @@ cover: # write cover.out and print the total
 fuzz: # run every fuzz target for FUZZTIME (default 10s); use FUZZTIME=2m after a change to a format
 	scripts/fuzz.sh $(FUZZTIME)
 
-chaos: # under 10 minutes on two idle cores: WORLDS (50000) random worlds, a kill at every append, the fault matrix, every changed byte of evidence; prints what was tried and lost
+chaos: # 10 to 30 minutes on two cores: WORLDS (50000) random worlds, a kill at every append, the fault matrix, every changed byte of evidence; prints what was tried and lost
 	@scripts/chaos.sh $(WORLDS)
 
 vuln: # search known vulnerabilities; says so where their database cannot be reached

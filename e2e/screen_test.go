@@ -39,9 +39,9 @@ var hookLines = regexp.MustCompile(`(?m)^hook: .*\n`)
 // and when its telemetry ends twice.
 var startupLines = regexp.MustCompile(`(?m)^(\[STARTUP\] |A shutdown LoggerProvider |shutdown may only be called once ).*\n`)
 
-// openclawLines are printed by OpenClaw by chance, when its databases are slow, and
-// because of our plugin.
-var openclawLines = regexp.MustCompile(`(?m)^(\x1b\[\d+m)*\[(session-sqlite\]|sqlite/|memory\]|agent/embedded\]\S* \S*\[trace:|plugins\]\S* \S*lifeloop-wrap: ).*\n`)
+// openclawLines are printed by OpenClaw by chance, when its databases or the model's
+// server are slow, and because of our plugin.
+var openclawLines = regexp.MustCompile(`(?m)^(\x1b\[\d+m)*\[(session-sqlite\]|sqlite/|provider-transport-fetch\]|memory\]|agent/embedded\]\S* \S*\[trace:|plugins\]\S* \S*lifeloop-wrap: ).*\n`)
 
 // took matches the duration of a tool.
 var took = regexp.MustCompile(`\bin \d+ms\b`)

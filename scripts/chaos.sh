@@ -4,9 +4,9 @@
 # kill a process at every append of a session, kill an observer after each of its facts,
 # and inject every fault of the fault matrix. The parts run side by side: most need
 # processors, the kills and the faults mostly wait. A part that fails prints all of its
-# output, with the seed of a world. All parts together take less than ten minutes on two
-# idle processors: 5,000 worlds alone take 20 seconds, 100,000 take 7 minutes. On a busy
-# machine it takes longer.
+# output, with the seed of a world. All parts together take 10 to 30 minutes on two
+# processors, because the kills start some thousand processes and machines differ in
+# how long that takes: 5,000 worlds alone take 20 seconds, 100,000 take 7 minutes.
 set -u
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
