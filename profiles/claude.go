@@ -17,7 +17,7 @@ func claudeProfile() Profile {
 	return Profile{
 		Adapter:    "claude",
 		Programs:   []string{"claude"},
-		Tested:     []string{"2.1.197", "2.1.330", "2.1.331"},
+		Tested:     []string{"2.1.197", "2.1.330", "2.1.331", "2.1.332"},
 		Hooks:      claude.Hooks{},
 		Transcript: Source{Name: "transcript", Decoder: claude.Transcript, Unordered: true, Beside: "subagents/agent-*.jsonl"},
 		Kinds: []Source{

@@ -20,7 +20,7 @@ func codexProfile() Profile {
 	return Profile{
 		Adapter:    "codex",
 		Programs:   []string{"codex"},
-		Tested:     []string{"0.169.0"},
+		Tested:     []string{"0.169.0", "0.171.0"},
 		Estimates:  true,
 		Hooks:      codex.Hooks{},
 		Transcript: Source{Name: "rollout", Decoder: codex.Rollout},
