@@ -49,7 +49,7 @@ const (
 	maxLine     = 4 << 10
 	maxEvent    = 256              // the limit of an event's name in bytes
 	requestTime = 10 * time.Second // the time in which a peer must send its request
-	replyTime   = 2 * time.Second  // the time in which a peer must read the answer and acknowledge it
+	replyTime   = 2 * time.Second  // the time in which a peer must read a small answer and acknowledge it
 )
 
 // A request is the first line of a peer.

@@ -48,8 +48,7 @@ func (c *HookCall) Answer(out []byte) (delivered bool) {
 	if !fits {
 		out = nil // send an empty answer, so that the peer does not wait
 	}
-	limit := replyTime + time.Duration(len(out)>>20)*time.Second
-	if c.conn.SetDeadline(time.Now().Add(limit)) != nil || send(c.conn, reply{Bytes: len(out)}, out) != nil {
+	if c.conn.SetDeadline(time.Now().Add(timeToReply(out))) != nil || send(c.conn, reply{Bytes: len(out)}, out) != nil {
 		return false
 	}
 	if len(out) == 0 {

@@ -238,7 +238,7 @@ func serveConn(ctx context.Context, conn *peer, h Handler) {
 	if req.Op == opDo {
 		if stay() { // conn stays open: Do ends with ctx, and its answer is sent
 			answer := doer.Do(ctx, Command{Name: req.Event, Input: body, Token: req.Key, PID: pid})
-			_ = conn.SetWriteDeadline(time.Now().Add(replyTime))
+			_ = conn.SetWriteDeadline(time.Now().Add(timeToReply(answer)))
 			_ = send(conn, reply{Bytes: len(answer)}, answer) // ignore the error: the peer may have closed
 		}
 		return
@@ -253,6 +253,12 @@ func serveConn(ctx context.Context, conn *peer, h Handler) {
 	call.Answer(nil)
 	conn.Close() // close the connection, which ends listen
 	listening.Wait()
+}
+
+// timeToReply returns the time in which a peer must read this answer: replyTime, and
+// another second for each MiB.
+func timeToReply(answer []byte) time.Duration {
+	return replyTime + time.Duration(len(answer)>>20)*time.Second
 }
 
 // send writes a request or a reply and the body that it announces, in one Write.
