@@ -41,7 +41,7 @@ var startupLines = regexp.MustCompile(`(?m)^(\[STARTUP\] |A shutdown LoggerProvi
 
 // openclawLines are printed by OpenClaw by chance, when its databases or the model's
 // server are slow, and because of our plugin.
-var openclawLines = regexp.MustCompile(`(?m)^(\x1b\[\d+m)*\[(session-sqlite\]|sqlite/|provider-transport-fetch\]|memory\]|agent/embedded\]\S* \S*\[trace:|plugins\]\S* \S*lifeloop-wrap: ).*\n`)
+var openclawLines = regexp.MustCompile(`(?m)^(\x1b\[\d+m)*\[(session-sqlite\]|sqlite/|provider-transport-fetch\]\S* \S*\[model-fetch\] response .* status=200 elapsedMs=\d{4,} |memory\]|agent/embedded\]\S* \S*\[trace:|plugins\]\S* \S*lifeloop-wrap: ).*\n`)
 
 // took matches the duration of a tool.
 var took = regexp.MustCompile(`\bin \d+ms\b`)
