@@ -575,7 +575,9 @@ func TestManyInputsAreCommittedTogether(t *testing.T) {
 func TestAStopIsRecordedBeforeWeStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.ledger.slow = func(int) { time.Sleep(50 * time.Millisecond) }
+		var wait atomic.Int64
+		wait.Store(int64(50 * time.Millisecond))
+		r.ledger.slow = func(int) { time.Sleep(time.Duration(wait.Load())) }
 		r.launcher.play = func(post func(kernel.Input)) {
 			for i := range 5 {
 				post(kernel.OutputSeen{Total: int64(i)})
@@ -584,7 +586,7 @@ func TestAStopIsRecordedBeforeWeStop(t *testing.T) {
 			r.launcher.settle()
 			r.note("stopping")
 			post(kernel.ChildContinued{})
-			r.ledger.slow = func(int) { time.Sleep(time.Minute) }
+			wait.Store(int64(time.Minute))
 			post(kernel.ChildStopped{Signal: 20})
 			r.launcher.settle()
 			r.note("stopping after settleTime")
