@@ -30,7 +30,7 @@ type anchoring struct {
 	file   string
 	push   func(ctx context.Context, line []byte) error // runs the command; nil if there is no command
 	print  func(line []byte) error                      // is called if there is neither a file nor a command
-	report func(index int, err error)                   // is called for each anchor that cannot be published
+	report func(index int, err error)                   // is called for each anchor that cannot be published; index is that of its checkpoint
 	save   func(evidence.Anchor)                        // is called for each published anchor; nil to save nothing
 
 	last   evidence.Anchor   // the newest anchor that an earlier process saved
@@ -42,16 +42,18 @@ func anchorCmd(g *globals) *cobra.Command {
 	var a anchoring
 	cmd := &cobra.Command{
 		Use: "anchor SESSION [--follow] [--file FILE] [-- CMD [ARG…]]", Short: "Publish the digest of the newest checkpoint, or of each one",
-		Long: `anchor prints one line of JSON: the newest checkpoint of a session's chain, and
-its digest. With --follow it prints every checkpoint so far and then each new one,
-until the session ends. A running session never waits for this command. With anchor
-in the configuration, run does this by itself.
+		Long: `anchor publishes an anchor, one line of JSON: the newest checkpoint of a session's
+evidence, and its digest. With --follow it publishes an anchor for every checkpoint
+so far and then for each new one, until the session ends. A running session never
+waits for this command. With an anchor block in the configuration, run does this by
+itself.
 
---file appends each line to FILE, unless FILE has it already. CMD is run for each
-line, which it reads on its standard input. Keep the lines where the session's
-producer cannot change or remove them: evidence verify --anchor then notices that the
-end of a chain was removed. An anchor that cannot be published is reported on stderr,
-the next ones are still published, and the exit code is 1.`,
+Without --file and CMD the line is printed. --file appends each line to FILE, unless
+FILE has it already. CMD is run for each line, which it reads on its standard input.
+Keep the lines where the user and the programs of the session cannot change or remove
+them: evidence verify --anchor then detects that the end of a chain was removed. An
+anchor that cannot be published is reported on stderr, the next ones are still
+published, and the exit code is 1.`,
 		Example: `  lifeloop-wrap evidence anchor last --follow --file /mnt/other-machine/anchors
   lifeloop-wrap evidence anchor last --follow -- git notes append -F -`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -67,7 +69,7 @@ the next ones are still published, and the exit code is 1.`,
 			}
 			a.print = func(line []byte) error { _, err := cmd.OutOrStdout().Write(line); return err }
 			a.report = func(index int, err error) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "lifeloop-wrap: checkpoint %d is not published: %v\n", index, err)
+				fmt.Fprintf(cmd.ErrOrStderr(), "lifeloop-wrap: the anchor of checkpoint %d is not published: %v\n", index, err)
 			}
 			if len(args) > 1 {
 				if _, err := exec.LookPath(args[1]); err != nil {
@@ -87,7 +89,7 @@ the next ones are still published, and the exit code is 1.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&a.follow, "follow", false, "publish each checkpoint, until the session ends")
-	f.StringVar(&a.file, "file", "", "append to `FILE`")
+	f.StringVar(&a.file, "file", "", "`FILE` to append each line to")
 	return cmd
 }
 
@@ -158,8 +160,9 @@ func (a *anchoring) readFile(id string) error {
 	return nil
 }
 
-// publish prints, appends and pushes one anchor. A failure is reported, and does not keep
-// the next ones from being published.
+// publish appends one anchor to the file and passes it to the command, or prints it if
+// there is neither. A failure is reported, and does not keep the next ones from being
+// published.
 func (a *anchoring) publish(ctx context.Context, next evidence.Anchor) {
 	i := slices.IndexFunc(a.known, func(k evidence.Anchor) bool { return k.Index == next.Index })
 	if i >= 0 && a.known[i] == next || next.Index < a.last.Index || next == a.last {
@@ -200,7 +203,7 @@ func (a *anchoring) append(line []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// pusher runs a command for each line.
+// pusher returns a function that runs the command argv with one line as its input.
 func (c *calls) pusher(cmd *cobra.Command, argv []string) func(ctx context.Context, line []byte) error {
 	return func(ctx context.Context, line []byte) error {
 		defer c.orphans.Reap() // a follower may run for days

@@ -37,8 +37,8 @@ func (g *globals) closeLost(cmd *cobra.Command, l *lostSession, reason string) e
 	if err != nil {
 		return err
 	}
-	// These are done before the last fact: after a crash in between, the session is still
-	// lost, and abort can close it again.
+	// The next two steps come before the last fact: after a crash in between, the session
+	// is still lost, and abort can close it again.
 	s.giveBack()
 	if err := sessionVault(s.folder).Clear(time.Now()); err != nil {
 		return no(lifeloop.InternalError, "session %s: remove its continuation: %v", s.id, err)
@@ -50,9 +50,9 @@ func (g *globals) closeLost(cmd *cobra.Command, l *lostSession, reason string) e
 	return nil
 }
 
-// savedClients returns the clients in the command line that started a session, or
-// in the configuration that it names. If these cannot be read, there are none, and
-// the events get no receipts.
+// savedClients returns the clients of a session, from the command line that started
+// it and the configuration that this command line names. If these cannot be read,
+// there are no clients, and the events get no receipts.
 func (g *globals) savedClients(folder store.Folder) []config.Client {
 	from, err := os.Getwd()
 	if err != nil {

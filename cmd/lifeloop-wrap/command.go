@@ -92,7 +92,7 @@ const tokenFlag = "token-file"
 // acceptToken adds the flag for the session's token to a command that changes a
 // session. The token is not an argument, which every user of the machine could read.
 func acceptToken(cmd *cobra.Command) {
-	cmd.Flags().String(tokenFlag, "", "`FILE` with the session's token, - for standard input; a process below the harness needs it")
+	cmd.Flags().String(tokenFlag, "", "`FILE` with the session's token, - for standard input; only a process that the harness started needs it")
 }
 
 // readToken returns the token that a command was given, or nothing.
@@ -191,7 +191,7 @@ for the end:
 	return []*cobra.Command{
 		onIntent(request(supervisor.CommandApprove, "Approve an act that waits for an approval",
 			`approve permits an act that waits for an approval (run --approval-wait). INTENT is
-the digest of its intent, or at least 8 characters of it; status shows it.`)),
+the digest of the act's intent, or at least its first 8 characters; status shows it.`)),
 		onIntent(request(supervisor.CommandDeny, "Deny an act that waits for an approval", "")),
 		request(supervisor.CommandPause, "Pause a live session until it is resumed",
 			`pause stops the harness and all its processes. The timeouts of the attempt, a

@@ -85,7 +85,7 @@ func exposureText(e config.Exposure) string {
 
 func exposureHint(e config.Exposure) string {
 	if strings.HasPrefix(e.Key, "attempts.profiles") {
-		return "a harness has the variable in its environment"
+		return "the harness inherits the variable: let it read the value from its environment"
 	}
-	return fmt.Sprintf("pass it in the environment: inherit: [%s]", vt.Plain(e.Variable))
+	return fmt.Sprintf("to pass it in the environment instead, write inherit: [%s] beside this command, and let the program read the variable", vt.Plain(e.Variable))
 }

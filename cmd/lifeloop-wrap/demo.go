@@ -53,7 +53,7 @@ func demoCmd(g *globals) *cobra.Command {
 	var fast bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show a session without a harness: events, a payload, a renewal, receipts, a verified ledger",
+		Short: "Play a session with a scripted harness: events, a payload, a renewal, receipts, a verified ledger",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store.RemoveTemps()
@@ -67,7 +67,7 @@ func demoCmd(g *globals) *cobra.Command {
 			defer signal.Stop(signals)
 			err = demo(cmd, string(temp.Folder), fast, signals)
 			select {
-			case sig := <-signals: // the last one, which the harness may have died of
+			case sig := <-signals: // it came last, and may have ended the harness
 				return killedBy(sig)
 			default:
 				return err
@@ -103,7 +103,7 @@ func demo(cmd *cobra.Command, dir string, fast bool, signals <-chan os.Signal) e
 	fmt.Fprintf(out, "$ lifeloop-wrap run --client notes=./notes --profile handoff -- %s      (a scripted stand-in; no model, no network)\n\n", name)
 
 	state := filepath.Join(dir, "state")
-	run := exec.Command(exe, "--config", config, "--state-dir", state, "run", "--profile", "handoff", "--pty", "always", "--client-drain", "1m", "--", program) // every receipt, on a busy machine too
+	run := exec.Command(exe, "--config", config, "--state-dir", state, "run", "--profile", "handoff", "--pty", "always", "--client-drain", "1m", "--", program) // 1m, so that a busy machine shows every receipt too
 	run.Dir, run.Stdin, run.Stdout, run.Stderr = dir, os.Stdin, os.Stdout, os.Stderr
 	run.Env = append(os.Environ(), fakeharness.Environment(fakeharness.DemoStories, dir, fast)...)
 	if err := untilSignal(run, signals); err != nil {

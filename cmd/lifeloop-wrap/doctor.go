@@ -15,10 +15,10 @@ func doctorCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [ADAPTER]",
 		Short: "Find problems with harnesses, sessions and this machine",
-		Long: `doctor examines each harness, its hooks, its sessions of this folder and the
-recorded sessions, then this machine. It names a command for each problem. It
-starts a harness only to ask for its version, and writes nothing but missing
-summaries of sessions.
+		Long: `doctor examines each harness, its hooks and its own sessions of this folder, then the
+sessions that lifeloop-wrap has recorded, then this machine. It names a command for
+each problem. It starts a harness only to ask for its version, and writes nothing but
+missing summaries of recorded sessions.
 
 With --probe it plays one turn of the installed harness with a scripted model on
 loopback, without an account, and stores what it saw working with that version.`,

@@ -18,9 +18,9 @@ const commonSchema = "common"
 func envelopeCmd(g *globals) *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "envelope",
-		Short: "Check documents of the contract",
-		Long: `envelope reads one JSON document of the contract, from FILE or from standard
-input. KIND is one of:
+		Short: "Check JSON documents that wrapper and clients exchange",
+		Long: `envelope reads one JSON document of the contract between wrapper and clients, from
+FILE or from standard input. KIND is one of:
 
   ` + strings.Join(lifeloop.Kinds(), "\n  "),
 	})

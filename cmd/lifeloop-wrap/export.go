@@ -30,18 +30,18 @@ func exportCmd(g *globals) *cobra.Command {
 	cmd := g.onSession(&cobra.Command{
 		Use: "export SESSION --kind KIND --out PATH", Short: "Write the evidence of a session: runpack, pack, chain, trace or html",
 		Long: `export makes evidence, which others can verify, from the ledger of a session. The
-same ledger gives the same bytes. A chain is a folder: the journal, the chain, and
+same ledger gives the same bytes. chain is a folder: the journal, the chain, and
 a runpack for each checkpoint. trace is a folder with a record for each decision of
-the gate; it needs a key. Without --key nothing else is signed, and a reader cannot
-know where it came from. html is one page for people: turns, context, receipts, and
-what verifying the evidence shows.`,
+the gate; it needs a key. Without --key the other kinds are not signed, and a reader
+cannot know who made them. html is one page for people: turns, context, receipts, and
+the result of verifying the session's runpack.`,
 	}, func(cmd *cobra.Command, st store.Store, id string) error { return g.export(cmd, st, id, e) })
 	f := cmd.Flags()
-	f.StringVar(&e.kind, "kind", "", "runpack, pack, chain, trace or html")
-	f.StringVar(&e.packType, "pack-type", "run", "run or job")
+	f.StringVar(&e.kind, "kind", "", "what to write: runpack, pack, chain, trace or html")
+	f.StringVar(&e.packType, "pack-type", "run", "with --kind pack, its type: run or job")
 	f.StringVar(&e.out, "out", "", "`PATH` to write: a file, or for chain and trace a folder")
 	f.StringVar(&e.key, "key", "", "`FILE` with the private key that signs")
-	f.BoolVar(&e.raw, "raw", false, "also write the arguments and results, not only their digests")
+	f.BoolVar(&e.raw, "raw", false, "also write the arguments and results of acts, not only their digests")
 	return cmd
 }
 

@@ -19,7 +19,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Exit codes of gate eval, which are the same as those of the public reference.
+// Exit codes of gate eval. They are those of the public reference implementation, gait
+// (package evidence).
 const (
 	exitBlocked      = 3
 	exitApproval     = 4
@@ -40,8 +41,8 @@ func gateCmd(g *globals) *cobra.Command {
 	var e evaluation
 	eval := &cobra.Command{
 		Use: "eval --policy FILE --intent FILE", Short: "Print the verdict of a policy on an intent", Args: cobra.NoArgs,
-		Long: `eval evaluates one IntentRequest (JSON) by a policy (YAML) and prints the verdict.
-Only allow permits the act. The exit code is 0 for allow and for dry_run, 3 for
+		Long: `eval evaluates one IntentRequest (JSON), the description of an act, by a policy
+(YAML) and prints the verdict. Only allow permits the act. The exit code is 0 for allow and for dry_run, 3 for
 block, 4 for require_approval, and 6 if there is no verdict: the policy or the
 intent cannot be evaluated, or the trace cannot be written. Rate limits count
 within one run of this command.
@@ -95,9 +96,9 @@ func (g *globals) evalIntent(cmd *cobra.Command, e evaluation) error {
 	return nil
 }
 
-// producer returns the producer_version in artifacts of this program. It
-// contains the version of the reference whose normal form is used, because
-// digests differ between versions of the reference.
+// producer returns the producer_version in the evidence that this program writes. It
+// contains the commit of gait, the reference, whose normal form is used, because
+// digests differ between its versions.
 func producer() string { return "lifeloop-wrap/" + version + " (gait 1c480c5)" }
 
 func readPolicy(cmd *cobra.Command, file string) (*gate.Policy, error) {

@@ -207,20 +207,20 @@ func (c *consumption) print(out []view.HCPOutcome) error {
 	for _, o := range out {
 		c.pending++
 		if n := o.Warning; n != nil {
-			numbers := fmt.Sprint(n.From)
+			numbers := fmt.Sprint("event ", n.From)
 			if n.To > n.From {
-				numbers = fmt.Sprintf("%d to %d", n.From, n.To)
+				numbers = fmt.Sprintf("events %d to %d", n.From, n.To)
 			}
 			text := fmt.Sprintf("gap: session %s: missing %s", n.SessionID, numbers)
 			switch n.Warning {
 			case "late":
-				text = fmt.Sprintf("late: session %s: %s arrived after its gap was reported; dropped", n.SessionID, numbers)
+				text = fmt.Sprintf("late: session %s: %s arrived after it was reported missing; dropped", n.SessionID, numbers)
 			case "implausible":
-				text = fmt.Sprintf("implausible: session %s: no event near %s; dropped", n.SessionID, numbers)
+				text = fmt.Sprintf("implausible: session %s: no other event has a number near that of %s; dropped", n.SessionID, numbers)
 			case "closed":
 				text = fmt.Sprintf("closed: session %s: %s arrived after the end of the session; dropped", n.SessionID, numbers)
 			case "forgotten":
-				text = fmt.Sprintf("forgotten: session %s: too many open sessions; its last number was %s", n.SessionID, numbers)
+				text = fmt.Sprintf("forgotten: session %s, because too many sessions are open; the last of it was %s", n.SessionID, numbers)
 			}
 			if err := c.warn(n, text); err != nil {
 				return err
@@ -228,7 +228,7 @@ func (c *consumption) print(out []view.HCPOutcome) error {
 			continue
 		}
 		_, _ = c.out.Write(o.Event.Line)
-		if err := c.out.WriteByte('\n'); err != nil { // an error is found later, because the writer keeps its first error
+		if err := c.out.WriteByte('\n'); err != nil { // also the error of the Write above, which the buffered writer keeps
 			return err
 		}
 	}

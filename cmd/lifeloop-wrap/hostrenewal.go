@@ -220,8 +220,8 @@ func (r *hostRenewal) deliver(ctx context.Context, ref programs.Ref, body []byte
 	now := time.Now()
 	before := func(b vault.Binding) bool { return r.ours(b) && b.HarnessSession != ref.Session }
 	held, err := r.vault.Held(before, now)
-	all, errAll := r.vault.Held(before, time.Time{})                        // before the year 1 none has expired
-	err = errors.Join(err, errAll, r.vault.Sweep(now, now.Add(-keepEnded))) // an expired one is not kept until the next is prepared
+	all, errAll := r.vault.Held(before, time.Time{})                        // at the zero time none has expired
+	err = errors.Join(err, errAll, r.vault.Sweep(now, now.Add(-keepEnded))) // removes the expired ones now, not only when the next one is prepared
 	switch {
 	case err != nil:
 		return body, err

@@ -45,7 +45,7 @@ type launcher struct {
 	first   *supervisor.Plan // the plan of the first launch, prepared before the kernel was created
 	exports *supervisor.Exports
 	asking  *instructions.Server
-	newest  atomic.Pointer[way] // the newest launch, which a renewal may ask for a note
+	newest  atomic.Pointer[way] // the way of the newest launch; a renewal may ask its harness for a note
 }
 
 // kernel returns the kernel of a new or a recovered session.
@@ -177,7 +177,7 @@ func toolTime(wait time.Duration) time.Duration {
 	if wait == 0 {
 		return 0
 	}
-	return min(wait, profiles.MaxGuardWait) + 5*time.Second // shorter than the hook's own limit
+	return min(wait, profiles.MaxGuardWait) + 5*time.Second // the hook's own limit is longer
 }
 
 // guarded returns an error for a launch whose tool calls cannot be checked by the
@@ -192,8 +192,8 @@ func (l *launcher) guarded(w way, launch profiles.Launch) error {
 		withHint("remove what disables the hooks, or run without a policy")
 }
 
-// listen opens the port for a harness that reads instructions. If that fails,
-// the launch records the capabilities that it lacks.
+// listen opens the port for a harness that reads instructions from a URL before each
+// turn. If that fails, the launch records the capabilities that it lacks.
 func (l *launcher) listen(w way) {
 	if l.asking != nil {
 		l.asking.Close()

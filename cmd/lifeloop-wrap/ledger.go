@@ -25,7 +25,7 @@ func (g *globals) verifyLedger(cmd *cobra.Command, st store.Store, id string) er
 	}
 	if err != nil {
 		return no(lifeloop.StateConflict, "session %s: %v", id, err).
-			withHint("entries before that place are valid; it cannot be repaired, and nothing more can be appended")
+			withHint("the entries before that place are valid; the ledger cannot be repaired, and nothing more can be appended to it")
 	}
 	text := fmt.Sprintf("ok: %d entries in %d segment(s), last %s\n", r.Entries, r.Segments, r.Last)
 	if r.TornBytes > 0 {

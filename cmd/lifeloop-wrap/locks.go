@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// abandon gives an old time to each lock folder whose owner has ended. The
-// harness then treats the lock as abandoned at once, and does not wait until
-// it is old enough. abandon does not remove the folder, because the harness
-// can do that safely even if others start at the same time.
+// abandon gives an old modification time to the heartbeat file in each lock folder
+// whose owner has ended. The harness then treats the lock as abandoned at once, and
+// does not wait until the heartbeat is old enough. abandon does not remove the
+// folder, because the harness can do that safely even if others start at the same
+// time.
 func abandon(locks []string) {
 	here, err := os.Hostname()
 	if err != nil {

@@ -40,16 +40,16 @@ func observeCmd(g *globals) *cobra.Command {
 	var f observeFlags
 	cmd := &cobra.Command{
 		Use:   "observe --adapter ID [PATH…] | observe --resume SESSION",
-		Short: "Print the events of a session that runs without the wrapper",
-		Long: `observe reads the sources of a session, prints its lifecycle events as JSON Lines
-and calls the configured clients. It launches nothing and answers no hook: its
-integration mode is telemetry_only, no payload can be placed, and without --ledger
-it stores nothing. Several PATHs are sources of one session. Without a PATH,
-observe finds the newest session of this folder in the adapter's usual places, and
-then switches to whichever session of this folder gets the newest prompt. For the
-adapter generic, PATHs are activity files: the session starts when one of them
-changes, and their content is not read. With --once, times come from the records, so the same files give the
-same lines.`,
+		Short: "Print the events of a harness session that runs without the wrapper",
+		Long: `observe reads the sources of a harness session (its transcript, its store, its server),
+prints its lifecycle events as JSON Lines and calls the configured clients. It launches
+nothing and answers no hook: its integration mode is telemetry_only, no payload can be
+placed, and without --ledger it stores nothing. Several PATHs are sources of one
+session. Without a PATH, observe finds the newest session of this folder in the
+adapter's usual places, and then switches to whichever session of this folder gets the
+newest prompt. For the adapter generic, PATHs are activity files: the session starts
+when one of them changes, and their content is not read. With --once, times come from
+the records, so the same files give the same lines.`,
 		Example: `  lifeloop-wrap observe --adapter claude
   lifeloop-wrap observe --adapter claude --once --usage ~/.claude/projects/-src/5f0c….jsonl
   lifeloop-wrap observe --adapter codex --once rollout-….jsonl hooks=calls.jsonl
@@ -89,7 +89,7 @@ same lines.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.adapter, "adapter", "", "`ID` of the adapter")
-	fl.StringVar(&f.source, "source", "", "`KIND` of the PATHs (default inferred from their content)")
+	fl.StringVar(&f.source, "source", "", "`KIND` of the PATHs, as KIND=PATH for one of them (default inferred from their content)")
 	fl.StringVar(&f.session, "session", "", "`ID` of the harness session, if a source or a folder holds several")
 	fl.BoolVar(&f.once, "once", false, "read the existing records and exit")
 	fl.BoolVar(&f.follow, "follow", false, "wait for more records, also of a PATH that does not exist yet (default)")
@@ -112,7 +112,7 @@ type observer struct {
 	manifest lifeloop.Manifest
 	sources  []profiles.Source
 	session  string                 // id of the harness session to observe, if the user named one
-	next     *supervisor.Successors // nil if the user named a PATH or a session
+	next     *supervisor.Successors // finds the next session to observe; nil if the user named a PATH or a session
 	out      io.Writer
 	notes    io.Writer     // notes for the user are written here
 	found    bool          // a session was found
@@ -271,7 +271,7 @@ func (o *observer) noSessionError() error {
 	for _, s := range o.sources {
 		paths = append(paths, s.Path)
 	}
-	text, hint := o.manifest.DisplayName+" session", "--usage counts the unknown records"
+	text, hint := o.manifest.DisplayName+" session", "--usage shows how many records have an unknown type"
 	if o.session != "" {
 		text, hint = "session "+o.session, "with a PATH, --session needs the whole id"
 	}

@@ -16,7 +16,7 @@ func payloadCmd() *cobra.Command {
 	cmd := group(&cobra.Command{Use: "payload", Short: "Render payloads"})
 	cmd.AddCommand(&cobra.Command{
 		Use:   "render [FILE|-]",
-		Short: "Print payloads in the form that a harness's slot receives",
+		Short: "Print payloads in the form in which the model's context receives them",
 		Long: `render reads PayloadEnvelopes, a JSON array of them or one after another, and
 prints {"payloads":[…]}: an object for each eligible payload, in the order of the
 input, with its body as a verbatim string or its body_ref, which is not followed.

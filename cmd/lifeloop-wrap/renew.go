@@ -30,12 +30,12 @@ func renewCmd(g *globals) *cobra.Command {
 		Use: "renew SESSION", Short: "Move a live session into a fresh context", Args: cobra.ExactArgs(1),
 		Long: `renew moves a session into a fresh harness session, by a profile that is active in
 it (run --profile). When the harness is at its prompt, the profile's prepare
-command runs, the harness is ended and started again, and what the continue
-command prints is delivered to the new session. It returns when the renewal is
-accepted, or with --wait when it is over. "lifeloop-wrap status SESSION" shows it.
+command runs, the harness is started again or reset in place, and what the continue
+command prints is delivered to the new harness session. renew returns when the renewal
+is accepted, or with --wait when it is over. "lifeloop-wrap status SESSION" shows it.
 
-The exit code is 0 when it was accepted, with --wait when it was delivered, and 1
-when it was refused, rolled back or failed.`,
+The exit code is 0 when the renewal was accepted, with --wait when it was delivered,
+and 1 when it was refused, rolled back or failed.`,
 		Example: `  lifeloop-wrap renew last --reason "the context is full"
   lifeloop-wrap renew last --profile handoff --wait`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -152,7 +152,7 @@ func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 		return nil, nil
 	}
 	held, now := sessionVault(s.folder), time.Now()
-	if len(active) == 0 { // nothing can use what a dead wrapper has left
+	if len(active) == 0 { // no profile can use a continuation that a dead wrapper has left
 		if err := held.Clear(now); err != nil {
 			s.log.Warn().Err(err).Msg("clean up the vault")
 		}

@@ -150,8 +150,8 @@ func sessionCmd(g *globals) *cobra.Command {
 	cmd.AddCommand(g.onSession(&cobra.Command{
 		Use:   "token SESSION",
 		Short: "Print a session's token",
-		Long: `token prints the token of a session. It authorizes every program that has it, and
-no event, receipt or log contains it. The ledger's first entry has the SHA-256
+		Long: `token prints the token of a session. Every program that has it can change the
+session. No event, receipt or log contains it. The ledger's first entry has the SHA-256
 digest of its 64 digits.`,
 	}, func(cmd *cobra.Command, st store.Store, id string) error {
 		token, err := st.Folder(id).Token()

@@ -20,9 +20,9 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// exitRefused is the exit code of a failed verification, and of diff for artifacts
-// that differ. For a file that cannot be read as an artifact, the code is
-// exitNotEvaluable. The reference uses the same codes.
+// exitRefused is the exit code of a failed verification, and of diff for files that
+// differ. For a file that cannot be read as evidence, the code is exitNotEvaluable.
+// The public reference implementation, gait (package evidence), uses the same codes.
 const exitRefused = 2
 
 // verification holds the flags of evidence verify.
@@ -35,9 +35,9 @@ func verifyCmd(g *globals) *cobra.Command {
 	var v verification
 	cmd := &cobra.Command{
 		Use: "verify PATH", Short: "Verify a runpack, pack, session chain, journal or trace", Args: cobra.ExactArgs(1),
-		Long: `verify checks an artifact of evidence: digests, links, signatures, and the form and
-content of each file. It also prints what this does not prove. The exit code is 0,
-2 if the verification failed, or 6 if the file cannot be read as an artifact.
+		Long: `verify checks an evidence file: digests, links, signatures, and the form and content
+of each file in it. It also prints what this does not prove. The exit code is 0, 2 if
+the verification failed, or 6 if the file cannot be read as evidence.
 
 A session chain or a journal names its runpacks, which are read from its folder.
 With --anchor FILE a chain or a journal must contain each checkpoint that FILE names.
@@ -48,8 +48,8 @@ That proves it up to the newest of these checkpoints, and nothing after it.`,
 	f.StringVar(&v.kind, "kind", "", "runpack, pack, session_chain, session_journal or trace (default: detected from the content)")
 	f.StringVar(&v.key, "public-key", "", "`FILE` with the public key of the signer")
 	f.BoolVar(&v.signed, "require-signature", false, "require a signature, on each proof record of a pack too")
-	f.BoolVar(&v.strict, "strict", false, "also refuse artifacts that could mislead a reader (default)")
-	f.BoolVar(&v.compat, "compat", false, "accept and refuse the same artifacts as the public reference")
+	f.BoolVar(&v.strict, "strict", false, "refuse more than --compat: also files that could mislead a reader (default)")
+	f.BoolVar(&v.compat, "compat", false, "accept and refuse the same files as the public reference implementation, gait")
 	f.StringVar(&v.anchor, "anchor", "", "`FILE` with anchors of a chain or a journal, as evidence anchor prints them")
 	cmd.MarkFlagsMutuallyExclusive("strict", "compat")
 	return cmd
@@ -62,7 +62,7 @@ func (g *globals) verifyEvidence(cmd *cobra.Command, path string, v verification
 	}
 	o := evidence.Options{Compat: v.compat, RequireSignature: v.signed, Beside: func(name string) ([]byte, error) {
 		if v.compat {
-			return readArtifact(name) // the reference resolves the path against the working directory
+			return readArtifact(name) // gait, the reference, resolves the path against the working directory
 		}
 		return readArtifact(filepath.Join(filepath.Dir(path), filepath.FromSlash(name)))
 	}}
@@ -130,7 +130,7 @@ func reportText(path string, r evidence.Report) string {
 	return b.String()
 }
 
-// maxArtifact is the size of the largest artifact that is read, in bytes.
+// maxArtifact is the size of the largest evidence file that is read, in bytes.
 const maxArtifact = 256 << 20
 
 func readArtifact(path string) ([]byte, error) {
@@ -160,7 +160,7 @@ func unreadable(path string, err error) error {
 
 func inspectCmd(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use: "inspect PATH", Short: "Print the documents of an artifact, without checking them", Args: cobra.ExactArgs(1),
+		Use: "inspect PATH", Short: "Print the JSON records inside an evidence file, without verifying it", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := readArtifact(args[0])
 			if err != nil {
@@ -188,8 +188,8 @@ func inspectCmd(g *globals) *cobra.Command {
 
 func diffCmd(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use: "diff A B", Short: "List where two artifacts differ", Args: cobra.ExactArgs(2),
-		Long: "diff compares two artifacts, document by document and member by member. It\ndoes not verify them. The exit code is 0 if they are equal, and 2 if they differ.",
+		Use: "diff A B", Short: "List where two evidence files differ", Args: cobra.ExactArgs(2),
+		Long: "diff compares two evidence files, record by record and member by member. It\ndoes not verify them. The exit code is 0 if they are equal, and 2 if they differ.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := readArtifact(args[0])
 			if err != nil {
