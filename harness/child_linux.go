@@ -50,16 +50,16 @@ type pauses struct {
 	held    []proc      // stopped by Hold, parents first
 }
 
-// output is what the pumps report.
+// output is what the pumps, the goroutines that copy the child's output, report.
 type output struct {
 	total   atomic.Int64          // bytes of output
 	lines   atomic.Int64          // ends of lines; counted only without a tap
 	began   time.Time             // when the child began
-	last    atomic.Int64          // when output was last read, in ns after began; 0 before the first
+	last    atomic.Int64          // when output was last read, in ns after began; 0 before the first output
 	lost    atomic.Pointer[error] // error of writing output
-	armed   atomic.Bool           // the next output wakes report
+	armed   atomic.Bool           // the next output wakes the method report
 	wake    chan struct{}
-	tap     *tap       // output for the sink; nil without Spec.Text
+	tap     *tap       // queue of output for the sink; nil without Spec.Text
 	textsMu sync.Mutex // guards texts; locked only for an append
 	texts   []oscText
 }
@@ -90,14 +90,14 @@ type source struct {
 	modes    modes    // modes and look as the tracker last reported them; owned by the source's pump
 	look     bool
 	caughtUp chan struct{}
-	onTTY    bool        // to is a terminal
+	onTTY    bool        // the file to is a terminal
 	stream   int         // the number of the stream
-	closed   bool        // the reader of the output has closed; owned by its pump
-	partial  atomic.Bool // the last line of the output so far has no end
+	closed   bool        // the user's reader has closed the file to; owned by the source's pump
+	partial  atomic.Bool // the last line of the output so far has no line end
 }
 
-// Start starts a child and the goroutines that serve it. The terminal must have
-// no other child. An error is a *StartError.
+// Start starts a child on t and the goroutines that serve it. t must have no other
+// running child. An error is a *StartError.
 func Start(spec Spec, t *Terminal, sink Sink) (*Child, error) {
 	if len(spec.Argv) == 0 {
 		return nil, wrapperError("start a harness: no program is named")
@@ -182,7 +182,7 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 	if spec.Text {
 		c.tap = newTap()
 	}
-	signals := catch(t.pty) // before the first reading of the size, so that no change is missed
+	signals := catch(t.pty) // before the terminal's size is first read, so that no change of it is missed
 	if t.pty {
 		c.resize()
 		if err := t.enter(); err != nil {
@@ -198,7 +198,8 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 	return c, nil
 }
 
-// connect creates the pty and the pipes and returns the child's files.
+// connect creates the pty and the pipes, and returns the child's stdin, stdout and
+// stderr.
 func (c *Child) connect(spec Spec) (theirs [3]*os.File, err error) {
 	t := c.terminal
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
@@ -362,9 +363,9 @@ func sameFile(a, b *os.File) bool {
 	if !infoA.Mode().IsRegular() {
 		return true
 	}
-	// Compare with kcmp, because one file may have been opened twice. If the kernel
-	// does not support that, the files count as the same, because 2>&1 is more
-	// likely.
+	// a and b name the same file, but it may have been opened twice. kcmp reports
+	// whether they share one open file, as after 2>&1. If the kernel does not support
+	// kcmp, they count as the same open file, because 2>&1 is more likely.
 	const kcmpFile = 0
 	r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(os.Getpid()), kcmpFile, uintptr(fdOf(a)), uintptr(fdOf(b)), 0)
 	return errno != 0 || r == 0
@@ -451,8 +452,8 @@ func Installed(program string, env []string) error {
 	return nil
 }
 
-// executable returns ENOENT or EACCES if execve could not start the file,
-// otherwise 0.
+// executable returns the error with which execve would refuse the file, ENOENT or
+// EACCES, otherwise 0.
 func executable(path string) syscall.Errno {
 	info, err := os.Stat(path)
 	switch {
@@ -638,14 +639,16 @@ func (c *Child) Killed() Killed {
 	return Killed{Processes: slices.Clone(c.killed.Processes), More: c.killed.More}
 }
 
-// note adds killed processes; total is how many there are so far.
+// note records killed processes of the tree. total is the number killed so far,
+// including those that no message of the guard names; 0 if the message does not have it.
 func (c *Child) note(total int, killed ...KilledProcess) {
 	c.killedMu.Lock()
 	defer c.killedMu.Unlock()
 	c.killed.add(killed, total)
 }
 
-// add adds killed processes; total is how many there are so far.
+// add names killed processes, as long as there is room for them. total is the number
+// killed so far, including those that are not named.
 func (k *Killed) add(killed []KilledProcess, total int) {
 	k.Processes = append(k.Processes, killed[:min(len(killed), maxKilled-len(k.Processes))]...)
 	k.More = max(k.More, total-len(k.Processes))
@@ -658,7 +661,7 @@ func (c *Child) follow() {
 		close(c.empty)
 		select {
 		case <-c.rested:
-		case <-time.After(drainTime): // the reader of the output has stalled
+		case <-time.After(drainTime): // the user's reader of the output has stalled
 		}
 		close(c.gone)
 	})
@@ -722,9 +725,10 @@ func exitOf(status unix.WaitStatus) Exit {
 	return Exit{Code: status.ExitStatus()}
 }
 
-// endWithoutGuard ends the harness's processes after the guard has died, when
-// they have become children of this process. They are all descendants in other
-// sessions, except guards and the wrapper's own processes.
+// endWithoutGuard ends the harness's processes after the guard has died. They have
+// then become children of this process. They are recognized by their session: every
+// descendant of this process in another session is one of them, except guards and
+// the wrapper's own processes.
 func (c *Child) endWithoutGuard() Exit {
 	t := c.terminal
 	self, err := readProc(os.Getpid())

@@ -45,7 +45,7 @@ func (t *Terminal) Contain(guard []string) error {
 		os.Remove(group.Name())
 		return err
 	}
-	if err := t.prepare(guard); err != nil { // the system may refuse to start a process in the new group
+	if err := t.prepare(guard); err != nil { // now, because the system may refuse to start a process in the new group
 		t.contained.close()
 		t.contained = nil
 		return err

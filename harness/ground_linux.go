@@ -32,12 +32,12 @@ const groundPause = 200 * time.Millisecond
 // ground is the state of a child that may be in the background.
 type ground struct {
 	fresh    unix.Termios // the attributes of the pty before the harness changed any
-	frozen   atomic.Bool  // the harness was stopped because it must not write
-	parked   atomic.Bool  // since it was last in the foreground, the job was stopped because it must not write
-	passed   passedStop   // a SIGTSTP that the wrapper passed on
+	frozen   atomic.Bool  // freeze has stopped the harness, because it must not write in the background
+	parked   atomic.Bool  // the job was stopped for that reason since it was last in the foreground
+	passed   passedStop   // a SIGTSTP that the wrapper passed on to the harness
 	stopping atomic.Bool  // the harness was asked to end
-	taking   sync.Mutex   // held by the goroutine that takes the terminal
-	moved    bell         // a move to the foreground, or a continuation
+	taking   sync.Mutex   // held by the goroutine that takes the terminal for the child
+	moved    bell         // rings after a move to the foreground or a continuation
 }
 
 // inBackground reports whether another process group has the terminal.
@@ -49,7 +49,8 @@ func (t *Terminal) inBackground() bool {
 	return err == nil && group != unix.Getpgrp()
 }
 
-// findJob finds the controlling terminal among the three files.
+// findJob finds the controlling terminal among the three files and sets job to its
+// descriptor.
 func (t *Terminal) findJob() {
 	t.job = -1
 	for i, f := range t.outer {
@@ -75,7 +76,8 @@ func (t *Terminal) leave() {
 	t.publish()
 }
 
-// suspend restores the terminal and saves the modes for surface.
+// suspend restores the terminal and saves the modes that the child has set, so that
+// surface can set them again.
 func (t *Terminal) suspend() {
 	t.mu.Lock()
 	if !t.behind.Load() {
@@ -138,7 +140,8 @@ func (c *Child) resume() {
 	c.moved.ring()
 }
 
-// mayWrite reports whether the harness itself could write in the background.
+// mayWrite reports whether the kernel would let the harness itself write to the
+// terminal in the background.
 func (c *Child) mayWrite() bool {
 	t := c.terminal
 	if startedIgnoring().has(unix.SIGTTOU) {
@@ -156,9 +159,9 @@ func (c *Child) mayWrite() bool {
 	return !tostop && !changed || !underShell()
 }
 
-// ashore returns what to write to the terminal for the output b when the wrapper is,
-// or was, in the background. If nothing may be written yet, it waits for the
-// foreground.
+// ashore is called for the output b of s when the wrapper is, or was, in the
+// background. It returns the bytes to write to the terminal for b. If nothing may be
+// written yet, it waits for the foreground.
 func (c *Child) ashore(s *source, b []byte) []byte {
 	t := c.terminal
 	for t.inBackground() {

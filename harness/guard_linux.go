@@ -100,22 +100,22 @@ func reserveThreads() {
 	close(release)
 }
 
-// A guard's fields belong to its main goroutine.
+// A guard is the state of a guard process. Its fields belong to the main goroutine.
 type guard struct {
 	socket int
 	page   *page
-	asked  chan message // from listen; closed when the wrapper has ended
-	waited chan waited  // from reap; closed when no child is left
+	asked  chan message // messages of the wrapper, from listen; closed when the wrapper has ended
+	waited chan waited  // changes of the harness, from reap; closed when no child is left
 
 	pid      int // pid of the harness
 	owned    []owned
 	mark     []byte         // the variable that names the wrapper, in the environment of its clients
-	missed   map[int]bool   // owned processes that the last reading of /proc did not find
+	missed   map[int]bool   // by pid: owned processes that the last reading of /proc did not find
 	empty    bool           // no process of the harness is left
 	orphaned bool           // the wrapper has ended
 	ended    bool           // the harness was reaped
 	termed   bool           // the harness's group got SIGTERM
-	notified map[int]uint64 // processes of other groups that got SIGTERM, with their start times
+	notified map[int]uint64 // processes of other groups that got SIGTERM: pids with start times
 	termAt   time.Time      // when the other groups of the tree get SIGTERM; zero if never
 	graceEnd time.Time      // until when a tree that is being ended may clean up
 	killAt   time.Time      // time of the next SIGKILL; zero if nothing is to be killed
@@ -274,7 +274,8 @@ func isText(path string) bool {
 	return bytes.IndexByte(line, 0) < 0
 }
 
-// listen passes the wrapper's messages to run until the wrapper has ended.
+// listen sends each message of the wrapper to g.asked, which the method run reads,
+// until the wrapper has ended.
 func (g *guard) listen() {
 	defer close(g.asked)
 	var buf [messageSize]byte
@@ -292,8 +293,9 @@ func (g *guard) listen() {
 	}
 }
 
-// reap waits for every child. Orphans become children of the guard, so the guard
-// has a child as long as a process of the harness lives.
+// reap waits for every child, and sends each change of the harness to g.waited.
+// Orphans become children of the guard, so the guard has a child as long as a process
+// of the harness lives.
 func (g *guard) reap() {
 	defer close(g.waited)
 	for {
@@ -350,7 +352,7 @@ func (g *guard) report(w waited) {
 	}
 }
 
-// execute carries out a message of the wrapper.
+// execute does what a message of the wrapper asks for.
 func (g *guard) execute(m message) {
 	switch m.kind {
 	case msgOwn:
@@ -458,8 +460,7 @@ func (g *guard) termRound() {
 	terminate(tree)
 }
 
-// due returns the time of the next round of signals, or zero if none is
-// planned.
+// due returns the time of the next termRound or killRound, or zero if none is planned.
 func (g *guard) due() time.Time {
 	if g.termAt.IsZero() || !g.killAt.IsZero() && g.killAt.Before(g.termAt) {
 		return g.killAt

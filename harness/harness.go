@@ -130,8 +130,8 @@ type Killed struct {
 	More      int             // the number of the others
 }
 
-// A KilledProcess has the system's name of the process, which has at most 15
-// bytes.
+// A KilledProcess is one of them. Name is the system's name of the process, which has
+// at most 15 bytes.
 type KilledProcess struct {
 	PID  int
 	Name string
@@ -140,15 +140,15 @@ type KilledProcess struct {
 // maxKilled is how many killed processes of a child are named.
 const maxKilled = 32
 
-// A Process identifies one process of this machine. The system reuses numbers,
-// but not the pair of number and start time, in clock ticks since boot.
+// A Process identifies one process of this machine. The system reuses pids, but not
+// the pair of pid and start time. Start is in clock ticks since boot.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"`
 }
 
-// ErrSlow means that a program took too long to print its version. The text of
-// the error continues with the time.
+// ErrSlow means that a program took too long to print its version. The error that
+// Version returns adds the time: "was not done after 20s".
 var ErrSlow = errors.New("was not done")
 
 // StartError means that nothing was started. Code is the exit code that env(1)

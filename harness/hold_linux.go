@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These limit how long Hold waits until the processes that it signalled have
-// stopped. It waits because one of them may be starting another.
+// Hold waits until the processes that it signalled have stopped, because one of them
+// may be starting another. holdTime limits this wait. After deepTime, a process that
+// is blocked in the kernel counts as stopped: a parent in vfork waits there for its
+// child, which is stopped.
 const (
 	holdTime = 500 * time.Millisecond
-	// A process blocked in the kernel counts as stopped. A parent in vfork waits
-	// there for its child, which is stopped.
 	deepTime = 50 * time.Millisecond
 )
 
@@ -72,9 +72,10 @@ func (c *Child) Free() error {
 	return refused
 }
 
-// outdated reports whether the guard's message that the harness stopped or
-// continued comes from Hold or Free, or is no longer true. Without it, a quick
-// Hold and Free would be reported as stops by another program.
+// outdated reports whether a message of the guard must be dropped: that the harness
+// has stopped or, if stopped is false, was continued. Hold or Free may have caused
+// it, or it is no longer true. Otherwise a quick Hold and Free would be reported as
+// stops by another program.
 func (c *Child) outdated(stopped bool) bool {
 	c.holding.Lock() // wait for a running Hold or Free
 	defer c.holding.Unlock()

@@ -26,9 +26,9 @@ type Typing struct {
 	// Aside is typed first if the user has begun a line. It makes the harness store the
 	// line. Without Aside, nothing is typed while the user has begun a line.
 	Aside []Stroke
-	// Follows means that the keys take back those that were typed last. A line that the
-	// user had begun before does not matter, but nothing is typed if the user has pressed
-	// a key since.
+	// Follows means that Strokes take back the keys that Type typed last. A line that
+	// the user had begun before those does not matter, but nothing is typed if the user
+	// has pressed a key since.
 	Follows bool
 	// Patience is how long the child may take to show a stroke; 0 is 5 s.
 	Patience time.Duration
@@ -41,7 +41,7 @@ type Typed struct {
 }
 
 // ErrLine means that nothing was typed, because the user has begun a line, has just sent
-// one, has pressed a key since the keys that were to be taken back, or has a dialog open.
+// one, has a dialog open, or, with Typing.Follows, has pressed a key since.
 var ErrLine = errors.New("the user has begun a line, or has a dialog open")
 
 // ErrTyping means that only some keys were typed.
@@ -98,7 +98,8 @@ const (
 	lineThree // ESC O and one byte
 )
 
-// Text that comes this fast, and Enter this soon after it, may be a paste.
+// At least burstKeys keys of text with pauses of at most burstPause, and an Enter less
+// than burstEnter after them, may be a paste.
 const (
 	burstKeys  = 3
 	burstPause = 30 * time.Millisecond
@@ -111,7 +112,7 @@ func (l *line) feed(keys []byte, now time.Time) {
 	}
 }
 
-// answer follows keys that a dialog gets.
+// answer follows keys that a dialog gets: they do not change the input line.
 func (l *line) answer(keys []byte, now time.Time) {
 	begun, kept, listed := l.begun, l.kept, l.listed
 	l.feed(keys, now)
@@ -178,8 +179,8 @@ func (l *line) begin() {
 	l.since = true
 }
 
-// taken says that the harness took a line as a prompt. If the newest key was an Enter in
-// doubt, it has sent the line.
+// taken is called when the harness has taken a line as a prompt. If the newest key was
+// an Enter in doubt, that Enter has sent the line.
 func (l *line) taken() {
 	if l.doubt {
 		l.begun, l.kept, l.sent, l.doubt = l.kept, false, l.text, false
@@ -278,9 +279,9 @@ func (l *line) kitty(code, rest []byte, now time.Time) {
 	}
 }
 
-// An expected is text that the child's output should have. The output's pump calls read.
+// An expected waits for a text in the child's output. The output's pump calls read.
 type expected struct {
-	words  string        // with one space where the output may have spaces and sequences
+	words  string        // the text, with one space where the output may have spaces and control sequences
 	came   chan struct{} // closed when the text was read
 	parser vt.Parser
 	tail   []byte // the end of the output so far

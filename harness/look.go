@@ -25,7 +25,7 @@ const (
 
 const resetLook = "\x1b[0m"
 
-// render applies the sequence CSI body m to the look.
+// render applies the control sequence ESC [ body m (SGR), which sets how text appears.
 func (l *look) render(body []byte) {
 	for i := 0; ; i++ { // an empty field is 0
 		n := 0
@@ -50,7 +50,7 @@ func (l *look) render(body []byte) {
 	}
 }
 
-// properties lists what each parameter sets and resets.
+// properties lists which bits of a look each parameter of SGR sets and resets.
 var properties = [128]struct{ on, off look }{
 	0: {0, ^look(0)}, 1: {bold, 0}, 2: {bold, 0}, 3: {italic, 0}, 4: {underline, 0}, 5: {blink, 0},
 	6: {blink, 0}, 7: {inverse, 0}, 8: {hidden, 0}, 9: {struck, 0}, 10: {0, font}, 11: {font, 0},
@@ -71,8 +71,9 @@ var properties = [128]struct{ on, off look }{
 	105: {background, 0}, 106: {background, 0}, 107: {background, 0},
 }
 
-// afterColour returns the end of the parameters of a colour: 5;n or 2;r;g;b, or one
-// field with colons.
+// afterColour returns where the parameters of a colour end. In an SGR sequence, the
+// parameter 38, 48 or 58 selects a colour, and body[i:] is what follows it: ;5;n or
+// ;2;r;g;b, or the same with colons in place of semicolons.
 func afterColour(body []byte, i int) int {
 	if i >= len(body) || body[i] == ':' {
 		return afterField(body, i)

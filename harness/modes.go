@@ -22,7 +22,7 @@ type tracker struct {
 	raw    bool // the terminal does not use UTF-8, also if the program has not changed that
 
 	look     look
-	under    look // the look that leaving the alternate screen brings back
+	under    look // the look that returns when the alternate screen is left
 	saved    savedCursor
 	kept     keptModes
 	pushed   pushedLooks
@@ -42,7 +42,7 @@ type savedCursor struct {
 // Not all terminals forget it on RIS, so it is kept.
 type keptModes struct {
 	flipped uint64 // bit i: switches[i] was saved, and differed from its default
-	other   bool   // the alternate screen was saved; its numbers share that
+	other   bool   // the alternate screen was saved; its three numbers, 47, 1047 and 1049, share that
 }
 
 // pushedLooks is the stack of CSI # { and CSI # }. It is kept on RIS, as keptModes is.
@@ -67,7 +67,7 @@ type modes struct {
 	region      string      // parameters of the scroll region, or ""
 	cursorStyle string      // parameter of the cursor style, or ""
 	charsets    charsets
-	under       charsets // the character sets that leaving the alternate screen brings back
+	under       charsets // the character sets that return when the alternate screen is left
 	latin       bool     // the terminal was switched from UTF-8 to another encoding
 	palette     bool     // the palette of a console of Linux was changed
 	progress    bool     // a progress bar is shown

@@ -10,8 +10,8 @@ import (
 )
 
 // SeparateNetwork makes cmd begin in a network of its own, whose loopback interface
-// it has to start with [Loopback]. For that, a user other than root gets a user
-// namespace, with the same number.
+// it has to start with [Loopback]. A user other than root may create a network only in
+// a user namespace, so cmd gets one, in which the user has the same number.
 func SeparateNetwork(cmd *exec.Cmd) {
 	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Pdeathsig: syscall.SIGTERM}
 	if os.Geteuid() != 0 {
@@ -29,9 +29,9 @@ func EndWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 }
 
-// Loopback starts the loopback interface of a separate network. The calling goroutine
-// keeps its thread, and the programs that it starts have no capabilities because of
-// SeparateNetwork.
+// Loopback starts the loopback interface of a separate network. Programs that the
+// calling goroutine starts later do not inherit the capability that SeparateNetwork
+// gave to this process. For that the goroutine stays locked to its thread.
 func Loopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -57,9 +57,9 @@ func subreaper() error {
 	return nil
 }
 
-// endAdoption ends the reaper. It reports whether nothing is left of the programs that
-// this process started: whatever they have started is below this process, which
-// would have adopted it.
+// endAdoption ends the reaper. It reports whether no process is left of those that
+// this process started, or that they started. This process has adopted the latter, so
+// all of them are registered.
 func (t *Terminal) endAdoption() (nothingLeft bool) {
 	if t.stop == nil {
 		return false
@@ -192,8 +192,8 @@ func (t *Terminal) EndOrphans() Killed {
 	})
 }
 
-// endTrees ends the processes that left returns, with their descendants, until it
-// returns none or one of them cannot be killed.
+// endTrees ends the processes that the function left returns, with their descendants,
+// until left returns none or one of them cannot be killed.
 func endTrees(left func() []owned) (killed Killed) {
 	kills, notified := kills{}, map[int]bool{}
 	for begin, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {

@@ -90,6 +90,7 @@ func (c *Child) run(signals caught) {
 }
 
 // rest returns the pipes to which processes that outlived the harness may still write.
+// It returns none unless pumped is closed, which means that no pump reads them any more.
 func (c *Child) rest(pumped <-chan struct{}) (rest []*source) {
 	select {
 	case <-pumped:
@@ -308,7 +309,7 @@ func nudge(wake chan<- struct{}) {
 func (c *Child) report(quiet <-chan struct{}) {
 	var (
 		reported, reportedLines int64
-		begun                   bool             // the input line is taken, as reported
+		begun                   bool             // the newest argument of Sink.Line
 		next                    <-chan time.Time // when output may be reported again
 		last                    bool
 	)
@@ -442,7 +443,7 @@ func (c *Child) await(from int, buf []byte, keyboard bool) (n int, ok bool) {
 		}
 		_, err := unix.Poll(ready, -1)
 		switch {
-		case errors.Is(err, unix.EINTR): // poll was interrupted and has not set ready
+		case errors.Is(err, unix.EINTR): // poll was interrupted, and the results in ready are not valid
 			continue
 		case err != nil, ready[1].Revents != 0:
 			return 0, false

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSaved is how much of a pipe is saved for the next child. Every prompt is
-// shorter; a longer input is a stream that cannot be read again.
+// maxSaved is how many bytes of a pipe are saved for the next child. Prompts are
+// shorter. A longer input is taken for a stream, which cannot be read again.
 const maxSaved = 16 << 20
 
 // A feed is a stdin that is not a terminal and from which each child reads the same

@@ -675,7 +675,8 @@ func reap(pid int) {
 	}
 }
 
-// guardEnv keeps a guard small: every wrapped harness needs one.
+// guardEnv is added to a guard's environment. One processor keeps the guard small,
+// since every wrapped harness has a guard.
 var guardEnv = []string{"GOMAXPROCS=1"}
 
 func (g *guardProcess) own(o owned) {

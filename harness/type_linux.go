@@ -19,7 +19,8 @@ type typing struct {
 	expects atomic.Pointer[expected]
 }
 
-// taken reports whether the child's input line is not free, as far as it is known.
+// taken reports whether, as far as is known, the child's input line has text of the
+// user or a dialog is open.
 func (t *typing) taken() bool { return t.begun.Load() || t.hidden.Load() }
 
 // Type types keys as if the user did. The user's own keys wait meanwhile, and follow in
@@ -109,10 +110,10 @@ func (c *Child) forward(keys []byte) (int, error) {
 	return c.input.Write(keys)
 }
 
-// LineTaken says that the child has taken a line of the user as a prompt. An Enter that
-// came at once after fast keys, as in a paste, has then sent the line.
+// LineTaken is called when the child has taken a line of the user as a prompt. An Enter
+// that came at once after fast keys, as in a paste, has then sent the line.
 func (c *Child) LineTaken() {
-	if !c.typing.mu.TryLock() { // keys are on their way: the line is not free
+	if !c.typing.mu.TryLock() { // keys are being written, so the line is not free
 		return
 	}
 	defer c.typing.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Wrapper and guard exchange packets over a socketpair. A packet is one letter
-// and 8-byte numbers in the machine's byte order: both ends are the same program
-// on the same machine.
+// Wrapper and guard exchange packets over a socketpair. A packet is one letter,
+// followed by 8-byte numbers in the machine's byte order: both ends are the same
+// program on the same machine.
 //
 //	wrapper to guard                        guard to wrapper
 //	L            launch; carries 4 files    B pid errno       begun, or the errno
