@@ -29,14 +29,15 @@ func claudeProfile() Profile {
 		// INT also ends Claude Code cleanly in a terminal (exit code 0). With -p,
 		// INT skips the SessionEnd hook and may be ignored.
 		Quit: sigTERM,
-		// Ctrl-S stashes the line, which comes back after the next command. On a line with
-		// text, Enter would send the mixture as a prompt.
+		// If the user has begun a line, Enter would send that line with the command as a
+		// prompt. So Ctrl-S first stashes the line, which comes back after the next command.
 		Keys: Keys{
 			Reset: []Stroke{{Then: 300 * time.Millisecond}, {Keys: "/clear", Shows: "Start a new session with empty context", Then: 400 * time.Millisecond, Undo: strings.Repeat("\x7f", len("/clear"))}, {Keys: "\r"}},
 			Aside: []Stroke{{Keys: "\x13", Then: 300 * time.Millisecond}},
 			Back:  []Stroke{{Keys: "\x13"}},
 		},
-		// With -p, an exit code of 0 means Ctrl-C if a turn has not stopped.
+		// With -p, Claude Code exits with 0 after Ctrl-C too. Before the turn has stopped,
+		// this code therefore means an abort.
 		ExitCodes:  map[int]attempt.Cause{0: attempt.Aborted},
 		resume:     resumeClaude,
 		ask:        askClaude,

@@ -62,7 +62,7 @@ const renewalSeconds = 30
 // second.
 func installation(adapter, path string, project bool, hooks []InstalledHook, second int, h Host) (Installation, error) {
 	if !utf8.ValidString(h.Exe) || !utf8.ValidString(path) {
-		return Installation{}, errors.New("a path that is not UTF-8 cannot be written into settings")
+		return Installation{}, errors.New("the path of this program or of the harness's settings is not UTF-8, so no hook can be written into them")
 	}
 	hooks = slices.DeleteFunc(slices.Clone(hooks), func(hook InstalledHook) bool { return slices.Contains(silentAlone, hook.Event) })
 	flag := ""

@@ -20,8 +20,8 @@ import (
 //
 // The hooks are called only in a process that runs the sessions itself, `openclaw agent
 // --local` and `openclaw gateway run`. In a gateway the plugin also resets the session on
-// request, for a renewal in place. The local terminal loads the plugin and calls none
-// of its hooks (recorded with 2026.9.6).
+// request, for a renewal in place. OpenClaw's own terminal interface loads the plugin and
+// calls none of its hooks (recorded with 2026.9.6).
 
 //go:embed openclaw_plugin.js
 var openclawPlugin []byte
@@ -116,7 +116,7 @@ func (l *Launch) injectOpenclaw(line commandLine, h Host) (reason string) {
 	case h.Hooks != Always && h.Needs == "" && !h.Guards:
 		return "nothing needs hooks, and OpenClaw would print a line about them; --hooks always injects them"
 	case !utf8.ValidString(h.RunDir) || !utf8.ValidString(h.Socket) || !utf8.ValidString(h.Key):
-		return "a path of this session is not UTF-8 and cannot be written into a configuration"
+		return "the path of the session's folder or socket is not UTF-8 and cannot be written into a configuration"
 	}
 	state, config, reason := openclawFolders(line, h)
 	if reason != "" {
@@ -183,7 +183,7 @@ func openclawFolders(line commandLine, h Host) (state, config, reason string) {
 	case profile != "" && (state != "" || config != ""):
 		return "", "", "both a profile and " + openclawState + " or " + openclawConfig + " name the configuration"
 	case strings.HasPrefix(state, "~") || strings.HasPrefix(config, "~") || strings.ContainsAny(profile, "/."):
-		return "", "", "the name of the configuration is not plain"
+		return "", "", openclawState + " or " + openclawConfig + " begins with ~, or the profile has a slash or a dot, so the place of the configuration is not known"
 	}
 	if state == "" {
 		name := ".openclaw"
@@ -196,7 +196,7 @@ func openclawFolders(line commandLine, h Host) (state, config, reason string) {
 		config = filepath.Join(state, "openclaw.json")
 	}
 	if config = h.abs(config); !utf8.ValidString(config) || strings.Contains(config, ":") {
-		return "", "", "the path of the configuration cannot be included"
+		return "", "", "the path of the configuration is not UTF-8 or has a colon, so our configuration cannot include it"
 	}
 	return state, config, ""
 }
@@ -217,9 +217,9 @@ func openclawRoots(config string, h Host) string {
 	return strings.Join(roots, ":")
 }
 
-// openclawPlugins reads what the user's configuration says of plugins: whether it has a
-// list of those that may be loaded, why it loads none of ours, and why that cannot be
-// read.
+// openclawPlugins reads what the user's configuration says of plugins. allows reports
+// whether it lists those that may be loaded. refuses is why it would not load ours.
+// unclear is why that cannot be read.
 func openclawPlugins(data []byte) (allows bool, refuses, unclear string) {
 	config, ok := parseSettings(data)
 	if !ok {

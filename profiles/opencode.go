@@ -78,7 +78,7 @@ func installOpencode(project bool, h Host) (Installation, error) {
 	}
 	path := filepath.Join(dir, "plugin", "lifeloop.js")
 	if !utf8.ValidString(h.Exe) || !utf8.ValidString(path) {
-		return Installation{}, errors.New("a path that is not UTF-8 cannot be written into a plugin")
+		return Installation{}, errors.New("the path of this program or of the plugin is not UTF-8, so no plugin can be written")
 	}
 	body := string(bytes.Replace(opencodePlugin, []byte(`"EXE"`), encode(h.Exe), 1))
 	return Installation{Path: path, Shared: project, Whole: opencodeMark + digest(body) + "\n" + body, Mark: opencodeMark, Ours: oursWhole(opencodeMark)}, nil

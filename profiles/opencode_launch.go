@@ -197,7 +197,8 @@ func (l *Launch) injectOpencodeRun(line commandLine, h Host) (reason string) {
 	return "`opencode run` loads no plugin of the terminal interface"
 }
 
-// opencodeUnread records what the readings of the URL alone do not show.
+// opencodeUnread records the capabilities that a launch lacks if OpenCode's requests for
+// the URL are its only source.
 func (l *Launch) opencodeUnread(reason string) string {
 	l.lackOnce(reason, "context.compacted", "frame.ended", "frame.ending", "session_identity.harness_session_id")
 	return reason
@@ -224,7 +225,7 @@ func opencodeInjectable(line commandLine, h Host) (reason string) {
 	case h.Socket == "" || len(h.Key) == 0:
 		return "there is no socket for the plugin"
 	case !utf8.ValidString(h.RunDir) || !utf8.ValidString(h.Socket) || !utf8.ValidString(h.Key):
-		return "a path of this session is not UTF-8 and cannot be written into a configuration"
+		return "the path of the session's folder or socket is not UTF-8 and cannot be written into a configuration"
 	}
 	return ""
 }
@@ -240,7 +241,7 @@ func opencodePure(line commandLine, h Host) bool {
 func (l *Launch) opencodeInstructions(h Host) (file, reason string) {
 	switch {
 	case h.Instructions == "":
-		return "", "this system has no port whose readers can be identified"
+		return "", "there is no port for our instructions, for example because this system does not show which process has a connection"
 	case h.proxied("127.0.0.1"):
 		return "", "OpenCode would read http://127.0.0.1 through the proxy of HTTP_PROXY; add 127.0.0.1 to NO_PROXY"
 	}

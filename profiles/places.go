@@ -23,8 +23,8 @@ type Place struct {
 }
 
 // stored describes where a harness stores its sessions: in place.Dir below the
-// folder in an environment variable. If the variable is not set, that folder is
-// below, relative to HOME.
+// folder that an environment variable names. If the variable is not set, that folder
+// is the one that the field below names, relative to HOME.
 type stored struct {
 	variable, below string
 	place           Place

@@ -16,7 +16,8 @@ type Trial struct {
 	Fills int64
 }
 
-// trialPrompt has a mark by which the model server finds it.
+// trialPrompt is the prompt of a trial. By the mark p1 the scripted model server
+// recognizes it in a request.
 const trialPrompt = "Run-the-command-(p1)"
 
 // trialClaude asks in print mode.
