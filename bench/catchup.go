@@ -51,8 +51,8 @@ func catchup(b *bench) (rows []row) {
 		}
 		_ = os.Remove(path)
 		rows = append(rows,
-			p.speedRow(fmt.Sprintf("speed of %s, %d MiB in %d lines / finding the lines", h.decoder, history>>20, want.Lines), 0.25),
-			row{what: "… peak resident memory", floor: "-", ours: fmt.Sprintf("%.1f MiB", float64(most)/1024), ratio: "-", spread: "-",
+			p.speedRow(fmt.Sprintf("speed of decoding with %s, %d MiB in %d lines / of only finding the lines", h.decoder, history>>20, want.Lines), 0.25),
+			row{what: "… peak resident memory of the decoding process", floor: "-", ours: fmt.Sprintf("%.1f MiB", float64(most)/1024), ratio: "-", spread: "-",
 				target: fmt.Sprintf("≤ %d MiB", roomy>>10), missed: most > roomy})
 	}
 	return rows
@@ -73,8 +73,8 @@ func beside(b *bench) []row {
 	t := inTurn(max(5, b.rounds/2), through("idle"), through("idle"), through("aside", decoder, path), through("beside", decoder, path))
 	limit := max(1.3, at(t.pairs(0, 1).ratios(), 0.75))
 	return []row{
-		t.pairs(0, 1).ratioRow("p90 of a key through an idle process / the same process"),
-		t.pairs(0, 2).ratioRow("p90 of a key during a catch-up / through an idle process").atMost(limit),
+		t.pairs(0, 1).ratioRow("90th percentile of a key's time through an idle process / the same process"),
+		t.pairs(0, 2).ratioRow("90th percentile of a key's time during a catch-up / through an idle process").atMost(limit),
 		t.pairs(0, 3).ratioRow("… during a catch-up on an ordinary goroutine"),
 	}
 }

@@ -5,6 +5,10 @@
 // slows both. The results are ratios and differences; the times beside them depend
 // on the machine and its load.
 //
+// In the code, floor is the time of the minimal program, and ours that of
+// lifeloop-wrap. A row "A / B" has A in the column OURS, B in the column FLOOR, and A
+// divided by B as its result; a row "A − B" has the difference.
+//
 //	go build -o bin/ ./cmd/...
 //	go run ./bench -wrap bin/lifeloop-wrap
 //	go run ./bench -wrap bin/lifeloop-wrap -only echo,hook -rounds 60
@@ -27,7 +31,7 @@ import (
 // A row is one line of the table.
 type row struct {
 	what        string
-	floor, ours string // the median times
+	floor, ours string // the median times of the minimal program and of lifeloop-wrap
 	ratio       string // ours divided by the floor, or ours minus the floor
 	median      float64
 	spread      string // the quartiles of the pairs

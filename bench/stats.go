@@ -26,7 +26,8 @@ func inTurn(rounds int, programs ...func(round int) time.Duration) times {
 
 func (t times) pairs(floor, ours int) pairs { return pairs{t[floor], t[ours]} }
 
-// pairs are times of the floor and of our program, measured in turn.
+// pairs are the times of the floor and of lifeloop-wrap, measured in turn: one of each per
+// round.
 type pairs struct{ floor, ours []time.Duration }
 
 // ratios returns ours divided by the floor for each pair, sorted.
@@ -68,8 +69,8 @@ func (r row) atMost(limit float64) row {
 	return r
 }
 
-// speedRow returns a row of speeds relative to the floor. The target is at least
-// limit.
+// speedRow returns a row of the speed of lifeloop-wrap divided by that of the floor. The
+// target is at least limit.
 func (p pairs) speedRow(what string, limit float64) row {
 	r := pairs{p.ours, p.floor}.ratioRow(what)
 	r.floor, r.ours = r.ours, r.floor
