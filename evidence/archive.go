@@ -62,8 +62,9 @@ func checkSize(doc []byte) error {
 	return nil
 }
 
-// openArchive reads all entries of a zip file. duplicate is the name of an entry
-// that occurs twice, if any; the content under that name is undefined.
+// openArchive reads all entries of a zip file and, if strict is set, checks its layout.
+// duplicate is the name of an entry that occurs twice, if any; the content under that
+// name is undefined.
 func openArchive(data []byte, strict bool) (a archive, duplicate string, err error) {
 	// The reader allocates memory for each record of the directory. Content that is
 	// not compressed may contain records too (a runpack in a pack), but JSON does not.
@@ -229,7 +230,8 @@ func (c *comparison) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// open reads the archive of an artifact into a.
+// open reads an artifact that is an archive. It adds to the report why the archive, or
+// a part of it, cannot be read.
 func (r *Report) open(data []byte, o Options) (a archive, ok bool) {
 	a, duplicate, err := openArchive(data, !o.Compat)
 	switch {

@@ -11,7 +11,7 @@
 // be hostile, so sizes, depths and counts are limited, and no file of an
 // archive is written to disk.
 //
-//	report := evidence.Verify(evidence.Detect(name, data), data, evidence.Options{PublicKey: key})
+//	report := evidence.Verify(evidence.Detect(data), data, evidence.Options{PublicKey: key})
 //	if !report.OK { … report.Problems … }
 package evidence
 
@@ -20,7 +20,7 @@ import (
 	"fmt"
 )
 
-// A Kind is a kind of artifact.
+// A Kind is a kind of artifact: a file of evidence, with its own format.
 type Kind string
 
 const (
@@ -138,7 +138,7 @@ func Verify(kind Kind, data []byte, o Options) Report {
 	}
 	if o.Beside == nil {
 		o.Beside = func(path string) ([]byte, error) {
-			return nil, fmt.Errorf("%s: there is no such file beside the artifact", path)
+			return nil, fmt.Errorf("%s: there is no such file beside the evidence file", path)
 		}
 	}
 	if len(o.Anchors) > 0 && !kind.Anchored() {

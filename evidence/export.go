@@ -230,8 +230,8 @@ func (x *Export) receipt(e kernel.Entry, f kernel.ReceiptIssued) {
 		QueryDigest: sign.Sum([]byte(id)), ContentDigest: content, RetrievedAt: e.At, RedactionMode: Reference, Immutability: "immutable"})
 }
 
-// transcript refers to a copy of a transcript, which may be given to a reader together
-// with the evidence.
+// transcript adds a reference to the copy of a transcript. The copy may be given to a
+// reader together with the evidence.
 func (x *Export) transcript(e kernel.Entry, f kernel.TranscriptCopied) {
 	if digest, ok := strings.CutPrefix(f.Digest, "sha256:"); ok {
 		x.receipts = append(x.receipts, Ref{RefID: fmt.Sprintf("transcript_%08d", e.Seq), SourceType: "harness.transcript", SourceLocator: "transcript:" + f.File,

@@ -79,7 +79,7 @@ func (in *inspection) add(name string, data []byte) {
 		})
 	}
 	if in.records += len(d.Records); in.records > maxValues {
-		in.err = fmt.Errorf("the artifact has more than %d records", maxValues)
+		in.err = fmt.Errorf("the evidence file has more than %d records", maxValues)
 		d.Records = nil
 	}
 	in.list = append(in.list, d)

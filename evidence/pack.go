@@ -312,7 +312,7 @@ func (r *Report) jobEvents(a archive, m packManifest, s jobState, o Options) {
 			return false
 		}
 		if e.JobID != m.SourceRef {
-			r.problem("source_ref", at, "job_id is %q", e.JobID)
+			r.problem("source_ref", at, "job_id is %q, but source_ref is %q", e.JobID, m.SourceRef)
 		}
 		if !o.Compat && (e.SchemaID != jobEventSchema || e.SchemaVersion != schemaVersion || e.Revision != revision+1) {
 			r.problem("payload", at, "the record is not an event with revision %d", revision+1)

@@ -207,7 +207,7 @@ func (r *Report) runpackContents(p *runpack) {
 		r.problem("run_id", manifestFile, "run_id is %q; want run_ followed by letters, digits, _ or -", m.RunID)
 	}
 	if m.CaptureMode != Reference && m.CaptureMode != Raw {
-		r.problem("capture_mode", manifestFile, "capture_mode is %q", m.CaptureMode)
+		r.problem("capture_mode", manifestFile, "capture_mode is %q; want %s or %s", m.CaptureMode, Reference, Raw)
 	}
 	r.inner(runFile, p.files[runFile], &p.run)
 	r.inner(refsFile, p.files[refsFile], &p.refs)
@@ -263,7 +263,7 @@ func (r *Report) runpackLines(p *runpack) {
 			r.problem("inner_file", at, "no intent has the intent_id %q", res.IntentID)
 		}
 		if res.Status != "ok" && res.Status != "error" {
-			r.problem("inner_file", at, "status is %q", res.Status)
+			r.problem("inner_file", at, "status is %q; want ok or error", res.Status)
 		}
 		r.captured(at, "result", res.ResultDigest, res.Result, raw)
 		p.results = append(p.results, res)

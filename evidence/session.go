@@ -175,7 +175,7 @@ func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optiona
 		return
 	}
 	if want := runpackName(c.Index); !o.Compat && c.RunpackPath != want && strings.HasPrefix(c.ProducerVersion, producerName) {
-		r.problem("runpack_path", at, "this program names it %s", want) // no digest covers the path
+		r.problem("runpack_path", at, "lifeloop-wrap, which made this checkpoint, names its runpack %s", want) // no digest covers the path
 		return
 	}
 	if _, again := r.packs[c.RunpackPath]; again && !o.Compat {
@@ -328,7 +328,8 @@ func (r *Report) anchors(session string, list []Checkpoint, o Options) {
 	}
 }
 
-// A journal has the events and checkpoints of a session, in JSON Lines.
+// A journalRecord is one line of a journal, which has the events and checkpoints of a
+// session in JSON Lines.
 type journalRecord struct {
 	RecordType string          `json:"record_type"`
 	Header     json.RawMessage `json:"header,omitempty"`

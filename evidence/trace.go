@@ -16,8 +16,8 @@ import (
 
 // The members of a TraceRecord that the signature covers. The verifier drops all
 // others before it computes the digest, as the reference does, which parses a
-// trace into its own type. It writes required members even if they are empty, and
-// leaves out optional ones that are empty.
+// trace into its own type. For the digest, required members are written even if they
+// are empty, and optional ones that are empty are left out.
 var (
 	traceRequired = []string{
 		"schema_id", "schema_version", "producer_version", "trace_id", "tool_name", "args_digest",

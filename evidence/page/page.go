@@ -64,7 +64,7 @@ type Turn struct {
 	Outcome  string
 	Tokens   string // size of the context at its end
 	Receipts int
-	Placed   int // payloads
+	Placed   int // number of payloads placed
 
 	began, ended time.Time
 }

@@ -33,7 +33,7 @@ type rule struct {
 // max_tokens.
 const secretName = `[A-Za-z0-9_.-]*(?i:token|secret|passwd|password|passphrase|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|credentials?)(?:[_-][A-Za-z0-9]+)?`
 
-// value is what can follow a name such as PASSWORD= in a command or a file.
+// value matches one character of what can follow PASSWORD= in a command or a file.
 const value = `[^\s"'\\;&|<>,\[\](){}$]`
 
 // inCommand matches the arguments between a command and its option, on one line or on
@@ -115,7 +115,8 @@ func (r rule) apply(text string) string {
 	return out.String()
 }
 
-// prose reports whether s has no letter or no digit, as a word has.
+// prose reports whether s has no digit or no letter. It is then probably a word or a
+// number of a sentence, and not a secret.
 func prose(s string) bool {
 	return !strings.ContainsAny(s, "0123456789") || !strings.ContainsFunc(s, func(r rune) bool { return 'a' <= r|0x20 && r|0x20 <= 'z' })
 }
