@@ -203,8 +203,9 @@ func oneRecord(text string, found []statement, t *profiles.Trust, values []strin
 	return "", edit{}
 }
 
-// wholeLines removes lines, and for a table the empty line before it. If the file had
-// no final line end, the remaining text has none either.
+// wholeLines returns the edit that removes the lines text[from:to], and for a table the
+// empty line before it. If the file had no final line end, the remaining text has none
+// either.
 func wholeLines(from, to int, text string, table bool) edit {
 	back := func() {
 		from = len(strings.TrimSuffix(strings.TrimSuffix(text[:from], "\n"), "\r"))

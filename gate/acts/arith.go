@@ -13,11 +13,11 @@ import (
 // has a text that would run a command as an index, or hides a text, is undecidable. As with
 // scripts, the contents of files that it reads are not analysed.
 
-// An arithmetic is what the command lines of one tool call have of this.
+// An arithmetic records which of these things the command lines of one tool call do.
 type arithmetic struct {
-	computes bool   // they compute with a value that is not written there
-	hides    bool   // they decode a text or fetch one
-	literal  []byte // their literal text; "$(" and "`" in it are quoted
+	computes bool   // they compute with a value that is not written in them
+	hides    bool   // they decode a text or fetch one, so that it is not written in them
+	literal  []byte // their literal text; each "$(" or "`" in it is quoted, so the shell has not run it yet
 	reported bool
 }
 
@@ -27,14 +27,14 @@ func (a *arithmetic) found() bool {
 	return a.computes && (a.hides || runs)
 }
 
-// arithmetic looks at a parsed command line.
+// arithmetic adds what a parsed command line does to s.numbers.
 func (s *shell) arithmetic(file *syntax.File) {
 	a := &s.numbers
 	if a.reported {
 		return
 	}
-	substs, sums := 0, 0     // the substitutions and sums around a node
-	var around []syntax.Node // the nodes around a node
+	substs, sums := 0, 0     // how many $(…) and how many $((…)) are around the present node
+	var around []syntax.Node // the nodes around it
 	syntax.Walk(file, func(n syntax.Node) bool {
 		step := 1
 		at := n
@@ -99,7 +99,8 @@ func (a *arithmetic) node(n syntax.Node) {
 	}
 }
 
-// call looks at commands that compute, and at those that decode or fetch a text.
+// call adds a command that computes, or that decodes or fetches a text. substituted says
+// that it is within $(…).
 func (a *arithmetic) call(call *syntax.CallExpr, substituted bool) {
 	words := make([]string, len(call.Args))
 	for i, w := range call.Args {
@@ -149,7 +150,7 @@ func (a *arithmetic) call(call *syntax.CallExpr, substituted bool) {
 	}
 }
 
-// hidesText reports whether a text has a character in the form of a number.
+// hidesText reports whether a text has a character as an escaped number, such as \x24.
 func hidesText(text string) bool {
 	for i := range len(text) - 1 {
 		if text[i] == '\\' && strings.IndexByte("xuU01234567", text[i+1]) >= 0 {

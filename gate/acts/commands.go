@@ -682,7 +682,8 @@ func (s *shell) tar(name string, u usage, args []arg) {
 // every word that looks like a path.
 func (s *shell) argument(name string, a arg) { s.operand(name, a, s.uses(name, nil)) }
 
-// operand is argument for a command that reads the files, or only uses their names.
+// operand is like argument. op says whether the command reads the files that it names, or
+// uses only their names.
 func (s *shell) operand(name string, a arg, op string) {
 	text := a.text
 	if !a.known {

@@ -28,8 +28,8 @@ func (s *shell) sed(in invocation) {
 		if !script.known {
 			text = script.shape
 		}
-		// After a backslash, an unknown text that is empty would leave the next character
-		// to the backslash.
+		// If an unknown text after a backslash is empty, the backslash changes the meaning
+		// of the character after the text.
 		hides := strings.Contains(text, `\`+aWord) || strings.Contains(text, `\`+aNumber)
 		if text == "" && !script.known || hides || !s.sedScript(text) {
 			s.undecidable("command")
@@ -38,8 +38,8 @@ func (s *shell) sed(in invocation) {
 }
 
 // sedScript adds the files that a script writes. It reports whether it understands
-// all commands of the script, and none runs another command. An unknown text of the script
-// must be in a text or an address (see shape).
+// all commands of the script, and none runs another command. What is not known of the
+// script (see shape) may only be a part of a text or of an address.
 func (s *shell) sedScript(script string) bool {
 	for script = sedAddress(script); script != ""; script = sedAddress(script) {
 		c, rest := script[0], script[1:]

@@ -6,9 +6,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A shape is a word with parts that are known only when the command runs, but cannot
-// be more than a plain text: aWord is letters, digits, blanks and .:_+- on one line,
-// aNumber for digits.
+// A shape is the text of a word in which a mark stands for each part that is known only
+// when the command runs: aWord for a part that has only letters, digits, blanks and .:_+-
+// on one line, aNumber for one that has only digits.
 const (
 	aWord   = "\x01"
 	aNumber = "\x02"

@@ -275,8 +275,8 @@ func (s *shell) function(name string) {
 	}
 }
 
-// trap adds the commands of a trap. One that changes the folder, and does not run at the
-// end only, leaves it unknown.
+// trap adds the commands of a trap. If they change the folder, and the trap may run before
+// the end of the shell, the folder is unknown from then on.
 func (s *shell) trap(args []arg) {
 	before := len(s.dirs)
 	after := s.dirs
@@ -301,8 +301,7 @@ func (s *shell) moved() {
 	s.traps = append(traps, s.traps...)
 }
 
-// names adds the files that a word names. The word becomes the value of a
-// variable.
+// names adds the files that a word names which is assigned to a variable.
 func (s *shell) names(w *syntax.Word) {
 	if w == nil {
 		return
@@ -395,8 +394,8 @@ func (s *shell) inside(n syntax.Node) {
 	})
 }
 
-// value finds a value of a variable that runs commands when it is used: as a prompt, or
-// in arithmetic.
+// value adds an undecidable command if the value w of the variable name may run commands
+// when it is used: as a prompt, or in arithmetic.
 func (s *shell) value(name string, w *syntax.Word) {
 	text, known := s.word(w)
 	if indexRuns(text) || hasWord("PS0 PS1 PS2 PS4 PROMPT_COMMAND", name) && (!known || strings.Contains(text, "$(") || strings.Contains(text, "`") || name == "PROMPT_COMMAND") {
