@@ -54,7 +54,7 @@ type Trust struct {
 var errNoHome = errors.New("cannot locate the harness's settings: HOME is not set")
 
 // renewalSeconds is how much longer an installed hook may take if it runs the
-// programs of an integration profile.
+// programs of a renewal profile.
 const renewalSeconds = 30
 
 // installation returns the part that is the same for all harnesses, with the

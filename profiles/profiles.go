@@ -67,7 +67,7 @@ type Host struct {
 	// Fresh requests a new harness session for a renewal: the session and the
 	// prompt in the command line are not used again.
 	Fresh bool
-	// Profile is the integration profile for installed hooks; empty if there is
+	// Profile is the renewal profile that installed hooks serve; empty if there is
 	// none.
 	Profile string
 }

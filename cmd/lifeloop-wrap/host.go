@@ -88,7 +88,7 @@ func (h *host) prepare() error {
 		return err
 	}
 	if h.profile != "" && h.in.Whole != "" {
-		return no(lifeloop.CapabilityUnsupported, "no integration profile %q for adapter %q: it has a plugin and no hooks", h.profile, h.adapter).
+		return no(lifeloop.CapabilityUnsupported, "renewal profile %q cannot be installed for adapter %q: it has a plugin and no hooks", h.profile, h.adapter).
 			withHint("lifeloop-wrap run --profile %s, for example", h.profile)
 	}
 	h.store, h.vault = hostStore(cfg.StateDir), hostVault(cfg.StateDir)
@@ -99,8 +99,8 @@ func (h *host) prepare() error {
 func hostStore(stateDir string) *hosts.Store { return hosts.At(filepath.Join(stateDir, "host")) }
 
 // installation returns what to install in the settings of the user, or of the
-// project in the working folder. integration is the name of an integration
-// profile, or empty.
+// project in the working folder. integration is the name of a renewal profile that
+// the hooks serve, or empty.
 func installation(profile profiles.Profile, project bool, integration string) (profiles.Installation, error) {
 	dir, err := os.Getwd()
 	if err != nil {

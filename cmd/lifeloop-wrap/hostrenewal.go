@@ -58,7 +58,7 @@ func checkHostProfile(cfg config.Config, adapter, name string) error {
 	}
 	_, manifest, _ := adapterOf(adapter)
 	if class, why := renewable(manifest, p); class != "" {
-		return no(class, "no integration profile %q for adapter %q: %s", name, adapter, why).
+		return no(class, "renewal profile %q cannot be installed for adapter %q: %s", name, adapter, why).
 			withHint("without --profile, the hooks that every session needs are installed")
 	}
 	return nil

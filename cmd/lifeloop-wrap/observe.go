@@ -239,7 +239,7 @@ func (o *observer) note(f kernel.Fact) {
 	case kernel.HarnessSessionOpened:
 		o.found = true
 	case kernel.BindRefused:
-		fmt.Fprintf(o.notes, "lifeloop-wrap: skipping session %s: %s\n", vt.Plain(f.ID), vt.Plain(f.Reason))
+		fmt.Fprintf(o.notes, "lifeloop-wrap: skipping harness session %s: %s\n", vt.Plain(f.ID), vt.Plain(f.Reason))
 	case kernel.SourceTroubled:
 		fmt.Fprintf(o.notes, "lifeloop-wrap: the %s: %s\n", vt.Plain(f.Source), vt.Plain(troubleText(f.What)))
 	}

@@ -66,7 +66,7 @@ func (o *observer) find() error {
 		o.sources[i].Windows.Dir = "" // only sessions of this folder are observed
 	}
 	if len(fit) > 1 {
-		fmt.Fprintf(o.notes, "lifeloop-wrap: observing session %s, the newest of %d in %s; --session chooses another\n", vt.Plain(chosen.Session), len(fit), vt.Plain(dir))
+		fmt.Fprintf(o.notes, "lifeloop-wrap: observing harness session %s, the newest of %d in %s; --session chooses another\n", vt.Plain(chosen.Session), len(fit), vt.Plain(dir))
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (o *observer) prompted(session string, followed bool) {
 	if followed {
 		text = "is observed from now on"
 	}
-	fmt.Fprintf(o.notes, "lifeloop-wrap: session %s of this folder got a prompt and %s; --session chooses one\n", vt.Plain(session), text)
+	fmt.Fprintf(o.notes, "lifeloop-wrap: harness session %s of this folder got a prompt and %s; --session chooses one\n", vt.Plain(session), text)
 }
 
 func searched(places []profiles.Place) string {

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaits waits until the screen has shown a text. Unless it is empty, again is typed
-// every 5 s meanwhile.
+// awaits waits until the screen has shown text. Meanwhile it types again every 5 s,
+// unless again is empty.
 func (s *screen) awaits(text string, keys io.StringWriter, again string) bool {
 	tried := time.Now()
 	return eventually(func() bool {

@@ -104,7 +104,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	}
 	if cfg.Contain != "never" {
 		if err := terminal.Contain(nil); err != nil && cfg.Contain == "always" {
-			return refused(lifeloop.InternalError, "contain the session: %v", err).withHint("--contain auto runs without it; lifeloop-wrap doctor shows what is missing")
+			return refused(lifeloop.InternalError, "put the session into a control group: %v", err).withHint("--contain auto runs without it; lifeloop-wrap doctor shows what is missing")
 		}
 	}
 	if err := terminal.Prepare(nil); err != nil { // the guard starts in the background while files are opened

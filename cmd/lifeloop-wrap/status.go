@@ -171,13 +171,13 @@ func printStatus(w io.Writer, k store.Session, failed int) error {
 	}
 	line("adapter", fmt.Sprintf("%s, program %s", k.AdapterID, k.Program))
 	if k.HarnessVersion != nil {
-		line("version", *k.HarnessVersion)
+		line("harness version", *k.HarnessVersion)
 	}
 	if k.HarnessSessionID != nil {
 		line("harness session", *k.HarnessSessionID)
 	}
 	if k.PID != nil {
-		line("pid", fmt.Sprint(*k.PID))
+		line("harness pid", fmt.Sprint(*k.PID))
 	}
 	line("context", contextDetail(k))
 	if k.Hooks != "" {
