@@ -92,7 +92,7 @@ type source struct {
 	caughtUp chan struct{}
 	onTTY    bool        // the file to is a terminal
 	stream   int         // the number of the stream
-	closed   bool        // the user's reader has closed the file to; owned by the source's pump
+	closed   bool        // the file to accepts no more output, because its reader has closed it or for another reason; owned by the source's pump
 	partial  atomic.Bool // the last line of the output so far has no line end
 }
 

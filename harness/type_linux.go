@@ -14,7 +14,7 @@ type typing struct {
 	cursor  bool       // Spec.Cursor
 	mu      sync.Mutex // guards line; held for a write of the user's keys, and for all strokes of Type
 	line    line
-	begun   atomic.Bool // line.begun, for report
+	begun   atomic.Bool // a copy of line.begun, for the method Child.report
 	hidden  atomic.Bool // the cursor is hidden, if cursor is set
 	expects atomic.Pointer[expected]
 }
@@ -121,7 +121,8 @@ func (c *Child) LineTaken() {
 	c.noteLine()
 }
 
-// noteLine lets report say that the line was begun or sent.
+// noteLine copies line.begun to begun, and wakes the method report, which passes a
+// change of it to the sink.
 func (c *Child) noteLine() {
 	if begun := c.typing.line.begun; begun != c.typing.begun.Load() {
 		c.typing.begun.Store(begun)
@@ -129,7 +130,8 @@ func (c *Child) noteLine() {
 	}
 }
 
-// read notes in the output of a pty what Type needs to know.
+// read looks in the output b of a pty for what Type needs to know. cursor says whether
+// the cursor is visible after b; a change of it wakes the reader of wake.
 func (t *typing) read(b []byte, cursor bool, wake chan<- struct{}) {
 	if e := t.expects.Load(); e != nil {
 		e.read(b)
