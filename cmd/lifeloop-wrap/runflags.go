@@ -43,7 +43,7 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.BoolVar(&f.noHooks, "no-hooks", false, "inject no hooks, as --hooks never")
 	fl.BoolVar(&f.otlp, "otlp", false, "receive the harness's log events (OTLP) and forward the user's own export")
 	fl.BoolVar(&f.noLedger, "no-ledger", false, "store no ledger")
-	fl.Int("retries", 0, "number of retries `N` after failures, for CMD and for each fallback")
+	fl.Int("retries", 0, "number of retries `N` after failures of the harness itself, for CMD and for each fallback")
 	fl.Int("max-retries", 0, "limit `N` on all retries together, whatever the cause (default with --retries: as many as it needs, at least 6)")
 	fl.String("backoff", "", "wait before a retry, as `KIND:BASE[:MAX]`, where KIND is fixed, linear or exponential; such as exponential:1s:1m")
 	fl.StringArray("fallback", nil, "`CMDLINE` to run when CMD is not retried any more (repeatable)")
