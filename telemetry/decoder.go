@@ -121,8 +121,9 @@ func ToolErrorOf(failed bool) string {
 	return ""
 }
 
-// A file decodes the changes of an activity file. A record is the time of the
-// change. The file's content is never read.
+// A file decodes the changes of an activity file: a file of the harness whose
+// changes show that the harness is alive. A record is the time of a change. The
+// file's content is never read.
 type file struct{ Tally }
 
 // File returns a decoder of an activity file's modification times.

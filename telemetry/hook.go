@@ -11,9 +11,9 @@ import (
 
 // A Dialect is the format of one harness's hooks, in both directions.
 type Dialect interface {
-	// Decode reads the standard input of a hook. The event is the hook's name as it
-	// was injected; input of another hook is an error. An unknown hook decodes to
-	// the signal Alive.
+	// Decode reads the standard input of a hook. The event is the name under which
+	// the hook was configured in the harness; input that names another hook is an
+	// error. An unknown hook decodes to the signal Alive.
 	Decode(event string, stdin []byte) (HookCall, error)
 	// Answer returns the JSON answer that passes context to the model. It returns
 	// nil if the context is empty or the hook cannot pass any.

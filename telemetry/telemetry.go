@@ -56,7 +56,7 @@ const (
 	// Compacted: the context was rewritten. Compaction.
 	Compacted Kind = "compacted"
 	// Cleared: the context was emptied, or cut back, within the session. Earlier
-	// figures no longer hold.
+	// numbers of tokens in use no longer hold.
 	Cleared Kind = "cleared"
 	// ToolStart, ToolEnd: a tool call began or ended. Tool.
 	ToolStart Kind = "tool_start"
@@ -207,7 +207,8 @@ type Process struct {
 	Start uint64 `json:"start,omitempty"`
 }
 
-// Compaction is what a source reports about a finished compaction.
+// Compaction is what a source reports about a compaction. A Compacting signal has
+// only the Trigger.
 type Compaction struct {
 	// Half is the kind of source: "hook", "start" (the hook of the session that
 	// continues), "record", or "telemetry" if the harness also writes or exports

@@ -128,7 +128,8 @@ func reads(name string) bool {
 	return len(verbs) > 0 && slices.Contains([]string{"read", "get", "list", "search", "find", "view", "show", "stat", "glob", "grep", "directory"}, verbs[0])
 }
 
-// arguments adds what arguments name, and those in objects and lists in them.
+// arguments adds the commands, paths and addresses that args name, also in nested
+// objects and lists.
 func (u *ToolUse) arguments(args map[string]any, op string, depth int) {
 	for key, v := range args {
 		key = strings.ToLower(key)
@@ -204,8 +205,9 @@ func (u *ToolUse) argument(key string, v any, op string) {
 	}
 }
 
-// program adds a program whose language is not known. A single word may be the code of a
-// country or the name of a script; as a program, it is at most a command of a shell.
+// program adds an argument called code or script: a program in an unknown language. A
+// single word may be something else, such as a country's code or a script's name. As a
+// program it is at most the name of a shell command, so it is added as one.
 func (u *ToolUse) program(v any) {
 	for _, text := range u.text(nil, v) {
 		if strings.ContainsFunc(text, func(r rune) bool {

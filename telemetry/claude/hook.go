@@ -27,7 +27,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	if err != nil {
 		return telemetry.HookCall{}, err
 	}
-	in.Turn = in.Prompt // the turn_id of MessageDisplay is not that of the turn
+	in.Turn = in.Prompt // the prompt_id identifies the turn; the turn_id of MessageDisplay does not
 	call := telemetry.HookCall{Event: event, Session: in.Session, Turn: in.Turn}
 	switch event {
 	case "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "Notification":

@@ -18,8 +18,9 @@ type otlp struct {
 	telemetry.Tally
 	session string
 	next    int64 // the sequence number of the session's next event
-	// others are sessions of other processes that export to the same address, the
-	// newest last.
+	// others are the sessions that are not reported as live when an event of them
+	// arrives, the newest last: those of other processes that export to the same
+	// address, and the previous sessions of this process.
 	others  []string
 	pending *pendingPrompt // the newest prompt, until a model call for it is reported
 	calls   telemetry.Calls
@@ -169,8 +170,8 @@ func (d *otlp) release(r *otlplog.Record) []telemetry.Signal {
 	return []telemetry.Signal{p.prompt}
 }
 
-// role sets the purpose of a call. Every purpose that is not known to belong to
-// the main chain is reported as a side call.
+// role sets Agent or Side of s from the purpose of the call in r; for a call of the
+// main chain it sets neither. An unknown purpose is reported as a side call.
 func role(r *otlplog.Record, s *telemetry.Signal) {
 	switch what := r.Attrs.Get("query_source").Word(); {
 	case what == "repl_main_thread", what == "sdk", what == "":

@@ -8,7 +8,7 @@ import (
 )
 
 // statusline decodes the JSON that Claude Code passes to its status line
-// command. It is the only source of the context window's size.
+// command. Outside print mode it is the only source of the context window's size.
 type statusline struct{ telemetry.Tally }
 
 // Statusline returns a decoder of status line inputs.

@@ -257,8 +257,8 @@ func (d *stream) assistant(r streamLine) []telemetry.Signal {
 	return out
 }
 
-// configured returns the model's name with its suffix, which init may have and a
-// message does not.
+// configured returns the model's name with the suffix "[1m]" if the newest init has it
+// with that suffix; a message never has the suffix.
 func (d *stream) configured(model string) string {
 	if strings.TrimSuffix(d.model, telemetry.OneMillion) == model {
 		return d.model

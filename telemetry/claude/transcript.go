@@ -36,8 +36,8 @@ type transcript struct {
 	// call's answer repeats the usage.
 	calls  telemetry.Calls
 	newest [4][]byte // session, request, message and usage of the newest answer
-	// agent is the sub-agent of the newest such record, and agentTurn the turn
-	// that it works for.
+	// agent is the sub-agent of the newest record of any sub-agent, and agentTurn
+	// the turn that it works for.
 	agent, agentTurn string
 }
 
@@ -399,7 +399,7 @@ func (d *transcript) assistant(r transcriptRecord) []telemetry.Signal {
 	for i := range out {
 		out[i].Turn = d.current()
 		if out[i].Kind == telemetry.UsageSeen && r.message.answers() {
-			out[i].Outcome = telemetry.Completed // the stop is the end, because print mode writes no end of a turn
+			out[i].Outcome = telemetry.Completed // the outcome if the turn stops now; print mode writes no end of a turn
 		}
 	}
 	return out
@@ -526,8 +526,8 @@ func readMessage(val []byte) (m message) {
 	return m
 }
 
-// read reads the message at b[i]. The message's role is known only from the record,
-// after the message.
+// read reads the message at b[i] and returns the index after it. It reads the
+// members of both roles, because the record's type, which shows the role, may follow.
 func (m *message) read(b []byte, i int) int {
 	end := scan.Walk(b, i, func(key []byte, i int) int {
 		if string(key) == "content" && b[i] == '[' {

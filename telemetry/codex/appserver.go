@@ -9,9 +9,9 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// appServer decodes one message of Codex's app-server, JSON-RPC in lines: as in
-// the stream, or within {"dir":…,"msg":…}, which also names the sender. Only
-// the server's messages are decoded.
+// appServer decodes one message of Codex's app-server, which writes JSON-RPC in
+// lines. A record is such a line, or {"dir":…,"msg":…} with the message as msg; a
+// dir of "out" marks a message to the server, which is not decoded.
 //
 // A thread's usage is a running total, so each increase is one model call. A
 // stream may have several threads; each sub-agent has its own.

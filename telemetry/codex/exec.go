@@ -151,8 +151,8 @@ func (d *notify) Decode(record []byte) []telemetry.Signal {
 	return []telemetry.Signal{s, end}
 }
 
-// history decodes one line of history.jsonl, where the terminal stores the
-// typed lines of all sessions. A line has no turn id, the file does not show
+// history decodes one line of history.jsonl, where Codex's terminal interface
+// stores the typed lines of all sessions. A line has no turn id, the file does not show
 // when a turn ends, and its times are whole seconds.
 type history struct{ telemetry.Tally }
 

@@ -42,8 +42,8 @@ type rollout struct {
 	used     int64 // the context size of the newest usage reported or held, 0 if there is none
 	rewrote  bool  // a compaction was read; the next token_count is Codex's own estimate
 
-	records bool         // each call has a record of its own
-	total   runningTotal // used if there are no such records: each increase of the total is a call
+	records bool         // a token_usage_record was read: each model call has one
+	total   runningTotal // used if there are no such records: each increase of the total is a model call
 	limits  limitState
 
 	next     uint64 // the ordinal of the next record; Codex numbers without gaps

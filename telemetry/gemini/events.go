@@ -173,8 +173,8 @@ func silent(event string) bool {
 	return false
 }
 
-// over reports how the turn before this action of the user ended, if the calls of
-// the turn show it.
+// over reports how the newest turn ended, when e is an action that the user takes
+// only after a turn. It reports nothing if the turn's model calls do not show it.
 func (d *telemetryLog) over(e event) []telemetry.Signal {
 	var out []telemetry.Signal
 	end := d.signal(telemetry.TurnEnd, e)

@@ -65,8 +65,8 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	return call, nil
 }
 
-// Answer implements telemetry.Dialect. An answer to any other event is dropped,
-// or makes the model continue.
+// Answer implements telemetry.Dialect. It answers three events: from any other event
+// Gemini CLI drops the context, or the answer makes the model continue.
 func (Hooks) Answer(event, context string) []byte {
 	if !slices.Contains([]string{"SessionStart", "BeforeAgent", "AfterTool"}, event) {
 		return nil
@@ -79,9 +79,10 @@ func (Hooks) Refuse(_ string, _ telemetry.Decision, reason string) []byte {
 	return telemetry.RefusePlain(reason)
 }
 
-// Clear implements telemetry.Clearer. Gemini CLI then waits for its user, also after
-// Esc, and shows the reason. With a denial instead of the stop, the model would
-// continue at once, but not after Esc.
+// Clear implements telemetry.Clearer. The answer stops Gemini CLI ("continue":false):
+// it shows the reason and waits for its user, even if the turn ended by Esc. With
+// "decision":"deny" in place of that, the model would continue at once, except after
+// Esc.
 func (Hooks) Clear(event, reason string) []byte {
 	if event != "AfterAgent" {
 		return nil

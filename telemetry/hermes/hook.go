@@ -14,8 +14,8 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// Hooks is the dialect of Hermes's shell hooks: a few members that all hooks have,
-// and the members of the event below the member extra. Some names of events are
+// Hooks is the dialect of Hermes's shell hooks. Their input has a few members that
+// all hooks have and, in the object extra, those of the event. Some names of events are
 // misleading: on_session_start is called at the first turn and on_session_end
 // after every turn; on_session_finalize is the end of the session.
 type Hooks struct{ telemetry.Waits }

@@ -33,7 +33,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	call := telemetry.HookCall{Event: event, Session: in.Session, Turn: in.Turn}
 	switch event {
 	case "before_tool_call":
-		call.Use = in.Use() // no answer makes the plugin refuse the tool
+		call.Use = in.Use() // CanAsk is not set, because the plugin only allows or refuses; without an answer it refuses
 		if !isTrue(stdin, "aside") {
 			call.Add(in.ToolStart())
 		}
@@ -91,8 +91,8 @@ func windowOf(stdin []byte) (w int64) {
 	return w
 }
 
-// callsEnded adds the calls of a run that has ended, and the end of the turn. A run that
-// is not a turn of the user has a side, and only its calls are reported.
+// callsEnded adds the model calls of a run that has ended, and the end of the turn. A run
+// that is not a turn of the user has a side, and only its model calls are reported.
 func callsEnded(call *telemetry.HookCall, in telemetry.HookInput, stdin []byte) {
 	side := scan.MemberOf(stdin, "side", scan.WordOf)
 	end := in.Signal(telemetry.TurnEnd, in.Failure)

@@ -84,7 +84,7 @@ func readMessage(val []byte) message {
 	return m
 }
 
-// callsOf finds the calls of one run among the messages of a session: all
+// callsOf finds the model calls of one run among the messages of a session: all
 // answers after the last answer of another run. An answer names its run only
 // once OpenClaw has stored it, so the newest answers of this run may not name
 // it yet.

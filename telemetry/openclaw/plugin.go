@@ -21,8 +21,8 @@ type plugin struct {
 	beside map[string]string // triggers of the runs that the user did not ask for
 	ended  map[string]string // why a session ended, for the session that follows it
 	window int64
-	call   string // the newest call that was reported
-	last   uint64 // hash of the newest record: a record that repeats it is the same call
+	call   string // the run and the response of the newest model call that was reported
+	last   uint64 // hash of the newest record: a record that repeats it is the same call of a hook
 }
 
 // call is one call of a hook, with its event not yet decoded.
@@ -172,7 +172,7 @@ func (c call) window() (w int64) {
 	return w
 }
 
-// calls reports the calls of a run that has ended, from the session's messages.
+// calls reports the model calls of a run that has ended, from the session's messages.
 func (d *plugin) calls(c call, side string) []telemetry.Signal {
 	var out []telemetry.Signal
 	scan.Object(c.event,
@@ -194,8 +194,8 @@ func (d *plugin) usage(c call, m message, side string) telemetry.Signal {
 	return s
 }
 
-// output reports the last call of a run, unless it was reported at the run's
-// end.
+// output reports the last model call of a run, unless it was reported at the
+// run's end.
 func (d *plugin) output(c call, side string) []telemetry.Signal {
 	var last []byte
 	scan.Object(c.event, scan.Raw("lastAssistant", &last))

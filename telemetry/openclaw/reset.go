@@ -24,7 +24,8 @@ func (d *requests) Decode([]byte) []telemetry.Signal {
 	return nil
 }
 
-// Request implements telemetry.Requests. OpenClaw asks nothing before its requests.
+// Request implements telemetry.Requests. OpenClaw does not ask the wrapper before its
+// requests to the model.
 func (d *requests) Request(bool) (telemetry.Request, bool) { return telemetry.Request{}, true }
 
 func (d *requests) End() []telemetry.Signal { return nil }

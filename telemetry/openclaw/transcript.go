@@ -194,7 +194,8 @@ func (s *session) asked(r row, m message) []telemetry.Signal {
 	return append(out, r.signal(telemetry.Working))
 }
 
-// named uses the run that a row names as the run of the newest prompt.
+// named takes the run that a row names as the run of the held prompt, which it then
+// reports. Without a held prompt it only records the run.
 func (s *session) named(run string) []telemetry.Signal {
 	if s.side != "" {
 		s.beside, s.trigger, s.side = run, s.side, ""

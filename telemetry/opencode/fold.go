@@ -34,7 +34,7 @@ type fold struct {
 	sessions map[string]*session
 	id       string             // id of the event that is being read
 	now      time.Time          // time of that event, if known
-	began    *session           // the session whose answer this event began, if the answer belongs to a conversation
+	began    *session           // the session in which an event began an answer that is not a compaction's; terminal resets it
 	signals  []telemetry.Signal // the signals of the event that is being read
 }
 
@@ -187,13 +187,13 @@ func (d *fold) event(id, kind string, props []byte) []telemetry.Signal {
 	return d.signals
 }
 
-// sessionless reads an event that belongs to no session.
+// sessionless reads an event that belongs to no session, or one of an unknown kind.
 func (d *fold) sessionless(kind string, failure []byte) {
 	family, _, _ := strings.Cut(kind, ".")
 	switch family {
 	case "server", "global", "catalog", "reference", "integration", "plugin", "models-dev", "tui", "file", "lsp", "mcp", "pty", "vcs",
 		"ide", "installation", "project", "worktree", "workspace", "todo", "command":
-		return // the error concerns the program, not a session
+		return // these events concern the program, not a session
 	}
 	if kind == "session.error" {
 		f := readFailure(failure)
@@ -513,8 +513,8 @@ func (d *fold) tool(s *session, call, tool string, state []byte) {
 	d.emit(s, sig, "message.part.updated:tool")
 }
 
-// sync sets the clock to the time in a record, if the time in the event's id
-// cannot be computed.
+// sync sets the time of the event that is being read, if it is not known yet. It
+// computes it from the event's id and from at, a time in the event.
 func (d *fold) sync(at time.Time) {
 	if d.now.IsZero() {
 		d.now = timeOf(d.id, at)

@@ -24,7 +24,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 
 	switch event {
 	case toolHook:
-		call.Use = in.Use() // no answer to this hook makes OpenCode ask its user
+		call.Use = in.Use() // CanAsk is not set, because no answer to this hook makes OpenCode ask its user
 		return call, nil
 	case "session.created":
 		// The first prompt creates a session: the program's first, or one after

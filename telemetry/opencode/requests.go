@@ -9,9 +9,9 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// This file decodes one launch of OpenCode. Before each request to its model,
-// OpenCode reads the URLs in its instructions and waits for them. Such a request
-// does not show its session or turn.
+// This file links the readings of our instructions to sessions and turns. Before each
+// request to its model, OpenCode reads the URLs in its instructions and waits for
+// them; one of them is ours. A reading does not show its session or turn.
 
 // The names of the hooks as which a reading of the instructions is reported.
 const (

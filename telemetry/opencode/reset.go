@@ -60,8 +60,8 @@ func (d *terminal) Reply(record []byte) (r telemetry.PluginReply, is bool) {
 	return r, true
 }
 
-// disown drops what was and will be reported about a session that the plugin created
-// and removed again.
+// disown drops the signals of a session that the plugin created and removed again:
+// those that are held back and those that follow.
 func (d *terminal) disown(session string) {
 	if session == "" {
 		return

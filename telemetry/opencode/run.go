@@ -15,7 +15,7 @@ type run struct {
 	telemetry.Tally
 	telemetry.Digests
 	session string
-	last    string // the call that was reported last
+	last    string // the message whose usage was reported last
 }
 
 // Run returns a decoder of `opencode run --format json` lines.

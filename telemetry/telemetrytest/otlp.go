@@ -67,5 +67,5 @@ func encodeValue(v any) []byte {
 	case bool:
 		return protowire.AppendVarint(protowire.AppendTag(nil, 2, protowire.VarintType), protowire.EncodeBool(v))
 	}
-	panic("no such value")
+	panic("telemetrytest: the value of a Pair is not a string, int64, float64 or bool")
 }

@@ -46,7 +46,7 @@ func CheckSignal(t *testing.T, s telemetry.Signal) {
 		t.Fatalf("the kind does not fit the content: %s", Line(s))
 	}
 	if u := s.Usage; u != nil && min(u.Used, u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning) < 0 || s.Window < 0 || (s.Window > 0) != (s.WindowSource != "") {
-		t.Fatalf("numbers: %s", Line(s))
+		t.Fatalf("a number is negative, or only one of Window and WindowSource is set: %s", Line(s))
 	}
 	switch s.ToolError {
 	case "", telemetry.ToolNotFound, telemetry.ToolFailed, telemetry.ToolRefused:
