@@ -134,8 +134,8 @@ func (g *general) space() {
 	}
 }
 
-// byte returns the next byte, or 0 at the end of the text. Nothing has to distinguish
-// the two: a NUL in the text is an error wherever the end is.
+// byte returns the next byte, or 0 at the end of the text. Its callers need not
+// distinguish the end from a NUL, because a NUL in the text is an error anywhere.
 func (g *general) byte() byte {
 	if g.at >= len(g.src) {
 		return 0

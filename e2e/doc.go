@@ -1,4 +1,4 @@
-// Package e2e runs pinned versions of Claude Code, Codex, Gemini CLI and OpenCode
+// Package e2e runs pinned versions of Claude Code, Codex, Gemini CLI, OpenCode and OpenClaw
 // with lifeloop-wrap. It checks every lifecycle event and its order, every receipt,
 // every exit code, the screen, and the files in the user's home.
 //

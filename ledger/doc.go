@@ -11,7 +11,7 @@
 //	{"at":"2026-01-02T03:04:05.000000006Z",   always UTC, always nine digits
 //	 "body":{"to":"RUNNING"},                 a JSON object, canonical
 //	 "digest":"sha256:5c0f…",                 SHA-256 of this line without this member and without LF
-//	 "kind":"session_moved",                  1 to 64 of A-Z a-z 0-9 . _ -
+//	 "kind":"session_moved",                  1 to 64 characters out of A-Z a-z 0-9 . _ -
 //	 "prev":"sha256:9d1b…",                   the digest of the entry before
 //	 "seq":2}                                 1, 2, 3, … over all segments
 //

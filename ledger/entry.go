@@ -23,7 +23,7 @@ const maxKind = 64
 
 // A Record is what a caller appends.
 type Record struct {
-	Kind string          // 1 to 64 of A-Z a-z 0-9 . _ -
+	Kind string          // 1 to 64 characters out of A-Z a-z 0-9 . _ -
 	At   time.Time       // written in UTC
 	Body json.RawMessage // a JSON object
 }
@@ -63,7 +63,7 @@ const (
 // reader of the line gets. On an error it returns buf unchanged.
 func appendEntry(buf []byte, after link, r Record) ([]byte, Entry, error) {
 	if !validKind(r.Kind) {
-		return buf, Entry{}, fmt.Errorf("kind %.80q is not 1 to %d of A-Z a-z 0-9 . _ -", r.Kind, maxKind)
+		return buf, Entry{}, fmt.Errorf("kind %.80q is not 1 to %d characters out of A-Z a-z 0-9 . _ -", r.Kind, maxKind)
 	}
 	at := r.At.UTC()
 	if y := at.Year(); y < 0 || y > 9999 {
@@ -147,17 +147,17 @@ func parse(line []byte) (e Entry, why string) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, string(stamp))
 	if err != nil || at.UTC().Format(timeLayout) != string(stamp) {
-		return Entry{}, fmt.Sprintf("at is %q, not a UTC time with nine digits", stamp)
+		return Entry{}, fmt.Sprintf("the member at is %q, not a UTC time with nine decimals", stamp)
 	}
 	seq, err := strconv.ParseUint(string(end.seq), 10, 64)
 	if err != nil || seq == 0 || end.seq[0] == '0' {
-		return Entry{}, fmt.Sprintf("seq is %.30q, not a positive number", end.seq)
+		return Entry{}, fmt.Sprintf("the member seq is %.30q, not a positive number without leading zeros", end.seq)
 	}
 	if !canon.Digest(end.prev).Valid() {
 		return Entry{}, "prev is not a digest"
 	}
 	if !validKind(string(end.kind)) {
-		return Entry{}, fmt.Sprintf("kind %.80q is not 1 to %d of A-Z a-z 0-9 . _ -", end.kind, maxKind)
+		return Entry{}, fmt.Sprintf("kind %.80q is not 1 to %d characters out of A-Z a-z 0-9 . _ -", end.kind, maxKind)
 	}
 	if !canon.Is(body) || body[0] != '{' {
 		return Entry{}, "the body is not a canonical JSON object"

@@ -10,9 +10,9 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// An Extent is the size and the end of a ledger, measured without reading its entries. If two measurements of a ledger are equal, its entries did not change
-// between them: every write to a segment, at any place in it, sets the time of its
-// last change.
+// An Extent is the size and the end of a ledger, measured without reading its entries.
+// If two measurements of a ledger are equal, its entries did not change between them:
+// every write to a segment, at any place in it, sets the time of its last change.
 type Extent struct {
 	Segments int          `json:"segments"`
 	Size     int64        `json:"size"`    // the size of all segments, in bytes

@@ -233,7 +233,7 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, req.Body, r.cfg.MaxBody))
 	if err != nil {
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-			r.cfg.Lost(Loss{Signal: signal, Why: "the body is larger than MaxBody"})
+			r.cfg.Lost(Loss{Signal: signal, Why: "the body is larger than the limit"})
 			refuse(http.StatusRequestEntityTooLarge, "the body is too large")
 			return
 		}

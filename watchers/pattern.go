@@ -13,8 +13,8 @@ import (
 // it lists the folder and adds a tail for each matching entry. It gets a turn
 // only when the folder has new entries.
 
-// anyEntry, as the name in a point, stands for all entries of the folder. The
-// pattern itself cannot be that name, because a file may have it.
+// anyEntry, as the name in a point, stands for all entries of the folder. A file may
+// have this name too: an event of that file only makes the folder be listed again.
 const anyEntry = "*"
 
 // normal moves the leading elements of the pattern that have no wildcards into
