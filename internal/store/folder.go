@@ -230,7 +230,7 @@ func (f Folder) owns(first kernel.Fact) error {
 // another file shows that the ledger once had entries. err is the error of
 // reading the ledger, or nil.
 func (f Folder) gone(err error) error {
-	what, shows := "its ledger is empty", []string{summaryFile} // the token may be older than the first entry
+	what, shows := "its ledger is empty", []string{summaryFile} // not the token: it is written before the first entry
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		what, shows = "its ledger is missing", []string{summaryFile, tokenFile}
@@ -394,11 +394,11 @@ func (p Published) Text() string {
 	if p.Failed == 1 {
 		checkpoints = "checkpoint"
 	}
-	newest := "none was published"
+	newest := "none has been published yet"
 	if p.Last.Index > 0 {
 		newest = fmt.Sprintf("the newest published one is %d", p.Last.Index)
 	}
-	return fmt.Sprintf("%d %s could not be published, %s: %s", p.Failed, checkpoints, newest, p.Why)
+	return fmt.Sprintf("%d %s could not be published (%s): %s", p.Failed, checkpoints, newest, p.Why)
 }
 
 // SavePublished stores p. Errors are ignored: after one, a wrapper that recovers the

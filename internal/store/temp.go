@@ -13,9 +13,9 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// A Temp is the folder of a session that has no ledger, or of a command that plays one,
-// below the system's folder for temporary files. Its lock shows that the process that
-// created it runs.
+// A Temp is a folder below the system's folder for temporary files: that of a session
+// without a ledger, or of a command that plays a session, as the demonstration does. Its
+// lock shows that the process that created it runs.
 type Temp struct {
 	Folder
 	lock *durable.FileLock
