@@ -49,8 +49,8 @@ func (c Config) Exposures() (found []Exposure) {
 	return found
 }
 
-// ExposedTokens names the active profiles that pass a continuation as an argument
-// of a program.
+// ExposedTokens names the active profiles that pass a continuation token as an
+// argument of a program.
 func (c Config) ExposedTokens() (names []string) {
 	active, _ := c.Active() // cannot fail, because Load has checked the profiles
 	for _, p := range active {

@@ -39,7 +39,7 @@ type Config struct {
 	// used.
 	Profiles []profile.Profile
 	// Profile names one of Profiles. A session is renewed by this profile, whose
-	// programs make the continuation. If it is empty, no session is renewed.
+	// programs make the continuation token. If it is empty, no session is renewed.
 	Profile string
 }
 
@@ -160,7 +160,8 @@ func (k *kit) renews(c Call) (names []string) {
 	return names
 }
 
-// test sends the client every document in one mode, and then runs a session.
+// test sends the client every document in one mode, and then runs two sessions and, if
+// Config.Profile is set, one that is renewed.
 func (k *kit) test(ctx context.Context, mode string) error {
 	send := k.sendOneshot
 	if mode == Persistent {

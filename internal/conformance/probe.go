@@ -53,10 +53,10 @@ func (k *kit) choose(ctx context.Context) error {
 	oneshot = oneshot || !persistent // a client that supports neither mode is tested in the default mode
 	k.Modes = []Mode{{Mode: Oneshot, Tested: oneshot}, {Mode: Persistent, Tested: persistent}}
 	if !oneshot {
-		k.Modes[0].Why = "it gives a valid answer to a line only"
+		k.Modes[0].Why = "the client, given one document, does not print a valid answer and exit with 0"
 	}
 	if !persistent {
-		k.Modes[1].Why = "it gives no valid line while its stdin is open"
+		k.Modes[1].Why = "the client prints no valid answer while its stdin is open"
 	}
 	return ctx.Err()
 }
@@ -214,7 +214,7 @@ func (c *conversation) sayMore(d document, line []byte) {
 	c.violate(Persistent, d.step, d.envelope.Request.Event, extraOutput, c.p.stderr.all(), "more output after the answer: %s", shown(line))
 }
 
-// drop ends the process after a failure.
+// drop ends the process. The next exchange starts another one.
 func (c *conversation) drop() {
 	c.p.close()
 	c.p = nil

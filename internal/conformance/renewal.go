@@ -26,7 +26,7 @@ import (
 )
 
 // This file tests a renewal: the client's answers may ask for it, and the programs of
-// the profile make the continuation. The vault is in a temporary folder.
+// the profile make the continuation token. The vault is in a temporary folder.
 
 // A Renewal is what happened in the session with a renewal.
 type Renewal struct {
@@ -48,7 +48,8 @@ type RenewalStep struct {
 	Receipt *lifeloop.Receipt `json:"receipt"`
 }
 
-// A renewed session is a world whose profile is active.
+// renewed is the renewal of a world's session: its record, and the active profile with
+// its programs.
 type renewed struct {
 	*Renewal
 	profile  profile.Profile
@@ -91,7 +92,7 @@ func (c Config) activeProfile() (profile.Profile, error) {
 			continue
 		}
 		if p.Self() {
-			return p, fmt.Errorf("profile %s needs no client", p.Name)
+			return p, fmt.Errorf("profile %s needs no client, so it cannot be tested with one", p.Name)
 		}
 		if len(p.Prepare.Command) == 0 {
 			return p, fmt.Errorf("profile %s has no prepare command", p.Name)
@@ -108,7 +109,7 @@ func (k *kit) renewal(ctx context.Context, mode string) error {
 	if err != nil {
 		return err
 	}
-	temp, err := store.CreateTemp() // if this process is killed, the next one removes the continuation
+	temp, err := store.CreateTemp() // if this process is killed, the next one removes the continuation token
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (k *kit) renewal(ctx context.Context, mode string) error {
 // judgeRenewal derives violations and notes from a renewal.
 func (k *kit) judgeRenewal(r *renewed) {
 	if r.AskedBy == "test" {
-		k.Notes = append(k.Notes, fmt.Sprintf("%s: no answer of the client asked for a renewal (as asks of the profile says), so the test asked for it", r.Mode))
+		k.Notes = append(k.Notes, fmt.Sprintf("%s: no answer of the client asked for a renewal (the profile's key asks says how), so the test asked for it", r.Mode))
 	}
 	if r.again > 0 {
 		k.Notes = append(k.Notes, fmt.Sprintf("%s: the client asked for a renewal %d more times; the session's limit refused them", r.Mode, r.again))

@@ -27,9 +27,9 @@ import (
 // tick is the interval of supervisor.tick in the session with that event.
 const tick = 300 * time.Millisecond
 
-// ofWrapper reports whether an event is about the wrapper itself. These events
-// have a separate session, because in the main session each receipt would cause
-// one more call.
+// ofWrapper selects the events of a second session: receipts and ticks, which the main
+// session does not have because each receipt would cause one more call, and the start
+// and end of the session. ofHarness selects the events of the main session.
 func ofWrapper(e lifeloop.Event) bool {
 	return e == lifeloop.SupervisorTick || e == lifeloop.ReceiptEmitted || e.Session()
 }
@@ -101,7 +101,7 @@ type recorded struct {
 
 // notCalled is the failure of a call that is not made because of earlier
 // time-outs.
-const notCalled = "not called: it timed out before"
+const notCalled = "not called, because earlier calls timed out"
 
 func (r *recorded) Call(ctx context.Context, text []byte) (dispatch.Answer, error) {
 	envelope, err := lifeloop.Parse[lifeloop.DispatchEnvelope](text)
@@ -258,7 +258,7 @@ func (s *world) await(what string, holds func() bool) bool {
 		case <-s.stopped:
 			return false
 		case <-timer.C:
-			s.incomplete = errors.Join(s.incomplete, fmt.Errorf("the session did not get to %s", what))
+			s.incomplete = errors.Join(s.incomplete, fmt.Errorf("the test timed out while its session waited for %s", what))
 			return false
 		}
 	}

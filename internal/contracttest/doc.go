@@ -1,7 +1,7 @@
 // Package contracttest tests the documents. Its tests fail when
 //
 //   - a table in docs/contract names a test that does not exist,
-//   - a version of the contract has no tombstone,
+//   - an older version of the contract has no file in docs/tombstones that says what changed,
 //   - a scenario of the L0 lifecycle is neither present nor excluded with a reason,
 //   - a comment names a ruling that docs/DECISIONS.md does not have,
 //   - the adapter of docs/adding-an-adapter.md does not build or emits other events.

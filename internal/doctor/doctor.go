@@ -182,9 +182,9 @@ func (e *examiner) program(a *Adapter, p profiles.Profile) {
 	tested := slices.Contains(p.Tested, version)
 	if a.VersionTested = &tested; !tested {
 		a.Proven = e.proven[p.Adapter][version]
-		what := "what depends on its file formats is partial until a session confirms it"
+		what := "capabilities that depend on its file formats count as partial until a session shows that they work"
 		if len(a.Proven) > 0 {
-			what = "earlier sessions saw " + strings.Join(slices.Sorted(maps.Keys(a.Proven)), ", ") + "; the rest of what depends on its file formats is partial until a session confirms it"
+			what = "earlier sessions showed that " + strings.Join(slices.Sorted(maps.Keys(a.Proven)), ", ") + " work; other " + what
 		}
 		e.note(p.Adapter, fmt.Sprintf("version %s is untested (tested: %s): %s", version, strings.Join(p.Tested, ", "), what), "lifeloop-wrap status last")
 	}

@@ -97,7 +97,7 @@ func (e *examiner) launch(p profiles.Profile, program *string) Launch {
 	}
 	switch {
 	case here.Plain:
-		e.note(p.Adapter, "without arguments it starts no session, so no hooks are injected", "lifeloop-wrap run -- "+argv[0]+" PROMPT")
+		e.note(p.Adapter, "run without arguments, it starts no session, so no hooks are injected", "lifeloop-wrap run -- "+argv[0]+" PROMPT")
 	case err == nil && clean.Hooks && !here.Hooks && len(here.Weak) > 0:
 		e.problem(p.Adapter, "hooks are disabled: "+here.Weak[0].Reason, "lifeloop-wrap doctor "+p.Adapter+" after changing that setting")
 	}

@@ -70,7 +70,7 @@ func (a *Adapter) print(p *page) {
 		p.line("  version", fmt.Sprintf("%s is untested (tested: %s)", *a.Version, strings.Join(a.Tested, ", ")))
 	}
 	for _, h := range a.Hooks {
-		p.line("  hooks", fmt.Sprintf("%s: %s, %s", h.Scope, strings.ReplaceAll(h.State, "_", " "), cmp.Or(h.Path, "place unknown")))
+		p.line("  hooks", fmt.Sprintf("%s: %s, %s", h.Scope, strings.ReplaceAll(h.State, "_", " "), cmp.Or(h.Path, "settings file unknown")))
 	}
 	if a.Launch.Hooks {
 		p.line("  launch", "lifeloop-wrap run injects hooks")

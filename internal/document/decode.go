@@ -122,7 +122,7 @@ func (d decoder) dict(v Value, to reflect.Value, path string) error {
 	if v.Kind != Mapping {
 		return v.expected(path, "a mapping")
 	}
-	out := reflect.MakeMap(to.Type()) // make a new map, because the old one may belong to another document
+	out := reflect.MakeMap(to.Type()) // make a new map, because the caller may have copied the struct, and both copies share the old one
 	for _, k := range to.MapKeys() {
 		out.SetMapIndex(k, to.MapIndex(k))
 	}
@@ -167,8 +167,9 @@ func (v Value) expected(path, want string) error {
 	return v.Errorf(path, "expected %s, found %s%s", want, v.describe(), hint)
 }
 
-// SetText sets a scalar from the text of a variable or a flag. A duration is
-// written with its unit, even if the document has whole milliseconds.
+// SetText sets a scalar from the text of a variable or a flag. A duration needs a unit,
+// as in 250ms. If ms is set, Decode reads this key as a bare number of milliseconds, so
+// the text must be a whole number of them too.
 func SetText(to reflect.Value, text string, ms bool) error {
 	wrong := fmt.Errorf("expected %s, found %q", expected(to, false), text)
 	switch {

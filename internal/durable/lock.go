@@ -85,8 +85,8 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// sign writes the process id, which only errors show. Without room for it the file is
-// locked all the same: what a full disk keeps must still be removable.
+// sign writes the process id, which only errors show. A write that fails is ignored: a
+// session on a full disk must be locked before it can be removed.
 func sign(f *os.File) {
 	if f.Truncate(0) == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)

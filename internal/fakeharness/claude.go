@@ -391,7 +391,7 @@ func appendLines(path string, rec object, head ...object) {
 	must(f.Close())
 }
 
-// now returns the time in the format that both programs use.
+// now returns the time in the format that the harnesses use.
 func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // procStart returns field 22 of /proc/self/stat, the start of this process in

@@ -234,7 +234,8 @@ func (c *codex) answer(t turnStep) {
 	c.tokenCount(tokens(c.used))
 }
 
-// usage is the token usage of one model call; 0 changes nothing.
+// usage writes the record of one model call after which used tokens are in the context;
+// 0 means as many as before.
 func (c *codex) usage(used int64) {
 	c.calls++
 	c.used = cmp.Or(used, c.used)

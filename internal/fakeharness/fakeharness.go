@@ -105,8 +105,7 @@ type harness struct {
 	began time.Time
 }
 
-// A dialect implements the records, hooks and terminal output of one kind of
-// harness.
+// A dialect implements the records, hooks and terminal output of one harness.
 type dialect interface {
 	start(startStep)
 	turn(turnStep)
@@ -167,7 +166,7 @@ type source struct{ how, what string }
 var valueFlags = []string{
 	"--script", "--script-json", "--story", "--launches", "--as", "--speed",
 	"--session-id", "--resume", "--settings", "--model", "-m", "-c", "--config",
-	// Flags of the two programs that have no effect here.
+	// Flags of claude and codex that have no effect here.
 	"--permission-mode", "--append-system-prompt", "--append-system-prompt-file", "--output-format",
 	"--input-format", "--name", "--add-dir", "--mcp-config", "--fallback-model", "--max-turns", "-a",
 	"--ask-for-approval", "-s", "--sandbox", "--profile", "-C", "--cd", "--enable", "--disable",

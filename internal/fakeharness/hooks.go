@@ -34,7 +34,7 @@ type hookCommand struct {
 	timeout time.Duration
 }
 
-// group is a group of one event's hooks, in the form that both programs use.
+// group is a group of one event's hooks, in the form that all three harnesses use.
 type group struct {
 	Matcher string `json:"matcher"`
 	Hooks   []struct {
@@ -166,7 +166,7 @@ func (c hookCommand) matches(stdin object) bool {
 	return true
 }
 
-// run runs one command as both programs do: with the shell, in a new session,
+// run runs one command as the harnesses do: with the shell, in a new session,
 // with JSON on stdin. The output of a command that times out is dropped.
 func (h *harness) run(command string, stdin []byte, timeout time.Duration) ([]byte, int) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -204,7 +204,7 @@ func (h *harness) hookEnv() []string {
 	return out
 }
 
-// readAnswer reads a hook's output. For the events for which both programs
+// readAnswer reads a hook's output. For the events for which Claude Code and Codex
 // accept it, plain text is context. Exit code 2 blocks.
 func readAnswer(event string, out []byte, code int) answer {
 	if code == 2 {

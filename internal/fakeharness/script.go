@@ -217,7 +217,7 @@ func parseStep(dec *json.Decoder) (step, error) {
 	}
 	decode, ok := verbs()[names[0]]
 	if !ok {
-		return nil, fmt.Errorf("unknown field %q", names[0])
+		return nil, fmt.Errorf("unknown action %q", names[0])
 	}
 	return decode(members[names[0]], p)
 }
@@ -271,7 +271,8 @@ func (h *harness) rawMode(on bool) {
 // showContext prints the additional context that hooks returned.
 func (h *harness) showContext(bool) { h.showSince(0, true) }
 
-// showSince prints the additional context that hooks returned since there was so much.
+// showSince prints, if show is set, the additional context that hooks returned after
+// the first given texts.
 func (h *harness) showSince(given int, show bool) {
 	for _, text := range h.given[given:] {
 		if show {

@@ -8,7 +8,7 @@
 //
 //	func main() { os.Exit(hook.Main(os.Args[1:])) }
 //	// or without a separate process:
-//	err := hook.Call(socket, "SessionStart", input, os.Stdout, time.Now().Add(10*time.Second))
+//	err := hook.Call(socket, key, "SessionStart", input, os.Stdout, time.Now().Add(10*time.Second))
 //
 // It must start as fast as an empty program, so it imports very little: each
 // linked package must be read from disk and initialised at every call. It uses

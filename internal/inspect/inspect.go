@@ -53,7 +53,7 @@ func meaning(capability string) string {
 		"renewal.reset.manual":                  "the user can reset the session",
 		"renewal.continuation.observation":      "continuation after a reset can be proven",
 		"renewal.continuation.payload_delivery": "payloads are carried across a reset",
-		negotiate.ContinuationStore:             "the wrapper keeps a continuation until after the reset",
+		negotiate.ContinuationStore:             "the wrapper keeps a continuation token until after the reset",
 	}[capability]
 }
 

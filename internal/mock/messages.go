@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// messages is the Messages API, and all other requests to its host.
+// messages is Anthropic's Messages API, and all requests of no other format.
 type messages struct{}
 
 // A message is one of Anthropic's messages or chat completions. Its content is a

@@ -438,7 +438,9 @@ func (a *answer) wait() {
 	}
 }
 
-// tool is the tool call of the reply, if it has one.
+// tool returns the tool call of the reply, if it has one. shell has an entry for each
+// shell tool of a harness: its name, and a function that makes its arguments from a
+// command.
 func (a *answer) tool(shell map[string]func(command string) map[string]any) (name string, args map[string]any) {
 	if a.reply.ArgsFor != nil {
 		return a.reply.Call, a.reply.ArgsFor(a.call.Body)

@@ -227,8 +227,8 @@ func move(from, to string) error {
 	return durable.WriteFile(to, data, info.Mode().Perm())
 }
 
-// merge adds the members of an object, and of the objects in it, that only the
-// overlay has.
+// merge returns the object real with the members that only the object overlay has, also
+// in nested objects. It returns false if one of the two is not an object.
 func merge(real, overlay []byte) ([]byte, bool) {
 	a, b := object(real), object(overlay)
 	if a == nil || b == nil {

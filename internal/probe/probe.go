@@ -92,7 +92,7 @@ func Play(ctx context.Context, c Config) (*Result, error) {
 	began := time.Now()
 	model, url, err := serve()
 	if err != nil {
-		return nil, fmt.Errorf("the model server: %w", err)
+		return nil, fmt.Errorf("start the model server: %w", err)
 	}
 	defer model.Close()
 	trial := c.Profile.Trial(url, filepath.Join(c.Dir, "home", "project"))
@@ -110,7 +110,7 @@ func Play(ctx context.Context, c Config) (*Result, error) {
 	cmd.Stdout, cmd.Stderr = &said, &said
 	err = cmd.Run()
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
-		return nil, fmt.Errorf("the wrapped run: %w", err)
+		return nil, fmt.Errorf("run the wrapper: %w", err)
 	}
 	r := &Result{AdapterID: c.Profile.Adapter, Proven: []Proof{}, Lacks: []Lack{}, Problems: []string{}, ExitCode: cmd.ProcessState.ExitCode(), Alone: c.Alone}
 	if err := r.read(store.Open(filepath.Join(c.Dir, "state")), c.Profile); err != nil {
@@ -233,8 +233,8 @@ func (r *Result) read(sessions store.Store, p profiles.Profile) error {
 	return nil
 }
 
-// lack adds a capability that was not proven. If every session of this kind shows it,
-// that is a problem.
+// lack adds a capability that was not proven. needed means that every session of the
+// probe shows it, so that its absence is a problem.
 func (r *Result) lack(capability, reason string, needed bool) {
 	r.Lacks = append(r.Lacks, Lack{capability, reason})
 	if needed {
