@@ -19,8 +19,8 @@ type Tally struct {
 }
 
 const (
-	// Malformed is the type under which a record is counted that does not have the
-	// source's format.
+	// Malformed is the type that counts the records that do not have the source's
+	// format.
 	Malformed = "malformed"
 	// MaxTypes bounds the types that a Tally counts separately.
 	MaxTypes = 64

@@ -28,10 +28,10 @@ const (
 	Prompt Kind = "prompt"
 	// Working: the harness reports that it works. Turn, if known.
 	Working Kind = "working"
-	// Idle: the harness reports that it waits for the next prompt. Outcome is set
-	// if another source of the harness reports all other ends of turns: if that
-	// source reports no end, the turn ended with this Outcome. Without an Outcome,
-	// a turn for which no stop was reported was interrupted.
+	// Idle: the harness reports that it waits for the next prompt. With an Outcome,
+	// another source reports every turn that ended otherwise, so a turn whose end it
+	// did not report ended with this Outcome. Without an Outcome, a turn for which
+	// no TurnStop was reported was interrupted.
 	Idle Kind = "idle"
 	// NeedsInput: the harness waits for the user within a turn. Detail names the
 	// reason.
@@ -69,9 +69,9 @@ const (
 	// Gap: the harness numbers its records, and the numbers in Missing were
 	// skipped.
 	Gap Kind = "gap"
-	// Alive: the harness did something that no other kind describes. If Turn is
-	// the turn that stopped, the turn continues, unless a prompt of the user
-	// follows.
+	// Alive: the harness did something that no other kind describes. If Turn is a
+	// turn for which a TurnStop was reported, that turn continues, unless a prompt of
+	// the user follows.
 	Alive Kind = "alive"
 )
 

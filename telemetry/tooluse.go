@@ -19,7 +19,9 @@ type ToolUse struct {
 	Commands []string // command lines for a shell
 	Paths    []PathUse
 	URLs     []string
-	// Opaque is set if the arguments have a form that this package does not know.
+	// Opaque is set if the fields above may not show all that the call does: its
+	// arguments have an unknown form, or contain a program or input for one that this
+	// package cannot read.
 	Opaque bool
 	// CanAsk says that the hook can make the harness ask its user.
 	CanAsk bool

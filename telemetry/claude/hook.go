@@ -84,7 +84,7 @@ func decodeTool(call *telemetry.HookCall, in telemetry.HookInput) {
 	case "PreToolUse":
 		call.Add(in.ToolStart())
 		call.Use = in.Use()
-		// In the other modes Claude Code may answer the question without the user.
+		// In the other permission modes Claude Code may answer the question without the user.
 		call.Use.CanAsk = slices.Contains([]string{"default", "acceptEdits", "plan"}, in.Permissions)
 	case "PostToolUse", "PostToolUseFailure":
 		s := in.ToolEnd()

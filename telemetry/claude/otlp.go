@@ -34,7 +34,7 @@ const maxOthers = 64
 // model, such as /clear, and does not say which.
 type pendingPrompt struct {
 	prompt  telemetry.Signal
-	command bool
+	command bool // the prompt is a slash command
 }
 
 // OTLP returns a decoder of exported log requests.
@@ -150,7 +150,7 @@ func (d *otlp) request(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal
 
 // release reports the pending prompt if the model call or tool in r belongs to
 // it. It is called with nil when the next prompt has arrived; then the pending
-// one is reported in any case.
+// one is reported too, unless it is a slash command.
 func (d *otlp) release(r *otlplog.Record) []telemetry.Signal {
 	p := d.pending
 	switch {

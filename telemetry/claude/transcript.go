@@ -318,8 +318,9 @@ func (r transcriptRecord) human(c message) bool {
 	return human
 }
 
-// begin handles a record of this turn. It returns the held signals to be
-// reported before the record, and those to be reported after it.
+// begin opens the turn of a record, unless the record belongs to an earlier turn and
+// was written late. It returns the held signals to be reported before the record, and
+// those to be reported after it.
 func (d *transcript) begin(turn string, at time.Time) (before, after []telemetry.Signal) {
 	switch {
 	case turn == d.turn:
@@ -361,7 +362,7 @@ func (d *transcript) release() (out []telemetry.Signal) {
 
 // end reports that the open turn stopped or ended. If no turn is open, it holds the
 // signal until the next turn begins and, unless after is empty, until the record
-// with this uuid was read. A signal older than the open turn was written late and
+// with the uuid after was read. A signal older than the open turn was written late and
 // belongs to the previous turn.
 func (d *transcript) end(s telemetry.Signal, after string) []telemetry.Signal {
 	if d.open && s.At.Before(d.since) && !s.At.IsZero() {

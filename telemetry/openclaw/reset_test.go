@@ -26,8 +26,8 @@ func TestResets(t *testing.T) {
 	require.Equal(t, 1, d.Missed())
 }
 
-// The session that was reset is reported without a slot, and its context is asked for
-// later, without a signal of its own.
+// The call that reports the session after a reset has no slot. A later call,
+// session_context, has the slot, and no signal other than Alive.
 func TestResetHooks(t *testing.T) {
 	call, err := Hooks{}.Decode("session_reset", []byte(`{"hook_event_name":"session_reset","session_id":"s","source":"clear"}`))
 	require.NoError(t, err)

@@ -63,8 +63,8 @@ func (d *bus) plugin(hook string, at time.Time, input []byte) []telemetry.Signal
 	return nil
 }
 
-// params reads the settings of a model call, which are the only source of the
-// context window.
+// params reads the settings of a model call. Of the plugin's records, only these have
+// the context window.
 func (d *bus) params(input []byte) []telemetry.Signal {
 	var session, agent string
 	var window int64

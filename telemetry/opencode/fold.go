@@ -98,8 +98,9 @@ func (d *fold) session(id string) *session {
 	return s
 }
 
-// emit adds a signal of a session. For a sub-agent's session it reports only
-// costs and tool calls, as those of the session that it works for.
+// emit adds a signal of a session. Those of a sub-agent's session are reported for the
+// session that it works for, except those about the sub-agent's own session, turns and
+// context, which are dropped.
 func (d *fold) emit(s *session, sig telemetry.Signal, detail string) {
 	sig.Source, sig.Detail, sig.At, sig.Session = d.source, detail, d.now, s.id
 	s.lastAt = d.now
