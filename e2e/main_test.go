@@ -145,7 +145,7 @@ func prerequisites() error {
 // bin is the folder of a harness's program.
 func (k kind) bin() string { return filepath.Join(harnesses(), k.folder, "node_modules", ".bin") }
 
-// path is the variable for a harness that is in a folder of its own.
+// path returns the variable PATH for a harness that is in a folder of its own.
 func (k kind) path() []string {
 	if k.folder == "" {
 		return nil

@@ -17,9 +17,9 @@ import (
 	"lifeloop/view"
 )
 
-// handsOver is the configuration of a profile whose programs compute the text of the
-// continuation, so that no file has it before. The continue program has the
-// continuation and searches the disk for it.
+// handsOver is the configuration of a profile whose prepare program computes the
+// continuation token, so that no file contains it before. The continue program prints the
+// token as the text for the model, and searches the disk for it.
 const handsOver = `profiles:
   - name: handoff
     client: notes

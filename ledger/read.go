@@ -66,8 +66,8 @@ func Verify(dir string) (Report, error) {
 }
 
 // Follow yields the entries of the ledger in dir from seq on and waits for more,
-// until the caller breaks out of the loop or ctx ends; neither is an error. It waits
-// for the rest the length of an unfinished last line; damage is a *[CorruptError].
+// until the caller breaks out of the loop or ctx ends; neither is an error. An
+// unfinished last line is yielded once it is whole; damage is a *[CorruptError].
 // The folder must exist, the ledger need not exist yet.
 //
 // The entries before seq are neither read nor checked, as in ReadFrom.

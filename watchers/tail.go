@@ -432,7 +432,8 @@ func (w *Watcher) read(t *tail, all bool) bool {
 }
 
 // search reads a long partial line up to its newline, and makes the buffer large
-// enough for the whole line. A line longer than the limit is skipped.
+// enough for the whole line. A line longer than the limit is skipped. found means that
+// read can continue at the position, more that the turn is over before the newline.
 func (w *Watcher) search(t *tail, until int64) (found, more bool) {
 	for {
 		n, changed := w.readPending(t)
@@ -495,10 +496,10 @@ func (w *Watcher) reportTooLong(t *tail) {
 	w.report(t, LineTooLong, fmt.Errorf("the %s at byte %d is longer than %d bytes", what, at, w.cfg.MaxLine))
 }
 
-// same checks, after n bytes were read at the position, that the open file is
-// still the one whose lines were delivered. If not, it reports that and reads
-// the file from its start. The position stays valid if only a partial line was
-// cut off.
+// same reports whether the open file is still the one whose lines were delivered,
+// after n bytes were read at the position. If not, it reports the trouble and moves
+// the position to the start of the file. If only a partial line was cut off, the
+// position stays valid.
 func (w *Watcher) same(t *tail, n int64) bool {
 	if n == 0 || n < t.pending {
 		info, err := t.file.Stat()

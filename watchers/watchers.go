@@ -60,14 +60,14 @@ type Position struct {
 	Path string
 	Dev  uint64
 	Ino  uint64
-	// Prefix is the number of the file's first bytes, min(1024, Offset), and their
-	// digest: "312:9f86…". For a Whole file it covers all of the content. For a
-	// Stamp file it is the time of the last change.
+	// Prefix is the length and the digest of the file's first min(1024, Offset)
+	// bytes: "312:9f86…". For a Whole file it covers all of the content. For a Stamp
+	// file it is the time of the last change.
 	Prefix string
 	// Offset is the end of the last line or value that was delivered, in bytes.
 	Offset int64
-	// Last is the number of the last bytes before Offset, at most 1024 of the last
-	// line or value, and their digest. It is empty without Config.Ends.
+	// Last is the length and the digest of the bytes before Offset: of the last line
+	// or value, at most 1024. It is empty without Config.Ends.
 	Last string
 }
 

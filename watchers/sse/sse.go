@@ -44,7 +44,7 @@ var ErrUnauthorized = errors.New("the server refuses the user or the password")
 // Config selects the stream. Zero values mean the defaults.
 type Config struct {
 	URL string // http or https; its user and password are sent as basic authentication
-	// User and Password are used if the URL has none. Without a Password nothing is
+	// User and Password are used if the URL has none. Without a Password neither is
 	// sent.
 	User, Password string
 	// Anywhere allows hosts other than this machine.
