@@ -157,8 +157,8 @@ func Default() Config {
 	}
 }
 
-// SetDefaults makes c a client that receives every event, with one process per
-// event.
+// SetDefaults makes c a client that receives every event that `*` matches, with one
+// process per event.
 func (c *Client) SetDefaults() {
 	*c = Client{Mode: Oneshot, Events: []string{"*"}, Timeout: 5 * time.Second}
 }

@@ -148,8 +148,9 @@ func located(err error, file string) error {
 	return err
 }
 
-// merge replaces cfg by next, which is cfg with the values of a layer. The clients
-// and profiles of next are the layer's own and are merged into those of cfg.
+// merge replaces cfg by next, which is cfg with the values of a layer: of a file or of
+// one flag. The clients and profiles of next are the layer's own and are merged into
+// those of cfg.
 func merge(cfg *Config, origins Origins, next Config, given Origins) error {
 	if err := cmp.Or(unique("clients", next.Clients, given), unique("profiles", next.Profiles, given)); err != nil {
 		return err

@@ -120,8 +120,8 @@ func (r *recorded) Call(ctx context.Context, text []byte) (dispatch.Answer, erro
 // newID returns a new id.
 func newID(prefix string) string { return prefix + rand.Text() }
 
-// config returns the kernel's configuration: one client that receives every
-// event, and one retry.
+// config returns the kernel's configuration: one client that receives the subscribed
+// events, and one retry.
 func (s *world) config(id string) kernel.Config {
 	return kernel.Config{
 		Session: id, Ledger: true, Setup: s.setup(), Tick: tick, ClientDrain: s.patience(), Limits: kernel.Limits{AbortGrace: time.Second},
@@ -165,7 +165,7 @@ type world struct {
 	changed chan struct{} // closed and replaced at each change
 	events  map[lifeloop.Event]int
 	open    map[string]bool // calls without an answer
-	calls   map[string]int  // index in Report.Calls, by event
+	calls   map[string]int  // index in Report.Calls, by event id
 	faults  []fault
 	refused []lifeloop.Receipt // receipts of answers whose idempotency key was used before
 }

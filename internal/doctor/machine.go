@@ -141,8 +141,8 @@ func (e *examiner) harnessSessions(p profiles.Profile) *HarnessSessions {
 type Machine struct {
 	Inotify map[string]string `json:"inotify"` // the limits of this machine
 	Sockets string            `json:"sockets"` // the folder of the sessions' sockets
-	// Containment is the folder of the control group in which --contain would create
-	// one; Uncontained is why it could not.
+	// Containment is the folder of the control group below which --contain would
+	// create a control group; Uncontained is why it could not.
 	Containment string   `json:"containment,omitempty"`
 	Uncontained string   `json:"uncontained,omitempty"`
 	StateDir    string   `json:"state_dir"`
@@ -154,7 +154,7 @@ type Machine struct {
 	Clients []ClientCalls `json:"clients"`
 }
 
-// manyBytes is the least total size of the recorded sessions that doctor reports.
+// manyBytes is the total size of the recorded sessions from which doctor reports it.
 const manyBytes = 1 << 30
 
 // sizeText formats a number of bytes in a unit in which it has one to four

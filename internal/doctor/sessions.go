@@ -41,7 +41,7 @@ type recordings struct {
 	Recorded
 	reported    map[string]int // number of sessions by event that the harness reported
 	withUnknown string         // the newest session with an unknown record
-	resume      string         // the command that continues the newest lost session
+	resume      string         // the command that recovers the newest lost session
 }
 
 // of returns the recordings of an adapter.

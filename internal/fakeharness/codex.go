@@ -355,8 +355,8 @@ func (c *codex) record(given object) {
 	appendLines(t.rollout(c.home()), rec)
 }
 
-// The real program runs no status line and writes no registry file. A script
-// for both kinds of harness may still ask for them.
+// The real program runs no status line and writes no registry file. A script for
+// several harnesses may still ask for them.
 
 func (c *codex) statusline(object) {}
 

@@ -137,8 +137,8 @@ func limit(ms string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// steadyInput is stdin until its end, or until no more of it comes for inputTime. A
-// busy machine may take longer for much input.
+// steadyInput is stdin until its end, or until no more of it comes for inputTime. All
+// of it together may take longer, on a busy machine.
 type steadyInput struct{}
 
 func (steadyInput) Read(p []byte) (int, error) {

@@ -190,7 +190,7 @@ func inspectClaim(m lifeloop.Manifest, name string) Claim {
 	}
 	for _, d := range m.KnownDegradations {
 		if d.Capability == name {
-			caveat("degraded from %s to %s: %s (%s)", d.PreviousSupport, d.CurrentSupport, d.Evidence, d.RetryClass)
+			caveat("degraded from %s to %s: %s (retry class: %s)", d.PreviousSupport, d.CurrentSupport, d.Evidence, d.RetryClass)
 		}
 	}
 	return c

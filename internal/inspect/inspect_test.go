@@ -45,7 +45,7 @@ func TestInspectShowsProfilesAndDegradations(t *testing.T) {
 	}
 	for _, want := range []string{
 		"  renewal.reset.wrapper_mediated: the wrapper can reset the session\n      evidence: seen\n      note: only with the profile host\n",
-		"  telemetry.log: a source of kind jsonl\n      evidence: ~/log\n      note: degraded from native to partial: version 2 (retry_after_reread)\n",
+		"  telemetry.log: a source of kind jsonl\n      evidence: ~/log\n      note: degraded from native to partial: version 2 (retry class: retry_after_reread)\n",
 		"  telemetry.gone  from native to unavailable: version 3\n",
 		"  timeout  safe_retry\n",
 		"  renewal.reset.native ",

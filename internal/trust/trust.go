@@ -284,8 +284,8 @@ func (s Store) file(path string) string {
 
 // load reads a record. Its file must pass the same checks as a project's file, and
 // its folder those of [durable.IsPrivate]: otherwise another user could put a record
-// there. A link could lead to a file of the user that is no record, such as one in a
-// checkout.
+// there. A link is refused, because it could lead to a file of the user that is no
+// record, such as one in a checkout.
 func load(file string) (r Record, err error) {
 	if err := durable.IsPrivate(filepath.Dir(file)); err != nil {
 		return r, err
