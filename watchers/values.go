@@ -25,7 +25,7 @@ type valueScan struct {
 	sum      uint32 // checksum of the scanned bytes
 }
 
-// maxDepth is how deep a value may nest; a deeper one is broken.
+// maxDepth is how deep a value may nest; a deeper one is reported as Broken.
 const maxDepth = 10_000
 
 // expect says what may follow at the current place of a value.

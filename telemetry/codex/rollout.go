@@ -235,7 +235,7 @@ func (d *rollout) meta(r rolloutRecord) []telemetry.Signal {
 	}
 	var out []telemetry.Signal
 	if another {
-		out = d.release() // otherwise the same file is read again and repeats the usage
+		out = d.release() // for the same thread, the file is being read again and repeats the held usage
 	}
 	*d = rollout{Tally: d.Tally, Digests: d.Digests, named: true, ours: !forked, next: d.next, begun: d.begun, position: d.position}
 	if forked && !r.numbered {

@@ -78,7 +78,7 @@ func (d *terminal) adopt(session string) []telemetry.Signal {
 	return slices.DeleteFunc(d.End(), func(s telemetry.Signal) bool { return s.Session == session })
 }
 
-// freshCall is the start of a session as a call of a hook.
+// freshCall reports the start of a session as a call of the hook freshSession.
 func (d *terminal) freshCall(session string) telemetry.HookCall {
 	call := telemetry.HookCall{Event: freshSession, Session: session}
 	call.Fill(telemetry.SlotSession)
