@@ -44,7 +44,7 @@ type Config struct {
 	Anchor         Anchor          `yaml:"anchor"`          // where run publishes the digests of a session's checkpoints
 	Policy         string          `yaml:"policy"`          // the gate's policy file; if empty, no act is checked
 	Retention      Retention       `yaml:"retention"`       // which ended sessions are removed
-	Requires       []Require       `yaml:"requires"`        // requirements of the wrapper's owner, in addition to the clients' requirements
+	Requires       []Require       `yaml:"requires"`        // requirements of the user, in addition to those of the clients
 	Clients        []Client        `yaml:"clients"`
 	Attempts       policy.Attempts `yaml:"attempts"`
 

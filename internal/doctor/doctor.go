@@ -42,7 +42,7 @@ type Config struct {
 	Installed func(p profiles.Profile, project bool) (profiles.Installation, error)
 	// Retained means that the configuration limits how many sessions are kept.
 	Retained bool
-	// Settings records which settings files were changed.
+	// Settings records which settings files of harnesses `host apply` has changed.
 	Settings *hosts.Store
 	// Notes are findings from reading the configuration.
 	Notes []Finding
