@@ -29,7 +29,7 @@ type Want struct {
 	// Support is the weakest support that satisfies the want: native or synthesized.
 	// An empty Support means synthesized.
 	Support lifeloop.Support `json:"support,omitempty"`
-	// AcceptPartial is true if everything at least as strong as partial satisfies
+	// AcceptPartial is true if partial support, and all that is stronger, satisfies
 	// the want, whatever Support says.
 	AcceptPartial bool `json:"accept_partial,omitempty"`
 }
@@ -43,14 +43,14 @@ func (w Want) Validate() error {
 	case !w.Level.Valid():
 		return fmt.Errorf("capability %s: level %q: want required, preferred or optional", w.Capability, w.Level)
 	case !slices.Contains(Nameable(), w.Support):
-		return fmt.Errorf("capability %s: support %q: want native or synthesized, or no support at all to accept both; accept_partial accepts partial support", w.Capability, w.Support)
+		return fmt.Errorf("capability %s: support %q: want native or synthesized; leave support out to accept both, and set accept_partial to accept partial support too", w.Capability, w.Support)
 	}
 	return nil
 }
 
-// Nameable lists the values of [Want.Support]. Weaker support cannot be named:
-// accept_partial accepts partial support, and manual support always requires an
-// operator.
+// Nameable lists the valid values of [Want.Support]. A want cannot ask for weaker
+// support by name: AcceptPartial accepts partial support, and manual support always
+// requires an operator.
 func Nameable() []lifeloop.Support {
 	return []lifeloop.Support{"", lifeloop.Synthesized, lifeloop.Native}
 }

@@ -248,8 +248,8 @@ func TestWantsAreChecked(t *testing.T) {
 		{Want{Capability: "frame.opened.", Level: required}, `capability "frame.opened.": unknown name`},
 		{Want{Capability: "frame.opening"}, `level "": want required, preferred or optional`},
 		{Want{Capability: "frame.opening", Level: required, Support: synthesized}, ""},
-		{Want{Capability: "frame.opening", Level: required, Support: "good"}, `support "good": want native or synthesized, or no support at all to accept both`},
-		{Want{Capability: "frame.opening", Level: required, Support: partial}, `accept_partial accepts partial support`},
+		{Want{Capability: "frame.opening", Level: required, Support: "good"}, `support "good": want native or synthesized; leave support out to accept both`},
+		{Want{Capability: "frame.opening", Level: required, Support: partial}, `set accept_partial to accept partial support`},
 		{Want{Capability: "frame.opening", Level: required, Support: manual}, `support "manual"`},
 		{Want{Capability: "frame.opening", Level: required, Support: unavailable, AcceptPartial: true}, `support "unavailable"`},
 	} {

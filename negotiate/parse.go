@@ -13,7 +13,7 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// maxProblems bounds how many problems of a list are reported.
+// maxProblems is the number of problems after which the rest of a list is not read.
 const maxProblems = 100
 
 // ParseRequest reads a request: a JSON object with the members capabilities, payloads and
@@ -75,8 +75,8 @@ func payloads(at string, list []json.RawMessage, problems []lifeloop.Problem) ([
 	return all, problems
 }
 
-// below changes the paths of problems in a part of a document to paths in the
-// whole document.
+// below returns the problems in err, which are about the part of a document at the
+// path at, with paths in the whole document.
 func below(at string, err error) []lifeloop.Problem {
 	var invalid *lifeloop.ValidationError
 	if !errors.As(err, &invalid) {

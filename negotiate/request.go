@@ -18,7 +18,7 @@ type Request struct {
 
 // An Answer is the result of a request, by want and by payload.
 type Answer struct {
-	// Outcome is the overall outcome, see [Request.Against].
+	// Outcome is the overall outcome; see [Request.Against].
 	Outcome      Outcome
 	Capabilities []Result
 	Placements   []Settlement
@@ -111,7 +111,7 @@ func (r Request) satisfies(placed Placed, p lifeloop.PayloadPlacement) bool {
 	})
 }
 
-// payloadLevel is the requirement level of a payload without a required
+// payloadLevel returns the requirement level of a payload that has no required
 // placement.
 func payloadLevel(p lifeloop.PayloadEnvelope) lifeloop.Requirement {
 	if slices.ContainsFunc(p.AcceptablePlacements, func(a lifeloop.AcceptablePlacement) bool { return a.Requirement != lifeloop.Optional }) {

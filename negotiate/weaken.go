@@ -8,10 +8,10 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Weaken returns the manifest with a weaker claim for one capability, which is
-// missing in a launch or was lost in a session. It does not change its argument.
-// An unknown name changes nothing. Without [ContinuationStore] no continuation is
-// delivered.
+// Weaken returns the manifest with the support to for one capability, which is
+// missing in a launch or became weaker in a session. It does not change its
+// argument. An unknown name changes nothing. Without [ContinuationStore] no
+// continuation is delivered.
 func Weaken(m lifeloop.Manifest, capability string, to lifeloop.Support) lifeloop.Manifest {
 	if class, ok := strings.CutPrefix(capability, placementPrefix); ok {
 		if claim, ok := m.Placement[lifeloop.Placement(class)]; ok {
