@@ -37,9 +37,9 @@ func (r CallbackResponse) Encode() (_ []byte, err error) {
 	return marshal(r)
 }
 
-// RenderPayloads renders the transport envelope for a harness that has a single
-// slot of additional context: one object per payload, in input order, with its
-// id, its kind, and its body as a verbatim JSON string or its body_ref, which
+// RenderPayloads renders the transport envelope, the text that is put into a hook's
+// single slot of additional context: one object per payload, in input order, with
+// its id, its kind, and its body as a verbatim JSON string or its body_ref, which
 // is not followed. A payload without body and body_ref is left out. The same
 // payloads always give the same bytes.
 func RenderPayloads(ps []PayloadEnvelope) Opaque {

@@ -42,10 +42,10 @@ func (Event) words() []string { return texts(Events()...) }
 // Valid reports whether e is one of the contract's events.
 func (e Event) Valid() bool { return slices.Contains(Events(), e) }
 
-// Session reports whether e describes a top-level harness lifecycle.
+// Session reports whether e is about the start or the end of a harness session.
 func (e Event) Session() bool { return strings.HasPrefix(string(e), "session.") }
 
-// Frame reports whether e describes one frame inside a session, and therefore
+// Frame reports whether e is about the start or the end of a frame, and therefore
 // needs a frame context.
 func (e Event) Frame() bool { return strings.HasPrefix(string(e), "frame.") }
 

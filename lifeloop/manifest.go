@@ -111,7 +111,7 @@ type IdentityClaims struct {
 	HarnessTaskID    Support `json:"harness_task_id"`
 }
 
-// RenewalClaims says whether a reset is proven, and whether it is proven that a
+// RenewalClaims says how well each way of a reset is supported, and how well a
 // continuation survives a reset.
 type RenewalClaims struct {
 	Reset struct {

@@ -121,8 +121,8 @@ func echo[T document](data []byte) ([]byte, error) {
 	return marshal(doc)
 }
 
-// read fills doc, a pointer to a struct, from data. If data is not one
-// unambiguous JSON object, doc stays unchanged.
+// read fills doc, a pointer to a struct, from data, and reports whether it did. If
+// data is not one unambiguous JSON object, doc stays unchanged.
 func read(data []byte, doc any) (l list, filled bool) {
 	var raw json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {

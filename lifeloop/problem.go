@@ -72,7 +72,7 @@ func plainName(s string) bool {
 
 // A list collects problems on a walk through a document.
 type list struct {
-	paths    []path
+	paths    []path // the place of each problem
 	problems []Problem
 	ignored  []Problem // members that were ignored; some may be mistakes
 }

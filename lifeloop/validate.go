@@ -94,7 +94,7 @@ func (l *list) text(at path, s, rule string) {
 	}
 }
 
-// texts are the words of a closed set as strings.
+// texts returns the words of a closed set as strings.
 func texts[S ~string](words ...S) []string {
 	out := make([]string, len(words))
 	for i, w := range words {
@@ -139,7 +139,7 @@ func (l *list) retry(at path, retry *RetryClass, failure *FailureClass) {
 		return
 	}
 	if least := failure.DefaultRetry(); least.Tighter(*retry) {
-		l.add(at, "expected %s or tighter for %s, got %s", least, *failure, *retry)
+		l.add(at, "expected %s or a more restrictive class for %s, got %s", least, *failure, *retry)
 	}
 }
 

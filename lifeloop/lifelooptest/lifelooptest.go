@@ -1,7 +1,7 @@
-// Package lifelooptest checks that documents which this program makes are valid:
-// by their published JSON Schema, which other programs read, and by the rules
-// beyond it. Tests call it, and so does a wrapper that was built with the tag
-// lifeloopdebug. No other build contains it.
+// Package lifelooptest checks that documents which this program makes are valid: by
+// their published JSON Schema, which other programs read, and by the rules that no
+// schema can express. Tests call it, and so does a wrapper that was built with the
+// tag lifeloopdebug. No other build contains it.
 //
 //	err := lifelooptest.Check("lifecycle_receipt", doc)
 package lifelooptest
