@@ -10,12 +10,12 @@ import (
 
 // A Machine holds the newest renewal of a session, and the data about earlier
 // renewals that the limits need. Its zero value is ready for use. Only Apply,
-// Called and Measured change it.
+// Called, Reroute and Measured change it.
 type Machine struct {
 	Renewal
 	Count  int         // the number of renewals that began a reset
 	Resets []time.Time // the start times of the newest resets, the oldest first
-	Broken string      // why the breaker stops further renewals; empty if renewals may continue
+	Broken string      // why no further renewal may begin in this session; empty while one may
 }
 
 // A Renewal is one renewal.
@@ -26,8 +26,8 @@ type Renewal struct {
 	Path    Path
 	Digest  string
 	Expires *time.Time
-	// Old and New are the scopes of the two harness sessions, counted from 1; 0
-	// while unknown. OldID and NewID are their ids.
+	// Old and New are the numbers of the two harness sessions, counted from 1 in
+	// the session; 0 while unknown. OldID and NewID are their ids.
 	Old, New     int
 	OldID, NewID string
 	// Prepares is set when the prepare command is called, Consumed when the
@@ -36,12 +36,14 @@ type Renewal struct {
 	// Ahead is set if the token was consumed while the old harness session was still
 	// open: for a reset in place.
 	Ahead bool
-	// Typed is set when the command for a fresh session is about to be typed.
+	// Typed is set when the keys for a fresh session are about to be typed, or the
+	// plugin asked, or the hook answered.
 	Typed bool
-	After *int64 // the tokens in the context after the renewal
+	After *int64 // the tokens in the context after the renewal; nil until measured
 }
 
-// maxResets bounds the resets that a machine remembers. The largest Max is smaller.
+// maxResets is how many resets a machine remembers. A larger Limits.Max counts as
+// maxResets.
 const maxResets = 64
 
 // Open reports whether a renewal is under way.
@@ -72,10 +74,10 @@ func (m *Machine) Apply(v Move) {
 	m.State = v.To
 }
 
-// Called records in the machine that an act begins: the prepare command, whose
-// scope and id are those of the harness session to leave; the continue command,
-// which consumes the token even if it fails; the keys of a reset in place; or the
-// launch after that.
+// Called changes the machine because an act is about to begin: the prepare command,
+// whose scope and id are those of the harness session to leave; the continue
+// command, which consumes the token even if it fails; the keys of a reset in place;
+// or the launch after that.
 func (m *Machine) Called(act Act, scope int, id string) {
 	switch act {
 	case Prepare:
@@ -89,11 +91,11 @@ func (m *Machine) Called(act Act, scope int, id string) {
 	}
 }
 
-// Reroute records in the machine that the reset continues by another path.
+// Reroute changes the machine because the reset continues by another path.
 func (m *Machine) Reroute(path Path) { m.Path = path }
 
-// Measured records in the machine how many tokens the context has after the
-// renewal. If broke is set, the breaker stops further renewals.
+// Measured stores how many tokens the context has after the renewal. If broke is
+// set, no further renewal may begin in the session.
 func (m *Machine) Measured(tokens int64, broke bool) {
 	m.After = &tokens
 	if broke {
@@ -106,9 +108,9 @@ func (m *Machine) Ask(id string, r Request) Move {
 	return Move{Renewal: id, To: Asked, Request: r}
 }
 
-// Refusal returns the reason why the rules allow no further renewal; class is
-// empty if they allow one. broke is true if the breaker, which stops renewals
-// that follow each other too often, stops all further ones.
+// Refusal returns the reason why the rules allow no further renewal; class is empty
+// if they allow one. broke is true if renewals follow each other too often; then no
+// further one may begin in the session.
 func (m *Machine) Refusal(now time.Time, r Rules) (class lifeloop.FailureClass, why string, broke bool) {
 	l := r.Limits.Filled()
 	recent := 0
@@ -123,12 +125,12 @@ func (m *Machine) Refusal(now time.Time, r Rules) (class lifeloop.FailureClass, 
 	case recent >= min(l.Max, maxResets):
 		return lifeloop.OperatorRequired, fmt.Sprintf("%d renewals within %s", recent, l.Window), true
 	case m.Count >= l.Session:
-		return lifeloop.OperatorRequired, fmt.Sprintf("the session had %d renewals, its limit", m.Count), true
+		return lifeloop.OperatorRequired, fmt.Sprintf("the session had %d renewals, which is its limit", m.Count), true
 	}
 	return "", "", false
 }
 
-// Agree records the path that was negotiated.
+// Agree returns the move that accepts a renewal by the negotiated path.
 func (m *Machine) Agree(path Path) Move { return Move{Renewal: m.ID, To: Negotiated, Path: path} }
 
 // Ready returns the next act while the harness is at its prompt: the prepare
@@ -143,7 +145,7 @@ func (m *Machine) Ready() Act {
 	return None
 }
 
-// Begin records that the reset begins.
+// Begin returns the move with which the reset begins.
 func (m *Machine) Begin(now time.Time) Move {
 	return Move{Renewal: m.ID, To: Resetting, At: now.UTC()}
 }
@@ -160,30 +162,30 @@ func (m *Machine) PrepareDone(digest string, expires *time.Time, class lifeloop.
 // Expired reports whether the token can no longer be used.
 func (m *Machine) Expired(now time.Time) bool { return m.Expires != nil && !now.Before(*m.Expires) }
 
-// Ended reports whether the end of the harness belongs to the reset. Then the
-// continue command follows, or the launch if the token was consumed ahead.
+// Ended reports whether an end of the harness now belongs to the reset. The
+// continue command follows it, or the launch if the token was consumed before.
 func (m *Machine) Ended() bool {
 	return m.State == Resetting && (!m.Consumed || m.Ahead && m.Path == Relaunch && !m.Launched)
 }
 
-// Between reports whether the harness has ended, and the continue command runs or its
-// outcome is used.
+// Between reports whether the harness has ended for a relaunch and was not started
+// again: the continue command runs, or the launch is about to begin.
 func (m *Machine) Between() bool { return m.Unused() && !m.Ahead }
 
 // Unused reports whether the token is consumed, and the harness has neither begun a
 // fresh session nor been started again.
 func (m *Machine) Unused() bool { return m.State == Resetting && m.Consumed && !m.Launched }
 
-// InPlace reports whether a fresh session of the harness is the goal of the reset
-// that is under way.
+// InPlace reports whether a reset is under way in which the running harness is to
+// begin a fresh session.
 func (m *Machine) InPlace() bool { return m.State == Resetting && m.Path == InPlace }
 
-// Resume records that the new harness session has begun.
+// Resume returns the move after the start of the new harness session.
 func (m *Machine) Resume(scope int, id string) Move {
 	return Move{Renewal: m.ID, To: Resumed, Scope: scope, ID: id}
 }
 
-// Deliver records that the continuation was delivered.
+// Deliver returns the move after the delivery of the continuation.
 func (m *Machine) Deliver() Move { return Move{Renewal: m.ID, To: Delivered} }
 
 // End returns the move that ends an open renewal that cannot continue. The final
@@ -200,11 +202,11 @@ func (m *Machine) End(class lifeloop.FailureClass, why string) Move {
 }
 
 // Treadmill reports whether a renewal left too many tokens in the context: at least
-// half of the trigger. It is false if the trigger is unknown.
+// half of Request.Trigger. It is false if Trigger is unknown.
 func (m *Machine) Treadmill(tokens int64) bool { return m.Trigger > 0 && tokens*2 >= m.Trigger }
 
-// Deadline returns the time limit of the running act, or of the wait for the
-// prompt, which began at since. It is zero if the act has another limit.
+// Deadline returns when the act, or with None the wait for the prompt, which began
+// at since, has taken too long. It is zero for an act without a limit here.
 func (r Rules) Deadline(act Act, since time.Time) (at time.Time) {
 	l := r.Limits.Filled()
 	switch act {

@@ -1,10 +1,10 @@
 // Package renewal is the machine of one renewal: a planned move of a session into
 // a fresh harness session, with a continuation that is delivered at most once.
 //
-// A [Machine] is the state that the [Move]s of one session give. After an
-// event, its methods return the move, or the [Act], that follows. The caller
-// records the move, applies it, and then performs the act. The machine reads no
-// clock, starts nothing, and never holds a token: only its digest.
+// A [Machine] is the state after the [Move]s of one session. After an event, its
+// methods return the move, or the [Act], that follows. The caller records the move,
+// applies it, and then performs the act. The machine reads no clock, starts
+// nothing, and never holds a token: only its digest.
 //
 //	idle ──► asked ──► negotiated ──► prepared ──► resetting ──► resumed ──► delivered
 //	           │           │  │           │            │            │
@@ -119,12 +119,14 @@ const (
 // Rules are the properties of a profile that the machine needs.
 type Rules struct {
 	Profile string
-	// Claims is the profile that a manifest's claim must name; empty for Profile.
+	// Claims is the name under which manifests list this profile; empty if it is
+	// Profile.
 	Claims string
 	Client string // the owner of the continuation, in receipts and payloads
 	Paths  []Path // the ways to reset, in the order of preference
 	Cut    bool   // a running turn may be interrupted
-	// At is the pressure level that asks for a renewal; empty if none does.
+	// At is the lowest level of context pressure that asks for a renewal; empty if
+	// none does.
 	At string
 	// Partial is set if partial support satisfies what a renewal requires.
 	Partial bool
@@ -140,7 +142,7 @@ type Limits struct {
 	Clear    time.Duration // from the keys typed in place to a fresh session; 0 is 15 s
 	Session  int           // renewals of a session; 0 is 50
 	Max      int           // resets within Window; 0 is 3
-	Window   time.Duration // 0 is 30 min
+	Window   time.Duration // the time in which Max counts; 0 is 30 min
 }
 
 // Filled returns the limits with their defaults.
@@ -168,7 +170,7 @@ type By string
 const (
 	ByUser    By = "user"
 	ByClient  By = "client"
-	ByTrigger By = "trigger" // the profile's level of pressure
+	ByTrigger By = "trigger" // the context pressure reached the profile's level
 )
 
 // A Request asks for a renewal.
@@ -178,7 +180,7 @@ type Request struct {
 	ClientID string `json:"client_id,omitempty"` // the client that asked
 	Reason   string `json:"reason,omitempty"`    // the user's reason
 	// Before is how many tokens the context had; nil if unknown. After the renewal it
-	// must have less than half of Trigger; 0 if unknown.
+	// must have less than half of Trigger, which is 0 if unknown.
 	Before  *int64 `json:"tokens_before,omitempty"`
 	Trigger int64  `json:"trigger,omitempty"`
 }
@@ -202,6 +204,6 @@ type Move struct {
 	// Failure and Why are set if the renewal ended without a delivery.
 	Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
 	Why     string                `json:"why,omitempty"`
-	// Broke is set if the breaker stops further renewals of the session.
+	// Broke is set if no further renewal may begin in the session.
 	Broke bool `json:"broke,omitempty"`
 }

@@ -66,7 +66,7 @@ func (t Ticket) key() (string, error) {
 		Digest canon.Digest `json:"digest"`
 	}{t.Binding, t.Digest})
 	if err != nil {
-		return "", fmt.Errorf("name a token: %w", err)
+		return "", fmt.Errorf("name the file of a continuation: %w", err)
 	}
 	return strings.TrimPrefix(string(canon.Sum(text)), "sha256:"), nil
 }
@@ -93,7 +93,7 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string {
 	how := map[Reason]string{
-		Missing:   "is not in the vault for this client, adapter, folder and harness session",
+		Missing:   "is not in the vault for this renewal, client, adapter, folder and harness session",
 		Consumed:  "was already consumed; a token is given out once",
 		Expired:   "has expired",
 		Discarded: "was discarded when its renewal was rolled back",
@@ -102,9 +102,9 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the continuation %s %s", e.Digest, how)
 }
 
-// The suffixes of the vault's files. The record that a token has ended is created
-// exclusively, so only one of several callers can end it. A token that has ended
-// cannot be stored again.
+// The suffixes of the vault's files. A token has ended when it was consumed or
+// discarded, or it expired. The record of that is created exclusively, so only one
+// of several callers can end it. A token that has ended cannot be stored again.
 const (
 	heldEnd = ".held" // a stored token: the JSON of a deposit
 	overEnd = ".over" // a token that has ended: the JSON of an ending, which may be incomplete after a crash
@@ -272,7 +272,7 @@ func (v *Vault) ending(key string) (ending, error) {
 func (v *Vault) end(key string, d deposit, why Reason, now time.Time) error {
 	text, err := json.Marshal(ending{d.Ticket, why, now.Unix()})
 	if err != nil {
-		return fmt.Errorf("end a continuation: %w", err)
+		return fmt.Errorf("record the end of a continuation: %w", err)
 	}
 	v.testOnlyStep("read")
 	switch err := v.record(v.path(key, overEnd), text); {
@@ -280,11 +280,11 @@ func (v *Vault) end(key string, d deposit, why Reason, now time.Time) error {
 		was, _ := v.over(key)
 		return &RefusedError{was, d.Digest}
 	case err != nil:
-		return fmt.Errorf("end a continuation: %w", err)
+		return fmt.Errorf("record the end of a continuation: %w", err)
 	}
 	v.testOnlyStep("recorded")
 	if err := v.remove(key, heldEnd); err != nil {
-		return fmt.Errorf("erase a continuation: %w", err)
+		return fmt.Errorf("erase the text of a continuation: %w", err)
 	}
 	v.testOnlyStep("erased")
 	return nil
@@ -309,8 +309,9 @@ func (v *Vault) remove(key, end string) error {
 	return durable.SyncDir(v.dir)
 }
 
-// Held lists the tokens that match and have not expired at now, the oldest first.
-// So a process can find tokens that another process stored.
+// Held lists the stored tokens whose bindings match and that have not expired at
+// now, the oldest first. With it a process finds tokens that another process
+// stored.
 func (v *Vault) Held(match func(Binding) bool, now time.Time) ([]Ticket, error) {
 	var found []Ticket
 	err := v.each(heldEnd, func(key string) error {
@@ -327,7 +328,7 @@ func (v *Vault) Held(match func(Binding) bool, now time.Time) ([]Ticket, error) 
 	return found, err
 }
 
-// given begins the name of a file of [Vault.File].
+// given begins the names of the files that [Vault.File] makes for programs.
 const given = ".given-"
 
 // Sweep cleans up after crashes: it erases the texts of ended and expired tokens and of
@@ -350,9 +351,8 @@ func (v *Vault) Sweep(now, keep time.Time) error {
 	}), v.Ungive(), v.removeParts(func(name string) bool { return !strings.HasPrefix(name, given) }))
 }
 
-// Ungive removes the files that were written for programs by processes that have ended:
-// nothing reads what such a program prints. Other callers may use the vault at the same
-// time.
+// Ungive removes the files that [Vault.File] made in processes that have ended: nothing
+// reads what their programs print. Other callers may use the vault at the same time.
 func (v *Vault) Ungive() error {
 	names, err := v.names()
 	for _, name := range names {
@@ -376,8 +376,8 @@ func (v *Vault) Ungive() error {
 	return err
 }
 
-// Clear erases all texts, of a session that has ended or in which nothing can use them.
-// No other process may use the vault at the same time.
+// Clear erases the texts of all tokens in the vault, for a session in which nothing can
+// use them any more. No other process may use the vault at the same time.
 func (v *Vault) Clear(now time.Time) error {
 	err := v.Sweep(now, now.AddDate(0, 0, -1))
 	return errors.Join(err, v.removeParts(func(name string) bool { return strings.HasPrefix(name, given) }), v.each(heldEnd, func(key string) error {
@@ -400,7 +400,8 @@ func (v *Vault) each(end string, f func(key string) error) error {
 	return err
 }
 
-// removeParts removes the temporary files that match.
+// removeParts removes the temporary files, whose names begin with a dot, that
+// match.
 func (v *Vault) removeParts(match func(name string) bool) error {
 	names, err := v.names()
 	for _, name := range names {
@@ -447,7 +448,7 @@ func (v *Vault) File(token Token) (path string, remove func(), err error) {
 	return f.Name(), remove, nil
 }
 
-// lockedFile creates a file that Ungive leaves.
+// lockedFile creates and locks a file, so that Ungive does not remove it.
 func (v *Vault) lockedFile() (*os.File, *durable.FileLock, error) {
 	for {
 		f, err := os.CreateTemp(v.dir, given+"*")

@@ -12,8 +12,8 @@ import (
 	"lifeloop/internal/nearest"
 )
 
-// Enum returns the words that a setting of a profile may have; nil if it may have
-// any value.
+// Enum returns the words that the setting of a profile at path may have; nil if it
+// may have any value.
 func Enum(path string) []string {
 	switch path {
 	case "paths":
@@ -34,8 +34,7 @@ func words[S ~string](list []S) []string {
 
 // Check checks the rules that Go types cannot express. Its error is a
 // [*document.Error] with a path below path and without a position. A profile
-// without a program is correct: its commands may be in another layer of the
-// configuration.
+// without commands is correct: another configuration file may have them.
 func (p Profile) Check(path string) error {
 	c := checker(path)
 	switch {
@@ -86,10 +85,10 @@ func (c checker) list(path string, list []string) error {
 
 func (c checker) token(t Token) error {
 	if len(t.From) == 0 {
-		return c.fault("prepare.token.from", "name a form: %s", strings.Join(Enum("prepare.token.from"), ", "))
+		return c.fault("prepare.token.from", "name at least one form of the output: %s", strings.Join(Enum("prepare.token.from"), ", "))
 	}
 	if slices.Contains(t.From, JSON) != (t.Member != "") {
-		return c.fault("prepare.token.member", "the form json needs the name of a member, and the other forms have none")
+		return c.fault("prepare.token.member", "name a member if, and only if, json is one of the forms")
 	}
 	return c.list("prepare.token.from", words(t.From))
 }

@@ -66,7 +66,7 @@ type Token struct {
 	Expires string `yaml:"expires"` // with [JSON]: the member with the expiry, in seconds since 1970
 }
 
-// A Form is a form of output.
+// A Form is a form that the output of [Prepare] may have.
 type Form string
 
 const (
@@ -78,7 +78,8 @@ const (
 // Forms lists the forms.
 func Forms() []Form { return []Form{JSON, Line, Text} }
 
-// Note is the request for a hand-over note in the harness's last turn.
+// Note is the request to the harness itself to write a hand-over note, which is
+// then the continuation.
 type Note struct {
 	Prompt string `yaml:"prompt"`
 }
@@ -104,7 +105,7 @@ const (
 	Relaunch Path = "relaunch" // the harness process is replaced
 )
 
-// Paths lists the ways to reset.
+// Paths lists the ways to reset, in the default order of preference.
 func Paths() []Path { return []Path{InPlace, Relaunch} }
 
 // Timeouts are the time limits of the steps of a renewal.
@@ -117,7 +118,7 @@ type Timeouts struct {
 // Limits stop renewals that follow each other too often.
 type Limits struct {
 	Max     int           `yaml:"max"`     // renewals within Window
-	Window  time.Duration `yaml:"window"`  //
+	Window  time.Duration `yaml:"window"`  // the time in which Max counts
 	Session int           `yaml:"session"` // renewals of one session
 }
 
@@ -141,8 +142,9 @@ func (p Profile) Owner() string {
 	return p.Client
 }
 
-// Family returns the built-in profile that works in the same way. A manifest's
-// claims about it also hold for this profile.
+// Family returns the name of the built-in profile that works like this one.
+// Manifests name only built-in profiles; what they claim for that one also holds
+// for this one.
 func (p Profile) Family() string {
 	if p.Self() {
 		return "self-handoff"

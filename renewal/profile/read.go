@@ -39,7 +39,7 @@ func Fill(command []string, values map[string]string) []string {
 	return out
 }
 
-// In reports whether the client's answer asks for a renewal.
+// In reports whether a client's answer asks for a renewal: its member has the value.
 func (a Asks) In(answer []byte) bool {
 	if a.Member == "" || !bytes.Contains(answer, []byte(a.Value)) {
 		return false
@@ -101,7 +101,7 @@ func (t Token) object(output []byte) (text string, expires int64, err error) {
 	return v.Text, expires, nil
 }
 
-// forms describes the forms in words.
+// forms describes in words the forms that the output may have.
 func (t Token) forms() string {
 	words := map[Form]string{JSON: "a JSON object", Line: "one line"}
 	var list []string

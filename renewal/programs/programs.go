@@ -41,8 +41,9 @@ type Config struct {
 	// StderrFile is not used: a program may print its continuation there. nil means
 	// the zero Config.
 	Around func(client string) dispatch.Config
-	// Ask returns the command line that asks the harness session of a renewal for a
-	// note; ok is false if there is none. A nil Ask means that there is none.
+	// Ask returns the command line that makes the harness write the note of a
+	// renewal, from the harness session to leave; ok is false if there is none. A
+	// nil Ask means that there is none.
 	Ask func(r Ref) (argv []string, ok bool)
 	// Environ is the environment from which programs inherit; nil means that of this
 	// process.
@@ -144,7 +145,7 @@ func (p *Programs) store(r Ref, f profile.Profile, text string, until int64) (st
 	}
 	ticket, err := p.cfg.Vault.Put(p.binding(r), vault.NewToken(text), until, now)
 	if refused, is := errors.AsType[*vault.RefusedError](err); is {
-		return "", nil, failed(r, lifeloop.PayloadRejected, "the continuation "+string(refused.Why), err)
+		return "", nil, failed(r, lifeloop.PayloadRejected, "the continuation is "+string(refused.Why), err)
 	}
 	if err != nil {
 		return "", nil, failed(r, lifeloop.InternalError, "the continuation cannot be stored", err)
@@ -249,8 +250,9 @@ func values(r Ref) map[string]string {
 	return map[string]string{profile.Adapter: r.Adapter, profile.HarnessSession: r.Session}
 }
 
-// noHooks returns variables that disable the hooks in the user's own settings, because
-// a copy of a harness session that answers one question is not a session of the user.
+// noHooks returns variables that disable our hooks in the user's own settings: the
+// harness is started here only to write a note, from a copy of the session, and this
+// is no session of the user.
 func noHooks() []string { return []string{"LIFELOOP_SOCKET=/nonexistent"} }
 
 // call runs one program of a profile.
@@ -261,7 +263,7 @@ func (p *Programs) call(ctx context.Context, r Ref, f profile.Profile, what disp
 	cfg.Env = f.Of(p.cfg.Environ, append(slices.Concat(cfg.Env, what.Env), "LIFELOOP_CLIENT_ID="+r.Client, "LIFELOOP_ADAPTER_ID="+r.Adapter, "LIFELOOP_HARNESS_SESSION_ID="+r.Session)...)
 	program, err := dispatch.NewOneshot(cfg)
 	if err != nil {
-		return nil, failed(r, lifeloop.InvalidRequest, "the program cannot be started with the continuation", err)
+		return nil, failed(r, lifeloop.InvalidRequest, "the command or the environment of the program is not valid", err)
 	}
 	answer, err := program.Call(ctx, input)
 	return answer.Body, err

@@ -137,7 +137,7 @@ func TestPrepareThatFails(t *testing.T) {
 		{"prints too much", "yes " + canary, lifeloop.InvalidRequest, "answer larger than 1048576 bytes"},
 		{"hangs", "echo " + canary + "; exec sleep 60", lifeloop.Timeout, "no answer within 100ms"},
 		{"prints another object", `echo '{"other":"` + canary + `"}'`, lifeloop.InvalidRequest, "the output has no text in the member token"},
-		{"has expired", `echo '{"token":"` + canary + `","until":1778100000}'`, lifeloop.PayloadRejected, "the continuation expired"},
+		{"has expired", `echo '{"token":"` + canary + `","until":1778100000}'`, lifeloop.PayloadRejected, "the continuation is expired"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, func(p *profile.Profile) {
