@@ -35,9 +35,9 @@ func Causes() []Cause {
 	return []Cause{Model, Network, Timeout, RateLimit, ServerError, Guardrail, Drift, ZeroOutput, Unknown}
 }
 
-// Counted reports whether a retry for this cause counts toward the budget of
-// its profile (DECISIONS Z3). The others count only toward the session's
-// budget.
+// Counted reports whether a retry for this cause counts toward the budget of its
+// profile (DECISIONS Z3). Retries for the other causes count only toward the
+// session's budget.
 func (c Cause) Counted() bool {
 	switch c {
 	case Model, Guardrail, Drift, ZeroOutput, Unknown:
@@ -52,7 +52,7 @@ type Policy struct {
 	Profiles []Profile // the primary profile, then the fallbacks in order
 	Retries
 	Timeouts
-	Continuation    bool
+	Continuation    bool  // later launches continue from checkpoints
 	CheckpointEvery int64 // units of output between two checkpoints; see Watch.Units
 	Checks
 }
@@ -65,18 +65,18 @@ type Retries struct {
 	Backoff    Backoff
 	Loop       CrashLoop
 	OnLimit    OnLimit
-	// Decide is how long a program may take to refuse a retry or to choose its
-	// delay; 0: no program is asked.
+	// Decide is how long the program of the policy (retry.decide) may take to
+	// answer, which can refuse a retry or choose its delay; 0: there is no program.
 	Decide time.Duration
 }
 
 // Timeouts are the timers of an attempt and of the session; 0 is off.
 type Timeouts struct {
-	Initial time.Duration `yaml:"initial,ms"` // longest silence before the first activity
+	Initial time.Duration `yaml:"initial,ms"` // longest silence before the first sign of life
 	Inter   time.Duration `yaml:"inter,ms"`   // longest silence after that
 	Tool    time.Duration `yaml:"tool,ms"`    // longest tool call
 	Session time.Duration `yaml:"session,ms"` // longest session, from its start
-	Idle    time.Duration `yaml:"idle,ms"`    // longest time without an event
+	Idle    time.Duration `yaml:"idle,ms"`    // longest time without any fact or sign of life
 }
 
 // Checks configures the checks of an attempt's output.
@@ -104,8 +104,7 @@ type CrashLoop struct {
 	Quarantine time.Duration `yaml:"quarantine_ms,ms"` // delay of the next launch
 }
 
-// DefaultCrashLoop returns the limits for a policy that turns the detection on
-// without giving limits.
+// DefaultCrashLoop returns the limits that apply if the user wrote none.
 func DefaultCrashLoop() CrashLoop {
 	return CrashLoop{Launches: 5, Within: 10 * time.Second, Quarantine: 5 * time.Minute}
 }
@@ -196,7 +195,7 @@ const (
 	WaitRestart    Wait = "restart" // no wait, because the wrapper was restarted
 )
 
-// Next is a decision.
+// Next is the decision about what follows a failed attempt.
 type Next struct {
 	Recovery Recovery
 	// For a retry: its number within this profile, from 1; the length of and reason
@@ -210,12 +209,13 @@ type Next struct {
 	// GaveUp means that this profile had counted retries and gets no more (DECISIONS
 	// Z2).
 	GaveUp bool
-	// Skipped are the fallbacks that were skipped because they cannot be launched.
+	// Skipped has the indexes of the fallbacks that were skipped because they
+	// cannot be launched.
 	Skipped []int
 }
 
-// After decides what follows a failure. The seed identifies the session, so
-// that jitter differs between sessions.
+// After decides what follows a failure of the session that has spent s. seed
+// identifies the session, so that jitter differs between sessions.
 func (p *Policy) After(s Spent, f Failure, seed string) Next {
 	if f.Cause == Aborted {
 		return Next{Recovery: Halt, Profile: s.Profile}

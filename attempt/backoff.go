@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Backoff is the wait before a retry.
+// Backoff says how long to wait before a retry.
 type Backoff struct {
 	Kind   BackoffKind   `yaml:"kind"`
 	Base   time.Duration `yaml:"base_ms,ms"`
@@ -35,8 +35,8 @@ const (
 )
 
 // Delay returns the wait before retry n, counted from 0 among retries of its kind.
-// Seed and number identify the retry for jitter: the same retry of the same session
-// always has the same delay.
+// Jitter is computed from seed and number, which identify the session and the
+// retry, so the same retry always has the same delay.
 func (b Backoff) Delay(n int, seed string, number int) time.Duration {
 	d := b.Base
 	switch b.Kind {

@@ -53,16 +53,16 @@ type RuleResult struct {
 	Recoverable bool     `json:"recoverable"`
 }
 
-// A Finding is the result that a [Watch] has for one line of the output, or for
-// the part of a line that was read so far.
+// A Finding is what a [Watch] found in one line of the output, or in the part of a
+// line that was read so far.
 type Finding struct {
 	Units int64        // the number of lines so far, including this one if it is complete
 	Rules []RuleResult // the results of all rules, if one was broken for the first time
-	Drift bool
+	Drift bool         // the line or call repeats earlier ones too often
 }
 
 const (
-	lineLimit = 64 << 10 // the longest part of a line, in bytes, that a rule is matched against; the rest counts as another line
+	lineLimit = 64 << 10 // the longest text in bytes that a rule is matched against; of a longer line, overlapping parts are
 	loopLimit = 8 << 10  // the longest line, in bytes, that is compared for drift; a longer one may be incomplete
 	textLimit = 4 << 20  // exit rules are matched against at most this many bytes from the end of the text
 )
@@ -96,8 +96,8 @@ type stream struct {
 	examined int       // how many bytes of line the rules were matched against
 	held     bool      // the end of these bytes was not matched, because it may begin a character
 	since    time.Time // when the first byte after the examined ones was read
-	kept     int       // how many bytes of line are in the text
-	counted  bool      // line was already counted as a unit
+	kept     int       // how many bytes of line were added to Watch.text
+	counted  bool      // line was already counted in Watch.units
 	series   series
 }
 
@@ -135,7 +135,7 @@ func (w *Watch) Oldest() (at time.Time) {
 	return at
 }
 
-// Skip counts lines that were not passed to Text.
+// Skip counts lines of output that were lost and so never passed to Text.
 func (w *Watch) Skip(lines int64) { w.units += lines }
 
 // Text checks the next output of a stream, which was read at the given time. It
@@ -300,7 +300,7 @@ func (w *Watch) cut(s *stream) {
 	s.examined, s.kept = len(s.line), len(s.line)
 }
 
-// keepLine adds the part of a line that is not in the text yet.
+// keepLine adds to w.text the part of the line that it does not have yet, and end.
 func (w *Watch) keepLine(s *stream, end string) {
 	w.printed = w.printed || visible(s.line)
 	if !w.keep {
@@ -359,8 +359,8 @@ func (w *Watch) drifts(s *series, what string) bool {
 	return w.drifted
 }
 
-// Tool checks a tool call, given its name and the digest of its arguments. It reports
-// whether the call is drift.
+// Tool checks a tool call, given the tool's name and the digest of the arguments. It
+// reports whether the call repeats earlier ones too often.
 func (w *Watch) Tool(name, arguments string) bool {
 	return w.drifts(&w.calls, name+"\x00"+arguments)
 }

@@ -2,7 +2,8 @@
 // attempts of a configuration, and in the plan of a simulation. It checks the
 // policy and converts it to an [attempt.Policy].
 //
-// It reads no files and does not choose a harness: profiles are not changed.
+// It reads no files and chooses no harness. A [Profile] is only decoded; the caller
+// makes the [attempt.Profile] of it.
 //
 //	a := policy.Default()
 //	err := document.Decode(block, &a, "attempts", nil)
@@ -38,7 +39,7 @@ type Attempts struct {
 	Drift           Drift             `yaml:"drift"`
 	ZeroOutput      bool              `yaml:"zero_output"`
 	SuccessCodes    []int             `yaml:"success_codes"` // exit codes that mean success; nil means those of the harness's adapter
-	ExitCodes       map[string]string `yaml:"exit_codes"`    // exit code, in decimal → cause of failure
+	ExitCodes       map[string]string `yaml:"exit_codes"`    // from an exit code in decimal to a cause of failure
 	CrashLoop       attempt.CrashLoop `yaml:"crash_loop"`
 	Meta            map[string]string `yaml:"meta"`
 }
@@ -108,7 +109,8 @@ type Guardrail struct {
 	Recoverable bool             `yaml:"recoverable"`
 }
 
-// SetDefaults sets the severity to error and allows a retry.
+// SetDefaults sets what a guardrail means that gives only an id and a pattern: each
+// line is checked, and a broken rule fails the attempt, which may be retried.
 func (g *Guardrail) SetDefaults() {
 	*g = Guardrail{On: attempt.OnOutput, Severity: attempt.Error, Recoverable: true}
 }
@@ -184,7 +186,7 @@ func (a Attempts) Check(path string) error {
 	b := a.Retry.Backoff
 	err := cmp.Or(c.word("retry.backoff.kind", string(b.Kind), "retry.backoff.kind"), c.word("retry.backoff.jitter", string(b.Jitter), "retry.backoff.jitter"))
 	if err == nil && b.Max != 0 && b.Max < b.Base {
-		err = c.fault("retry.backoff.max_ms", "%s is below the base, %s", b.Max, b.Base)
+		err = c.fault("retry.backoff.max_ms", "%s is less than base_ms, which is %s", b.Max, b.Base)
 	}
 	switch d := a.Retry.Decide; {
 	case err != nil:
@@ -264,8 +266,8 @@ func (c checker) exitCodes(a Attempts) error {
 	return nil
 }
 
-// Policy returns the policy for these profiles. a must have passed Check; onLimit
-// is one of Enum("on_limit").
+// Policy converts a to the policy of a session with these profiles. a must have
+// passed Check; onLimit is one of Enum("on_limit").
 func (a Attempts) Policy(profiles []attempt.Profile, onLimit string) attempt.Policy {
 	p := attempt.Policy{Profiles: profiles,
 		Retries:  attempt.Retries{Attempts: a.Retry.Attempts, MaxRetries: a.Retry.MaxRetries, On: attempt.DefaultOn(), Backoff: a.Retry.Backoff, Loop: a.CrashLoop, Decide: a.Retry.Decide.wait()},
