@@ -52,7 +52,7 @@ const (
 	replyTime   = 2 * time.Second  // the time in which a peer must read a small answer and acknowledge it
 )
 
-// A request is the first line of a peer.
+// A request is the first line that a peer sends.
 type request struct {
 	Op    string `json:"op"`
 	Key   string `json:"key,omitempty"`

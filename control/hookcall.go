@@ -24,10 +24,10 @@ type HookCall struct {
 	Hook
 
 	conn  *net.UnixConn
-	gone  chan struct{} // closed by listen
-	acked chan struct{} // closed by listen
+	gone  chan struct{} // closed by listen when the peer no longer waits
+	acked chan struct{} // closed by listen when the peer has acknowledged the answer
 
-	turn     sync.Mutex  // held while an answer is sent, so that Serve waits for that
+	turn     sync.Mutex  // held while an answer is sent, so that the server's own, empty answer comes after it
 	answered atomic.Bool // set while turn is held; an ok that arrives before is not an acknowledgement
 }
 
@@ -62,9 +62,9 @@ func (c *HookCall) Answer(out []byte) (delivered bool) {
 	}
 }
 
-// listen reads what the peer sends after its request: "ok" after an answer. Any
-// other input, or the end of the connection, means that the peer no longer
-// waits.
+// listen reads what the peer sends after its request. It closes acked after an "ok"
+// that follows an answer. Any other input, or the end of the connection, means that
+// the peer no longer waits; it then closes gone.
 func (c *HookCall) listen(in *bufio.Reader) {
 	line, err := in.ReadSlice('\n')
 	if err == nil && string(line) == hook.Ack && c.answered.Load() {

@@ -82,8 +82,8 @@ func (r *room) wake() {
 	r.changed.Broadcast()
 }
 
-// idle returns the oldest peer, other than but, that has not sent its whole request. A
-// peer with bytes that were not read yet is not idle.
+// idle returns the oldest peer, except the given one, that has not sent its whole
+// request; nil if there is none. A peer with bytes that were not read yet is not idle.
 func (r *room) idle(but *peer) *peer {
 	i := slices.IndexFunc(r.peers, func(p *peer) bool { return !p.busy && p != but && !p.unread() })
 	if i < 0 {

@@ -13,7 +13,7 @@ import (
 // A Stream is a peer that sends records, one per line, until it closes.
 type Stream struct {
 	Key   string // the secret of the launch that started the peer
-	Event string // the name of the peer's kind
+	Event string // what kind of peer it is
 	PID   int    // the process that connected
 	// Records yields the lines, without their ends. A line is valid until the next
 	// one. A line of more than 64 KiB ends the stream.
@@ -45,8 +45,9 @@ func sender(conn *net.UnixConn) func(line []byte) error {
 	}
 }
 
-// records are the lines that follow a request. They are read from the connection
-// itself, because they do not count as a part of the request.
+// records returns an iterator over the lines that follow a request. After the
+// buffer of in, it reads from the connection itself, because the lines do not count
+// toward the size of the request.
 func records(in *bufio.Reader, conn *net.UnixConn) func(yield func([]byte) bool) {
 	read, _ := in.Peek(in.Buffered()) // exactly the bytes that were already read into the buffer
 	rest := io.MultiReader(bytes.NewReader(bytes.Clone(read)), conn)

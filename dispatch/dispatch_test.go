@@ -474,7 +474,7 @@ func TestConfigErrors(t *testing.T) {
 		{Config{ID: "a", Command: []string{"x"}, Dir: "\x00"}, "client a: working directory holds a NUL byte"},
 		{Config{ID: "a", Command: []string{"x"}, Env: []string{"A=b", "C"}}, "client a: environment entry 1 is not KEY=value"},
 		{Config{ID: "a", Command: []string{"x"}, Timeout: -1}, "client a: time-out -1ns is negative"},
-		{Config{ID: "a", Command: []string{"x"}, MaxAnswer: -1}, "client a: answer bound -1 is negative"},
+		{Config{ID: "a", Command: []string{"x"}, MaxAnswer: -1}, "client a: the largest size of an answer, -1 bytes, is negative"},
 	}
 	for _, c := range cases {
 		_, err := NewOneshot(c.cfg)

@@ -21,7 +21,7 @@ type Failure struct {
 	Client   string // id of the client; empty from a [Func], which has none
 	Class    lifeloop.FailureClass
 	Why      string         // a few words: "exit status 3", "not found"
-	ExitCode int            // the client's exit code, or -1
+	ExitCode int            // the client's exit code; -1 if it has none
 	Signal   syscall.Signal // the signal that ended the client, unless it was SIGKILL from this package
 	Err      error          // the cause, or nil
 }
@@ -58,8 +58,8 @@ func (cfg *Config) timedOut() *Failure {
 	return cfg.fail(lifeloop.Timeout, fmt.Sprintf("no answer within %v", cfg.Timeout), context.DeadlineExceeded)
 }
 
-// failure returns why an exchange failed, once the client has been reaped. It
-// returns nil if the client exited with 0.
+// failure returns why an exchange that ended with e failed, once the client has
+// been reaped. It returns nil if the client exited with 0.
 func (cfg *Config) failure(ctx context.Context, c *process, e end, status syscall.WaitStatus, waitErr error) *Failure {
 	switch e {
 	case timedOut:

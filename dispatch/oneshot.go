@@ -144,7 +144,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("client %s: time-out %v is negative", c.ID, c.Timeout)
 	}
 	if c.MaxAnswer < 0 {
-		return fmt.Errorf("client %s: answer bound %d is negative", c.ID, c.MaxAnswer)
+		return fmt.Errorf("client %s: the largest size of an answer, %d bytes, is negative", c.ID, c.MaxAnswer)
 	}
 	return nil
 }

@@ -121,9 +121,9 @@ func (p *Persistent) call(ctx context.Context, deadline time.Time, line []byte) 
 	return body, nil
 }
 
-// start starts the client with its first line, from a thread that lives as long
-// as the client does. The client gets the parent-death signal when that thread
-// ends; the thread of a call may be ended by other goroutines.
+// start starts the client with its first line, from a thread of its own that lives
+// as long as the client does: the client gets the parent-death signal when the
+// thread that started it ends, and the thread of a call may end earlier.
 func (p *Persistent) start(line []byte) (err error) {
 	started, over, released := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {

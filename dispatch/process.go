@@ -116,8 +116,9 @@ func (cfg *Config) start(input []byte, inLines bool) (_ *process, err error) {
 	return c, nil
 }
 
-// exchange writes to the client and reads from it until it has ended its line,
-// or has exited and all its output is read, or until a limit is reached.
+// exchange writes to the client and reads from it until the client has answered
+// with a whole line (line mode), or has exited and all its output is read, or until
+// the deadline, ctx or maxAnswer ends the exchange.
 func (c *process) exchange(ctx context.Context, deadline time.Time, maxAnswer int) end {
 	done, release, err := doneFD(ctx)
 	if err != nil {
@@ -126,12 +127,12 @@ func (c *process) exchange(ctx context.Context, deadline time.Time, maxAnswer in
 	}
 	defer release()
 
-	exit := c.pidfd // exit and done become -1 when the exit was detected
+	exit := c.pidfd // exit and done become -1 once the client's exit was detected
 	blind := c.pidfd < 0
 	ended, outClosed := false, false
 	for {
 		left := max(0, time.Until(deadline))
-		overdue := left == 0 // poll once more: this process may have been stopped
+		overdue := left == 0 // but poll once more: this process may have been stopped until the deadline, and the answer may be there
 		if blind && !ended {
 			left = min(left, blindPoll)
 		}
