@@ -18,19 +18,22 @@ import (
 // This file simulates the gate: its policy, the tool calls of a script, and the person
 // who approves or denies them.
 
-// guards says by which policy the acts of a world are guarded.
+// guards says by which gate policy a world permits acts, and how long an act may
+// wait for an approval.
 type guards struct {
 	gate         *gate.Policy  // nil if nothing is guarded
 	approvalWait time.Duration // how long an act waits for an approval
 }
 
-// Guarded returns the world under a policy of the gate, in the place of its own.
+// Guarded returns the world with p as the gate's policy, instead of the policy in
+// its document.
 func (w World) Guarded(p *gate.Policy) World {
 	w.gate = p
 	return w
 }
 
-// guard reads the policy of the gate.
+// guard decodes the gate's policy, text, if the document has the member policy.
+// wait is how long an act waits for an approval.
 func (w *World) guard(doc, text document.Value, wait time.Duration) error {
 	w.approvalWait = wait
 	if _, given := doc.Member("policy"); !given {
@@ -75,7 +78,7 @@ func (s *step) readTool(v document.Value, path string) error {
 		u.URLs = []string{text.URL}
 	}
 	if len(u.Paths)+len(u.Commands)+len(u.URLs) != 1 {
-		return fault(path, "a tool has one of command, write, delete, read and url")
+		return fault(path, "a tool call needs exactly one of command, write, delete, read and url")
 	}
 	u.Name = cmp.Or(u.Name, "bash")
 	s.use = u
@@ -119,7 +122,7 @@ func (p *player) intent(e kernel.AskGate) (gate.Intent, error) {
 	return acts.Launch{Adapter: profile.Adapter, Program: profile.Name}.Intent(scene)
 }
 
-// waiting notes which acts wait for an approval.
+// waiting updates p.approvals by a fact about an approval.
 func (p *player) waiting(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.ApprovalAsked:
@@ -129,7 +132,7 @@ func (p *player) waiting(f kernel.Fact) {
 	}
 }
 
-// approve sends the command approve or deny about the act that waits for longest.
+// approve sends the command approve or deny, about the act that has waited longest.
 func (p *player) approve(do string) {
 	in := kernel.ApprovalGiven{Ask: byControl, Approve: do == doApprove}
 	if len(p.approvals) > 0 {
@@ -138,7 +141,8 @@ func (p *player) approve(do string) {
 	p.cause(in)
 }
 
-// tool calls the hook before a tool call. The harness waits for the answer.
+// tool performs a tool step: the harness calls its hook before a tool call, and
+// waits for the answer.
 func (p *player) tool(s step) {
 	call := p.hook("tool", "", telemetry.Signal{Kind: telemetry.ToolStart, Source: source, Detail: s.path, Tool: s.use.Tool, ToolName: s.use.Name})
 	call.Call.Use = s.use

@@ -17,7 +17,7 @@ import (
 // source is the name of the only source of evidence, the script.
 const source = "script"
 
-// byControl is the name under which commands are recorded.
+// byControl is the id that every command of the script's control has.
 const byControl = "control"
 
 // Limits of a simulation, which end it if a policy retries without end.
@@ -94,19 +94,19 @@ type player struct {
 type launch struct {
 	script  script
 	alive   bool
-	next    int           // index of the next step
-	due     time.Time     // when the next step happens; zero if no step is left
-	held    bool          // the process is paused
-	left    time.Duration // the time left until the next step, while paused
-	ignores bool          // the process ignores TERM
-	asking  bool          // the harness waits for the user
-	written int64
-	cause   attempt.Cause // the cause of its failure, from the script
-	words   string
-	hooks   string // the launch's harness session, which its hooks report; empty without hooks
-	waits   string // the hook of the tool call that it waits for
-	typed   string // the renewal whose keys are being typed
-	use     *telemetry.ToolUse
+	next    int                // index of the next step
+	due     time.Time          // when the next step happens; zero if no step is left
+	held    bool               // the process is paused
+	left    time.Duration      // the time left until the next step, while paused
+	ignores bool               // the process ignores TERM
+	asking  bool               // the harness waits for the user
+	written int64              // bytes of output so far
+	cause   attempt.Cause      // the cause of its failure, from the script
+	words   string             // the message of that failure
+	hooks   string             // the id of the launch's harness session, which its hooks report; empty without hooks
+	waits   string             // the hook call about a tool whose answer it waits for
+	typed   string             // the renewal whose keys are being typed
+	use     *telemetry.ToolUse // the tool call of that hook
 }
 
 // RunOn simulates the world with a core that was created from [World.Config],
@@ -186,9 +186,9 @@ func (p *player) happen() bool {
 	return true
 }
 
-// ask sends the next control. An abort at time 0 is a SIGTERM to the wrapper,
-// because the session's socket does not exist yet; a later one is the command
-// `abort`.
+// ask performs the next entry of the script's control. An abort at time 0 is a
+// SIGTERM to the wrapper, because the session's socket does not exist yet; a later
+// one is the command `abort`.
 func (p *player) ask() {
 	c := p.control[0]
 	p.control = p.control[1:]
@@ -384,7 +384,8 @@ func (p *player) step() {
 	}
 }
 
-// failing returns the exit code of a launch that fails.
+// failing returns the exit code of a launch that a fail step ends: the smallest,
+// from 1, that does not mean success.
 func (w World) failing() int {
 	code := 1
 	for w.success[code] {
@@ -393,8 +394,8 @@ func (w World) failing() int {
 	return code
 }
 
-// resumes reports that a harness no longer waits for the user, which any step
-// except a sign of life shows.
+// resumes reports that a harness which was waiting for its user works again. Any
+// step except a sign of life shows that.
 func (p *player) resumes() {
 	if p.launch.asking {
 		p.launch.asking = false
@@ -402,7 +403,8 @@ func (p *player) resumes() {
 	}
 }
 
-// signal reports a signal, and stores its texts, which facts do not contain.
+// signal passes the signal of a step to the kernel, and stores the texts of the
+// step, which facts do not contain.
 func (p *player) signal(s step) {
 	switch s.signal.Kind {
 	case telemetry.NeedsInput:
@@ -435,7 +437,7 @@ func (p *player) signal(s step) {
 			}
 		}
 	}
-	if sig.Kind == telemetry.Fault && sig.Error == "" { // the cause has no error kind
+	if sig.Kind == telemetry.Fault && sig.Error == "" { // no kind of error stands for this cause
 		p.feed(kernel.FailureSeen{Cause: s.cause, Source: source})
 	}
 }
@@ -449,7 +451,7 @@ func sized(raw []byte) *telemetry.Sized {
 	return &telemetry.Sized{Digest: string(canon.Sum(text)), Size: int64(len(text))}
 }
 
-// waits describes why the session cannot continue.
+// waits says in words what the session waits for that can no longer happen.
 func (p *player) waits() string {
 	l := &p.launch
 	switch {

@@ -26,8 +26,9 @@ type renewing struct {
 	client  *scripted // the client that asks; nil if there is none
 }
 
-// A scripted client gets the events of one kind. The answers with the numbers in asks,
-// counted from 1, ask for a renewal. Each answer comes after a delay.
+// A scripted client gets the events of kind on, and answers each after the delay
+// after. Its answers are counted from 1; those whose numbers are in asks ask for a
+// renewal.
 type scripted struct {
 	on    lifeloop.Event
 	asks  []int
@@ -88,7 +89,7 @@ func (r *renewing) readClient(v document.Value) error {
 		}
 	}
 	if text.After > clientTimeout {
-		return fault("renewal.client.after_ms", "a client has at most %d ms", clientTimeout.Milliseconds())
+		return fault("renewal.client.after_ms", "the client must answer within %d ms", clientTimeout.Milliseconds())
 	}
 	r.client = &scripted{text.On, text.Asks, text.After}
 	return nil
@@ -128,7 +129,8 @@ func (p *player) cancel(call string) {
 
 func paths() []string { return policy.Words(renewal.InPlace, renewal.Relaunch) }
 
-// An effect is what the keys of a reset in place do, or the request to a plugin.
+// An effect is what happens when the keys of a reset in place are typed, or the
+// plugin is asked for one.
 type effect string
 
 const (
@@ -141,7 +143,8 @@ const (
 
 func effects() []string { return policy.Words(works, ignored, fails, dialog, line) }
 
-// checkReset checks that a renewal can reset the harness of a profile in place.
+// checkReset checks that the harness of a profile, whose script has the reset step
+// s, can be reset in place.
 func (w *World) checkReset(s step, profile int) error {
 	switch adapter := w.policy.Profiles[profile].Adapter; {
 	case !slices.Contains(w.renewal.paths, renewal.InPlace):
@@ -172,7 +175,7 @@ func (w World) fresh(profile int) kernel.Fresh {
 	return f
 }
 
-// continuation is the output of the programs in a simulated renewal, which has this id.
+// continuation is the output of the prepare and continue programs in the simulated renewal with this id.
 func continuation(id string) string { return "continue after " + id }
 
 // begins reports the harness session of a launch, as the first hook of a harness does.

@@ -14,15 +14,16 @@
 //
 // # Time
 //
-// The session begins at [Start]. A launch begins in the millisecond of its
-// request. Its steps are one millisecond apart, the first one millisecond after
-// the launch; wait_ms replaces that millisecond. An effect has the time of its
-// cause: for example the end of a process that was sent TERM, the reading of
-// its remaining output, or the next launch.
+// The session begins at [Start]. A launch begins in the millisecond of its request.
+// Its steps are one millisecond apart, the first one millisecond after the launch;
+// wait_ms replaces that millisecond. What a step or a timer causes happens in the
+// same millisecond: for example the end of a process that was sent TERM, the
+// reading of its remaining output, or the next launch.
 //
-// The order within one millisecond is: effects, control, steps of the harness,
-// timers. So output in the millisecond of a time-out is in time, and a harness
-// that is paused in the millisecond of a step has not performed that step.
+// The order within one millisecond is: what was just caused, control, answers of
+// the client, steps of the harness, timers. So output in the millisecond of a
+// time-out is in time, and a harness that is paused in the millisecond of a step
+// has not performed that step.
 package simulate
 
 import (
@@ -48,8 +49,8 @@ type Result struct {
 	// Stuck means that the session will never end. Why is the reason in words.
 	Stuck bool
 	Why   string
-	// Texts are texts of the script that facts do not contain, by the number of
-	// their entry.
+	// Texts has the texts of the script that facts do not contain, by the Seq of
+	// the entry that they belong to.
 	Texts map[uint64]*Text
 }
 
@@ -60,8 +61,8 @@ type Text struct {
 	Words             string
 }
 
-// A Core decides what happens: a [kernel.Kernel], or a wrapper that observes
-// one.
+// A Core decides what happens: a [kernel.Kernel], or a type that wraps one to watch
+// it.
 type Core interface {
 	Step(now time.Time, in kernel.Input) kernel.Turn
 	Deadline() (time.Time, bool)

@@ -39,7 +39,7 @@ type World struct {
 type script []step
 
 type step struct {
-	path   string
+	path   string // where the step is in the document, such as launches.a[0][1]
 	act    act
 	wait   time.Duration
 	text   string // the text of an output, the id of a checkpoint, or the message of a failure
@@ -48,8 +48,8 @@ type step struct {
 	in     json.RawMessage    // a tool's arguments
 	out    json.RawMessage    // a tool's result
 	cause  attempt.Cause      // the cause of an error or of a failure
-	number int                // exit code or signal
-	effect effect             // of a reset in place
+	number int                // an exit code, or the number of a signal
+	effect effect             // what a reset in place does
 }
 
 // An act is what a step does, named by its only key.
@@ -70,8 +70,8 @@ const (
 	reset      act = "reset"
 )
 
-// stepKeys lists the keys of a step. It is a function so that program start does
-// not build the list.
+// stepKeys lists the keys of a step. It is not a variable, so that starting the
+// program does not build the list.
 func stepKeys() []string {
 	return policy.Words(wait, output, signal, checkpoint, fail, exit, killed, startFails, hang, ignoreTerm, tool, reset)
 }
@@ -262,7 +262,7 @@ func readStep(v document.Value, path string, steps int) (step, error) {
 	}
 	s.act = act(keys[0])
 	if _, given := v.Member("message"); given && s.act != fail {
-		return s, fault(path+".message", "a message belongs to fail, found beside %s", s.act)
+		return s, fault(path+".message", "only fail can have a message, not %s", s.act)
 	}
 	return s, s.fill(text, path+"."+keys[0], steps)
 }
@@ -295,7 +295,7 @@ func (s *step) fill(text stepText, path string, steps int) (err error) {
 		codes := map[string]int{"not_found": 127, "not_executable": 126, "transport": 125}
 		s.text, s.number = text.StartFails, codes[text.StartFails]
 		if steps > 1 {
-			return fault(s.path, "start_fails is the only step of a launch, found %d steps", steps)
+			return fault(s.path, "start_fails must be the only step of its launch, found %d steps", steps)
 		}
 		return policy.Word(path, s.text, []string{"not_found", "not_executable", "transport"})
 	case tool:
@@ -318,8 +318,8 @@ func needName(path, name string) error {
 	return nil
 }
 
-// signalMembers lists the members of each kind of signal; "!" marks a required
-// one.
+// signalMembers lists, for each kind of signal, the members that the document may
+// give; "!" marks a required one.
 func signalMembers() map[string][]string {
 	return map[string][]string{
 		"usage":        {"!tokens_used", "window_tokens"},
