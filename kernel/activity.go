@@ -22,16 +22,16 @@ import (
 type activity struct {
 	soft struct {
 		what   string
-		busy   bool                 // a source reported work in this launch
-		by     map[string]bool      // the sources that report the present activity
+		busy   bool                 // the harness was in any activity but starting and ready in this launch
+		by     map[string]bool      // the sources that have reported the activity in what
 		until  time.Time            // the end of a limit_wait, if known
 		lifted time.Time            // until, as a time of Step's clock
 		sign   time.Time            // the last sign of life from any source
 		asked  time.Time            // when it last began to need input
 		freed  time.Time            // when it last stopped needing input
 		signAt map[string]time.Time // when the last ActivitySeen of each source was recorded
-		flying map[string]toolCall  // tools in flight, by the id of the call
-		past   map[string]bool      // ids of calls that have ended
+		flying map[string]toolCall  // tool calls that have not returned, by id
+		past   map[string]bool      // ids of tool calls that have returned
 		pastIn []string             // the ids in past, oldest first
 		begun  bool                 // the user has typed a part of a line
 	}
@@ -54,7 +54,8 @@ func Activities() []string {
 	return []string{starting, ready, working, needsInput, idling, limitWait, wedged, stopped}
 }
 
-// wrapperSource is the source of what the wrapper itself knows about the process.
+// wrapperSource is the source name of what the wrapper itself observes, such as the
+// start and the end of the process.
 const wrapperSource = "wrapper"
 
 type (
@@ -132,7 +133,8 @@ func (a *activity) signal(s *step, what string, sig telemetry.Signal) {
 	a.set(s, what, sig.Source, sig.Detail, sig.Until)
 }
 
-// set records an activity when it is new, or when a second source reports it.
+// set records an activity if it is new, and its confirmation if a second source
+// reports it. until is the end of a limit_wait, or zero.
 func (a *activity) set(s *step, what, source, detail string, until time.Time) {
 	if a.is(stopped) {
 		return // a late record of a harness that has already ended
@@ -165,21 +167,21 @@ func (a *activity) own(s *step, what, detail string) {
 	a.set(s, what, wrapperSource, detail, time.Time{})
 }
 
-// alive records in soft state that there was a sign of life now.
+// alive handles a sign of life at the time of this step.
 func (a *activity) alive(s *step) {
 	a.soft.sign = s.now
 	s.session.recorded(s.now)
 	s.attempts.sign(s, s.now)
 }
 
-// waited handles the end of a hook's wait for the user: only now can the tool that it
-// asks about begin.
+// waited handles the end of a tool call's wait for an approval by the user. The
+// tool can begin only now.
 func (a *activity) waited(s *step) {
 	a.alive(s)
 	a.soft.freed = s.now
 }
 
-// lives records in soft state a sign of life at a time before this step.
+// lives handles a sign of life at a time before this step.
 func (a *activity) lives(s *step, at time.Time) {
 	if !s.attempts.alive() {
 		return
@@ -220,11 +222,12 @@ func (a *activity) wake(s *step) {
 	a.own(s, wedged, "the harness reports work, but no source showed a sign of life for "+s.cfg.WedgedAfter.String()+", and no tool is in flight")
 }
 
-// signEvery is the shortest time between two recorded signs of life of a
-// source, if there are no ticks.
+// signEvery is the shortest time between two ActivitySeen of one source, if no tick
+// interval is configured.
 const signEvery = 30 * time.Second
 
-// sign records a sign of life as a fact, at most one per source and tick.
+// sign records f, unless one of the same source was recorded less than a tick
+// interval ago.
 func (a *activity) sign(s *step, f ActivitySeen) {
 	every := s.cfg.Tick
 	if every == 0 {

@@ -10,23 +10,23 @@ import (
 )
 
 // This file lets a person approve a launch, a renewal or a tool call for which the
-// policy requires an approval. The act waits for the command `approve` or `deny`, for
-// as long as the session's owner chose, and a tool call no longer than its hook can
-// wait. Without that wait a launch and a renewal are refused at once, and a tool call
-// becomes the harness's own question or is refused. A delivery of a payload never
-// waits: a prompt would wait with it. If the wrapper dies, the act is refused.
+// policy requires an approval. The act waits for the command `approve` or `deny` for
+// Config.ApprovalWait; a tool call waits no longer than its hook can. If ApprovalWait
+// is 0, a launch and a renewal are refused at once; about a tool call the harness
+// asks its user itself, or the call is refused. A delivery of a payload never waits:
+// a prompt would wait with it. If the wrapper dies, the act is refused.
 
 type (
 	// ApprovalAsked records that an act waits for an approval.
 	ApprovalAsked struct {
 		Ask    string    `json:"ask"`
 		Act    string    `json:"act,omitempty"`       // empty in old ledgers, where it means a launch
-		Tool   string    `json:"tool_name,omitempty"` // the name of the tool in the intent
+		Tool   string    `json:"tool_name,omitempty"` // the tool's name as the intent spells it
 		Intent string    `json:"intent_digest"`
 		Until  time.Time `json:"until"`
 	}
-	// ApprovalAnswered records the answer. If Failure is set, there was none, and the
-	// act is refused, or becomes the harness's own question.
+	// ApprovalAnswered records the answer. If Failure is set, no answer came; the act
+	// is then refused, or the harness asks its user itself.
 	ApprovalAnswered struct {
 		Ask      string                `json:"ask"`
 		Intent   string                `json:"intent_digest"`
@@ -35,7 +35,8 @@ type (
 		Failure  lifeloop.FailureClass `json:"failure,omitempty"`
 	}
 	// ApprovalGiven is the command approve or deny of the session socket. Intent is the
-	// digest of an intent, or a beginning of it.
+	// digest of the intent to answer, or its first characters, at least minIntent of
+	// them.
 	ApprovalGiven struct {
 		Ask, Intent, Reason string
 		Approve             bool
@@ -57,8 +58,8 @@ func (f ApprovalAnswered) apply(k *Kernel) {
 
 func (q ApprovalAsked) act() string { return cmp.Or(q.Act, ActLaunch) }
 
-// waits makes an act wait for an approval if the session's owner has configured
-// that, and reports whether it waits.
+// waits makes an act wait for an approval if the gate's decision f requires one and
+// the session is configured to wait. It reports whether the act waits.
 func (g *guards) waits(s *step, p pending, f GateAnswered) bool {
 	if f.Act == ActInject || f.Verdict != verdictApproval || f.Failure != "" || s.cfg.ApprovalWait <= 0 || s.ending.requested() || s.session.ledgerLost() {
 		return false
@@ -86,8 +87,8 @@ func (g *guards) asksUser() bool {
 	return slices.ContainsFunc(g.hard.Approvals, func(q ApprovalAsked) bool { return q.act() == ActTool })
 }
 
-// minIntent is the least number of characters of a digest that identify an
-// intent.
+// minIntent is how many characters of an intent's digest a command must give at
+// least.
 const minIntent = 8
 
 func (g *guards) given(s *step, in ApprovalGiven) {
@@ -107,7 +108,7 @@ func (g *guards) given(s *step, in ApprovalGiven) {
 	g.approval(s, q, ApprovalAnswered{Approved: in.Approve, Reason: in.Reason})
 }
 
-// approval records the answer, and then performs or refuses the act.
+// approval records f, the answer to q, and then performs or refuses the act.
 func (g *guards) approval(s *step, q ApprovalAsked, f ApprovalAnswered) {
 	p := g.soft.acts[q.Ask]
 	delete(g.soft.acts, q.Ask)

@@ -21,10 +21,10 @@ import (
 //	     └── not started ──────────────────────────────────────────┘
 type attempts struct {
 	hard struct {
-		Run    string // harness_run_id of the newest launch
-		Number int    // the number of launches so far
-		Alive  bool   // the harness runs
-		Exit   *Exited
+		Run    string        // harness_run_id of the newest launch
+		Number int           // the number of launches so far
+		Alive  bool          // the harness runs
+		Exit   *Exited       // how the newest launch ended; nil until it has
 		Last   *AttemptEnded // how the newest attempt ended
 		Broke  string        // the first guardrail that this attempt broke
 		Stop   stopReason    // why the attempt is being ended; empty if it is not
@@ -41,9 +41,9 @@ type attempts struct {
 // attempting holds the observations of the current attempt.
 type attempting struct {
 	watch   *attempt.Watch
-	units   int64
-	bytes   int64
-	saved   int64             // the number of units at the last checkpoint
+	units   int64             // lines of output so far, earlier launches included
+	bytes   int64             // bytes of output so far, earlier launches included
+	saved   int64             // units at the last checkpoint
 	lived   time.Time         // the attempt's first sign of life
 	quiet   time.Time         // the attempt's last sign of life
 	failure *FailureSeen      // the reported cause of its failure, before it has ended
@@ -54,22 +54,22 @@ type attempting struct {
 	earlier earlierCost
 }
 
-// A stopReason is the cause for which an attempt is being ended. It follows from the
-// fact that says so, thus a recovery knows it too.
+// A stopReason is why an attempt is being ended. It is set when a fact with this
+// reason is applied, so it survives a crash of the wrapper.
 type stopReason struct {
 	cause  attempt.Cause
 	detail string
 }
 
-// An earlierCost counts the output of earlier launches of the same attempt, and has
-// the time of the attempt's first sign of life.
+// An earlierCost counts the output of earlier launches of the same attempt. lived
+// is the time of the attempt's first sign of life; zero in its first launch.
 type earlierCost struct {
 	units, bytes int64
 	lived        time.Time
 }
 
-// renewed returns the state for the attempt's next launch. The timers restart.
-// Earlier output and broken rules still count.
+// renewed returns the state for the next launch of the same attempt, which a
+// renewal makes. The timers restart. Earlier output and broken rules still count.
 func (a attempting) renewed() attempting {
 	first := a.earlier.lived
 	if first.IsZero() {
@@ -112,8 +112,9 @@ type (
 		Run      string `json:"run"`
 		Code     int    `json:"code"`
 		Signal   int    `json:"signal"`
-		Leftover int    `json:"leftover"`
-		Lost     bool   `json:"lost,omitempty"`
+		Leftover int    `json:"leftover"` // processes of its tree that still ran
+		// Lost means that the guard was lost, so Code and Signal are unknown.
+		Lost bool `json:"lost,omitempty"`
 		// Unseen means that no wrapper observed the exit, because the wrapper had
 		// died.
 		Unseen bool `json:"unseen,omitempty"`
@@ -129,9 +130,10 @@ type (
 		// Refused says that the gate did not allow the launch.
 		Refused bool `json:"refused,omitempty"`
 	}
-	// RulesChecked records the results of guardrails in one phase. Phase pre is
-	// about single lines: it is recorded when a line breaks a rule, or at the end
-	// if none did. Phase post is about the whole output.
+	// RulesChecked records the results of guardrails in one phase. Phase pre has
+	// the rules about single lines: it is recorded when a line breaks a rule, or at
+	// the attempt's end if none did. Phase post has the rules about the whole
+	// output.
 	RulesChecked struct {
 		Phase string               `json:"phase"`
 		Units int64                `json:"units"`
@@ -143,8 +145,8 @@ type (
 		Confidence float64  `json:"confidence"`
 		Units      int64    `json:"units"`
 	}
-	// LimitMet records a rate limit of the harness, and the action that the
-	// owner chose.
+	// LimitMet records a rate limit of the harness, and the action that the policy
+	// takes for it.
 	LimitMet struct {
 		Until  *time.Time      `json:"until"`
 		Action attempt.OnLimit `json:"action"`
@@ -192,7 +194,7 @@ func (f RulesChecked) apply(k *Kernel) {
 	}
 }
 
-// stopFor notes why the attempt is being ended, unless it already is.
+// stopFor sets the reason for ending the attempt, unless it already has one.
 func (a *attempts) stopFor(why attempt.Cause, detail string) {
 	if a.hard.Stop.cause == "" {
 		a.hard.Stop = stopReason{why, detail}
@@ -212,7 +214,8 @@ func (a *attempts) launchError() string { return a.soft.launchWhy }
 // itself, such as a time-out.
 func (a *attempts) stopped() bool { return a.hard.Stop.cause != "" }
 
-// stopReason returns that reason: a cause and its detail.
+// stopReason returns the cause for which the attempt is being ended, and its
+// detail.
 func (a *attempts) stopReason() (attempt.Cause, string) { return a.hard.Stop.cause, a.hard.Stop.detail }
 
 func (a *attempts) completed() bool { return a.hard.Last != nil && a.hard.Last.Cause == "" }
@@ -222,8 +225,8 @@ func (a *attempts) limited() bool {
 	return a.hard.Limit != nil && a.hard.Last != nil && a.hard.Last.Cause == attempt.RateLimit
 }
 
-// exitsByLimit reports whether a rate limit ended the newest attempt, and the owner
-// chose to exit in that case.
+// exitsByLimit reports whether a rate limit ended the newest attempt, and the
+// policy's action for that is to exit.
 func (a *attempts) exitsByLimit() bool {
 	return a.limited() && a.hard.Limit.Action == attempt.LimitExit
 }
@@ -235,9 +238,9 @@ func (a *attempts) launchedAfter(t, now time.Time) bool {
 	return t.Before(now.Add(-now.Sub(a.soft.launchedAt)).Round(0))
 }
 
-// id returns the harness_run_id for documents; nil before the first launch. An
-// event at the start of a harness session has the id of the launch that is
-// recorded right after it.
+// id returns the harness_run_id as a pointer, for a member that may be null; nil
+// before the first launch. An event at the start of a harness session has the id of
+// the launch that is recorded right after it.
 func (a *attempts) id() *string {
 	if run := cmp.Or(a.soft.next, a.hard.Run); run != "" {
 		return &run
@@ -258,9 +261,9 @@ func (a *attempts) launch(s *step, l Launching, id, cause string) {
 		Fresh: l.Cause == causeRenewal && l.Checkpoint == ""})
 }
 
-// recovered begins with the attempt of the wrapper that died. The output of the
-// harness was only in the memory of that wrapper, so the rules about output do not
-// apply.
+// recovered sets up the soft state for the attempt that was in progress when the
+// previous wrapper died. That wrapper had the output only in memory, so the rules
+// about output do not apply.
 func (a *attempts) recovered() {
 	a.soft.attempting = attempting{watch: attempt.NewWatch(&attempt.Policy{}), did: true}
 	if limit := a.hard.Limit; a.hard.Stop.cause == attempt.RateLimit && limit.Until != nil {
@@ -374,9 +377,8 @@ func (a *attempts) examineRest(s *step) {
 }
 
 // found handles the result of checking one line. Drift ends the attempt at once,
-// and so does a broken rule that is unrecoverable. Output that the harness writes
-// until it has ended is checked too, because it may have been read together with
-// that line.
+// and so does a broken rule that is unrecoverable. Later lines are still checked
+// until the harness has ended.
 func (a *attempts) found(s *step, f attempt.Finding) {
 	a.soft.units = f.Units
 	if f.Rules != nil {
@@ -440,7 +442,7 @@ func (a *attempts) failureSeen(s *step, in FailureSeen) {
 	}
 }
 
-// limitMet takes the action that the owner chose for a rate limit.
+// limitMet takes the policy's action for a rate limit, once for each limit.
 func (a *attempts) limitMet(s *step, in FailureSeen) {
 	action := s.cfg.Policy.OnLimit
 	if action == attempt.LimitOff || a.soft.limited || a.stopped() {
@@ -491,8 +493,8 @@ func (a *attempts) signal(s *step, sig telemetry.Signal) {
 	}
 }
 
-// failed keeps the cause of a reported error. An error without a known cause is
-// dropped, because the exit code shows the failure too.
+// failed keeps the cause of an error that a signal reports, if its kind has a known
+// cause. Another error is dropped, because the exit code shows the failure too.
 func (a *attempts) failed(s *step, sig telemetry.Signal, kind telemetry.ErrorKind) {
 	if c, _ := consequences(kind); c != "" {
 		a.failureSeen(s, FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
@@ -500,8 +502,8 @@ func (a *attempts) failed(s *step, sig telemetry.Signal, kind telemetry.ErrorKin
 	}
 }
 
-// close stores when a failure was reported or a turn ended: the time of its
-// record, or now if the record has none.
+// close stores in closed when a failure was reported or a turn ended: the time of
+// the signal's record, or now if the record has none.
 func (a *attempts) close(s *step, sig telemetry.Signal) {
 	at := sig.At
 	if at.IsZero() {
@@ -512,8 +514,9 @@ func (a *attempts) close(s *step, sig telemetry.Signal) {
 	}
 }
 
-// answers reports whether a usage belongs to a model call after the failure. A
-// status line repeats an older usage, and an estimate belongs to no call.
+// answers reports whether a usage signal belongs to a model call after the reported
+// failure. A status line repeats an older usage, and an estimate belongs to no
+// call.
 func (a *attempts) answers(sig telemetry.Signal) bool {
 	return !a.late(sig) && sig.Source != statuslineSource && !sig.Usage.Estimate
 }
@@ -525,8 +528,8 @@ func (a *attempts) late(sig telemetry.Signal) bool {
 	return !sig.At.IsZero() && sig.At.Before(a.soft.closed)
 }
 
-// stop ends the attempt, once a fact that says why is recorded. The harness first
-// receives its own quit signal.
+// stop ends the attempt. The caller has recorded the fact that says why. The
+// harness first receives its own quit signal.
 func (a *attempts) stop(s *step) {
 	if s.session.pausedByCommand() { // output from before the pause may be read only now
 		s.session.unpause(s, beingEnded)

@@ -27,8 +27,8 @@ type books struct {
 type (
 	// UsageCounted records the sum of the session's model calls so far.
 	UsageCounted struct{ synth.Usage }
-	// UnknownCounted counts, by type, the records of a source so far that its
-	// decoder does not know.
+	// UnknownCounted has the number of records of a source so far, by type, that
+	// its decoder does not know.
 	UnknownCounted struct {
 		Source string         `json:"source"`
 		Types  map[string]int `json:"types"`
@@ -44,7 +44,8 @@ func (UnknownCounted) apply(*Kernel)       {}
 // sum.
 const saveEvery = time.Second
 
-// count adds a model call, if it was made for a harness session of this run.
+// count adds the model call of a usage signal, if one of this session's harness
+// sessions made it.
 func (b *books) count(s *step, sig telemetry.Signal) {
 	if sig.Kind == telemetry.UsageSeen && (sig.Session == "" || s.scopes.known(sig.Session)) && b.soft.meter.See(sig) {
 		b.soft.changed = true
@@ -80,8 +81,8 @@ func (b *books) next(*Kernel) (at time.Time) {
 
 func (b *books) wake(s *step) { b.save(s) }
 
-// recall takes over the meter of past, a kernel that was given the records
-// before a crash again. Calls whose records could not be read again are still
+// recall takes over the meter of past, which has read again the records from before
+// a crash (Kernel.Rehearsal). Calls whose records could not be read again are still
 // counted in base.
 func (b *books) recall(past *books) {
 	b.soft.meter, b.soft.changed, b.soft.savedAt, b.soft.recalled = past.soft.meter, past.soft.changed, past.soft.savedAt, true

@@ -40,11 +40,11 @@ func (c *Client) requires(d *lifeloop.Degradation) bool {
 type Config struct {
 	Session string // the id of the wrapper's session, which is also the HCP session
 	Clients []Client
-	Wants   []negotiate.Want // the requirements of the wrapper's owner
+	Wants   []negotiate.Want // the requirements of the owner, who configured the wrapper
 	// Setup describes the first launch. Each later launch has its own Setup.
 	Setup
-	// Policy says how attempts are supervised. A policy without fallbacks may list
-	// no profiles.
+	// Policy says how attempts are supervised. Without fallbacks its Profiles may
+	// be empty.
 	Policy attempt.Policy
 	// Manifests are the manifests of the policy's profiles, by index.
 	Manifests []lifeloop.Manifest
@@ -76,11 +76,12 @@ type Optional struct {
 
 // Renewing says whether and how the session may be renewed.
 type Renewing struct {
-	Renewals []renewal.Rules // the active profiles
-	Stores   bool            // a vault holds their tokens
+	Renewals []renewal.Rules // the rules of the active renewal profiles
+	Stores   bool            // there is a vault for their continuation tokens
 }
 
-// profiles returns the active profiles, by their names in manifests.
+// profiles returns the names under which manifests list the active renewal
+// profiles.
 func (c *Config) profiles() (names []string) {
 	for _, r := range c.Renewals {
 		names = append(names, cmp.Or(r.Claims, r.Profile))
@@ -165,14 +166,15 @@ type Setup struct {
 
 // Fresh says how this launch can be given a fresh harness session.
 type Fresh struct {
-	// Renews says that the harness can be launched fresh, without its first prompt.
+	// Renews says that the harness can be launched again without the prompt of its
+	// command line.
 	Renews bool
 	// Clears says that the running harness can begin a fresh session, by these Means.
 	// By a hook it can do so only at the end of a turn.
 	Clears bool
 	Means  renewal.Means
-	// KeepsLine says that a line that the user has begun is kept meanwhile. Only keys can
-	// lose one: it is true of the other Means.
+	// KeepsLine says that such a reset keeps a line that the user has begun to type. It
+	// is false only for some harnesses that are reset by keys.
 	KeepsLine bool
 }
 
@@ -188,7 +190,8 @@ type Versions struct {
 
 // Injected says which hooks a launch has.
 type Injected struct {
-	// Hooks says that hooks were injected and are expected to be called.
+	// Hooks says that hooks were injected, and that it is a degradation if the
+	// harness calls none.
 	Hooks bool
 	// HookAtPrompt means that the harness calls no hook before the first prompt.
 	HookAtPrompt bool

@@ -15,12 +15,12 @@ import (
 // an effect.
 
 type (
-	// RetryAsked records that the program is asked, and what follows each possible
-	// answer.
+	// RetryAsked records that the program is asked. It has both possible ends of
+	// the attempt, so that a recovered session knows them too.
 	RetryAsked struct {
 		Ask     string       `json:"ask"`
 		Until   time.Time    `json:"until"`
-		Planned AttemptEnded `json:"planned"` // the delay of the policy's own rule
+		Planned AttemptEnded `json:"planned"` // what follows if the program allows the retry, with the delay of the policy's own rule
 		Refused AttemptEnded `json:"refused"` // what follows if the program refuses the retry
 	}
 	// RetryAnswered records the answer. If Failure is set, the policy's own rule
@@ -106,7 +106,8 @@ func (r *recovery) decided(s *step, in Decided) {
 	r.follow(s)
 }
 
-// settle ends an open question by applying the policy's own rule.
+// settle ends an open question to the program, if there is one, by applying the
+// policy's own rule.
 func (r *recovery) settle(s *step, class lifeloop.FailureClass, why string) {
 	if q := r.hard.Asked; q != nil {
 		s.do(Cancel{q.Ask})
@@ -122,7 +123,8 @@ func (r *recovery) settleLost(s *step) {
 	}
 }
 
-// answer records the answer and the end of the attempt.
+// answer records the program's answer, and the end of the attempt with what
+// follows.
 func (r *recovery) answer(s *step, a RetryAnswered) {
 	q := r.hard.Asked
 	f := q.Planned

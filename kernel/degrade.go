@@ -10,8 +10,9 @@ import (
 )
 
 // This file announces changes of support (DECISIONS L8), and handles their
-// consequences for clients and payloads. Each capability that a client negotiated
-// gets a separate event; all others share one event.
+// consequences for clients and payloads. Each capability that a client or the owner
+// negotiated gets its own event. The first event also names all others; if none was
+// negotiated, one event names all.
 
 // A SupportChange is the previous and the current support of a capability.
 type SupportChange struct {
@@ -41,9 +42,9 @@ func (h *health) assess(s *step, evidence string) {
 	h.announce(s, stronger, evidence)
 }
 
-// announce emits capability.degraded for changes in one direction. Each
-// capability that a client negotiated has its own event; the first event names
-// the others.
+// announce emits capability.degraded for changes in one direction, weaker or
+// stronger. Each capability that a client or the owner negotiated has its own
+// event; the first event also names the others.
 func (h *health) announce(s *step, changes []SupportChange, evidence string) {
 	var own, also []SupportChange
 	for _, c := range changes {
@@ -81,7 +82,7 @@ func (s *step) degrade(c SupportChange, also []SupportChange, evidence string) {
 	data := map[string]any{"capability": c.Capability, "previous_support": string(c.PreviousSupport), "current_support": string(c.CurrentSupport),
 		"observed_at_epoch_s": d.ObservedAtEpochS, "evidence": evidence, "retry_class": string(retry)}
 	if len(also) == 0 {
-		also = nil // nil instead of an empty list, as the ledger returns it
+		also = nil // as in a fact that was read from the ledger, which omits an empty list
 	} else {
 		names := make([]any, len(also))
 		for i, other := range also {
@@ -92,8 +93,8 @@ func (s *step) degrade(c SupportChange, also []SupportChange, evidence string) {
 	s.emit(emission{event: lifeloop.CapabilityDegraded, evidence: own(evidence), degradation: d, also: also, data: data})
 }
 
-// degradations returns what a call for capability.degraded reports: the event's own
-// degradation, and the others that it names.
+// degradations returns the degradations that a call about capability.degraded
+// reports: that of the event, and those that the event also names.
 func (k *call) degradations() []lifeloop.Degradation {
 	if k.Degradation == nil {
 		return nil
@@ -161,15 +162,16 @@ func (h *health) relaunched(s *step) {
 	h.renegotiate(s, why)
 }
 
-// agreed applies the result of a negotiation.
+// agreed stores the result of a negotiation.
 func (h *health) agreed(f Negotiated) {
 	h.hard.Agreed[agreement(f.Client, f.Capability)] = lifeloop.Support(f.Have)
 }
 
 func agreement(client, capability string) string { return client + "\x00" + capability }
 
-// unmet returns the failure class for a receipt about weaker capabilities, if one
-// of them is now weaker than its client requires, and otherwise "".
+// unmet returns the failure class for the receipt of a call about weaker
+// capabilities: set if one of them is now weaker than the call's client requires,
+// otherwise empty.
 func (s *step) unmet(k *call) lifeloop.FailureClass {
 	i := slices.IndexFunc(s.cfg.Clients, func(c Client) bool { return c.ID == k.Client })
 	if i < 0 {

@@ -84,8 +84,8 @@ func (l *slots) release(h *hook, p *parcel) {
 	p.hook, p.permit = "", unasked
 }
 
-// takeBack removes a payload from the answer of a hook that waits for the gate, and
-// reports whether the payload is in no answer now.
+// takeBack removes a payload from the answer of its hook, unless that answer was
+// already sent. It reports whether the payload is in no answer now.
 func (l *slots) takeBack(p *parcel) bool {
 	if h := l.soft.hooks[p.hook]; h != nil && !h.answered {
 		l.release(h, p)
@@ -93,8 +93,8 @@ func (l *slots) takeBack(p *parcel) bool {
 	return p.hook == ""
 }
 
-// strike refuses the payloads of a hook that have no permission, because the gate can
-// no longer be asked.
+// strike refuses the payloads in a hook's answer that have no permission, because the
+// answer is sent now and the gate cannot be asked any more.
 func (l *slots) strike(s *step, h *hook, why string) {
 	if !s.cfg.guarded() {
 		return

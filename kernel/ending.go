@@ -23,12 +23,12 @@ import (
 type ending struct {
 	hard struct {
 		Requested bool // an abort was requested
-		Signal    int  // signal of the abort; 0 if the harness had already ended
+		Signal    int  // signal of the abort; 0 if neither a harness nor a planned launch was left to end
 		Why       string
 	}
 	soft struct {
 		early    *AbortAsked // the abort was requested before the session began
-		aborted  time.Time   // when the last abort had an effect
+		aborted  time.Time   // when the last abort was handled that was not a repetition
 		rung     int         // the number of the newest rung; 0 before the first
 		first    int         // the signal of the first rung
 		stopDue  time.Time   // when the next rung is due
@@ -99,8 +99,8 @@ func (ProcessesKilled) apply(*Kernel)       {}
 func (DrainBegan) key() (string, bool) { return "drain_began", true }
 func (DrainBegan) apply(*Kernel)       {}
 
-// An abort determines the exit code only if there is a harness or a planned
-// launch to end.
+// apply keeps the abort's signal, which determines the exit code, only if there is
+// a harness or a planned launch to end.
 func (AbortRequested) key() (string, bool) { return "abort_requested", true }
 func (f AbortRequested) apply(k *Kernel) {
 	h := &k.ending.hard
@@ -170,7 +170,7 @@ func (e *ending) abort(s *step, in AbortAsked) {
 	case again && s.attempts.alive():
 		e.noEffect(s)
 		e.send(s, sigKILL, true)
-	case repeated && e.soft.left: // their rung has a result, so only the grace is cut short
+	case repeated && e.soft.left: // the last rung has its result already: the harness ended. KILL ends the rest of its tree now
 		e.send(s, sigKILL, true)
 		e.soft.left = false
 	}
@@ -265,8 +265,8 @@ func (e *ending) exited(s *step, leftover int) {
 	s.record(StopResult{Rung: e.soft.rung, Effect: effect})
 }
 
-// sourcesDrained records which processes were killed, before it records the end of
-// their attempt.
+// sourcesDrained handles the input SourcesDrained. The fact about killed processes
+// comes before the end of their attempt.
 func (e *ending) sourcesDrained(s *step, in SourcesDrained) {
 	e.soft.left = false
 	if len(in.Killed) > 0 && !e.soft.draining {
@@ -317,8 +317,8 @@ func (e *ending) drain(s *step) {
 	s.slots.answerAll(s)
 }
 
-// wait records the drain period once a client has something to answer: usually at
-// the beginning of the period, but sometimes only at a later event.
+// wait records DrainBegan once during the drain, when a client has something to
+// answer: usually at its beginning, but sometimes only at a later event.
 func (e *ending) wait(s *step) {
 	if e.soft.draining && !e.soft.waits && s.router.open() {
 		e.soft.waits = true
@@ -326,7 +326,8 @@ func (e *ending) wait(s *step) {
 	}
 }
 
-// drainOver gives up the calls that clients did not answer in time.
+// drainOver ends the drain: it gives up open hooks, waiting payloads, and calls
+// that clients did not answer in time.
 func (e *ending) drainOver(s *step) {
 	s.slots.closeAll(s)
 	for scope := range s.scopes.number() {
@@ -344,7 +345,7 @@ func (e *ending) finish(s *step) {
 	}
 	programs := slices.ContainsFunc(s.cfg.Clients, func(c Client) bool { return c.Program })
 	switch {
-	case !programs || s.session.closing(): // the clients have ended together with their wrapper
+	case !programs || s.session.closing(): // there is no client process to end: those of the dead wrapper ended with it
 	case e.soft.clients == clientsRun:
 		e.soft.clients = clientsEnding
 		s.do(EndClients{})
@@ -364,8 +365,8 @@ func (e *ending) finish(s *step) {
 	}
 }
 
-// end moves to a terminal state. A session that was paused when its harness ended
-// moves to RUNNING first.
+// end moves the session to COMPLETED or FAILED. A session that was paused when its
+// harness ended moves to RUNNING first.
 func (s *step) end(to session.State) {
 	why, left := s.attempts.failure(), "the stopped harness ended"
 	if s.session.closing() {
@@ -383,14 +384,15 @@ func (s *step) end(to session.State) {
 	s.session.move(s, to, why)
 }
 
-// ledgerLost ends all effects on others: hooks are answered empty, no client is
-// called, and nothing durable is claimed any more (DECISIONS X4).
+// ledgerLost continues the run without a ledger: from now on hooks are answered
+// empty, no client is called, and the capability of a receipt ledger is gone
+// (DECISIONS X4).
 func (s *step) ledgerLost() {
 	const why = "the ledger is lost"
 	s.session.loseLedger()
 	s.guards.settle(s, why) // no permission can be recorded
 	if s.session.state().Terminal() {
-		return // the session waited for its first launch
+		return // settle has refused the first launch, for which the session waited
 	}
 	waiting := s.session.is(session.Paused) && !s.session.pausedBySignal(s.Kernel)
 	if s.session.pausedByCommand() {

@@ -17,8 +17,8 @@ import (
 type Fact interface {
 	// key returns the fact's kind, which is its name in the ledger, and whether it
 	// is durable. A durable fact must be on the disk before any effect of its turn.
-	// Durable are receipts, changes of the session's state, and facts whose effects
-	// have consequences outside (DECISIONS F3).
+	// Receipts, changes of the session's state, and facts whose effects have
+	// consequences outside are durable (DECISIONS F3).
 	key() (kind string, durable bool)
 	// apply changes the hard state. It is the only way to change it.
 	apply(k *Kernel)
@@ -75,7 +75,7 @@ func Decode(kind string, body json.RawMessage) (Fact, error) {
 	return nil, fmt.Errorf("unknown fact %q", kind)
 }
 
-// An Entry is a fact with its place and time in the ledger.
+// An Entry is a fact with its sequence number and time in the ledger.
 type Entry struct {
 	Seq uint64
 	At  time.Time

@@ -12,12 +12,14 @@ import (
 // guards ask the gate before each act that a policy guards: each launch of the
 // harness, each renewal, each delivery of a payload, and the harness's own tool calls
 // where its hooks can refuse. The gate is asked by an effect and answers by an input.
-// Until then the act is pending. Only the verdict allow permits it: every other one,
-// a failure and a late answer refuse it (DECISIONS G1, G6). permits.go performs or
+// Until then the act is pending. The verdict allow permits it. With the verdict
+// require_approval it may wait for a person (approvals.go). Every other verdict, a
+// failure and a late answer refuse it (DECISIONS G1, G6). permits.go performs or
 // refuses the act. Without a policy nothing is asked.
 //
-//	asked ──► answered: allow ──────────► the act
-//	     └──► answered: any other, late ─► no act
+//	asked ──► answered: allow ──────────────────────────► the act
+//	     ├──► answered: require_approval ──► approved ──► the act
+//	     └──► answered: any other, late; denied ────────► no act
 type guards struct {
 	hard struct {
 		Open      []GateAsked // open questions, oldest first
@@ -33,10 +35,10 @@ type guards struct {
 type pending struct {
 	asked, until time.Time
 	limit        time.Time    // when the hook of the act must be answered; zero without a hook
-	launch       *Launch      // a later launch of the session; nil for the first launch
+	launch       *Launch      // the launch; nil for the session's first one, and for other acts
 	hook         string       // the hook of a tool call or of a delivery
 	canAsk       bool         // the hook of a tool call can make the harness ask its user
-	parcel       *parcel      // the payload of a delivery
+	parcel       *parcel      // the payload to deliver
 	renewal      string       // the renewal that is asked about
 	path         renewal.Path // how that renewal resets the harness
 	reply        string       // the command that asked for a renewal and has no reply yet
@@ -61,14 +63,15 @@ type Guarding struct {
 	ApprovalWait time.Duration
 }
 
-// The verdicts of the gate. Only one of them permits an act.
+// The verdicts of the gate. Only verdictAllow permits an act at once.
 const (
 	verdictAllow    = "allow"
 	verdictBlock    = "block"
 	verdictApproval = "require_approval"
 )
 
-// gateTime bounds the wait for the gate, which is a function of this process.
+// gateTime is how long an act waits for the gate. It is short, because the gate is
+// a function in this process.
 const gateTime = 3 * time.Second
 
 type (
@@ -144,7 +147,8 @@ type (
 		Slot             string
 		Bytes            int
 	}
-	// A HookVerdict is the answer to a hook that asks whether a tool may run.
+	// A HookVerdict is the answer to a hook by which the harness asks whether a
+	// tool may run.
 	HookVerdict struct {
 		Decision telemetry.Decision
 		Reason   string // for the model; empty if the tool may run
@@ -157,9 +161,9 @@ func (AskGate) isEffect()             {}
 func (GateAsked) key() (string, bool) { return "gate_asked", false }
 func (f GateAsked) apply(k *Kernel)   { k.guards.hard.Open = append(k.guards.hard.Open, f) }
 
-// key says that the decision about a tool call need not reach the disk before the hook
-// is answered. It is written before, and synced right after: only a failure of the
-// machine within this time can lose it (DECISIONS F3).
+// key returns false for a tool call: its decision need not be on the disk before the
+// hook is answered. It is written before and synced right after the answer, so only a
+// failure of the machine between the two can lose it (DECISIONS F3).
 func (f GateAnswered) key() (string, bool) { return "gate_answered", f.Act != ActTool }
 func (f GateAnswered) apply(k *Kernel) {
 	h := &k.guards.hard
@@ -197,7 +201,8 @@ func (g *guards) question(ask string) *GateAsked {
 	return nil
 }
 
-// decided follows an answer. A late one is dropped: the act was refused.
+// decided handles the gate's answer. A late one is dropped, because its act was
+// refused already.
 func (g *guards) decided(s *step, in GateDecided) {
 	q := g.question(in.Ask)
 	if q == nil {
@@ -227,20 +232,21 @@ func (g *guards) launching() bool {
 		slices.ContainsFunc(g.hard.Open, func(q GateAsked) bool { return q.Act == ActLaunch })
 }
 
-// settle refuses the launch that waits, because the session is being ended.
+// settle refuses a launch that waits for the gate or an approval, because the
+// session is being ended.
 func (g *guards) settle(s *step, why string) {
 	g.withdraw(s, why, func(act string, _ pending) bool { return act == ActLaunch })
 }
 
-// closed refuses the acts that belong to a hook that has ended.
+// closed refuses the pending tool call and deliveries of a hook that has ended.
 func (g *guards) closed(s *step, hook string) {
 	g.withdraw(s, "the hook ended before the answer", func(act string, p pending) bool {
 		return p.hook == hook && (act == ActTool || act == ActInject)
 	})
 }
 
-// withdraw refuses the pending acts that which selects, because their hook,
-// launch or renewal has ended.
+// withdraw refuses the pending acts for which the function which returns true:
+// their hook, launch or renewal has ended.
 func (g *guards) withdraw(s *step, why string, which func(act string, p pending) bool) {
 	for _, q := range slices.Clone(g.hard.Open) {
 		if g.question(q.Ask) != nil && which(q.Act, g.soft.acts[q.Ask]) {

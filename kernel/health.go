@@ -30,8 +30,8 @@ type health struct {
 	hard struct {
 		Support   map[string]lifeloop.Support // the last reported support of each capability that has changed
 		Agreed    map[string]lifeloop.Support // newest negotiated support, by client and capability
-		Versions  []string                    // version that the harness of this launch reported
-		Announced []string                    // the untested versions that were announced in this session, with their adapters
+		Versions  []string                    // versions that this launch reported, in order
+		Announced []string                    // the untested versions announced in this session, as "ADAPTER VERSION"
 		Unproven  map[string]bool             // capabilities that have not worked yet with an untested version
 		Early     map[string]bool             // capabilities that worked in this launch before its version was known
 		Proven    int                         // the number of unproven capabilities that have worked since
@@ -40,21 +40,21 @@ type health struct {
 	soft struct {
 		hookDue time.Time            // when the first hook must have been called; zero after it
 		reports                      // what the sources of this launch have reported
-		early   []SourceTrouble      // troubles before the first harness session
-		watched map[string]bool      // files that signals named
+		early   []SourceTrouble      // troubles that came before the first harness session
+		watched map[string]bool      // paths of files that signals named
 		readAt  map[string]time.Time // when the position of a source was recorded last
 	}
 }
 
 // reports holds the observations of the sources of a launch.
 type reports struct {
-	worth    map[string]lifeloop.Support // support of sources that are weaker than claimed
+	worth    map[string]lifeloop.Support // the support of each source that is weaker than claimed
 	hooked   bool                        // a hook was called in this launch
 	missed   bool                        // the hook of the newest prompt was not called
 	noWindow bool                        // the context window is unknown
 	reported map[string]bool             // sources that reported something in this launch
 	spoken   map[string]bool             // sources that reported something in this turn
-	silent   map[string]int              // turns that an expected source did not report
+	silent   map[string]int              // how many turns in a row an expected source did not report
 }
 
 type (
@@ -105,8 +105,9 @@ type (
 	}
 )
 
-// A Position records how far a source was read, so that after a crash reading
-// continues there without losing or repeating a line.
+// A Position says up to which byte a file was read, so that after a crash reading
+// continues there without losing or repeating a line. Dev, Ino and Prefix, a digest
+// of the first bytes, show whether the path still names the same file.
 type Position struct {
 	Path   string `json:"path"`
 	Dev    uint64 `json:"dev"`
@@ -149,7 +150,8 @@ func (h *health) launching() {
 	h.soft.reports = reports{worth: map[string]lifeloop.Support{}, reported: map[string]bool{}, spoken: map[string]bool{}, silent: map[string]int{}}
 }
 
-// observed applies a degradation and the others in the same event.
+// observed stores the support that a capability.degraded reports: of its own
+// capability, and of those that it also names.
 func (h *health) observed(d *lifeloop.Degradation, also []SupportChange) {
 	if d == nil {
 		return
@@ -183,7 +185,8 @@ func (h *health) support(s *step, capability string) lifeloop.Support {
 	return h.claimed(s, capability)
 }
 
-// worth returns the support that a capability has now, for all known reasons.
+// worth returns the support that a capability has now. A capability that has not
+// worked yet with an untested version is at most partial.
 func (h *health) worth(s *step, claims lifeloop.Manifest, capability string) lifeloop.Support {
 	now := h.proven(s, claims, capability)
 	if h.hard.Unproven[capability] && now.Stronger(lifeloop.Partial) {
@@ -192,7 +195,8 @@ func (h *health) worth(s *step, claims lifeloop.Manifest, capability string) lif
 	return now
 }
 
-// proven returns the support of a capability that has worked in this launch.
+// proven returns the support that a capability has now, apart from an untested
+// version: what the manifest claims, limited by sources that are lost.
 func (h *health) proven(s *step, claims lifeloop.Manifest, capability string) lifeloop.Support {
 	now := negotiate.Support(claims, capability)
 	limit := func(to lifeloop.Support) {
@@ -233,8 +237,9 @@ func (h *health) manifest(s *step) lifeloop.Manifest {
 	return m
 }
 
-// placing returns the manifest for placing payloads. A placement that only became
-// weaker keeps its claim, because the next hook may still be called.
+// placing returns the manifest by which payloads are placed, without the placements
+// that are unavailable now. A placement that only became weaker keeps its claim,
+// because the next hook may still be called.
 func (h *health) placing(s *step) lifeloop.Manifest {
 	m := s.claims()
 	for _, class := range lifeloop.Placements() {
@@ -310,7 +315,8 @@ func (h *health) hookCalled(s *step) {
 	h.assess(s, "the harness called a hook")
 }
 
-// prompted checks that a prompt was reported by its hook, if the launch has hooks.
+// prompted handles a prompt: byHook says whether its hook reported it. In a launch
+// with hooks, a prompt that another source reported shows a missed hook.
 func (h *health) prompted(s *step, source string, byHook bool) {
 	switch {
 	case !byHook && s.cfg.Hooks:
@@ -365,8 +371,8 @@ func (h *health) wake(s *step) {
 	h.assess(s, "no hook was called within "+s.cfg.FirstHook.String()+" "+since+": a dialog may be open, or hooks are turned off")
 }
 
-// sourceWorth sets the support of a source from now on; empty means the claimed
-// support.
+// sourceWorth sets the support of a source from now on. If to is empty, the source
+// has its claimed support again.
 func (h *health) sourceWorth(s *step, source string, to lifeloop.Support, why string) {
 	name := sourceName(source)
 	if s.scopes.number() == 0 || s.ending.draining() || s.attempts.exit() != nil || h.claimed(s, telemetryPrefix+name) == lifeloop.Unavailable {
@@ -393,9 +399,9 @@ func (h *health) named(s *step, sig telemetry.Signal) {
 	s.do(Watch{sig.Path})
 }
 
-// read records how far a source was read. The position is recorded with the facts
-// of its record; without other facts it is recorded at most once a second, so that
-// a source with many records does not fill the ledger.
+// read records how far a source was read. The position of a record that led to
+// facts (news) is always recorded; otherwise at most one per second, so that a
+// source with many records does not fill the ledger.
 func (h *health) read(s *step, source string, to Position, news bool) {
 	if !news && s.now.Sub(h.soft.readAt[source]) < saveEvery {
 		return

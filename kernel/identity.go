@@ -15,7 +15,8 @@ import (
 const (
 	storeSource  = "store"
 	pluginSource = "plugin"
-	// FolderSource names an observer's own choice of the session to follow.
+	// FolderSource is the source name of a signal by which an observer of a folder
+	// chooses the harness session to follow.
 	FolderSource = "folder"
 )
 
@@ -53,7 +54,8 @@ func (s *step) signals(in SignalsSeen) {
 	}
 }
 
-// signal applies one signal. h is the hook that carried it, or nil.
+// signal applies one signal. h is the open hook whose call carried it; nil if it
+// came from elsewhere.
 func (s *step) signal(sig telemetry.Signal, h *hook) {
 	if s.ending.draining() || s.recovery.between() || s.renewals.between() {
 		return // the session or the attempt has ended, or the next launch is being prepared
@@ -93,8 +95,9 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 	}
 }
 
-// discover begins the session of an observer with its first signal, which is
-// all that is known of its start.
+// discover begins the harness session of an observer with the first signal that
+// belongs to it, and reports whether it has begun. Nothing else is known of its
+// start.
 func (s *step) discover(sig telemetry.Signal) bool {
 	if !s.cfg.Observing || sig.Agent != "" || sig.Side != "" || sig.Kind == telemetry.SessionGone {
 		return false
@@ -108,8 +111,8 @@ func (s *step) discover(sig telemetry.Signal) bool {
 	return true
 }
 
-// replace ends the current harness session and begins the harness session of a
-// signal.
+// replace ends the current harness session, with reason, and begins the one that a
+// signal names, with cause.
 func (s *step) replace(sig telemetry.Signal, reason, cause string, h *hook) {
 	s.endScope(s.renewals.reason(reason), by(sig))
 	s.scopes.open(s, sig.Session, cause, by(sig), h)
@@ -140,8 +143,8 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	s.scopes.start(s, sig.Cause, by(sig), h)
 }
 
-// endBy returns the reason for the end of a session, if only the start of the
-// next session shows that end.
+// endBy returns the reason for the end of a harness session that is known only from
+// the start of the next one; cause is the cause of that start.
 func endBy(cause string) string {
 	switch cause {
 	case "clear", "resume", "fork":
@@ -173,9 +176,10 @@ func (s *step) elsewhere(sig telemetry.Signal) bool {
 	return sig.From != id
 }
 
-// cleared reports whether the current session starts empty and keeps its id.
-// Several sources may report it, some of them late. It is not a new report if the
-// session has no prompt yet, or if the report is older than the newest prompt.
+// cleared reports whether a signal says that the current harness session starts
+// again with an empty context under the same id. Several sources may report it,
+// some of them late. It is not a new report if the session has no prompt yet, or if
+// the report is older than the newest prompt.
 func (s *step) cleared(sig telemetry.Signal) bool {
 	hs := s.scopes.current()
 	return sig.Cause == "clear" && sig.Session != "" && sig.Session == hs.ID && hs.Started && hs.Prompted &&

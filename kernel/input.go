@@ -123,7 +123,8 @@ type (
 		Killed []Process
 		More   int
 	}
-	// ChildStopped and ChildContinued report job control.
+	// ChildStopped and ChildContinued report that a signal of job control stopped
+	// or continued the harness.
 	ChildStopped   struct{ Signal int }
 	ChildContinued struct{}
 	// AbortAsked asks the wrapper to end. It was caused by a signal, or by a
@@ -247,8 +248,9 @@ type (
 		Verdict *HookVerdict // the answer to a hook that asks whether a tool may run
 		Clear   bool         // the harness is to empty its context
 	}
-	// Reply answers a command of the session socket; Failure is empty when it
-	// was done. Renewal is the id of the renewal that it began.
+	// Reply answers a command of the session socket. Failure is empty if the
+	// command was carried out, and Renewal is the id of the renewal that the
+	// command began.
 	Reply struct {
 		Ask     string
 		Failure lifeloop.FailureClass
@@ -279,9 +281,10 @@ func (EndClients) isEffect()   {}
 
 // A Turn is the result of one Step.
 type Turn struct {
-	Facts   []Fact   // facts to append, in order, before anything else
-	Effects []Effect // effects to perform then; their results are passed back as Inputs
-	Sync    bool     // the append must reach the disk first (DECISIONS F3)
-	// SyncAfter says that it must reach the disk at once, but after the effects.
+	Facts   []Fact   // facts to append to the ledger, in order, before any effect
+	Effects []Effect // effects to perform after that; their results come back as Inputs
+	Sync    bool     // the facts must be on the disk before the effects (DECISIONS F3)
+	// SyncAfter says that the facts must be synced to the disk right after the
+	// effects.
 	SyncAfter bool
 }

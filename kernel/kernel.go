@@ -159,9 +159,9 @@ func (s *step) do(e Effect) { s.turn.Effects = append(s.turn.Effects, e) }
 // due reports whether a time has come; the zero time never comes.
 func (s *step) due(at time.Time) bool { return !at.IsZero() && !s.now.Before(at) }
 
-// timerAt converts the time of day in a fact or a record to a time of Step's
-// clock. A timer for the result counts from now, so that it fires after the
-// right duration even if the machine's clock is set before.
+// timerAt converts the time of day in a fact or a record to a time of Step's clock.
+// A timer for the result counts from now, so that it fires after the right duration
+// even if the machine's clock is set meanwhile.
 func (s *step) timerAt(instant time.Time) time.Time {
 	if instant.IsZero() {
 		return instant

@@ -17,7 +17,7 @@ import (
 
 const maxKeys = 1000
 
-// keyed is the payload that used an idempotency key first.
+// keyed is the first payload that used an idempotency key, with its outcome.
 type keyed struct {
 	Content   canon.Digest
 	Call      string
@@ -33,8 +33,9 @@ type keyed struct {
 // its key.
 func (u *keyed) protects() bool { return u.Status == "" || u.Status == lifeloop.Delivered }
 
-// keyOf returns the first use of a key in the harness session of a call: one that
-// protects it, else the newest. scopes are those that share the context of the call.
+// keyOf returns the use of a key that counts for a call: the oldest in scopes that
+// protects the key, else the newest; nil if there is none. scopes are those that
+// share the context of the call, oldest first.
 func (r *router) keyOf(c *call, key *string, scopes []int) (first *keyed) {
 	if key == nil {
 		return nil
@@ -53,8 +54,8 @@ func keyName(c *call, scope int, key string) string {
 	return fmt.Sprint(scope, "\x00", c.Adapter, "\x00", c.Client, "\x00", key)
 }
 
-// use records the first use of a payload's key. It does nothing if the key was
-// used for other content, or by a payload that is protected.
+// use records the first use of a payload's key. It does nothing if the key was used
+// before for other content, or by a payload that protects it.
 func (r *router) use(c *call, i int, scopes []int) {
 	p, h := c.Answer.Payloads[i], &r.hard
 	first := r.keyOf(c, p.Key, scopes)
@@ -100,9 +101,9 @@ func (r *router) again(s *step, c *call) {
 	r.announce(s, c, first.Receipt)
 }
 
-// settleKeyed settles a payload whose key was used before, in an answer that is not
-// a plain repetition. It reports whether it settled the payload. No payload is
-// placed twice; the same key with other content is a conflict.
+// settleKeyed settles a payload whose key was used before, in an answer that
+// repeats no earlier answer as a whole. It reports whether it settled the payload.
+// No payload is placed twice; the same key with other content is a conflict.
 func (r *router) settleKeyed(s *step, c *call, i int) bool {
 	f := r.usedBefore(s, c, i)
 	if f != nil {
@@ -111,8 +112,8 @@ func (r *router) settleKeyed(s *step, c *call, i int) bool {
 	return f != nil
 }
 
-// usedBefore returns the result of a payload whose key another payload used first;
-// nil if none did.
+// usedBefore returns the outcome of a payload whose key another payload has used
+// before; nil if none has.
 func (r *router) usedBefore(s *step, c *call, i int) *PayloadSettled {
 	fact := c.Answer.Payloads[i]
 	first := r.keyOf(c, fact.Key, s.scopes.context(c.Scope))

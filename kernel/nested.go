@@ -8,9 +8,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file has the tree of frames: a recursive client may open its own frames
-// within the live session (DECISIONS L20). "subcall requires parent_frame_id,
-// top_level forbids it."
+// This file lets a client open its own frames within the live harness session,
+// below other frames if it wants (DECISIONS L20). "subcall requires
+// parent_frame_id, top_level forbids it."
 
 // clientSource is the evidence source of frames that a client opened.
 const clientSource = "client"

@@ -25,7 +25,7 @@ type parcel struct {
 	client  string
 	scope   int
 	frame   string // frame of the event that it answers; empty if it belongs to the harness session
-	after   int    // the number of prompts before that event, if pre_prompt_frame means the prompt after the event; otherwise -1
+	after   int    // the number of prompts so far, if the event ends a frame and pre_prompt_frame means the prompt after it; otherwise -1
 	payload lifeloop.PayloadEnvelope
 	choices []negotiate.Candidate // the possible placements, in the client's order
 	// receiptOnly means that the client accepts receipt_only if no slot opens.
@@ -89,8 +89,8 @@ func payloadFact(p lifeloop.PayloadEnvelope) PayloadFact {
 	return f
 }
 
-// accept handles one payload of an answer, which is settled at once or waits. A
-// failed answer places nothing.
+// accept handles the payload with index i of a client's answer: it is settled at
+// once, or waits for a slot. A failed answer places nothing.
 func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
 	fact := k.Answer.Payloads[i]
 	if k.Answer.Status == lifeloop.Failed {
@@ -176,8 +176,8 @@ func (l *slots) fill(s *step, h *hook) {
 	}
 }
 
-// settle records the outcome of a waiting payload and issues the receipt of
-// its call if that was the last one.
+// settle records the outcome of a waiting payload. If it was the last one of its
+// call, the receipt of the call is issued.
 func (l *slots) settle(s *step, p *parcel, st lifeloop.Status, class lifeloop.FailureClass, why string) {
 	f := PayloadSettled{Call: p.call, Index: p.index, Status: st, Failure: class, Why: why}
 	k := s.router.call(p.call)
@@ -215,8 +215,8 @@ func (l *slots) giveUp(s *step, p *parcel, class lifeloop.FailureClass, why stri
 	}
 }
 
-// bound settles the payloads that wait for the current scope, and whose keys were used
-// before in the harness session that this scope turned out to be.
+// bound is called when the id of the current scope becomes known. It settles waiting
+// payloads whose keys were used before in the harness session with that id.
 func (l *slots) bound(s *step) {
 	for _, p := range l.soft.waiting { // settle replaces this slice while it is iterated
 		k := s.router.call(p.call)
@@ -265,10 +265,11 @@ func payloadReceipts(k *call) []lifeloop.PayloadReceipt {
 	return out
 }
 
-// weakVoices returns the degradations of a receipt that are caused by the slots of
-// its payloads. There is one for each payload that was delivered with weaker
-// support than its launch claims, because the model sees the text as the user's.
-// If the launch claims only weak support, that is not a degradation.
+// weakVoices returns the degradations that the receipt of a call has because of the
+// slots of its payloads: one for each placement that was delivered with weaker
+// support than the launch claims for the slot, because the model sees the text as
+// the user's. If the launch itself claims only weak support, that is not a
+// degradation.
 func (s *step) weakVoices(k *call) []lifeloop.Degradation {
 	var out []lifeloop.Degradation
 	for _, p := range k.Settled {

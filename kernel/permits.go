@@ -58,8 +58,8 @@ func (g *guards) deliver(s *step, h *hook, p *parcel) {
 	g.ask(s, pending{hook: h.id, limit: h.limit, parcel: p}, GateAsked{Act: ActInject, Hook: h.id, Payload: e.PayloadID, Dispatch: p.call, Index: p.index}, AskGate{Payload: act})
 }
 
-// conclude performs or refuses an act. a is the answer of the user, if the act
-// waited for an approval; otherwise nil.
+// conclude performs or refuses an act after the gate's decision f. a is the user's
+// answer if the act waited for an approval; otherwise nil.
 func (g *guards) conclude(s *step, p pending, f GateAnswered, a *ApprovalAnswered) {
 	allowed, why := f.Allowed(), f.refusal()
 	if a != nil {
@@ -122,9 +122,9 @@ func (f GateAnswered) refusal() string {
 	return text
 }
 
-// verdict returns the answer to the hook of a tool call. An approval that the policy
-// requires and that was not answered becomes the harness's own question, if its hook
-// can ask.
+// verdict returns the answer to the hook of a tool call. If the policy requires an
+// approval and the user gave no answer, the harness asks its user itself, if its
+// hook can make it do so.
 func (f GateAnswered) verdict(canAsk bool, a *ApprovalAnswered, why string) HookVerdict {
 	unanswered := a == nil || a.Failure == lifeloop.Timeout
 	switch {

@@ -23,8 +23,9 @@ import (
 // A slot that has passed does not open again. A payload that can no longer reach
 // any of its placements is settled in the same step.
 
-// locate sets the harness session of a hook. A hook with another slot than
-// pre_session shows that the session's pre_session slot has passed.
+// locate sets h.scope, the harness session in which the hook was called. A hook
+// with another slot than pre_session shows that the session's pre_session slot has
+// passed.
 func (l *slots) locate(s *step, h *hook) {
 	hs := s.scopes.current()
 	if hs == nil || h.call.Session != "" && hs.ID != "" && h.call.Session != hs.ID {
@@ -47,8 +48,8 @@ func (l *slots) frameOf(s *step, h *hook) string {
 	return s.turns.topFrame()
 }
 
-// asking reports whether a frame is open while the hook of its prompt still waits
-// for an answer.
+// asking reports whether a frame is open and the hook of its prompt still waits for
+// an answer.
 func (l *slots) asking(s *step, frame string) bool {
 	for h := range l.unanswered {
 		if frame != "" && h.opens == frame {
@@ -90,9 +91,9 @@ func (l *slots) reachable(s *step, p *parcel, c negotiate.Candidate) bool {
 	return session || l.asking(s, p.frame) || c.Payload == lifeloop.PrePromptFrame && l.nextPrompt(s, p)
 }
 
-// nextPrompt reports whether the prompt after a payload's event can still carry
-// it, because that prompt was not submitted yet or its hook still waits for an
-// answer.
+// nextPrompt reports whether the prompt after the event that a payload answers can
+// still carry the payload, because that prompt was not submitted yet or its hook
+// still waits for an answer.
 func (l *slots) nextPrompt(s *step, p *parcel) bool {
 	if p.after < 0 {
 		return false
@@ -124,8 +125,8 @@ func (l *slots) choose(s *step, p *parcel, h *hook) (none negotiate.Candidate, o
 	return none, false
 }
 
-// within reports whether a hook belongs to the frame for which a payload waits,
-// or to the next prompt if it waits for that.
+// within reports whether a hook belongs to the frame of a payload, or to the next
+// prompt if the payload waits for that.
 func (l *slots) within(s *step, p *parcel, h *hook) bool {
 	switch {
 	case p.frame == "":
@@ -160,8 +161,9 @@ func (l *slots) review(s *step) {
 	}
 }
 
-// lost handles that this launch lost a placement class: it removes the class
-// from the waiting payloads, and settles payloads that have no other placement.
+// lost handles that a placement class is unavailable now: it removes the class from
+// the choices of the waiting payloads, and settles payloads that have no other
+// choice.
 func (l *slots) lost(s *step, class lifeloop.Placement, why string) {
 	for _, p := range l.soft.waiting {
 		if p.hook != "" {

@@ -64,7 +64,7 @@ func (p *pressure) newScope(s *step, resumed bool) {
 	p.save(s)
 }
 
-// figure returns the newest measurement in the form in which it is recorded.
+// figure returns the newest measurement as the fact that would record it.
 func (p *pressure) figure() (m ContextMeasured) {
 	now, ok := p.soft.synth.Now()
 	if !ok {
@@ -96,12 +96,12 @@ func (p *pressure) save(s *step) {
 	}
 }
 
-// forget resets the state, including the window, because another harness may
-// have another window.
+// forget resets everything that is known about the context, including the window's
+// size, because another harness may have another window.
 func (p *pressure) forget(cfg synth.Config) { p.soft.synth = synth.New(cfg) }
 
-// expectWindow sets whether a status line is expected to report the window. If none
-// is expected, a measurement that waits for the window is reported without it.
+// expectWindow sets whether a status line is expected to report the size of the
+// context window. If not, a measurement that waits for it is reported without it.
 func (p *pressure) expectWindow(s *step, expected bool) {
 	cfg := s.cfg.Synth
 	cfg.Statusline = cfg.Statusline && expected
@@ -111,8 +111,8 @@ func (p *pressure) expectWindow(s *step, expected bool) {
 	}
 }
 
-// before emits a held compaction before a signal that comes after it, for
-// example before the next prompt.
+// before emits a compaction that waits for its second report, if sig shows that the
+// harness is past it, as the next prompt does. It is called before sig is handled.
 func (p *pressure) before(s *step, sig telemetry.Signal) { p.emit(s, p.soft.synth.Before(sig)) }
 
 func (p *pressure) see(s *step, sig telemetry.Signal) {

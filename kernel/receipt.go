@@ -8,7 +8,7 @@ import (
 	"lifeloop/session"
 )
 
-// This file issues the receipts of the router.
+// This file issues the receipts of the router's calls.
 
 // ReceiptIssued records a receipt exactly as clients read it.
 type ReceiptIssued struct {
@@ -20,9 +20,9 @@ type ReceiptIssued struct {
 	// Replay is set if the call repeated the delivery of an earlier call, whose
 	// receipt is issued again.
 	Replay bool `json:"replay,omitempty"`
-	// Skipped is set on the receipt of a run of events that the client did not
-	// receive. The receipt's other members are those of the last event. Before is
-	// the call that the run precedes; empty if no call has followed the run.
+	// Skipped is set on the receipt for a run of events that the client did not
+	// receive. The rest of the receipt describes the last of these events. Before
+	// is the call to the client that followed the run; empty if none has.
 	Skipped *SkippedRun `json:"skipped,omitempty"`
 	Before  string      `json:"before,omitempty"`
 	// Renewal is set on a receipt for a step of a renewal. Its parent is the receipt
@@ -55,9 +55,8 @@ func (f ReceiptIssued) apply(k *Kernel) {
 // issued stores the newest receipt of a client.
 func (r *router) issued(client string, p parent) { r.hard.Parents[client] = p }
 
-// A parent is the newest receipt of a client. It is the parent of the next receipt
-// if both belong to the same invocation, because receipts have the order of their
-// events.
+// A parent is the newest receipt of a client, with its invocation. The client's
+// next receipt names it as parent if both are of the same invocation.
 type parent struct{ Invocation, Receipt string }
 
 // An outcome says how a call ended.
@@ -98,9 +97,10 @@ func (r *router) receipt(s *step, k *call, o outcome) {
 	r.announce(s, k, doc)
 }
 
-// announce emits receipt.emitted, which belongs to the launch and the harness
-// session of its receipt. A receipt that is issued again keeps its launch and its
-// harness session, even if the id of that session was learned later.
+// announce emits receipt.emitted for a receipt. The event belongs to the launch and
+// the harness session that the receipt names. A receipt that is issued again keeps
+// its launch and its harness session, even if the id of that session was learned
+// later.
 func (r *router) announce(s *step, k *call, doc lifeloop.Receipt) {
 	if s.session.is(session.Pending) {
 		return // a session that is refused has no events (DECISIONS H5)

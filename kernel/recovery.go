@@ -10,8 +10,8 @@ import (
 	"lifeloop/session"
 )
 
-// recovery decides what follows the end of an attempt, from the budgets and the
-// checkpoint:
+// recovery decides, by the policy and what is left of its budgets, what follows the
+// end of an attempt:
 //
 //	attempt_ended ──► retry ─────► wait, until a time ──► launch of the same profile
 //	           │ │└──► fallback ───────────────────────► launch of the next profile
@@ -24,7 +24,7 @@ type recovery struct {
 		Spent attempt.Spent
 		Name  string        // name of the profile that was launched last
 		Asked *RetryAsked   // the open question of retry.decide
-		Next  *AttemptEnded // the ended attempt, while the next launch waits
+		Next  *AttemptEnded // the end of the last attempt, while the launch that it plans is still to come
 		// Checkpoint is the checkpoint from which the next launch may continue, and
 		// CheckpointBy the profile that created it.
 		Checkpoint      string
@@ -60,7 +60,7 @@ type (
 		// cannot be launched.
 		Next    int      `json:"next"`
 		Skipped []string `json:"skipped,omitempty"`
-		GaveUp  bool     `json:"gave_up,omitempty"`
+		GaveUp  bool     `json:"gave_up,omitempty"` // see attempt.Next
 		AttemptCost
 	}
 	// An AttemptRef names an attempt.
@@ -72,7 +72,8 @@ type (
 	}
 	// An AttemptCost counts what an attempt used.
 	AttemptCost struct {
-		// Short counts the launches in a row that ended soon after they began.
+		// Short is how many launches in a row, this one included, ended within
+		// CrashLoop.Within.
 		Short      int   `json:"short,omitempty"`
 		Units      int64 `json:"units"`
 		Bytes      int64 `json:"bytes"`
@@ -84,19 +85,19 @@ type (
 		MaxRetries int      `json:"max_retries"` // retries of every kind in the whole session
 		Profiles   []string `json:"profiles"`    // the primary, then the fallbacks
 	}
-	// A RetryPlan says when the next attempt begins.
+	// A RetryPlan says when the next attempt begins, and why it waits until then.
+	// Counted says whether the retry counts toward the profile's budget.
 	RetryPlan struct {
 		Number  int          `json:"number"` // number among this profile's retries, from 1
-		Of      int          `json:"of"`     // the number of counted retries that the profile may have
+		Of      int          `json:"of"`     // the budget of counted retries of this profile
 		Counted bool         `json:"counted"`
 		DelayMS int64        `json:"delay_ms"`
 		Wait    attempt.Wait `json:"wait"`
 		At      time.Time    `json:"at"`
 	}
 	// CheckpointSaved records that a later launch can continue from a checkpoint.
-	// CheckpointDropped records that no launch will, because the next profile
-	// cannot use the checkpoint or it would continue a conversation that broke a
-	// guardrail.
+	// CheckpointDropped records that none will: the next profile cannot use the
+	// checkpoint, or its conversation has broken a guardrail.
 	CheckpointSaved struct {
 		Checkpoint string `json:"checkpoint"`
 		Units      int64  `json:"units"`
@@ -150,7 +151,7 @@ func (r *recovery) launched(f Launching) {
 	h.Spent.Launches = f.Attempt
 }
 
-// postponed sets a new time for the next attempt.
+// postponed sets a new time for the next attempt, if one waits and to is not nil.
 func (r *recovery) postponed(to *time.Time) {
 	if n := r.hard.Next; to != nil && n != nil && n.Retry != nil {
 		next, retry := *n, *n.Retry
@@ -162,8 +163,8 @@ func (r *recovery) postponed(to *time.Time) {
 func (r *recovery) spent() attempt.Spent   { return r.hard.Spent }
 func (r *recovery) planned() *AttemptEnded { return r.hard.Next }
 
-// between reports whether an attempt has ended and another one is planned or
-// may follow.
+// between reports whether the attempt has ended, and another one is planned or the
+// program retry.decide is being asked about one.
 func (r *recovery) between() bool      { return r.hard.Next != nil || r.hard.Asked != nil }
 func (r *recovery) checkpoint() string { return r.hard.Checkpoint }
 
@@ -175,15 +176,15 @@ func (r *recovery) retryAt() (at time.Time) {
 	return at
 }
 
-// arm sets the timer of the next retry to the time that its fact names.
+// arm sets the timer of the next retry to the time in hard.Next.
 func (r *recovery) arm(s *step) {
 	if n := r.hard.Next; n != nil && n.Retry != nil {
 		r.soft.due = s.timerAt(n.Retry.At)
 	}
 }
 
-// current identifies the newest attempt; run is empty if no launch is in
-// progress.
+// current returns the newest attempt as a fact names it. run is empty if no launch
+// is in progress.
 func (r *recovery) current(s *step, run string) AttemptRef {
 	p := r.hard.Spent
 	return AttemptRef{Run: run, Attempt: p.Launches, Profile: p.Profile, Name: cmp.Or(r.hard.Name, s.profileName(p.Profile))}
@@ -250,8 +251,8 @@ func (r *recovery) relaunch(s *step) {
 	s.attempts.launch(s, l, l.Checkpoint, start)
 }
 
-// renew launches the harness again within the same attempt: fresh, or with the harness
-// session old.
+// renew launches the harness again within the same attempt. The launch continues the
+// harness session old; if that is empty, it is fresh.
 func (r *recovery) renew(s *step, old string) {
 	s.activity.launching()
 	s.scopes.launching()
@@ -267,7 +268,7 @@ func (r *recovery) renew(s *step, old string) {
 	s.attempts.launch(s, l, old, start)
 }
 
-// launchCause returns the cause of the launch that follows an attempt.
+// launchCause returns the cause of the launch that follows this end of an attempt.
 func (f *AttemptEnded) launchCause() string {
 	if f.Retry != nil && f.Retry.Wait == attempt.WaitRestart {
 		return causeRestart
@@ -301,7 +302,7 @@ func (r *recovery) continues(s *step, profile int) bool {
 	return max(profile, by) < len(p.Profiles) && p.Profiles[profile].AcceptsContinuation && p.Profiles[profile].Adapter == p.Profiles[by].Adapter
 }
 
-// plan decides what follows a failure and adds it to the fact.
+// plan decides what follows a failed attempt with verdict v, and adds it to f.
 func (r *recovery) plan(s *step, f *AttemptEnded, v verdict) {
 	e := s.attempts.exit()
 	f.Failure = failureClass(v.Cause, e)
@@ -332,7 +333,7 @@ func (r *recovery) giveUp(s *step, cause attempt.Cause, detail string) {
 	r.follow(s)
 }
 
-// follow performs the decision made at the end of an attempt. The next launch
+// follow performs what the recorded end of an attempt decided. The next launch
 // begins in wake.
 func (r *recovery) follow(s *step) {
 	n := r.hard.Next
@@ -345,7 +346,7 @@ func (r *recovery) follow(s *step) {
 	if broken := s.attempts.broken(); s.cfg.Policy.Continuation && r.hard.Checkpoint != "" {
 		switch {
 		case broken != "": // continuing the conversation would break the same rule again
-			r.drop(s, "the checkpoint leads to what broke guardrail "+broken)
+			r.drop(s, "the conversation of the checkpoint broke guardrail "+broken)
 		case n.Recovery == attempt.Fallback && !r.continues(s, n.Next):
 			r.drop(s, fmt.Sprintf("profile %s cannot continue a checkpoint of profile %s", s.profileName(n.Next), s.profileName(r.hard.CheckpointBy)))
 		}

@@ -33,16 +33,16 @@ type renewals struct {
 	hard struct {
 		renewal.Machine
 		Receipt string // the newest receipt of the renewal, the parent of the next one
-		Left    bool   // the receipt of the reset was issued: the old harness session has ended
+		Left    bool   // the old harness session has ended, and the renewal's receipt for that was issued
 	}
 	soft struct {
 		act   renewal.Act // the act in progress
 		since time.Time   // start of the act, or of the wait for the prompt
-		// The fields below belong to a reset in place: the continuation until the fresh
-		// session begins; what reported that session while the harness is not at its
-		// prompt; whether keys are being typed, and whether the typing is being stopped;
-		// when to type them again; whether the keys were taken back; and why the reset
-		// failed.
+		// The fields below belong to a reset in place. held is the continuation until
+		// the fresh session begins, and fresh the report of that session until the
+		// harness is at its prompt. typing: keys are being typed; stopped: the typing is
+		// being stopped; again: when to type them again; undone: the keys were taken
+		// back; why: the reason why the reset failed.
 		held    *inHand
 		fresh   *FreshSeen
 		typing  bool
@@ -63,8 +63,8 @@ type (
 		Renewal string `json:"renewal"`
 		Command string `json:"command"`
 		Digest  string `json:"digest,omitempty"` // identifies the token; only for continue
-		// Set only for prepare: Scope is the harness session that will be left, and
-		// ID its id, if known.
+		// Set only for prepare: Scope is the number of the harness session that
+		// will be left, and ID its id, if known.
 		Scope int    `json:"scope,omitempty"`
 		ID    string `json:"harness_session_id,omitempty"`
 	}
@@ -188,8 +188,8 @@ func (r *renewals) issued(f ReceiptIssued) {
 	}
 }
 
-// staged reports whether a call stands for the renewal itself, whose payload waits
-// for a slot.
+// staged reports whether the call of a parcel is in fact the id of the newest
+// renewal: the parcel is then the renewal's continuation.
 func (r *renewals) staged(call string) bool { return call != "" && call == r.hard.ID }
 
 // rules returns the rules of the named profile, or of the first one if profile is
@@ -247,8 +247,8 @@ func (r *renewals) wanted(s *step, k *call, profile string) {
 	r.begin(s, rules, renewal.Request{By: renewal.ByClient, ClientID: k.Client}, "")
 }
 
-// pressed begins a renewal if an active profile names this level of pressure. If
-// the breaker stopped renewals, nothing is recorded.
+// pressed begins a renewal if an active profile names this level of pressure. If no
+// further renewal may begin in the session (hard.Broken), nothing is recorded.
 func (r *renewals) pressed(s *step, level string) {
 	i := slices.IndexFunc(s.cfg.Renewals, func(rules renewal.Rules) bool { return rules.Triggered(level) })
 	if i < 0 || r.hard.Open() {
@@ -259,8 +259,9 @@ func (r *renewals) pressed(s *step, level string) {
 	}
 }
 
-// admit returns the reason why no renewal can begin now; class is empty if one
-// can, unless the breaker has stopped renewals.
+// admit returns the rules of a profile, or the reason why no renewal can begin now.
+// If class is empty, begin may still refuse: it checks the limits and the
+// capabilities.
 func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class lifeloop.FailureClass, why string) {
 	found := s.cfg.rules(profile)
 	switch {
@@ -281,14 +282,14 @@ func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class li
 	case !s.attempts.alive() || s.ending.stopping():
 		return rules, lifeloop.StateConflict, "no harness runs, or it is being ended"
 	}
-	s.pressure.save(s) // what the newest renewal left may stop this one
+	s.pressure.save(s) // begin refuses this renewal if the context is still too full after the newest one
 	return *found, "", ""
 }
 
 // begin records a renewal, and refuses it if the limits or the capabilities do not
-// allow it. If there is a gate, it is asked next, and its decision also answers the
-// command reply, if that is set. Until it allows the renewal, nothing that a client
-// owns has changed.
+// allow it. If there is a gate, it is asked next. reply is the id of the command
+// that asked for the renewal, if any; the gate's decision also answers it. Until
+// the gate allows the renewal, nothing that a client owns has changed.
 func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request, reply string) (lifeloop.FailureClass, string) {
 	q.Profile = rules.Profile
 	q.Before, q.Trigger = s.pressure.trigger(q.By == renewal.ByTrigger)
@@ -381,9 +382,10 @@ func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifelo
 	return "", class, why
 }
 
-// path returns why a reset cannot go this way now; class is empty if it can. Keys are
-// typed only at the prompt, so a profile that cuts a turn is relaunched during one. A
-// harness that is reset by a hook at the end of a turn is relaunched at its prompt.
+// path returns why a reset cannot take the given path now; class is empty if it can.
+// Keys are typed only at the prompt, so a profile that cuts a turn is relaunched
+// during one. A harness that is reset by a hook at the end of a turn is relaunched at
+// its prompt.
 func (r *renewals) path(s *step, m lifeloop.Manifest, rules renewal.Rules, path renewal.Path, level lifeloop.Requirement) (lifeloop.FailureClass, string) {
 	capability := capRelaunch
 	switch {
@@ -400,13 +402,14 @@ func (r *renewals) path(s *step, m lifeloop.Manifest, rules renewal.Rules, path 
 	return "", ""
 }
 
-// untimely reports whether a reset in place would have to wait for the turn's end or for
-// the next turn.
+// untimely reports whether a reset in place would have to wait although a relaunch need
+// not: for the end of a turn that the profile may cut, or for the end of the next turn.
 func (r *renewals) untimely(s *step, rules renewal.Rules) bool {
 	return rules.Cut && !s.activity.atPrompt() || s.byHook() && s.activity.atPrompt() && s.turns.top() == nil && !s.slots.ending()
 }
 
-// relaunches reports whether a reset can go on by a relaunch.
+// relaunches reports whether a reset in place that has failed can continue by a
+// relaunch.
 func (r *renewals) relaunches(s *step, m lifeloop.Manifest, rules renewal.Rules) bool {
 	if !slices.Contains(rules.Paths, renewal.Relaunch) {
 		return false
@@ -415,7 +418,7 @@ func (r *renewals) relaunches(s *step, m lifeloop.Manifest, rules renewal.Rules)
 	return class == ""
 }
 
-// wanted negotiates one capability of a renewal.
+// wanted negotiates one capability that a renewal needs, and records the result.
 func wanted(s *step, m lifeloop.Manifest, rules renewal.Rules, capability string, level lifeloop.Requirement) negotiate.Result {
 	res := negotiate.Capabilities(m, []negotiate.Want{{Capability: capability, Level: level, AcceptPartial: rules.Partial}}, cmp.Or(rules.Claims, rules.Profile))[0]
 	s.record(negotiatedOf(rules.Client, res))
@@ -565,9 +568,10 @@ func (r *renewals) obstacle(s *step) string {
 	return ""
 }
 
-// continued applies the result of the continue command: the harness is started and
-// its text delivered to it. If the command failed, or no slot accepts the text, the
-// old harness session continues.
+// continued applies the result of the continue command: the harness gets a fresh
+// session, by a relaunch or in place, and the command's text waits for a slot of
+// it. If the command failed, or no slot can take the text, the old harness session
+// continues.
 func (r *renewals) continued(s *step, in RenewalContinued) {
 	if in.Renewal != r.hard.ID || r.soft.act != renewal.Continue {
 		return
@@ -603,7 +607,7 @@ func (r *renewals) relaunch(s *step, held inHand) {
 // continue.
 func (r *renewals) lost(s *step, why string) {
 	r.end(s, lifeloop.PayloadRejected, why, false)
-	if r.hard.Ahead { // the old harness session has not ended
+	if r.hard.Ahead { // reset in place: the old harness session has not ended
 		return
 	}
 	old := ""
@@ -613,8 +617,8 @@ func (r *renewals) lost(s *step, why string) {
 	s.recovery.renew(s, old)
 }
 
-// launched resumes the session at once if the harness reports its new harness
-// session only with the first prompt.
+// launched moves the session back to RUNNING at once if the harness reports its new
+// harness session only with the first prompt.
 func (r *renewals) launched(s *step) {
 	if s.cfg.HookAtPrompt {
 		r.unpause(s)
@@ -632,7 +636,7 @@ func (r *renewals) live(s *step) {
 	r.unpause(s)
 }
 
-// settled applies the result of the delivery.
+// settled applies the outcome of delivering the continuation.
 func (r *renewals) settled(s *step, p *parcel, st lifeloop.Status, class lifeloop.FailureClass, why string) {
 	if !r.hard.Open() {
 		return
@@ -649,8 +653,8 @@ func (r *renewals) settled(s *step, p *parcel, st lifeloop.Status, class lifeloo
 	r.receipt(s, renewalStep{event: event, scope: p.scope, parcel: p})
 }
 
-// measured records the size of the first context after a renewal, and whether it is
-// still too large.
+// measured records the first measurement of the context in the harness session that
+// a renewal began, and whether it is still too large.
 func (r *renewals) measured(s *step, tokens int64) {
 	if r.hard.New == 0 || r.hard.New != s.scopes.number() || r.hard.After != nil || tokens == 0 {
 		return
@@ -658,7 +662,7 @@ func (r *renewals) measured(s *step, tokens int64) {
 	s.record(RenewalMeasured{Renewal: r.hard.ID, Tokens: tokens, Broke: r.hard.Treadmill(tokens)})
 }
 
-// end ends a renewal that cannot continue.
+// end ends a renewal that cannot continue. broke stops all further renewals.
 func (r *renewals) end(s *step, class lifeloop.FailureClass, why string, broke bool) {
 	v := r.hard.End(class, why)
 	v.Broke = broke
@@ -696,7 +700,8 @@ func (r *renewals) unpause(s *step) {
 	}
 }
 
-// eventAfter returns the event of the next receipt for a renewal in this state.
+// eventAfter returns the event that the next receipt of a renewal describes, if the
+// renewal was in state was.
 func (r *renewals) eventAfter(was renewal.State) lifeloop.Event {
 	switch {
 	case was == renewal.Prepared, was == renewal.Resetting && !r.hard.Left:
@@ -740,8 +745,8 @@ func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 			return r.drained(s), false
 		}
 	}
-	// A token may have been stored without a record of that, or not have been taken
-	// although that is recorded.
+	// The vault may hold a token: stored although no fact records it, or not taken
+	// out although a fact says that it is consumed.
 	unsure := r.hard.Prepares && r.hard.Digest == "" || r.hard.Unused()
 	r.conclude(s, why)
 	if unsure {
@@ -779,8 +784,8 @@ func (r *renewals) limit(k *Kernel) time.Time {
 	return time.Time{}
 }
 
-// wake handles the timeout of an act, or of the wait for the prompt. The end of a
-// shorter wait may be due in the same step, because a step may come late.
+// wake handles the timeout of an act, or of the wait for the prompt. A step may
+// come late, so the end of soft.again may be due in the same step.
 func (r *renewals) wake(s *step) {
 	if s.due(r.soft.again) {
 		r.soft.again = time.Time{}

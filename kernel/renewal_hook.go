@@ -23,18 +23,18 @@ import (
 
 // atTurnEnd is the part of a renewal that belongs to the hook at the end of a turn.
 type atTurnEnd struct {
-	hook   string      // the hook that waits for the renewal, or was answered: clear
+	hook   string      // the hook at the end of a turn that waits for the renewal, or whose answer was to clear the context
 	prompt *HookCalled // the hook of the next prompt, which waits for the fresh session
-	until  time.Time   // until when it waits
-	rests  time.Time   // when a harness at its prompt counts as one that calls no hook any more
+	until  time.Time   // until when prompt waits
+	rests  time.Time   // from when on a harness at its prompt is expected to call no hook of the last turn any more
 }
 
 const (
 	// endWait is how long the hook at the end of a turn waits for the clients whose answer
 	// may ask for a renewal.
 	endWait = 4 * time.Second
-	// hookFollows is how long after the last report of a turn its hook may be called: some
-	// ends are reported before the hook.
+	// hookFollows is how long after the harness is at its prompt the hook of the turn may
+	// still be called: some sources report the end of a turn before its hook is called.
 	hookFollows = 2 * time.Second
 	// emptyingTakes is how long a harness may take to make its new context, after it has
 	// reported that the old one is empty. A prompt waits until then.
@@ -46,12 +46,14 @@ const (
 // byHook reports whether this launch is reset in place by the answer of a hook.
 func (k *Kernel) byHook() bool { return k.cfg.Clears && k.cfg.Means == renewal.ByHook }
 
-// ends reports whether a hook call is one by whose answer a renewal can reset the harness.
+// ends reports whether a renewal can reset the harness by the answer to this hook
+// call.
 func (r *renewals) ends(s *step, call telemetry.HookCall) bool {
 	return call.Clears && s.byHook() && len(s.cfg.Renewals) > 0
 }
 
-// asking reports whether a client's answer can ask for a renewal.
+// asking reports whether an active renewal profile belongs to a client, whose
+// answers can then ask for a renewal.
 func (r *renewals) asking(s *step, client string) bool {
 	for _, rules := range s.cfg.Renewals {
 		if rules.Client == client {
@@ -61,8 +63,7 @@ func (r *renewals) asking(s *step, client string) bool {
 	return false
 }
 
-// holds reports whether a hook must wait for the renewal, and records in soft state that
-// it does.
+// holds reports whether a hook must wait for the renewal. If so, it becomes soft.hook.
 func (r *renewals) holds(s *step, h *hook) bool {
 	if !h.ends || s.due(h.limit) || r.soft.hook != "" && r.soft.hook != h.id || !r.awaitsHook(s) {
 		return false
@@ -71,7 +72,8 @@ func (r *renewals) holds(s *step, h *hook) bool {
 	return true
 }
 
-// holding reports whether a hook waits for the renewal, or was answered for it.
+// holding reports whether a hook is soft.hook: it waits for the renewal, or its
+// answer was to clear the context.
 func (r *renewals) holding(hook string) bool { return r.soft.hook == hook && hook != "" }
 
 // awaitsHook reports whether the renewal needs the hook at the end of a turn.
@@ -88,7 +90,7 @@ func (r *renewals) awaitsHook(s *step) bool {
 	return r.hard.InPlace() && !r.hard.Typed && (r.soft.act == renewal.Continue || r.soft.act == renewal.Type)
 }
 
-// attend lets go the hooks that need not wait for the renewal any more.
+// attend answers the hooks that need not wait for the renewal any more.
 func (r *renewals) attend(s *step) {
 	if h := s.slots.hook(r.soft.hook); h == nil || h.answered && !r.hard.Typed {
 		r.soft.hook = ""
@@ -103,8 +105,8 @@ func (r *renewals) attend(s *step) {
 	}
 }
 
-// proceed lets the hook of the next prompt go on: in the fresh session, if the harness has
-// reported an empty context.
+// proceed handles the hook of the next prompt, which has waited. If the harness has
+// reported an empty context, the fresh session begins first.
 func (r *renewals) proceed(s *step) {
 	p := r.soft.prompt
 	r.soft.prompt = nil
@@ -130,8 +132,9 @@ func (r *renewals) release(s *step) {
 }
 
 // prompting handles the hook of a prompt, and reports whether it must wait for the fresh
-// session. A prompt that comes while the hook at the end of a turn waits is of a user who
-// has left that turn: emptying the context would hit the next one.
+// session. A prompt that comes while the hook at the end of a turn waits shows that the
+// user has left that turn. That hook is then answered without a reset, because emptying
+// the context now would hit the new turn.
 func (r *renewals) prompting(s *step, in HookCalled) bool {
 	if !s.byHook() || !prompts(in.Call) || in.Call.Session != s.scopes.current().ID {
 		return false
@@ -155,14 +158,16 @@ func prompts(call telemetry.HookCall) bool {
 	return false
 }
 
-// gaveUp handles the end of a prompt's hook while it waits.
+// gaveUp handles the end of a hook. If it is that of a waiting prompt, the harness
+// has not waited for its answer.
 func (r *renewals) gaveUp(s *step, hook string) {
 	if p := r.soft.prompt; p != nil && p.Hook == hook {
 		r.proceed(s)
 	}
 }
 
-// clear answers the hook that waits: the harness empties its context.
+// clear answers the hook that waits for the renewal. The answer makes the harness
+// empty its context.
 func (r *renewals) clear(s *step) {
 	s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keysReset, Means: s.cfg.Means})
 	r.start(s, renewal.Clear)
@@ -170,7 +175,8 @@ func (r *renewals) clear(s *step) {
 	s.slots.clear(s, r.soft.hook)
 }
 
-// hookEnded handles the end of the hook that was answered.
+// hookEnded handles the end of soft.hook. whole says whether its answer was written
+// whole.
 func (r *renewals) hookEnded(s *step, hook string, whole bool) {
 	if !r.holding(hook) {
 		return
@@ -205,7 +211,7 @@ func (r *renewals) detour(s *step) {
 		r.soft.rests = s.now.Add(hookFollows)
 	case !s.due(r.soft.rests):
 	case !r.relaunches(s, s.health.manifest(s), rules):
-		r.soft.rests = s.now.Add(rules.Filled().Idle) // so the end of the next turn is waited for
+		r.soft.rests = s.now.Add(rules.Filled().Idle) // a relaunch is not possible now, so try again later; the next turn's end may come first
 	case r.soft.act == renewal.Type:
 		r.fallBack(s, noTurnEnds)
 	default:

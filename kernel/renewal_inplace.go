@@ -11,9 +11,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file resets a harness in place: keys make the running harness begin a fresh
-// session, or our plugin in it does so on request. Below, "keys" means both ways. The
-// third means, the answer of a hook, is in renewal_hook.go.
+// This file resets a harness in place: typed keys make the running harness begin a
+// fresh session, or our plugin in it does so on request. Below, "keys" stands for
+// both. The third means, the answer of a hook, is in renewal_hook.go.
 //
 //	prepared ──► at the prompt, no line begun ──► the token is recorded as consumed
 //	         ──► continue command ──► at the prompt: keys are typed
@@ -23,9 +23,9 @@ import (
 //	                 are taken back and the renewal has failed
 //
 // The token is consumed before the old session ends, because the first hook of the
-// fresh one carries the continuation. The launch knows the keys; the kernel knows only
-// that there are some (Setup.Clears). The plugin reports the fresh session as a hook
-// whose answer it puts into that session.
+// fresh one carries the continuation. Which keys to type is known to the launch, not
+// to the kernel (Setup.Clears). The plugin reports the fresh session by a hook call,
+// and puts the answer into that session.
 
 type (
 	// RenewalTyped records that keys are about to be typed, either those of the
@@ -43,9 +43,9 @@ type (
 		Why     string       `json:"why"`
 	}
 
-	// TypeKeys types the keys of this launch: those that begin a fresh session, or
-	// with Undo those that take them back. [Cancel] stops it between two keys. A plugin
-	// is asked for the same.
+	// TypeKeys types the keys of this launch: those that begin a fresh session, or with
+	// Undo those that take them back. [Cancel] stops it between two keys. If Means is
+	// ByPlugin, our plugin is asked for the same instead.
 	TypeKeys struct {
 		Renewal string
 		Undo    bool
@@ -60,8 +60,8 @@ type (
 		Failure string
 	}
 	// FreshSeen reports a session that the harness has begun after the keys were typed.
-	// The evidence is something that its process holds, such as a lock. The hooks of
-	// the session may come much later.
+	// It is seen by something that the harness's process holds, such as a lock, because
+	// the hooks of the session may come much later.
 	FreshSeen struct {
 		Renewal        string
 		ID             string
@@ -70,8 +70,8 @@ type (
 	// LineSeen says whether the user has begun a line in the harness, as far as the
 	// keys show it.
 	LineSeen struct{ Begun bool }
-	// LineTaken says that the harness has taken a line of the user as a prompt, although
-	// the keys did not show that a line was sent.
+	// LineTaken is the effect that corrects the state of the user's line: the harness
+	// has taken it as a prompt, although the keys did not show that it was sent.
 	LineTaken struct{}
 )
 
@@ -109,21 +109,22 @@ type inHand struct {
 	choices []negotiate.Candidate
 }
 
-// typeAgain is the delay before keys are typed again that were not typed
-// because the user had begun a line.
+// typeAgain is the delay before the next try, if the keys were not typed because
+// the user had begun a line.
 const typeAgain = 3 * time.Second
 
-// clearing reports whether keys for a fresh session were typed, and none has begun.
+// clearing reports whether the keys for a fresh session were typed, and that
+// session has not begun.
 func (r *renewals) clearing() bool {
 	return r.hard.InPlace() && r.hard.Typed && r.soft.held != nil
 }
 
-// lineSettles is how long nothing is typed, and nothing consumed, after the user has sent
-// a line: a turn may begin.
+// lineSettles is how long, after the user has sent a line, no key is typed and no token
+// consumed: the line may begin a turn.
 const lineSettles = 2 * time.Second
 
-// lineSeen lets a reset that could begin now, or when the prepare command has ended, wait
-// for the turn of a line that was sent.
+// lineSeen handles a line that the user begins or ends. After the end of a line, which
+// may begin a turn, a reset that could begin soon waits for lineSettles.
 func (r *renewals) lineSeen(s *step, begun bool) {
 	waits := r.soft.act == renewal.None || r.soft.act == renewal.Prepare || r.soft.act == renewal.Type
 	if !begun && waits && r.hard.Open() && (r.hard.Path == renewal.Relaunch || !s.byHook()) {
@@ -131,8 +132,9 @@ func (r *renewals) lineSeen(s *step, begun bool) {
 	}
 }
 
-// lineFree reports whether the reset keeps what the user has typed: there is no line, or
-// it is put aside. A relaunch loses a line, and keys would be added to it.
+// lineFree reports whether the reset loses nothing that the user has typed: no line is
+// begun, or the harness keeps it (KeepsLine). A relaunch would lose the line, and keys
+// would be added to it.
 func (r *renewals) lineFree(s *step) bool {
 	return !s.activity.lineBegun() || r.hard.Path == renewal.InPlace && s.cfg.KeepsLine
 }
@@ -144,7 +146,8 @@ func (r *renewals) consume(s *step) {
 	s.do(ContinueRenewal{RenewalRef: r.ref(s), Digest: r.hard.Digest, Timeout: r.rules(s).Filled().Continue})
 }
 
-// typeKeys types keys.
+// typeKeys types the keys of the reset, or with renewal.Undo those that undo it. A
+// harness that is reset by a hook gets the hook's answer instead.
 func (r *renewals) typeKeys(s *step, act renewal.Act) {
 	if s.byHook() {
 		r.clear(s)
@@ -160,9 +163,8 @@ func (r *renewals) typeKeys(s *step, act renewal.Act) {
 	s.do(TypeKeys{Renewal: r.hard.ID, Undo: act == renewal.Undo})
 }
 
-// typed applies the outcome of typing. If the user had text on the input line, the keys
-// are tried again later. If the harness has no fresh session after its keys, the time
-// limit decides.
+// typed applies the outcome of typing. If the user had begun a line, the keys are typed
+// later. If they were typed but no fresh session begins, the time limit ends the wait.
 func (r *renewals) typed(s *step, in KeysTyped) {
 	act := renewal.Clear
 	if in.Undo {
@@ -196,7 +198,8 @@ func (r *renewals) typed(s *step, in KeysTyped) {
 	}
 }
 
-// fallBack gives up the reset in place. What follows waits for the prompt.
+// fallBack gives up the reset in place. When the harness is at its prompt,
+// elsewhere decides what follows.
 func (r *renewals) fallBack(s *step, why string) {
 	r.soft.why = why
 	r.start(s, renewal.FallBack)
@@ -220,8 +223,8 @@ func (r *renewals) elsewhere(s *step) {
 }
 
 // byRelaunch lets a reset whose harness died with the wrapper continue by a relaunch.
-// Otherwise it returns the reason why not: the recovered session may have no terminal,
-// or the harness's next launch another command line.
+// Otherwise it returns the reason why not: for example, the recovered session has no
+// terminal.
 func (r *renewals) byRelaunch(s *step) (why string) {
 	switch {
 	case r.hard.Path == renewal.Relaunch && !s.cfg.Renews:
@@ -245,8 +248,8 @@ func (r *renewals) interrupt(s *step) {
 	}
 }
 
-// reason returns why a harness session ends: for the renewal, if its keys made the
-// harness clear it.
+// reason returns the reason for the end of a harness session: that of a renewal if
+// its keys caused the end, else the reported one.
 func (r *renewals) reason(reported string) string {
 	if r.clearing() && (reported == "clear" || reported == endBy("")) {
 		return causeRenewal
@@ -286,7 +289,7 @@ func (r *renewals) opened(s *step) {
 	s.slots.stage(s, r.hard.ID, held.payload, held.choices)
 }
 
-// seen keeps the report of a fresh session until the harness is at its prompt.
+// seen stores the report of a fresh session, for enter.
 func (r *renewals) seen(s *step, in FreshSeen) {
 	if in.Renewal == r.hard.ID && r.clearing() && in.ID != "" && !s.scopes.known(in.ID) {
 		r.soft.fresh = &in

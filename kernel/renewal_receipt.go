@@ -100,9 +100,10 @@ func (h *health) undeliverable(s *step) lifeloop.FailureClass {
 	return lifeloop.CapabilityUnsupported
 }
 
-// trigger returns the tokens in the context now, and the threshold: a renewal must
-// leave less than half of it. The threshold is the tokens that triggered the
-// renewal, or the number at which pressure is high; 0 if the window is unknown.
+// trigger returns the number of tokens in the context, and a threshold: a renewal
+// must leave less than half of it. If pressure triggers the renewal (now), the
+// threshold is the present number of tokens. Otherwise it is at least the number at
+// which pressure is high, or 0 if the window is unknown.
 func (p *pressure) trigger(now bool) (tokens *int64, trigger int64) {
 	m := p.figure()
 	switch {

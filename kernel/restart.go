@@ -11,12 +11,13 @@ import (
 )
 
 // This file recovers a session whose wrapper died. Its state is computed from the
-// ledger. Open calls and frames are closed with the failure class that applies, and
+// ledger. Open calls get receipts with a failure class, open frames are ended, and
 // an action that may have had an effect is not repeated (DECISIONS, Crashes).
 
 const (
-	// supervisorLost and recovered are the reasons of the moves that a recovery
-	// makes (DECISIONS H3).
+	// The reasons of the moves that a recovery makes: to PAUSED with
+	// supervisorLost, and back to RUNNING with one of the next two (DECISIONS H3).
+	// causeRestart is the cause of the launch.
 	supervisorLost = "supervisor_lost"
 	recovered      = "recovered"
 	fromCheckpoint = "recovered_from_checkpoint"
@@ -90,8 +91,8 @@ func (s *step) exitUnseen() bool {
 	return true
 }
 
-// endRecoveredScope ends the harness session that was open when the wrapper
-// died.
+// endRecoveredScope ends the harness session that was open when the wrapper died.
+// lost says whether the harness ran then, so that its end was not observed.
 func (s *step) endRecoveredScope(lost bool) {
 	hs := s.scopes.current()
 	if hs == nil || hs.Ended {
@@ -108,7 +109,7 @@ func (s *step) endRecoveredScope(lost bool) {
 	s.endScope(reason, own(why))
 }
 
-// attemptOpen reports whether the end of the newest attempt was not recorded.
+// attemptOpen reports whether an attempt has begun whose end is not recorded.
 func (s *step) attemptOpen() bool {
 	run, last := s.attempts.run(), s.attempts.last()
 	return run != "" && (last == nil || last.Run != run && s.recovery.planned() == nil && last.Recovery != attempt.Halt)
@@ -174,7 +175,7 @@ func (s *step) attemptLost() {
 }
 
 // closeLost ends a session whose wrapper died. Nothing is launched and no client is
-// called. Open calls and frames are closed with the failure class that applies
+// called. Open calls get receipts with a failure class, and open frames are ended
 // (DECISIONS H8).
 func (s *step) closeLost(in CloseAsked) {
 	if !s.session.began() {
@@ -201,7 +202,8 @@ func (s *step) closeLost(in CloseAsked) {
 	s.ending.drain(s)
 }
 
-// abandon records the end of the attempt that was open, or that was planned.
+// abandon records the end of the attempt that was in progress when the wrapper died
+// (open), or that was planned then.
 func (r *recovery) abandon(s *step, open bool) {
 	f := AttemptEnded{AttemptRef: r.current(s, ""), Cause: attempt.Unknown, Detail: supervisorLost, Evidence: "the wrapper died",
 		Failure: lifeloop.TransportError, Recovery: attempt.Halt, Reason: "the wrapper died, and the session was closed"}

@@ -24,19 +24,19 @@ import (
 // Calls about receipt.emitted get no receipt; call_over ends them.
 type router struct {
 	hard struct {
-		Calls   map[string]*call    // calls without a receipt so far
-		Open    map[string][]string // for each client, the calls that will get a receipt, in order
+		Calls   map[string]*call    // calls that have not ended, by id
+		Open    map[string][]string // the ids of each client's calls that will get a receipt, oldest first
 		Made    int                 // the number of calls so far
 		Parents map[string]parent   // the newest receipt of each client
 		Keys    map[string]*keyed   // the used keys, by scope, adapter, client and idempotency key
 		KeysIn  map[string][]string // the keys in Keys by client, oldest first
-		Skipped map[string]*skips   // runs of skipped events that no call has ended, by client
+		Skipped map[string]*skips   // for each client, the run of skipped events that its next call ends
 	}
 	soft struct {
-		queue    map[string][]string // the queued calls of each client
+		queue    map[string][]string // the ids of each client's queued calls
 		behind   map[string]bool     // clients that are not called until their queue is shorter
-		flying   map[string]string   // the call that a client is busy with
-		over     map[string]outcome  // outcomes of calls whose receipts wait for an earlier one
+		flying   map[string]string   // the id of the call that each busy client has
+		over     map[string]outcome  // the outcomes of ended calls whose receipts wait for an earlier receipt, by call
 		warnings map[string][]string // warnings for the next receipt of each client
 		tickDue  time.Time
 	}
@@ -50,9 +50,9 @@ type call struct {
 	Dispatched bool
 	Answer     *Answered
 	Settled    []*PayloadSettled // the result of each payload; nil while it waits
-	Uses       []*keyed          // the keys that its payloads used first
-	First      *keyed            // the repeated delivery, if the answer repeats one
-	Skips      *skips            // events that were skipped right before it
+	Uses       []*keyed          // the keys of its payloads that were not used before
+	First      *keyed            // the delivery that the answer repeats; nil if it repeats none
+	Skips      *skips            // the run of events that was skipped right before it; nil if none was
 }
 
 // An origin has the members that describe the event in the request and in the
@@ -70,7 +70,7 @@ type origin struct {
 	Adapter, Version    string
 	Run, Session        *string // nil if unknown
 	Pressure            string  // the level of the context's pressure
-	Prompts             int     // the number of the harness's frames so far
+	Prompts             int     // how many frames the harness has begun so far
 }
 
 type (
@@ -242,11 +242,11 @@ type emission struct {
 	mode        lifeloop.IntegrationMode // if empty, it is derived from the evidence
 	degradation *lifeloop.Degradation
 	also        []SupportChange
-	about       *origin // the event's origin, if it is not the current launch
+	about       *origin // the launch and harness session of the event, if not the current ones
 }
 
-// emit records an event and queues it for its clients. It returns the calls to
-// them.
+// emit records an event and queues one call for each client that receives it. It
+// returns these calls.
 func (s *step) emit(e emission) []callRef {
 	if e.scope == 0 {
 		e.scope = s.scopes.number()
@@ -304,7 +304,7 @@ func (s *step) modeOf(ev []lifeloop.Evidence) lifeloop.IntegrationMode {
 	return lifeloop.LauncherWrapper
 }
 
-// own returns evidence of the wrapper itself.
+// own returns evidence whose source is the wrapper itself.
 func own(detail string) []lifeloop.Evidence {
 	return []lifeloop.Evidence{{Source: wrapperSource, Detail: detail}}
 }
@@ -341,8 +341,8 @@ func (r *router) without(client, call string) []string {
 	return slices.DeleteFunc(r.soft.queue[client], func(queued string) bool { return queued == call })
 }
 
-// free reports whether a call is the next one of its client, and the client is not
-// busy.
+// free reports whether a call is the first one in the queue of its client, and the
+// client is not busy.
 func (r *router) free(c callRef) bool {
 	return r.soft.flying[c.Client] == "" && r.soft.queue[c.Client][0] == c.Call
 }
@@ -385,8 +385,8 @@ func (s *step) request(k *call) lifeloop.CallbackRequest {
 	}
 }
 
-// task returns the session's id for documents; nil if one hook call is the only
-// input.
+// task returns the session's id for the nullable member harness_task_id; nil if one
+// hook call is the only input.
 func (s *step) task() *string {
 	if s.cfg.OneHook {
 		return nil
@@ -529,15 +529,15 @@ func (r *router) end(s *step, k *call, o outcome) {
 	r.skipReceipt(s, k.Client, nil)
 }
 
-// failQueued ends the calls that are still queued.
+// failQueued ends the calls that are queued now, with internal_error.
 func (r *router) failQueued(s *step, why string) {
 	for _, c := range s.cfg.Clients {
 		r.fail(s, c.ID, lifeloop.InternalError, why)
 	}
 }
 
-// failAll ends the queued calls. Receipts from the first round queue calls about
-// receipt.emitted; the second round ends these.
+// failAll ends all queued calls with a failure. The receipts of the first round
+// queue calls about receipt.emitted; the second round ends those.
 func (r *router) failAll(s *step, class lifeloop.FailureClass, why string) {
 	for range 2 {
 		for _, c := range s.cfg.Clients {
@@ -599,7 +599,8 @@ func (r *router) failOpen(s *step) {
 	}
 }
 
-// startTicks begins supervisor.tick, for the clients that name it.
+// startTicks starts the timer of supervisor.tick, if a client subscribed to it by
+// name.
 func (r *router) startTicks(s *step) {
 	for _, c := range s.cfg.Clients {
 		if c.Events[lifeloop.SupervisorTick] && s.cfg.Tick > 0 {

@@ -23,9 +23,9 @@ type scopes struct {
 		Numbers  map[string]int // for each id, the scope that numbers its receipts
 	}
 	soft struct {
-		refused map[string]bool   // ids of other sessions that sources named
-		gone    *telemetry.Signal // the report of the session's end, while its turn has not ended
-		goneDue time.Time
+		refused map[string]bool   // ids of other harness sessions for which BindRefused was recorded
+		gone    *telemetry.Signal // the harness's report that the session ends, until the end of its turn was read
+		goneDue time.Time         // when the wait for that ends
 	}
 }
 
@@ -68,8 +68,8 @@ type (
 		// one with an empty context.
 		Empty bool `json:"empty,omitempty"`
 	}
-	// BindRefused records that a source named a session that nothing links to
-	// this one.
+	// BindRefused records that a source named a harness session that nothing links
+	// to this session.
 	BindRefused struct {
 		Scope  int    `json:"scope"`
 		ID     string `json:"id"`
@@ -134,9 +134,9 @@ func (c *scopes) observed(f Observed) {
 	}
 }
 
-// numbering returns the scope that numbers a receipt. For a receipt with an id it
-// is the scope of that id, because the receipt's own scope may have another id by
-// now.
+// numbering returns the harness session that numbers a receipt of a scope. If the
+// receipt names the id of a harness session, the first scope with that id numbers
+// it, because the receipt's own scope may have got another id since.
 func (c *scopes) numbering(scope int, id *string) *harnessSession {
 	if id != nil && c.hard.Numbers[*id] != 0 {
 		return c.hard.Sessions[c.hard.Numbers[*id]]
@@ -159,9 +159,9 @@ func beginsEmpty(cause string) bool {
 	return cause == "startup" || cause == "clear" || cause == causeRenewal
 }
 
-// context returns the scopes that share the context of a scope, in order: those with
-// the same id, unless the context was emptied between them. A scope without an id
-// shares it with none.
+// context returns the numbers of the scopes that share the model's context with a
+// scope, itself included, in order: those with the same id, unless the context was
+// emptied between them. A scope without an id shares it with none.
 func (c *scopes) context(scope int) (same []int) {
 	hs := c.hard.Sessions[scope]
 	if hs == nil || hs.ID == "" {
@@ -185,7 +185,8 @@ func (c *scopes) number() int                  { return c.hard.Scope }
 func (c *scopes) of(scope int) *harnessSession { return c.hard.Sessions[scope] }
 func (c *scopes) current() *harnessSession     { return c.hard.Sessions[c.hard.Scope] }
 
-// id returns the id of a scope for a document; nil while it is unknown.
+// id returns the id of a scope as a pointer, for a member that may be null; nil
+// while it is unknown.
 func (c *scopes) id(scope int) *string {
 	if hs := c.hard.Sessions[scope]; hs != nil && hs.ID != "" {
 		return new(hs.ID)
@@ -232,7 +233,8 @@ func (c *scopes) prompted() string {
 	return ""
 }
 
-// open begins a scope. h is the hook that reports it, or nil.
+// open begins a scope and emits session.starting. h is the hook that reports the
+// new harness session, or nil.
 func (c *scopes) open(s *step, id, cause string, ev []lifeloop.Evidence, h *hook) {
 	cause = cmp.Or(cause, "unknown")
 	emptied := cause == "clear"
@@ -306,7 +308,8 @@ func (c *scopes) gone(s *step, sig telemetry.Signal) {
 		s.endScope(s.renewals.reason(sig.Reason), by(sig))
 		return
 	}
-	// The hook may be called before the record of the last turn's end is read.
+	// The hook that reports the session's end may come before the record of the
+	// last turn's end was read.
 	if f := s.turns.top(); f != nil && !f.Ending && s.attempts.exit() == nil {
 		c.soft.gone, c.soft.goneDue = &sig, s.now.Add(lastRecords)
 		return
@@ -314,14 +317,16 @@ func (c *scopes) gone(s *step, sig telemetry.Signal) {
 	c.endReported(s, sig)
 }
 
-// endReported closes the frames of a session that reported its end.
+// endReported closes the frames of a harness session whose end was reported, and
+// emits session.ending.
 func (c *scopes) endReported(s *step, sig telemetry.Signal) {
 	c.launching()
 	s.turns.closeAll(s, by(sig))
 	c.end(s, sig.Reason, by(sig))
 }
 
-// stopWaiting ends the wait for the end of the last turn.
+// stopWaiting ends the wait for the end of the last turn, if a reported end of the
+// session waits for it.
 func (c *scopes) stopWaiting(s *step) {
 	if sig := c.soft.gone; sig != nil {
 		c.endReported(s, *sig)
@@ -337,12 +342,12 @@ func (c *scopes) wake(s *step)           { c.stopWaiting(s) }
 // bind sets the id of the current scope. cause is why the harness says that this
 // harness session began, if it says so.
 func (c *scopes) bind(s *step, id, cause, reason string) {
-	empty := beginsEmpty(cause) || beginsEmpty(c.current().Cause) && c.current().Cause != "startup" // the launch cannot know what it starts
+	empty := beginsEmpty(cause) || beginsEmpty(c.current().Cause) && c.current().Cause != "startup" // "startup" may be only what the launch assumed, so it proves nothing
 	s.record(Bound{Scope: c.hard.Scope, ID: id, Was: c.current().ID, Reason: reason, Empty: c.known(id) && empty})
 	s.slots.bound(s)
 }
 
-// maxRefused is the largest number of other sessions that are recorded.
+// maxRefused is how many BindRefused are recorded at most.
 const maxRefused = 64
 
 // refuse records, once for each id, that a source names a session that is not

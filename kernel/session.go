@@ -31,7 +31,7 @@ type sessionMachine struct {
 		TimedOut   Timer     // the session's own timer that fired
 	}
 	soft struct {
-		pausedAt   time.Time // when the pause by a command began, or began to delay a retry; zero without a pause
+		pausedAt   time.Time // when the pause by a command began, or the attempt ended during it; zero without a pause
 		eventAt    time.Time // time of the newest fact or sign of life
 		end        time.Time // hard.End as a time of Step's clock
 		ledgerLost bool      // the ledger is lost, so the kernel causes nothing any more
@@ -41,7 +41,8 @@ type sessionMachine struct {
 }
 
 type (
-	// Began is the first fact of every session. It describes this run.
+	// Began is the first fact of every session. It describes this run of the
+	// wrapper.
 	Began struct {
 		SessionID      string   `json:"session_id"`
 		AdapterID      string   `json:"adapter_id"`
@@ -101,11 +102,12 @@ type (
 		// pause.
 		RetryAt *time.Time `json:"retry_at,omitempty"`
 	}
-	// PausedAgain records that the harness ran although the session is paused, and
-	// is stopped again.
+	// PausedAgain records that the harness was continued although a command has
+	// paused the session, and is stopped again.
 	PausedAgain struct{}
-	// Resumed records that another wrapper recovered the session. LastAt is the
-	// time of the last fact before that; the earlier wrapper died then or later.
+	// Resumed records that a new wrapper recovers the session after a crash. LastAt
+	// is the time of the last fact before that; the earlier wrapper died then or
+	// later.
 	Resumed struct {
 		PID    int       `json:"pid"`
 		LastAt time.Time `json:"last_at"`
@@ -183,7 +185,7 @@ func (m *sessionMachine) recorded(at time.Time)   { m.soft.eventAt = at }
 func (m *sessionMachine) arm(s *step)             { m.soft.end = s.timerAt(m.hard.End) }
 func (m *sessionMachine) lastReplayed() time.Time { return m.soft.replayedTo }
 
-// replayed stores the time of a fact that was replayed.
+// replayed stores the time of a fact that was replayed, and restores pausedAt.
 func (m *sessionMachine) replayed(e Entry) {
 	m.soft.replayedTo = e.At
 	switch e.Fact.(type) {
@@ -252,7 +254,7 @@ func (m *sessionMachine) next(k *Kernel) time.Time {
 	return at
 }
 
-// wake ends the session when its own time limit has passed, in any state.
+// wake ends the session, running or paused, when its own time limit has passed.
 func (m *sessionMachine) wake(s *step) {
 	_, which := m.timer(s.Kernel)
 	elapsed := s.now.Sub(m.soft.end.Add(-s.cfg.Policy.Session))
@@ -348,8 +350,8 @@ func (m *sessionMachine) resume(s *step, in ResumeAsked) {
 	s.do(Reply{Ask: in.Ask})
 }
 
-// resumeWait records the end of a pause, and delays the next attempt by the length
-// of the pause.
+// resumeWait records the end of a pause by a command, and delays the next attempt,
+// if one waits, by the length of the pause.
 func (m *sessionMachine) resumeWait(s *step, reason string) {
 	f := ResumeRequested{Reason: reason}
 	if at := s.recovery.retryAt(); !at.IsZero() {
@@ -395,8 +397,8 @@ func (m *sessionMachine) stopped(s *step, in ChildStopped) {
 }
 
 // continued handles a signal that continued the harness. If a command paused the
-// session, only a command may resume it, so the harness is stopped once more. A
-// late report of an earlier signal has no effect.
+// session, only a command may resume it, so the harness is stopped once more. In
+// any other state the report came late and has no effect.
 func (m *sessionMachine) continued(s *step) {
 	switch {
 	case m.pausedBySignal(s.Kernel):
@@ -423,8 +425,8 @@ func (s *step) refuseCommand(what, ask, reason string, class lifeloop.FailureCla
 	s.do(Reply{Ask: ask, Failure: class, Why: why})
 }
 
-// shifted postpones a time by the length of a pause, but not beyond now, because
-// the time may be within the pause.
+// shifted postpones a time in the past by the length of a pause, but not beyond
+// now: a time within the pause would else come to lie in the future.
 func shifted(t time.Time, pause time.Duration, now time.Time) time.Time {
 	if t = t.Add(pause); t.After(now) {
 		return now

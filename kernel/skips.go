@@ -29,7 +29,7 @@ type skips struct {
 	origin
 }
 
-// and joins the run with the next one; either may be nil.
+// and returns one run made of r and the run that follows it; either may be nil.
 func (r *skips) and(next *skips) *skips {
 	if r == nil || next == nil {
 		if r == nil {
@@ -78,13 +78,13 @@ func (r *router) obsolete(s *step, client string, e lifeloop.Event) string {
 	return ""
 }
 
-// skip adds an event that is not sent to a client to the client's run.
+// skip adds an event to the run of skipped events of a client.
 func (r *router) skip(client string, of origin) {
 	r.hard.Skipped[client] = r.hard.Skipped[client].and(skipped(of))
 }
 
-// replace ends the run of a client with a new call. The call that the new one makes
-// obsolete becomes a part of that run.
+// replace handles a new call c, which ends the client's run of skipped events. If c
+// makes a waiting call obsolete, the event of that call becomes a part of the run.
 func (r *router) replace(c *call, obsolete string) {
 	if c.Event == lifeloop.ReceiptEmitted {
 		return // the call has no receipt that the run could precede
@@ -97,8 +97,8 @@ func (r *router) replace(c *call, obsolete string) {
 	delete(r.hard.Skipped, c.Client)
 }
 
-// skipReceipt issues the receipt of the run that a call ended, or of the run of a
-// client that no call has ended if before is nil.
+// skipReceipt issues the receipt of the run that the call before ended. If before
+// is nil, it issues that of the client's run that no call has ended.
 func (r *router) skipReceipt(s *step, client string, before *call) {
 	run, id := r.hard.Skipped[client], ""
 	if before != nil {

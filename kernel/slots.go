@@ -34,18 +34,18 @@ type slots struct {
 type hook struct {
 	id       string
 	call     telemetry.HookCall
-	deadline time.Time // until when the hook waits for its clients
+	deadline time.Time // until when the hook waits for the clients that are called about its events
 	limit    time.Time // when the hook must be answered; later than deadline if the gate is asked about payloads
 	scope    int       // the scope whose model reads the answer; 0 for a hook of another session
 	// waitsFor are the calls that the hook waits for. The time is until when a call
 	// may wait for earlier calls of its client; it is zero once the client is free
 	// for the call.
 	waitsFor  map[string]time.Time
-	patience  time.Time // the end of those waits
+	patience  time.Time // the end of the waits for earlier calls
 	answered  bool
 	guarded   bool         // the hook asks whether a tool may run
 	ends      bool         // by its answer, a renewal can reset the harness
-	verdict   *HookVerdict // the answer to the question about the tool
+	verdict   *HookVerdict // the answer about the tool; nil until the gate has decided
 	asking    int          // the number of payloads about which the gate is being asked
 	envelopes []lifeloop.PayloadEnvelope
 	parcels   []*parcel
@@ -95,8 +95,8 @@ func newSlots() (l slots) {
 
 func (l *slots) open() bool { return len(l.soft.hooks) > 0 }
 
-// unanswered yields the hooks without an answer, oldest first. An answer to one of
-// them may end others, which are then left out.
+// unanswered yields the hooks without an answer, oldest first. If the loop's body
+// ends a later hook by answering another, that one is left out.
 func (l *slots) unanswered(yield func(*hook) bool) {
 	for _, id := range l.soft.order { // over replaces this slice while it is iterated
 		if h := l.soft.hooks[id]; h != nil && !h.answered && !yield(h) {
@@ -159,8 +159,8 @@ func called(call telemetry.HookCall) bool {
 	return !slices.ContainsFunc(call.Signals, func(sig telemetry.Signal) bool { return sig.Source == statuslineSource })
 }
 
-// adopt is for a session with a single hook call. It records what must have
-// happened before that call, and emits events only for what the hook itself
+// adopt begins a session whose only input is one hook call. It records what must
+// have happened before that call, and emits events only for what the hook itself
 // reports.
 func (s *step) adopt(call telemetry.HookCall) {
 	began := HarnessSessionOpened{Scope: 1, ID: call.Session, Cause: "unknown", Adopted: true}
@@ -180,10 +180,10 @@ func (s *step) adopt(call telemetry.HookCall) {
 	}
 }
 
-// inside makes a hook with a slot wait for the calls about one of its events, and one by
-// which a renewal can reset the harness for those that may ask for it. The calls keep
-// their places in the queues of their clients. If a frame is given, it is opened when the
-// hook is over.
+// inside makes a hook wait for the calls about one of its events: a hook with a slot for
+// all of them, and a hook by whose answer a renewal can reset the harness for those to
+// clients that can ask for one. The calls keep their places in the queues of their
+// clients. If frame is not empty, that frame is opened when the hook is over.
 func (l *slots) inside(s *step, h *hook, calls []callRef, frame string) {
 	if h == nil {
 		return
@@ -226,8 +226,8 @@ func (l *slots) returned(s *step, call string) {
 	}
 }
 
-// next is the earliest of these times: the deadline of a hook, the end of its wait
-// for a busy client, and the expiry of a waiting payload.
+// next returns the earliest of these times: the deadline of a hook, the end of its
+// wait for a busy client, and the expiry of a waiting payload.
 func (l *slots) next(k *Kernel) (at time.Time) {
 	for _, h := range l.soft.hooks {
 		if h.answered {
@@ -262,8 +262,9 @@ func (l *slots) wake(s *step) {
 	l.giveUpIf(s, expired, func(p *parcel) bool { return p.expires != nil && s.due(time.Unix(*p.expires, 0)) })
 }
 
-// leaveBusy stops waiting for clients that are still busy with earlier events. The
-// calls stay in order in their queues, but miss this slot.
+// leaveBusy makes a hook stop waiting for clients that are still busy with earlier
+// events when its patience is over. The calls keep their places in the queues, but
+// miss this slot.
 func (l *slots) leaveBusy(s *step, h *hook) {
 	if h.guarded || h.asking > 0 { // the hook waits for the gate
 		return
@@ -308,7 +309,8 @@ func (l *slots) answer(s *step, h *hook) {
 }
 
 // answerOf returns the verdict in the answer of a hook; nil for a hook that does
-// not ask. If the gate was not asked, the verdict refuses the tool.
+// not ask whether a tool may run. Without a decision of the gate, the verdict
+// refuses the tool.
 func (h *hook) answerOf(s *step) *HookVerdict {
 	if !h.guarded {
 		return nil
@@ -320,7 +322,8 @@ func (h *hook) answerOf(s *step) *HookVerdict {
 	return &HookVerdict{Decision: telemetry.Deny, Reason: f.refusal()}
 }
 
-// closed handles the end of a hook. A hook with an empty answer has ended already.
+// closed handles the end of a hook's process. A hook that was answered empty was
+// ended with its answer.
 func (l *slots) closed(s *step, in HookClosed) {
 	h := l.soft.hooks[in.Hook]
 	if h == nil {
@@ -369,14 +372,15 @@ func (l *slots) letGo(s *step, id string) {
 	}
 }
 
-// clear answers a hook: the harness is to empty its context.
+// clear answers a hook with the request that the harness empty its context.
 func (l *slots) clear(s *step, id string) {
 	h := l.soft.hooks[id]
 	h.answered = true
 	s.do(HookAnswer{Hook: id, Event: h.call.Event, Clear: true})
 }
 
-// ending reports whether a hook waits by whose answer a renewal can reset the harness.
+// ending reports whether a hook is waiting by whose answer a renewal can reset the
+// harness.
 func (l *slots) ending() bool {
 	for h := range l.unanswered {
 		if h.ends {
@@ -393,7 +397,7 @@ func (l *slots) answerAll(s *step) {
 	}
 }
 
-// closeAll ends the hooks that are still open when the clients' time is over.
+// closeAll ends the hooks that are still open when the drain is over.
 func (l *slots) closeAll(s *step) {
 	for _, id := range slices.Clone(l.soft.order) {
 		l.closed(s, HookClosed{Hook: id})

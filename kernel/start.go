@@ -11,8 +11,8 @@ import (
 
 // This file begins a session: negotiation, then the first launch.
 
-// Negotiated records the requirements of one client, or of the owner, and the
-// results.
+// Negotiated records one requirement of a client, or of the owner if Client is
+// empty, and its result.
 type Negotiated struct {
 	Client     string `json:"client"`
 	Capability string `json:"capability"`
@@ -35,8 +35,8 @@ func (s *step) start() {
 	s.begin()
 }
 
-// begin performs the start of a session, from its first fact to its first
-// launch.
+// begin performs the start of a session after its first fact, up to its first
+// launch or its refusal.
 func (s *step) begin() {
 	if s.session.is(session.None) {
 		s.session.move(s, session.Pending, "start")
@@ -60,7 +60,8 @@ func (s *step) begin() {
 	s.approved()
 }
 
-// approved continues the start of a session that was not refused.
+// approved continues the start of a session that neither negotiation nor the gate
+// refused.
 func (s *step) approved() {
 	s.session.move(s, session.Running, "approved")
 	if s.cfg.Observing || s.cfg.OneHook {

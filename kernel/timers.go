@@ -19,7 +19,7 @@ const (
 	timerIdle    Timer = "idle"    // without any fact or sign of life
 )
 
-// TimerSet records that a timer of the attempt was armed for the first time in
+// TimerSet records that the timer initial or inter was armed for the first time in
 // this launch.
 type TimerSet struct {
 	Timer   Timer `json:"timer"`
@@ -29,8 +29,8 @@ type TimerSet struct {
 func (TimerSet) key() (string, bool) { return "timer_set", false }
 func (TimerSet) apply(*Kernel)       {}
 
-// timer returns the timer of the attempt that fires next, and when. A timer
-// does not run while a known reason for the silence lasts (DECISIONS Z6).
+// timer returns the timer of the attempt that fires next, and when. No timer for
+// silence runs while the reason for the silence is known (DECISIONS Z6).
 func (a *attempts) timer(k *Kernel) (at time.Time, which Timer) {
 	p := &k.cfg.Policy
 	if !a.hard.Alive || !k.session.is(session.Running) || a.stopped() || k.ending.signal() != 0 {

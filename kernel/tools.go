@@ -7,8 +7,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file tracks the harness's own tool calls. Several sources report each
-// call, so the ids of calls that have ended are kept too:
+// This file tracks the harness's own tool calls. Several sources may report a call,
+// so the ids of returned calls are kept, to drop late reports of them:
 //
 //	tool start ──► in flight ──► past
 //	tool end ────────────────────▲
@@ -23,7 +23,7 @@ type (
 	// ToolCalled and ToolReturned record the harness's own call of a tool: the
 	// name, and only digest and size of arguments and result (DECISIONS F1).
 	ToolCalled struct {
-		Tool string           `json:"tool"` // the call's id
+		Tool string           `json:"tool"` // the id of the call
 		Name string           `json:"name"`
 		Args *telemetry.Sized `json:"arguments,omitempty"`
 	}
@@ -106,8 +106,9 @@ func (a *activity) remember(id string) {
 	}
 }
 
-// toolBegan returns when the oldest call in flight began, or when the harness
-// last stopped needing input, if that is later.
+// toolBegan returns from when on the time of the oldest call in flight counts: from
+// its beginning, or from when the harness last stopped needing input, if that is
+// later.
 func (a *activity) toolBegan() time.Time {
 	_, call := a.oldest()
 	if call.began.Before(a.soft.freed) {

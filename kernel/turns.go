@@ -32,7 +32,7 @@ type turns struct {
 		Frames []frame         // open, outermost first
 		Past   map[string]bool // names of closed turns and frames, at most the newest maxPast
 		PastIn []string
-		// Prompts counts the harness's frames.
+		// Prompts is how many frames the harness has begun.
 		Prompts int
 	}
 	soft struct {
@@ -61,14 +61,14 @@ type prompt struct {
 	opened  time.Time // when its frame was opened
 	at      time.Time // when it was made, by the clock of its source
 	sources []string  // sources that reported the turn
-	stopped time.Time // when its model stopped, as far as a source has reported that
-	named   bool      // one of the sources has a name for the turn
+	stopped time.Time // when the model stopped answering it; zero if no source has reported that
+	named   bool      // a source has named the turn
 }
 
 type frame struct {
 	ID      string
-	Turn    string
-	Origin  string // empty if the user began it
+	Turn    string // the harness's name for the turn; empty if unknown
+	Origin  string // what made the prompt; empty if the user did
 	Parent  string // empty for a top-level frame
 	Client  bool   // opened by a client
 	Opened  bool   // frame.opened was emitted
@@ -99,9 +99,9 @@ const (
 	// before the turn counts as interrupted. A source may report the real reason in
 	// this time.
 	idleSettles = time.Second
-	// maxPast bounds the memory of names that may be used only once. That is
-	// enough, because a source that repeats a prompt is not hundreds of turns
-	// behind the others.
+	// maxPast is how many names of closed turns and frames are kept. A name may be
+	// used only once. That is enough, because a source that repeats a prompt is not
+	// hundreds of turns behind the others.
 	maxPast = 1000
 )
 
@@ -144,7 +144,7 @@ func (t *turns) observed(f Observed) {
 	}
 }
 
-// remember stores the name of a closed frame, so that it is not used again.
+// remember stores the name of a closed frame or turn, so that it is not used again.
 func (t *turns) remember(name string) {
 	h := &t.hard
 	if name == "" || h.Past[name] {
@@ -311,8 +311,8 @@ func (t *turns) notIdle() {
 	}
 }
 
-// gap reports a gap in the harness's own sequence numbers, and does not fill it:
-// "Lifeloop does not silently reconstruct lost receipts."
+// gap reports records that are missing by the harness's own sequence numbers, and
+// does not make them up: "Lifeloop does not silently reconstruct lost receipts."
 func (t *turns) gap(s *step, sig telemetry.Signal) {
 	if sig.Missing == nil {
 		return
@@ -379,8 +379,8 @@ func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 	return true
 }
 
-// likelyCause returns the cause of a start if no source names it. A session
-// whose id the wrapper chose is a new one.
+// likelyCause returns the cause of a harness session's start that no source names.
+// A harness session whose id the wrapper chose is a new one.
 func (s *step) likelyCause() string {
 	if s.scopes.number() == 1 && s.cfg.HarnessSession != "" {
 		return "startup"
@@ -427,8 +427,8 @@ func (t *turns) opening(s *step, sig telemetry.Signal, h *hook) {
 	s.openFrame(id, ev)
 }
 
-// stop emits frame.ending once, however often a hook makes the harness
-// continue after it.
+// stop emits frame.ending for the first stop of a turn. A hook may make the harness
+// continue and stop again.
 func (t *turns) stop(s *step, sig telemetry.Signal, h *hook) {
 	f := t.frameFor(sig)
 	if f == nil || f.Ending {
@@ -485,8 +485,8 @@ func (t *turns) wake(s *step) {
 	}
 }
 
-// endIdle ends a turn that was idle without having stopped. Its outcome is
-// interrupted, unless the idle signal names another one.
+// endIdle ends the frame of a turn that was idle without having stopped. Its
+// outcome is interrupted, unless the idle signal names another one.
 func (t *turns) endIdle(s *step, id string) {
 	t.endFrame(s, id, string(cmp.Or(t.soft.idleBy.Outcome, telemetry.Interrupted)), "", by(t.soft.idleBy))
 }
@@ -593,8 +593,8 @@ func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	return lifeloop.TransportError
 }
 
-// recall takes over the state of the turn from past, a kernel that was given
-// the records before a crash again, if the same frame is open.
+// recall takes over the state of the turn from past, which has read again the
+// records from before a crash (Kernel.Rehearsal), if the same frame is open there.
 func (t *turns) recall(past *turns) {
 	t.soft = past.soft
 	f, was := t.top(), past.top()

@@ -71,8 +71,7 @@ func (v *verdict) withLimit(f *FailureSeen, now time.Time) {
 	v.Limit, v.until = max(f.Until.Sub(now), 0), f.Until
 }
 
-// notAllowed is the detail in the end of an attempt whose launch the gate
-// refused.
+// notAllowed is the Detail of the AttemptEnded of a launch that the gate refused.
 const notAllowed = "not_allowed"
 
 func notStarted(e *Exited) verdict {

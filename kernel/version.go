@@ -11,8 +11,8 @@ import (
 // This file compares the harness's version with those that the claims were tested
 // with (DECISIONS L8). An untested version may write its records differently, so
 // capabilities that depend on records are only partial until they have worked in
-// this launch, or in an earlier session with this version. One fact records this,
-// and one event of the session reports it.
+// this launch, or in an earlier session with this version. One fact for each
+// version records this, and one event per session reports it.
 
 type (
 	// VersionSeen records the harness's version and, if it was not tested, its
@@ -22,7 +22,7 @@ type (
 		Source   string   `json:"source"`
 		Detail   string   `json:"detail,omitempty"`
 		Adapter  string   `json:"adapter_id,omitempty"`
-		Unproven []string `json:"unproven,omitempty"` // the unproven capabilities
+		Unproven []string `json:"unproven,omitempty"`
 		// Before lists capabilities that count as proven, because earlier sessions saw
 		// them with this version.
 		Before []string `json:"proven_before,omitempty"`
@@ -31,8 +31,9 @@ type (
 		Here []string `json:"proven_here,omitempty"`
 	}
 	// CapabilityProven records that the harness itself caused the event of an
-	// unproven capability, which then has its claimed support again. Proven counts
-	// such capabilities of this launch, and Unproven those that are still unproven.
+	// unproven capability, which then has its claimed support again. Proven is how
+	// many capabilities of this launch were proven so far, and Unproven how many
+	// are still unproven.
 	CapabilityProven struct {
 		Capability string           `json:"capability"`
 		Support    lifeloop.Support `json:"support"`
@@ -58,7 +59,8 @@ func (f VersionSeen) apply(k *Kernel) {
 	}
 }
 
-// early notes a capability that worked in this launch before its version was known.
+// early stores in hard.Early a capability that worked in this launch before its
+// version was known.
 func (h *health) early(f Observed) {
 	if len(h.hard.Versions) == 0 && slices.Contains(dialect, f.Record.Event) && Proves(f.Record.Event, f.Record.Evidence, f.Record.Data, true) {
 		h.hard.Early[string(f.Record.Event)] = true
@@ -82,8 +84,8 @@ var dialect = []lifeloop.Event{
 	lifeloop.FrameOpening, lifeloop.FrameOpened, lifeloop.ContextPressureObserved, lifeloop.ContextCompacted, lifeloop.FrameEnded,
 }
 
-// maxVersions is how many versions are considered in one launch; usually there
-// is one.
+// maxVersions is how many reported versions of one launch are considered; usually
+// there is one.
 const maxVersions = 8
 
 // version handles the version that a source reports of the current harness session.
@@ -121,16 +123,16 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 	}
 	known := slices.Contains(h.hard.Announced, f.name())
 	s.record(f)
-	if known { // already announced: only negotiated capabilities have an event again
+	if known { // an earlier launch announced this version: only negotiated capabilities have an event again
 		weaker = slices.DeleteFunc(weaker, func(c SupportChange) bool { return !s.negotiated(c.Capability) })
 	}
 	h.announce(s, weaker, s.cfg.Manifest.DisplayName+" "+sig.Version+
 		" is not a tested version (tested: "+strings.Join(s.cfg.Tested, ", ")+"): partial until seen in this session")
 }
 
-// prove records that a capability has its claimed support, once the harness itself
-// has caused its event. Only a negotiated capability has an event for that; the
-// others are counted.
+// prove records that an unproven capability has its claimed support again, once the
+// harness itself has caused its event. Only for a negotiated capability an event is
+// emitted.
 func (h *health) prove(s *step, e emission) {
 	capability := string(e.event)
 	if !h.hard.Unproven[capability] || !Proves(e.event, e.evidence, e.data, s.cfg.Hooks) {
@@ -144,8 +146,8 @@ func (h *health) prove(s *step, e emission) {
 	}
 }
 
-// Proves reports whether an event proves its own capability. With hooks the launch
-// had injected hooks.
+// Proves reports whether an event proves that its own capability works. hooks says
+// whether hooks were injected into the launch.
 func Proves(event lifeloop.Event, evidence []lifeloop.Evidence, data map[string]any, hooks bool) bool {
 	if !byHarness(evidence) {
 		return false
