@@ -11,8 +11,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// ClientCalls are the results of the calls of one client, in the form of `status
-// --json`.
+// ClientCalls has the number of calls of one client and of the failed ones, in the
+// form of `status --json`.
 type ClientCalls struct {
 	ClientID string `json:"client_id"`
 	Calls    int    `json:"calls"` // calls that have ended or were skipped
@@ -42,9 +42,10 @@ func (c ClientCalls) Text() string {
 // use.
 //
 // A call has failed if the client did not answer it, answered with failed, or sent
-// a payload that failed although it was required. A call that was never made counts
-// only if its receipt has the class timeout. If the session was refused or the
-// wrapper died, its open calls are not failures of the client.
+// a payload that failed although it was required. A call that the client never
+// received counts as failed only if its receipt has the class timeout. If the
+// session was refused or the wrapper died, its open calls are not failures of the
+// client.
 type Clients struct {
 	all  []ClientCalls // sorted by id
 	open map[string]*openCall
@@ -55,7 +56,7 @@ type openCall struct {
 	client   string
 	event    lifeloop.Event
 	answered bool
-	failure  ClientFailure // the failure found so far
+	failure  ClientFailure // the failure, as far as facts have shown one
 }
 
 // All lists the clients with an ended call, by id.

@@ -37,7 +37,8 @@ func (s *Status) approving(f kernel.ApprovalAsked) {
 	s.Gate = &g
 }
 
-// approved notes the answer. An act that was approved was not refused.
+// approved applies the answer about an act that waited. The gate's decision had
+// counted it as refused; if it was approved, it counts as allowed.
 func (s *Status) approved(f kernel.ApprovalAnswered) {
 	g := s.gate()
 	g.Waiting = slices.DeleteFunc(slices.Clone(g.Waiting), func(w GateWaiting) bool { return w.ask == f.Ask })
@@ -50,7 +51,8 @@ func (s *Status) approved(f kernel.ApprovalAnswered) {
 	s.Gate = &g
 }
 
-// gate returns a copy, because earlier states of the session may be in use.
+// gate returns a copy of the counts: a caller may still use an earlier copy of the
+// status, which must not change.
 func (s *Status) gate() Gate {
 	if s.Gate == nil {
 		return Gate{}

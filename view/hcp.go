@@ -47,19 +47,20 @@ type HCPEvent struct {
 	Data     map[string]any `json:"data"`
 }
 
-// HCP computes the events of HCP L2 from a session's facts, which must begin
-// with the first fact. Its zero value is ready for use. The same facts give the
-// same envelopes, byte for byte: numbers count the events, ids come from
-// session and number, and times from the entries.
+// HCP computes the events of HCP L2 from a session's facts, which must begin with
+// the first fact. Its zero value is ready for use. The same facts give the same
+// envelopes, byte for byte: an event's number is its place among the events, its id
+// is computed from the session's id and that number, and its time is that of the
+// entry.
 //
 //	var hcp view.HCP
 //	for entry := range entries {
 //		for _, message := range hcp.Apply(entry) { … }
 //	}
 //
-// No event precedes the session's run, so a refused session has none (DECISIONS
-// H5). The first event of every other session is session_created, the last is
-// session_closed.
+// No event is emitted before the session is RUNNING, so a refused session has none
+// (DECISIONS H5). The first event of every other session is session_created, the
+// last is session_closed.
 //
 // A reader that publishes events must sync the ledger first (DECISIONS F3), as
 // `events --as hcp` does with ledger.Settle.
@@ -70,7 +71,7 @@ type HCP struct {
 	at      time.Time       // time of the current fact
 	killed  bool            // during an abort, processes that did not end were killed
 	names   string          // names of the killed processes, if known
-	saved   map[string]bool // checkpoints that were emitted
+	saved   map[string]bool // ids of the checkpoints that were emitted
 	out     []HCPMessage
 }
 
@@ -124,7 +125,8 @@ func hcpMessageID(sessionID string, sequence uint64) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// moved emits the changes of the session's state.
+// moved emits a change of the session's state, and with it the first and the last
+// event of the session.
 func (h *HCP) moved(f kernel.SessionMoved) {
 	if h.state.Terminal() && h.emitted > 0 {
 		return // the ledger is damaged; no event may follow session_closed
@@ -175,8 +177,8 @@ func riskLevel(f kernel.Began) string {
 }
 
 // emitOther emits the events of all other facts, while the session is open. Its
-// cases also list the facts without an event. Their content is shown in a call's
-// receipt, in `status`, or in the events of the harness session.
+// last cases list the facts without an event, whose content is shown elsewhere: in
+// a call's receipt, in `status`, or in the events of the harness session.
 func (h *HCP) emitOther(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.Weakened:
@@ -282,9 +284,9 @@ func object(m map[string]any) map[string]any {
 	return m
 }
 
-// checkpoint emits a point from which the session can be continued. Each id is
-// created once in a session; a later checkpoint with the same id is reported as
-// progress.
+// checkpoint emits a point from which the session can be continued. Each id has one
+// checkpoint_created in a session; a later checkpoint with the same id is reported
+// as progress.
 func (h *HCP) checkpoint(id, when string) {
 	if h.saved[id] {
 		h.progress("checkpoint", fmt.Sprintf("%s continues from here, %s", id, when))

@@ -15,7 +15,7 @@ import (
 // The default window of an HCPConsumer (DECISIONS H1).
 const (
 	HCPWindow     = 64              // the number of events held for one session
-	HCPWindowTime = 2 * time.Second // maximum time for which an event is held
+	HCPWindowTime = 2 * time.Second // how long an event is held at most
 )
 
 // The bounds of an HCPConsumer's memory and state.
@@ -25,7 +25,7 @@ const (
 	hcpGaps      = 64       // gaps that are remembered for one session; a late event of an older gap is dropped as a repeat
 	hcpHeld      = 4096     // held events of all sessions
 	hcpHeldBytes = 64 << 20 // the size of these events in bytes
-	hcpJump      = 1 << 16  // a larger jump of the number is accepted only if a second event is near it
+	hcpJump      = 1 << 16  // a number further beyond the last one is accepted only if a second event is near it
 	hcpNear      = 64       // how near the number of that second event must be
 )
 
@@ -60,7 +60,7 @@ type HCPConsumer struct {
 	hold     time.Duration
 	sessions map[string]*hcpSession
 	waiting  map[string]*hcpSession // sessions with held events
-	seen     uint64                 // the number of events so far, to order the sessions by their last event
+	seen     uint64                 // how many events were received so far; orders the sessions by their last event
 	held     int                    // the number of held events
 	bytes    int                    // bytes of the held lines
 	closed   int                    // closed sessions
@@ -84,14 +84,15 @@ type heldEvent struct {
 	since time.Time
 }
 
-// An HCPOutcome is an event to process, or a warning about missing events.
+// An HCPOutcome is an event to process, or a warning of the consumer. The other
+// member is nil.
 type HCPOutcome struct {
 	Event   *HCPEnvelope
 	Warning *HCPNotice
 }
 
-// An HCPNotice is a warning of the consumer itself. From and To are the first and
-// the last number that it concerns.
+// An HCPNotice is a warning of the consumer itself. From and To are the sequence
+// numbers of the first and the last event that it concerns.
 type HCPNotice struct {
 	Warning   string `json:"warning"` // gap, late, implausible, closed or forgotten
 	SessionID string `json:"session_id"`
@@ -99,13 +100,15 @@ type HCPNotice struct {
 	To        uint64 `json:"to"`
 }
 
-// NewHCPConsumer returns a consumer that knows no session. If the window or the
-// time is 0, it holds no events.
+// NewHCPConsumer returns a consumer that knows no session. window is the number of
+// events that it holds for one session, and hold how long. If one of them is 0, it
+// holds no events.
 func NewHCPConsumer(window int, hold time.Duration) *HCPConsumer {
 	return &HCPConsumer{window: window, hold: hold, sessions: map[string]*hcpSession{}, waiting: map[string]*hcpSession{}}
 }
 
-// See accepts one event.
+// See accepts one event, and returns the events that are delivered now, with
+// warnings.
 func (c *HCPConsumer) See(now time.Time, e HCPEnvelope) []HCPOutcome {
 	var out []HCPOutcome
 	s := c.sessions[e.SessionID]
@@ -252,8 +255,8 @@ func (c *HCPConsumer) expired(now time.Time, id string, out []HCPOutcome) []HCPO
 	return out
 }
 
-// due returns when the event that is held longest will have waited long enough. At
-// least one must be held.
+// due returns when the event that has been held longest will have been held for the
+// given time. At least one must be held.
 func (s *hcpSession) due(hold time.Duration) (at time.Time) {
 	for _, h := range s.held {
 		if at.IsZero() || h.since.Before(at) {
@@ -309,7 +312,8 @@ func (s *hcpSession) plausible(n uint64) bool {
 	return false
 }
 
-// deliver delivers a held event. Held events after the session's end are dropped.
+// deliver delivers a held event. If it is session_closed, the other held events of
+// the session are dropped.
 func (c *HCPConsumer) deliver(s *hcpSession, h heldEvent, out []HCPOutcome) []HCPOutcome {
 	c.drop(s, h)
 	s.Last, s.far = h.Sequence, 0

@@ -19,9 +19,9 @@ type L0Error struct {
 func (e L0Error) Error() string { return e.Message }
 
 // L0Callbacks returns the callbacks of an event, in the order in which they are
-// called: "FALLBACK_START feeds onStart(1,false,true)" before onFallback, whose
-// index counts the fallbacks from 0. OnEvent, which is called for every event,
-// is not among them.
+// called. As L0 says, "FALLBACK_START feeds onStart(1,false,true)"; onFallback
+// follows, with an index that counts the fallbacks from 0. OnEvent, which is called
+// for every event, is not among them.
 func L0Callbacks(e L0Event) []L0Callback {
 	call := func(name string, fields ...string) L0Callback {
 		c := L0Callback{Name: name}
@@ -80,12 +80,12 @@ type Hooks struct {
 	// OnError is called when an attempt failed; the error is an L0Error.
 	OnError     func(err error, willRetry, willFallback bool)
 	OnViolation func(L0Violation)
-	OnRetry     func(attempt int, reason string) // counts a profile's retries from 1
-	OnFallback  func(index int, reason string)   // counts the fallbacks from 0
+	OnRetry     func(attempt int, reason string) // attempt counts the profile's retries from 1
+	OnFallback  func(index int, reason string)   // index counts the fallbacks from 0
 	OnResume    func(checkpoint string, tokenCount int64)
 	// OnCheckpoint receives the checkpoint's id, never a text.
 	OnCheckpoint func(checkpoint string, tokenCount int64)
-	OnTimeout    func(kind string, elapsedMs int64) // initial, inter, tool, session or idle
+	OnTimeout    func(kind string, elapsedMs int64) // kind is initial, inter, tool, session or idle
 	OnAbort      func(tokenCount, contentLength int64)
 	OnDrift      func(types []string, confidence float64)
 	OnToolCall   func(name, id string, args any)

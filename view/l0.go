@@ -24,17 +24,17 @@ type L0Event struct {
 	TS       int64             // Unix milliseconds; never decreases within a session
 	StreamID string            // the id of the wrapper's session
 	Seq      uint64            // 1, 2, 3, … within the session
-	Meta     map[string]string // a copy of the object user, taken when the session began
+	Meta     map[string]string // the labels that the session was started with; L0's copy of the object user
 	Fields   []L0Field
 }
 
-// An L0Field is one of an event's own fields.
+// An L0Field is a field that only some types of event have.
 type L0Field struct {
 	Name  string
 	Value any
 }
 
-// Field is the event's own field of that name, or nil.
+// Field returns the value of the field of that name in Fields, or nil.
 func (e L0Event) Field(name string) any {
 	for _, f := range e.Fields {
 		if f.Name == name {
@@ -109,9 +109,9 @@ type l0Policy struct {
 // stream. The harness's output is counted and never shown. Facts for which L0
 // has no event, such as a pause, are skipped.
 type L0 struct {
-	// Tool returns the arguments of a tool call and its result, or the error
-	// text of a failed one. The ledger has only their digests and sizes; those
-	// are used if Tool is nil or reports false.
+	// Tool returns the arguments of a tool call and its result, or the error text
+	// of a failed one. The ledger has only their digests and sizes, which the
+	// events have if Tool is nil or ok is false.
 	Tool func(call string) (args, result any, ok bool)
 	// Words returns the text of a launch's failure. If it is nil or returns an
 	// empty string, the ledger's reason is used.
@@ -147,7 +147,7 @@ type l0Attempt struct {
 	notStarted bool
 	broken     map[string]attempt.RuleResult
 	violations []L0Violation
-	late       map[string]bool // tool calls that ended by their time-out
+	late       map[string]bool // ids of tool calls that timed out
 }
 
 // l0Retries counts the retries of the current profile and, for the whole session,
@@ -182,9 +182,9 @@ func (l *L0) emit(event string, fields ...any) {
 	l.out = append(l.out, e)
 }
 
-// moved emits the beginning of a session. It also emits the end of a session
-// that has no attempt, because it was refused, ended before its first attempt,
-// or is only observed.
+// moved emits the beginning of a session. It also emits the end of a session whose
+// facts have no AttemptEnded for it: one that was refused, that ended before its
+// first attempt, or that is only observed.
 func (l *L0) moved(f kernel.SessionMoved) {
 	switch {
 	case f.To == session.Pending && l.seq == 0:
@@ -200,8 +200,8 @@ func (l *L0) moved(f kernel.SessionMoved) {
 	}
 }
 
-// emitOther emits the events of all other facts between the session's beginning
-// and its end. Facts without an event are listed.
+// emitOther emits the events of all other facts between the session's beginning and
+// its end. Its last case lists the facts without an event.
 func (l *L0) emitOther(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.Launching:
@@ -263,10 +263,11 @@ func (l *L0) emitOther(f kernel.Fact) {
 	}
 }
 
-// launching emits the start of an attempt and its continuation. SESSION_START
-// announced the first attempt; the others are emitted after the back-off, right
-// before their launch (DECISIONS Z3). A second launch of the same attempt, as for a
-// renewal, emits no start; it resumes from the token that was prepared.
+// launching emits the start of an attempt, and that it continues from a checkpoint
+// if it does. SESSION_START announced the first attempt; the others are emitted
+// after the back-off, right before their launch (DECISIONS Z3). A second launch of
+// the same attempt, which a renewal makes, emits no start; it resumes from the
+// digest of the renewal's token.
 func (l *L0) launching(f kernel.Launching) {
 	if f.Cause == "renewal" && f.Checkpoint == "" {
 		f.Checkpoint = l.renewal.token
@@ -399,7 +400,7 @@ func (l *L0) rulesChecked(f kernel.RulesChecked) {
 	}
 }
 
-// abort emits the request of an abort, once.
+// abort emits ABORT_REQUESTED, once in a session.
 func (l *L0) abort() {
 	if !l.aborted {
 		l.aborted = true
@@ -407,8 +408,8 @@ func (l *L0) abort() {
 	}
 }
 
-// attemptEnded emits the end of an attempt, and the retry that follows, up to
-// the next attempt's start.
+// attemptEnded emits the end of an attempt, and the decision about a retry. The
+// next attempt's start is emitted with its launch.
 func (l *L0) attemptEnded(f kernel.AttemptEnded) {
 	if f.Cause == "" {
 		l.completed(f)
@@ -452,7 +453,8 @@ func (l *L0) retryAnswered(f kernel.RetryAnswered) {
 	l.emit("RETRY_FN_RESULT", "attempt", number, "category", category, "userResult", f.Retry, "finalShouldRetry", f.Retry, "durationMs", f.DurationMS)
 }
 
-// completed emits the end of a session that completed.
+// completed emits the end of a session that completed; f is the end of its last
+// attempt, or empty.
 func (l *L0) completed(f kernel.AttemptEnded) {
 	l.open = false
 	state := L0State{TokenCount: f.Units, ContentLength: f.Bytes, Checkpoint: l.checkpoint, ModelRetryCount: l.retries.counted, NetworkRetryCount: l.retries.uncounted,
@@ -466,7 +468,7 @@ func (l *L0) completed(f kernel.AttemptEnded) {
 	}
 }
 
-// failed emits the failure of an attempt, once (DECISIONS Z2).
+// failed emits the failure of an attempt as one ERROR (DECISIONS Z2).
 func (l *L0) failed(f kernel.AttemptEnded) {
 	if f.Recovery != attempt.Retry && f.Recovery != attempt.Fallback {
 		l.open = false
@@ -499,8 +501,8 @@ func (l *L0) sentence(f kernel.AttemptEnded) string {
 	return cmp.Or(words, f.Reason, "it failed: "+string(f.Cause))
 }
 
-// budget returns the retries that the policy allows: none if the session has no
-// policy.
+// budget returns the policy's limits of attempts, or the zero value if the session
+// has only one attempt.
 func (l *L0) budget() kernel.Budget {
 	if l.began.Budget == nil {
 		return kernel.Budget{}

@@ -10,8 +10,8 @@ import (
 // that we have not tested. Its zero value is ready for use.
 type Proofs struct {
 	list   []Proof
-	before []string // capabilities that earlier sessions have proven for the version of this launch
-	early  []string // events that the harness caused before the version of its launch was known
+	before []string // capabilities that earlier sessions have proven for the version of the newest launch
+	early  []string // events that the harness caused in the newest launch before its version was known
 }
 
 // A Proof lists the capabilities that worked with one version.

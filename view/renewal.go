@@ -12,7 +12,7 @@ import (
 // Renewals are the renewals of a session, in the form of `status --json`.
 type Renewals struct {
 	Count int          `json:"count"` // the number of renewals with any outcome
-	Last  *LastRenewal `json:"last"`
+	Last  *LastRenewal `json:"last"`  // the newest renewal
 	// Stopped says why the session is not renewed again; empty while it may be.
 	Stopped string `json:"stopped,omitempty"`
 }
@@ -84,8 +84,8 @@ func (s *Status) renewal(f kernel.RenewalMoved, at time.Time) {
 	r.Last = &l
 }
 
-// called adds a call of a profile's command. The harness session at the prepare
-// command is the one that the renewal leaves.
+// called applies the call of a profile's command. The fact about the prepare
+// command names the harness session that the renewal leaves.
 func (r *Renewals) called(f kernel.RenewalCalled) {
 	if r != nil && r.Last != nil && f.ID != "" {
 		l := *r.Last
@@ -94,7 +94,7 @@ func (r *Renewals) called(f kernel.RenewalCalled) {
 	}
 }
 
-// rerouted adds that the reset continues by another path.
+// rerouted applies that the reset continues by another path.
 func (r *Renewals) rerouted(f kernel.RenewalRerouted) {
 	if r != nil && r.Last != nil {
 		l := *r.Last

@@ -100,7 +100,7 @@ type Status struct {
 	// Transcripts are the copies of the harness's transcripts in the session's folder.
 	Transcripts []kernel.TranscriptCopied `json:"transcripts,omitempty"`
 	// Hooks says why hooks were injected into the newest launch, or why not. It is
-	// empty if there was nothing to decide.
+	// empty if the launch has no choice.
 	Hooks string `json:"hooks,omitempty"`
 	// Policy is the digest of the gate's policy, or "none". Gate counts the gate's
 	// decisions; it is absent if there were none.
@@ -128,12 +128,13 @@ type Status struct {
 	last     time.Time // the time of the last fact
 	wrapper  int
 	launched bool            // a harness was launched at least once
-	weak     map[string]bool // capabilities that a launch did not have
+	weak     map[string]bool // capabilities that the newest launch lacks from its start
 	retryAt  *time.Time      // the value of RetryAt, kept while the session is paused
 	calls    Clients
 }
 
-// Context is the newest measurement of the harness's context, from its main chain.
+// Context is the newest measurement of the context of the harness's main
+// conversation, not of its sub-agents.
 type Context struct {
 	Tokens       int64        `json:"tokens_used"`
 	Window       *int64       `json:"window_tokens"` // null if unknown; then fraction and level are null too
@@ -147,7 +148,8 @@ type Context struct {
 	At       time.Time `json:"at"` // when it was measured
 }
 
-// measured returns the recorded measurement, or nil.
+// measured returns a recorded measurement in the form of `status`; nil if it says
+// that nothing is known.
 func measured(f kernel.ContextMeasured) *Context {
 	if f.Tokens == nil {
 		return nil
@@ -160,8 +162,8 @@ func measured(f kernel.ContextMeasured) *Context {
 	return c
 }
 
-// observedContext reads an event's data. Ledgers of earlier versions have the
-// context's size only there.
+// observedContext returns the context as the data of context.pressure_observed
+// describe it. Ledgers of earlier versions have the context's size only there.
 func observedContext(data map[string]any, at time.Time) *Context {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -275,7 +277,7 @@ func (s *Status) Apply(e kernel.Entry) {
 	}
 }
 
-// more adds the facts that change only one member.
+// more applies further facts: those of records, transcripts, renewals and the gate.
 func (s *Status) more(e kernel.Entry) {
 	switch f := e.Fact.(type) {
 	case kernel.UnknownCounted:
@@ -348,8 +350,8 @@ func (s *Status) waits() {
 	}
 }
 
-// claims adds the capabilities of an adapter's manifest, except for weakened
-// ones.
+// claims sets the capabilities to those of an adapter's manifest, except for those
+// in weak.
 func (s *Status) claims(adapter string) {
 	m, ok := manifests.Get(adapter)
 	if !ok {

@@ -35,16 +35,17 @@ type Why struct {
 
 	seq   uint64 // the number of the event's entry
 	scope int
-	calls map[string]string // the calls of this event, each with its client
-	// skipped are the clients that do not get the event. The value is the call that
-	// ended the run of skipped events, or "" while no call has ended it.
+	calls map[string]string // the client of each call about this event, by call
+	// skipped has the clients that do not get the event, each with the call that
+	// ended its run of skipped events, or "" while no call has ended it.
 	skipped map[string]string
-	// read is the entry of the newest read of each source of the evidence; behind
-	// holds the sources whose cursor was not recorded after the event yet.
+	// read has, for each source of the evidence, the number of the newest entry
+	// that says how far it was read. behind has the sources for which no such entry
+	// after the event was applied yet.
 	read   map[string]uint64
 	behind map[string]bool
 
-	kinds   map[string]need   // the need for each kind of entry
+	kinds   map[string]need   // for each kind of fact, when its entry can be evidence
 	frame   []byte            // the id of the event's frame, as written in the text of a line
 	calling [][]byte          // the event's id and those of its calls, as written in a line
 	reading map[string][]byte // the names of the event's sources, as written in a line
@@ -132,8 +133,9 @@ func typedText(f kernel.RenewalTyped) string {
 }
 
 // Needs reports whether an entry can be evidence, from its number, its kind and the
-// text of its line. Of the entries before the event that have the same place, only the
-// newest can be evidence; entries with an empty place do not replace each other.
+// text of its line, so that others need not be decoded. Of the entries before the
+// event with the same place, only the newest can be evidence; an empty place means
+// that the entry replaces no other.
 func (w *Why) Needs(seq uint64, kind, text []byte) (place string, needed bool) {
 	has := func(id []byte) bool { return len(id) > 0 && bytes.Contains(text, id) }
 	n := w.kinds[string(kind)]
@@ -167,7 +169,7 @@ func (w *Why) Apply(e kernel.Entry) {
 	}
 }
 
-// before collects the evidence.
+// before collects the evidence in an entry before the event.
 func (w *Why) before(e kernel.Entry) {
 	session := func(scope int, text string) {
 		if scope == w.scope {
@@ -248,8 +250,8 @@ func link(e kernel.Entry, text string) Link {
 	return Link{Seq: e.Seq, At: e.At, Fact: kind, Text: text}
 }
 
-// ends reports whether the event is one of the skipped events that a receipt of
-// the client covers.
+// ends reports whether the event is one of the skipped events that a receipt of the
+// client covers. before is the call that the receipt names as the end of the run.
 func (w *Why) ends(client, before string) bool {
 	ended, skipped := w.skipped[client]
 	if skipped = skipped && ended == before; skipped {
@@ -274,13 +276,13 @@ func (w *Why) skips(e kernel.Entry, f kernel.Observed) {
 	}
 }
 
-// after collects the dispatch of the event.
+// after collects what an entry after the event says about its dispatch.
 func (w *Why) after(e kernel.Entry) {
 	switch f := e.Fact.(type) {
 	case kernel.Observed:
 		w.skips(e, f)
 	case kernel.SourceRead:
-		// A cursor is recorded after the events of its record.
+		// How far a source was read is recorded after the events of the record.
 		if w.behind[f.Source] {
 			delete(w.behind, f.Source)
 			w.Sources = append(w.Sources, link(e, readText(f)))
