@@ -30,8 +30,8 @@ func (s *supervisor) dispatch(e kernel.Dispatch) {
 
 // call makes one dispatch and decodes its answer, which it also returns as the client
 // wrote it. A panic of the client is a failure of this call alone. client is nil if
-// the configuration has no such client. known lists further members that an answer may
-// have, besides those of the contract.
+// the configuration has no such client. known lists members that the answer may have
+// besides those of the contract.
 func call(ctx context.Context, client Client, e kernel.Dispatch, known ...string) (in kernel.Returned, body []byte) {
 	failed := func(class lifeloop.FailureClass, why string) kernel.Returned {
 		return kernel.Returned{Call: e.Call, Failure: class, Why: why}
@@ -66,7 +66,8 @@ func call(ctx context.Context, client Client, e kernel.Dispatch, known ...string
 	if err != nil {
 		return failed(lifeloop.InvalidRequest, "the answer is not a valid callback response"+where(err)), nil
 	}
-	// An unknown member is logged, because it may be misspelt.
+	// An unknown member causes a warning in the receipt, because it may be
+	// misspelt.
 	for _, p := range lifeloop.Unknown("callback_response", answer.Body, known...) {
 		response.Warnings = append(response.Warnings, p.Path+": "+p.Message)
 	}
@@ -85,5 +86,5 @@ func where(err error) string {
 	if first.Path != "$" {
 		return ": look at its member " + first.Path
 	}
-	return ": " + first.Message // about the whole answer; it repeats nothing from it
+	return ": " + first.Message // a message about the whole answer quotes nothing from it
 }

@@ -12,7 +12,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// decide asks the program of `retry.decide` whether to retry.
+// decide performs the effect Decide: it asks the program of `retry.decide` whether
+// to retry.
 func (s *supervisor) decide(e kernel.Decide) {
 	if s.p.Decider == nil {
 		s.results = append(s.results, kernel.Decided{Ask: e.Ask, Failure: lifeloop.InternalError, Why: "no such program"})

@@ -22,7 +22,7 @@ const (
 	CommandAbort  = "abort"
 	CommandRenew  = "renew"
 
-	CommandApprove = "approve" // for approve and deny, the SessionCommand has the intent
+	CommandApprove = "approve" // for approve and deny, the SessionCommand names the intent
 	CommandDeny    = "deny"
 )
 
@@ -170,7 +170,8 @@ func (s *supervisor) reply(e kernel.Reply) {
 	}
 }
 
-// refuseAsked answers a command when the kernel can no longer answer it.
+// refuseAsked answers the command in an input that the kernel no longer handles,
+// because the ledger failed.
 func (s *supervisor) refuseAsked(in kernel.Input) {
 	ask := ""
 	switch in := in.(type) {

@@ -23,7 +23,8 @@ type Found struct {
 	At      time.Time       // time of the file's last change
 }
 
-// headSize is the part of a file, in bytes, that identifies its session.
+// headSize is how many bytes from the start of a file are searched for the id of
+// its session.
 const headSize = 256 << 10
 
 // Find lists the running and ended sessions of a working folder, the newest first.

@@ -11,8 +11,8 @@ type Gate interface {
 	Decide(kernel.AskGate) (kernel.GateDecision, error)
 }
 
-// askGate asks the gate on another goroutine than the loop's, because the gate may
-// read files that the act names.
+// askGate asks the gate on a goroutine of its own, because the gate may read files
+// that the act names, and the loop must not wait.
 func (s *supervisor) askGate(e kernel.AskGate) {
 	s.wg.Go(func() { s.post(decideAct(s.p.Gate, e)) })
 }

@@ -24,7 +24,8 @@ type Harness struct {
 	Log zerolog.Logger
 }
 
-// Start starts the harness and posts its output, stops and terminal commands.
+// Start starts the harness. It posts what happens in the terminal: output, stops
+// and continuations, terminal commands, and lines that the user begins.
 func (h *Harness) Start(post func(kernel.Input), settle func()) (Child, error) {
 	child, err := harness.Start(h.Spec, h.Terminal, &sink{post: post, settle: settle, osc: h.OSC, log: h.Log})
 	if err != nil {
@@ -90,7 +91,7 @@ type sink struct {
 	lost, skipped int64
 	mu            sync.Mutex // guards the fields below, which two goroutines use
 	osc           telemetry.Decoder
-	last          []telemetry.Signal // the last signals, and when they were posted
+	last          []telemetry.Signal // the last signals that were posted; at is when
 	at            time.Time
 }
 

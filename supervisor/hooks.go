@@ -15,8 +15,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// An answer is the answer to a waiting hook. The delivery of an answer that carries
-// text, or empties the harness's context, is reported.
+// An answer is the answer to a waiting hook. carries is set if it has text for the
+// model or empties the harness's context; it is then reported to the kernel whether
+// the answer was delivered.
 type answer struct {
 	event   string
 	context lifeloop.Opaque
@@ -70,7 +71,7 @@ func (r *requests) newID(prefix string) string {
 // await registers a request in one of the maps. The caller must call done to
 // remove it.
 func await[A any](r *requests, in map[string]chan A, id string) (answered <-chan A, done func()) {
-	c := make(chan A, 1) // has room for the only answer, so the loop never waits
+	c := make(chan A, 1) // has room for the one answer, so that the loop never waits for the request's goroutine
 	r.mu.Lock()
 	in[id] = c
 	r.mu.Unlock()
@@ -81,8 +82,8 @@ func await[A any](r *requests, in map[string]chan A, id string) (answered <-chan
 	}
 }
 
-// waiting returns the channel for the answer to a request, or nil if the request no
-// longer waits.
+// waiting returns the channel for the answer to the request with this id, or nil if
+// it no longer waits.
 func waiting[A any](r *requests, in map[string]chan A, id string) chan<- A {
 	r.mu.Lock()
 	defer r.mu.Unlock()

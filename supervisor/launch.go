@@ -27,7 +27,7 @@ type launched struct {
 	// graceEnd is owned by the loop. Until that time, processes of the harness's tree
 	// may clean up.
 	graceEnd time.Time
-	typed    harness.Typed // owned by the goroutine that types; the keys of the newest reset
+	typed    harness.Typed // owned by the goroutine that types; what was typed for the newest reset
 	over     bool          // owned by the loop; set when the launch is finished and its further inputs are dropped
 }
 
@@ -135,7 +135,8 @@ func (s *supervisor) drain(l *launched) {
 	})
 }
 
-// copyTranscripts copies the transcripts of a launch, which were read to their end.
+// copyTranscripts copies the transcripts of a launch into the session's folder.
+// They were read to their end before.
 func (s *supervisor) copyTranscripts(l *launched) {
 	files, ok := l.plan.Sources.(interface{ Transcripts() []string })
 	if s.p.CopyTranscript == nil || !ok {
@@ -146,7 +147,8 @@ func (s *supervisor) copyTranscripts(l *launched) {
 	}
 }
 
-// suspend stops the whole tree, or continues it.
+// suspend performs Suspend or Continue: it stops the whole tree below the wrapper,
+// or continues it.
 func (s *supervisor) suspend(e kernel.Effect) {
 	child := s.child()
 	if child == nil {
@@ -170,7 +172,8 @@ func (s *supervisor) child() Child {
 	return nil
 }
 
-// stop sends a signal of the kernel. Processes of the tree can outlive the harness.
+// stop performs the effect Stop. KILL goes to the tree even after the harness has
+// ended, because other processes of the tree can outlive it.
 func (s *supervisor) stop(e kernel.Stop) {
 	child := s.child()
 	if l := s.current.Load(); e.Tree && l != nil {

@@ -11,8 +11,8 @@ import (
 	"lifeloop/kernel"
 )
 
-// A Listener receives the facts of an observed session, in their order, after they
-// were written.
+// A Listener receives the entries of an observed session, in their order, after
+// they were written to the ledger, if there is one.
 type Listener func(entries []kernel.Entry) error
 
 // Observe follows the sources of a session that another program launched, with the
@@ -76,10 +76,10 @@ func (nothing) Prepare(kernel.Launch) (Plan, error) {
 }
 func (nothing) Release() {}
 
-// An observing steps a kernel without a launcher, at the times that its caller
-// passes. It makes the client calls of one turn concurrently, and takes no further
-// input until they have returned. So no client can fall behind, and the order of the
-// facts does not depend on how fast the clients are.
+// An observing runs a kernel without the loop and without a launcher, at the times
+// that its caller passes. It makes the client calls of one turn concurrently, and
+// takes no further input until they have returned. So no client can fall behind, and
+// the order of the facts does not depend on how fast the clients are.
 type observing struct {
 	ctx     context.Context // owned by Once; when it ends, open calls fail
 	k       *kernel.Kernel

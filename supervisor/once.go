@@ -26,14 +26,14 @@ import (
 // the same facts. Records of one source keep their order, unless the source is
 // unordered; records of several sources are ordered by time.
 //
-// A store may contain several sessions one after another; those before the
+// A source may contain several harness sessions one after another; those before the
 // requested one are skipped. Of the ports it uses Ledger, Clients and Signals: a
 // signal, or the end of ctx, ends the reading and the open calls. It returns the
 // first error of reading, the ledger or listen.
 //
 // To resume a killed observation, k must have replayed the facts of past. Records
-// that were already read are not observed again. If only some facts of the last
-// record were written, Once writes the missing ones.
+// that the killed observation had handled are not observed again. If only some
+// facts of the last record were written, Once writes the missing ones.
 func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, past *Past, p Ports, listen Listener) error {
 	var wg sync.WaitGroup
 	defer wg.Wait() // runs after the deferred stop
@@ -153,8 +153,9 @@ type once struct {
 	observing
 	clock   time.Time
 	started bool
-	// second is a kernel that is given the records which a killed observation has
-	// already read. It is nil for a new observation.
+	// second is a kernel that reads again the records which a killed observation
+	// had handled, to compute its soft state (kernel.Rehearsal). It is nil for a
+	// new observation.
 	second *kernel.Kernel
 	taken  bool // second was given a record
 	past   *Past
@@ -181,7 +182,7 @@ func (o *once) take(h *head, heads []*head) error {
 	return nil
 }
 
-// begin starts the session, or continues one that was killed.
+// begin starts the session, or continues the one of a killed observation.
 func (o *once) begin(at time.Time, heads []*head) error {
 	switch {
 	case o.started:
@@ -233,7 +234,7 @@ func (o *once) complete(heads []*head) error {
 	return nil
 }
 
-// first creates and starts the second kernel.
+// first starts the second kernel, unless it has started.
 func (o *once) first(at time.Time) {
 	if !o.taken {
 		o.taken = true
@@ -241,7 +242,8 @@ func (o *once) first(at time.Time) {
 	}
 }
 
-// rehearse passes an input that was observed before to the second kernel.
+// rehearse passes an input that the killed observation had handled to the second
+// kernel.
 func (o *once) rehearse(h *head) {
 	if r := find(h.past, h.source.Name, h.place.Path); r != nil && r.taken == 0 && h.place.Offset <= r.first.Offset {
 		return // the record is from before the observation
@@ -278,18 +280,18 @@ type head struct {
 
 	source profiles.Source
 	past   []*readSource   // how far a killed observation read the source's files
-	known  bool            // in was observed before the observation was killed
+	known  bool            // the killed observation had handled in
 	place  kernel.Position // the position of in
 
 	// If the source is unordered, in is the earliest of the next lookahead
 	// signals.
 	unordered bool
-	file      kernel.Position
-	count     int64
-	sums      bool // positions get the digest of the bytes before them
-	digest    string
-	ahead     []ahead
-	ended     bool
+	file      kernel.Position // how far the source's main file was read
+	count     int64           // the number of signals so far, in included
+	sums      bool            // positions get the digest of the bytes before them
+	digest    string          // the digest of these signals
+	ahead     []ahead         // signals that were read and come after in
+	ended     bool            // the source has no further record
 
 	unknown  kernel.UnknownSeen // the newest count of unknown records, which includes the earlier ones
 	troubles []kernel.SourceTrouble
@@ -431,7 +433,8 @@ func (h *head) advance() error {
 	return nil
 }
 
-// isKnown reports whether the next input was observed before a kill.
+// isKnown reports whether the killed observation had handled the next input, which
+// ends at this position.
 func (h *head) isKnown(at kernel.Position) bool {
 	if r := find(h.past, h.source.Name, h.source.Path); h.unordered && r != nil && r.taken > 0 {
 		return !r.missed && h.count <= r.taken
@@ -446,9 +449,9 @@ func (h *head) isKnown(at kernel.Position) bool {
 	return at.Offset <= r.last.Offset
 }
 
-// fresh returns the next input without signals that were already observed before
-// the file was replaced, or that are older than the observation. It returns false
-// if none is left.
+// fresh returns the next input without the signals up to the time r.floor, which
+// were already observed before the file was replaced, or are older than the
+// observation. It returns false if none is left.
 func (h *head) fresh() (kernel.Input, bool) {
 	in, ok := h.in.(kernel.SignalsSeen)
 	r := find(h.past, h.source.Name, h.place.Path)
@@ -492,9 +495,9 @@ func (h *head) read() (kernel.SignalsSeen, error) {
 	}
 }
 
-// earliest returns the source with the next input. An input of another session comes
-// first, whatever its time, because it is skipped. After that, inputs that were
-// observed before a kill come first.
+// earliest returns the head with the next input. An input of another harness session
+// (foreign) comes first, whatever its time, because it is skipped. Next come the
+// inputs that a killed observation had handled, then the others by time.
 func earliest(heads []*head, isForeign func(telemetry.Signal) bool) (best *head, foreign bool) {
 	for _, h := range heads {
 		if h.in == nil {

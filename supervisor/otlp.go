@@ -75,8 +75,9 @@ func (e *Exports) deliver(b otlp.Body) {
 	e.reportLosses()
 }
 
-// lost counts a dropped body. It posts nothing, because the exporter still waits for
-// its answer. The loss is reported with the next body or at the end.
+// lost counts a body of telemetry that was dropped, or not forwarded. It posts
+// nothing, because the exporter still waits for its answer. The loss is reported
+// with the next body or at the end.
 func (e *Exports) lost(l otlp.Loss) {
 	what := "lost"
 	if l.Upstream {
@@ -86,10 +87,10 @@ func (e *Exports) lost(l otlp.Loss) {
 	defer e.mu.Unlock()
 	e.losses[what]++
 	e.fresh[what] = e.losses[what] == 1 || e.fresh[what]
-	e.log.Warn().Str("source", exported).Str("signal", string(l.Signal)).Str("what", what).Str("why", l.Why).Int("so_far", e.losses[what]).Msg("a body of telemetry")
+	e.log.Warn().Str("source", exported).Str("signal", string(l.Signal)).Str("what", what).Str("why", l.Why).Int("so_far", e.losses[what]).Msg("exported telemetry was lost or not forwarded")
 }
 
-// reportLosses reports each kind of loss once; the log has the numbers.
+// reportLosses posts each kind of loss once in a launch; the log has the numbers.
 func (e *Exports) reportLosses() {
 	e.mu.Lock()
 	var kinds []string

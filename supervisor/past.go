@@ -16,10 +16,11 @@ type Past struct {
 	n       int       // the number of entries
 	began   time.Time // the time of the first entry
 	sources []*readSource
-	torn    *tornRecord
+	torn    *tornRecord // the last record, if only some of its facts were written; else nil
 }
 
-// A tornRecord is the last record of a ledger, with only some of its facts.
+// A tornRecord is the last record of a source in a ledger, of whose facts only some
+// were written.
 type tornRecord struct {
 	index   int            // index of its first entry
 	entries []kernel.Entry // the entries from index to the end of the ledger
@@ -29,8 +30,8 @@ type tornRecord struct {
 func (r *tornRecord) read() kernel.SourceRead { return r.entries[0].Fact.(kernel.SourceRead) }
 
 // ReadPast reads the facts of a killed observer's ledger and passes each to fold.
-// It returns nil if there are no entries. entries will be iterated again later, but
-// only up to the present last entry.
+// It returns nil if there are no entries. The Past iterates entries again later,
+// but only up to the present last entry.
 func ReadPast(entries iter.Seq[kernel.Entry], fold func(kernel.Entry)) *Past {
 	p := &Past{entries: entries}
 	last := time.Time{}
@@ -70,7 +71,8 @@ func (p *Past) first(n int) iter.Seq[kernel.Entry] {
 	}
 }
 
-// A recordRead is a record that a killed observer has read.
+// A recordRead is a record of a source that a killed observer has read, as its
+// ledger shows it.
 type recordRead struct {
 	index   int            // index of its first entry
 	entries []kernel.Entry // a SourceRead and the facts of the record; valid until the next one
@@ -81,8 +83,8 @@ type recordRead struct {
 
 func (r recordRead) read() kernel.SourceRead { return r.entries[0].Fact.(kernel.SourceRead) }
 
-// reads yields the records that were read. last returns the time of the entry before
-// the yielded record.
+// reads yields the records of sources that the entries of a ledger show. When a
+// SourceRead is reached, last must return the time of the entry before it.
 func reads(entries iter.Seq[kernel.Entry], last func() time.Time) iter.Seq[recordRead] {
 	return func(yield func(recordRead) bool) {
 		var r recordRead

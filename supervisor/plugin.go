@@ -11,8 +11,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file resets a harness by requests to a plugin in it, which reports its replies
-// among the events on its stream:
+// This file resets a harness in place by requests to our plugin in it. The plugin
+// sends its replies among the events on its stream:
 //
 //	fresh ──► a fresh session is on the screen: it is reported as a hook call
 //	      ──► the hook is answered with the continuation: place
@@ -43,7 +43,7 @@ type pluginError string
 func (e pluginError) Error() string { return string(e) }
 
 // request sends a request and returns the channel for its reply, which is closed if
-// none can come any more.
+// none can come any more. A Stop gets no reply.
 func (q *questions) request(r telemetry.PluginRequest) (<-chan telemetry.PluginReply, error) {
 	q.mu.Lock()
 	resetter, can := q.decoder.(telemetry.Resetter)
@@ -64,7 +64,8 @@ func (q *questions) request(r telemetry.PluginRequest) (<-chan telemetry.PluginR
 	return reply, nil
 }
 
-// hangUp ends all waits for replies. Callers hold the lock.
+// hangUp ends all waits for replies, because the plugin's stream has ended. Callers
+// hold the lock.
 func (q *questions) hangUp() {
 	for id, reply := range q.replies {
 		close(reply)
@@ -132,7 +133,8 @@ func (s *supervisor) replied(l *launched, r telemetry.PluginReply) {
 	})
 }
 
-// place lets the plugin put a text into a session, and reports whether it did.
+// place asks the plugin to put a text into a harness session, and reports whether
+// it did.
 func (s *supervisor) place(l *launched, id, session, text string) bool {
 	reply, err := l.questions.request(telemetry.PluginRequest{Op: telemetry.Place, ID: id, Session: session, Text: text})
 	if err != nil {

@@ -20,7 +20,8 @@ type Renewer interface {
 	// Asks returns the profile for which a client's answer asks for a renewal; empty
 	// if it asks for none.
 	Asks(client string, answer []byte) string
-	// Reads returns the members of a client's answers that the renewal terms use.
+	// Reads returns the names of the members by which a client's answers can ask
+	// for a renewal.
 	Reads(client string) []string
 	// Prepare runs the prepare command, and stores the token that it prints.
 	Prepare(ctx context.Context, r kernel.RenewalRef) (digest string, expires *time.Time, err error)
@@ -84,22 +85,24 @@ type Keys struct {
 	Threads string
 }
 
-// A typist types keys into its harness, learns that a line of the user was a prompt, and
-// lists the files in a folder that its processes have locked.
+// A typist is a child that can type keys into its harness. LineTaken corrects its state
+// after a line of the user was sent as a prompt, and Locked lists the files in a folder
+// that the harness's processes have locked.
 type typist interface {
 	Type(context.Context, harness.Typing) (harness.Typed, error)
 	Locked(dir string) []string
 	LineTaken()
 }
 
-// After the keys were typed, the locks in Threads are read every lookEvery, until lookFor
-// is over, which is longer than the kernel waits for a fresh session.
+// After the keys were typed, the locks in Threads are read every lookEvery, for at most
+// lookFor, which is longer than the kernel waits for a fresh session.
 const (
 	lookEvery = 50 * time.Millisecond
 	lookFor   = 20 * time.Second
 )
 
-// typeKeys types keys into the newest launch.
+// typeKeys performs the effect TypeKeys on the newest launch: it types the keys, or
+// asks our plugin.
 func (s *supervisor) typeKeys(e kernel.TypeKeys) {
 	l := s.current.Load()
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -137,8 +140,8 @@ func (l *launched) threads(child typist) []string {
 	return child.Locked(l.plan.Keys.Threads)
 }
 
-// look waits for the file of a session that the harness begins, which was not locked
-// before.
+// look waits until the harness locks the file of a new session, and posts FreshSeen.
+// before lists the files that were locked before the keys were typed.
 func (s *supervisor) look(l *launched, child typist, renewal string, before []string) {
 	ctx, cancel := context.WithTimeout(s.ctx, lookFor)
 	defer cancel()

@@ -27,17 +27,17 @@ const eventTime = 2500 * time.Millisecond
 // pluginSource is the name of a plugin's stream in signals.
 const pluginSource = "plugin"
 
-// questions orders the events and the questions of one launch.
+// questions puts the events and the questions of one launch into one order.
 type questions struct {
 	mu      sync.Mutex // guards the fields below; held while signals are posted
 	decoder telemetry.Requests
 	changed chan struct{} // closed and replaced at each record and at the end of a stream
 	peer    int           // pid of the process that streams; 0 before it connected
 	open    int           // number of the streams of that process that have not ended
-	missing bool          // a question waited for a stream, but none was connected in time
-	missed  int           // unknown records in the last report
-	// For a plugin that also gets requests: send sends one, and replies are the
-	// requests that wait, by their ids.
+	missing bool          // it was reported that no stream was connected in time for a question
+	missed  int           // the number of unknown records in the last report
+	// For a plugin that also gets requests: send sends one, and replies has a
+	// channel for each request that waits, by its id.
 	send    func(line []byte) error
 	replies map[string]chan telemetry.PluginReply
 }
@@ -145,7 +145,8 @@ func (s *supervisor) postSignals(l *launched, signals []telemetry.Signal) {
 	}
 }
 
-// postMissed posts the number of unknown records when it has doubled, and at the end.
+// postMissed posts how many records of each type were unknown, when the number of
+// all of them has doubled, and at the end. The caller holds the lock.
 func (s *supervisor) postMissed(l *launched, atEnd bool) {
 	q := l.questions
 	if n := q.decoder.Missed(); n > q.missed && (atEnd || n >= 2*q.missed) {
@@ -154,14 +155,16 @@ func (s *supervisor) postMissed(l *launched, atEnd bool) {
 	}
 }
 
-// A pending is a posted hook call that waits for its answer.
+// A pending is a posted hook call that waits for its answer. done must be called in
+// the end.
 type pending struct {
 	id       string
 	answered <-chan answer
 	done     func()
 }
 
-// question answers one question of the harness with the payloads of its hook calls.
+// question answers one question of the harness with the payloads that the hook
+// calls made of it receive.
 func (s *supervisor) question(ctx context.Context, l *launched, reading caller) {
 	deadline := time.Now().Add(s.o.HookTime - hookMargin)
 	calls := s.asked(ctx, l, deadline)
@@ -192,8 +195,8 @@ func (s *supervisor) question(ctx context.Context, l *launched, reading caller) 
 	}
 }
 
-// prompted returns the only session that received a prompt, if the sources of a
-// launch show it.
+// prompted returns the only harness session that got a prompt in this launch, if a
+// source shows that; otherwise empty.
 func prompted(ctx context.Context, sources Sources) string {
 	ctx, cancel := context.WithTimeout(ctx, eventTime)
 	defer cancel()
@@ -205,8 +208,8 @@ func prompted(ctx context.Context, sources Sources) string {
 	return ""
 }
 
-// asked posts the hook calls of a question as soon as the events before it were
-// read, or eventTime has passed.
+// asked posts the hook calls that stand for a question, as soon as the events
+// before the question were read, or eventTime has passed.
 func (s *supervisor) asked(ctx context.Context, l *launched, deadline time.Time) (calls []pending) {
 	q := l.questions
 	late := time.NewTimer(eventTime)

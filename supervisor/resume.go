@@ -23,28 +23,29 @@ import (
 // A readSource records how far one file, or one query of a database, was read.
 type readSource struct {
 	name, path  string
-	first, last kernel.Position // offset at which the reading first began
+	first, last kernel.Position // where the reading of this content began, and how far it came
 	taken       int64           // the number of observed signals, if the source is unordered; otherwise 0
 	digest      string          // digest of the observed signals
 	newest      time.Time       // the newest time in its signals
-	floor       time.Time       // records up to this time were observed before the file was replaced
+	floor       time.Time       // records up to this time are dropped: they were observed before the file was replaced
 	begin       int             // index of the fact with which the reading of this content began
 	missed      bool            // the file was replaced or truncated
-	// records has the records that were already read, decoded once more by a
-	// goroutine that ends when the last one is taken. next is the record that was
-	// received but not taken yet.
+	// records yields the records that the killed observer had read, decoded once
+	// more by a goroutine that ends when the last one is taken. next is a record
+	// that was received but not taken yet.
 	records chan recalled
 	next    *recalled
 }
 
-// recalled are the signals of a record that ends at an offset.
+// recalled has the signals of a record that was decoded once more, and the offset
+// of the record's end.
 type recalled struct {
 	end     int64
 	signals []telemetry.Signal
 }
 
-// decode decodes the records that were already read. It decodes a record when
-// the previous one was taken.
+// decode starts a goroutine that decodes, by read, the records which the killed
+// observer had read. It decodes a record when the previous one was taken.
 func (r *readSource) decode(read func(deliver func(recalled))) {
 	records := make(chan recalled)
 	r.records = records
@@ -71,8 +72,8 @@ func (r *readSource) take() *recalled {
 	return record
 }
 
-// noteRead updates the readSource of a record's source, and adds one if there
-// is none.
+// noteRead updates the readSource of a record's source by what the ledger says
+// about the record, and adds one if there is none.
 func noteRead(all []*readSource, record recordRead) []*readSource {
 	f, i := record.read(), record.index
 	r := find(all, f.Source, f.Path)
@@ -105,8 +106,8 @@ func find(all []*readSource, name, path string) *readSource {
 	return nil
 }
 
-// drop sets and returns the floor, the time up to which records were observed
-// before the file was replaced.
+// drop sets the floor of a file that was replaced to the newest time that was
+// observed, and returns it.
 func (r *readSource) drop() time.Time {
 	if r.missed {
 		r.floor = later(r.floor, r.newest)
@@ -205,8 +206,9 @@ func (p *Past) rehearse(k *kernel.Kernel) *kernel.Kernel {
 	return second
 }
 
-// complete writes the missing facts of a partly written record. It returns a
-// kernel that was given the record, or nil if the record has changed.
+// complete writes the missing facts of the torn record, whose signals were decoded
+// once more. It returns a second kernel that has handled the record, or nil if the
+// source has other content now.
 func (p *Past) complete(k, second *kernel.Kernel, signals []telemetry.Signal, log Ledger, listen Listener) (*kernel.Kernel, error) {
 	torn := p.torn.entries
 	f, at := p.torn.read(), torn[0].At
@@ -229,9 +231,10 @@ func (p *Past) complete(k, second *kernel.Kernel, signals []telemetry.Signal, lo
 	return again, listen(rest)
 }
 
-// missing returns the facts that are not in the ledger yet. In them it replaces new
-// ids by those that the ledger already uses. It returns false if the other facts
-// differ from those on the ledger.
+// missing returns those of a record's facts, made once more, that are not in the
+// ledger yet. In them it replaces each id in ids, which are new, by the one that
+// the ledger has in its place. It returns false if the other facts differ from
+// those on the ledger.
 func missing(torn []kernel.Entry, facts []kernel.Fact, ids []string) (rest []kernel.Fact, ok bool) {
 	if len(facts) < len(torn) {
 		return nil, false
@@ -275,8 +278,8 @@ func tree(f kernel.Fact) (kind string, v any, err error) {
 	return kind, v, err
 }
 
-// alike reports whether two values are equal except for new ids. It stores the earlier
-// id of each new id in named.
+// alike reports whether two values are equal except for new ids, the keys of named. It
+// stores in named the earlier id for each new one.
 func alike(named map[string]string, was, now any) bool {
 	switch now := now.(type) {
 	case map[string]any:
@@ -312,7 +315,8 @@ func wakeUntil(k *kernel.Kernel, at time.Time) {
 	}
 }
 
-// recallFile decodes the records of a file that were already read.
+// recallFile decodes once more the records of a file up to the offset until, unless
+// the file was changed.
 func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 	first, last := watchers.Position(r.first), watchers.Position(r.last)
 	key := r.name + "\x00" + r.path
@@ -349,7 +353,8 @@ func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 	})
 }
 
-// recallRows decodes the rows of a query that were already read.
+// recallRows decodes once more the rows of a query up to the row until, unless the
+// database was changed.
 func (f *Files) recallRows(r *readSource, until int64) {
 	d := f.databases[r.path]
 	if d == nil {

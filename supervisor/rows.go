@@ -22,9 +22,9 @@ type database struct {
 	tables  []*table
 	changed chan struct{} // has a buffer of 1; full if there may be new rows
 
-	prompted *sqlite.Tail       // the sessions that got a prompt; nil if no query asks for them
+	prompted *sqlite.Tail       // reads which harness sessions got a prompt; nil if no source has a query for that
 	began    sqlite.Cursor      // the cursor before the first row of this launch
-	asked    chan chan<- string // requests for the only session that got a prompt
+	asked    chan chan<- string // requests of Prompted, each with the channel for its answer
 	ended    chan struct{}      // closed when reading has ended
 }
 
@@ -39,7 +39,8 @@ type table struct {
 	resumed bool      // at is a position from a ledger
 }
 
-// logs are the suffixes of the files of a database, which the watcher watches.
+// logs has the suffixes of the files of a SQLite database. The watcher watches all of
+// them.
 var logs = [...]string{"", "-wal", "-journal"}
 
 func (f *Files) addDatabase(s profiles.Source) error {
@@ -72,9 +73,10 @@ func (f *Files) addDatabase(s profiles.Source) error {
 	return err
 }
 
-// Prompted returns the session that got a prompt during this launch; empty if none or
-// several did. The harness must be waiting: then its own prompt is in the database, so
-// the only session with a prompt belongs to the launch.
+// Prompted returns the harness session that got a prompt during this launch; empty if
+// none or several did. The harness must be waiting for the answer to a question: its
+// own prompt is then in the database, so a single session with a prompt is that of the
+// launch.
 func (f *Files) Prompted(ctx context.Context) string {
 	for _, d := range f.each {
 		if d.prompted == nil {
@@ -129,8 +131,8 @@ const (
 	// settle is the delay of a second read after a change, because two writes
 	// within the resolution of a file's time may be seen as one change.
 	settle = 50 * time.Millisecond
-	// patience is how long to wait for missing tables, because the harness may
-	// still be creating the database.
+	// patience is how long reading may fail before it is reported, because the
+	// harness may still be creating the database.
 	patience = time.Second
 	// lastLook is the longest wait for a locked database at the end.
 	lastLook = 2 * time.Second
@@ -209,8 +211,8 @@ func (d *database) take(t *table, at sqlite.Cursor, record []byte) {
 	t.decoder.take(func(in kernel.Input) { d.files.pass(d.path, in) }, record, &kernel.Position{Path: d.path, Dev: at.Dev, Ino: at.Ino, Offset: at.Row})
 }
 
-// recorded yields the present rows. If the database is locked, it waits up to
-// lastLook.
+// recorded yields the signals of the present rows. If the database is locked, it
+// waits up to lastLook.
 func (d *database) recorded(yield func(kernel.Input, error) bool) error {
 	more := true
 	d.files.post = func(in kernel.Input) { more = more && yield(in, nil) }

@@ -46,13 +46,13 @@ type Files struct {
 	Log        zerolog.Logger
 
 	watcher   *watchers.Watcher
-	each      []*database
+	each      []*database          // the databases, each once
 	databases map[string]*database // the databases, by the path of each of their files
 	servers   []*server
 	post      func(kernel.Input)
-	decoders  map[string]*decoder  // the decoder of each source and path; owned by the watcher's goroutine
+	decoders  map[string]*decoder  // the decoders, by source and path (SOURCE\x00PATH); owned by the watcher's goroutine
 	past      []*readSource        // how far a killed observation read, if it is resumed
-	missed    []string             // sources that may have lost records meanwhile
+	missed    []string             // sources that may lack records since then
 	floors    map[string]time.Time // for each source, the time before which signals were already observed
 	ends      bool                 // each position has the digest of the bytes before it
 }
@@ -115,7 +115,8 @@ func (f *Files) Run(ctx context.Context, post func(kernel.Input)) error {
 	return err
 }
 
-// Launched starts following the Fixed sources; a path may contain the pid.
+// Launched starts following the Fixed sources. In a path, {pid} stands for the
+// harness's pid.
 func (f *Files) Launched(pid int) {
 	for _, s := range f.Fixed {
 		s.Path = strings.ReplaceAll(s.Path, "{pid}", strconv.Itoa(pid))
@@ -141,8 +142,8 @@ func (f *Files) Watch(path string) {
 	}
 }
 
-// follow starts following a file, or the files of a pattern, and the files of
-// Beside.
+// follow starts following a file, or the files of a pattern, and the files that the
+// source's Beside names.
 func (f *Files) follow(s profiles.Source, atEnd bool) {
 	specs := []watchers.Spec{{Source: s.Name, Form: form(s.Form), AtEnd: atEnd, Path: s.Path, Pattern: s.Pattern}}
 	if s.Beside != "" && s.Pattern == "" {
@@ -202,7 +203,8 @@ func (f *Files) deliver(l watchers.Line) {
 	}
 }
 
-// pass posts the signals of a record, unless it is of a session that is not followed.
+// pass posts the signals of a record. With Successors, these decide whether to post
+// them.
 func (f *Files) pass(path string, in kernel.Input) {
 	if seen, ok := in.(kernel.SignalsSeen); ok && f.Successors != nil {
 		f.Successors.see(path, seen)
@@ -237,7 +239,8 @@ func (f *Files) stale(d *decoder, signals []telemetry.Signal) bool {
 	return true
 }
 
-// reportUnknown posts the unknown records of all files of one source.
+// reportUnknown posts how many records of each type were unknown in all files of
+// one source.
 func (f *Files) reportUnknown(source string) {
 	types := map[string]int{}
 	for _, d := range f.decoders {
@@ -256,8 +259,8 @@ func (f *Files) reportTrouble(source string, what watchers.TroubleKind, err erro
 	f.post(kernel.SourceTrouble{Source: source, What: string(what)})
 }
 
-// A decoder decodes one file, database or server. Its Decoder is nil if the
-// source has no decoder.
+// A decoder decodes the records of one file, query or server. Its Decoder is nil if
+// the source's records have no meaning.
 type decoder struct {
 	telemetry.Decoder
 	source   string
@@ -265,8 +268,8 @@ type decoder struct {
 	reported int       // the number of unknown records in the last report
 	stale    bool      // it was reported that the writer has ended
 	windows  profiles.Windows
-	here     map[string]bool        // whether each session is in the folder of windows
-	models   map[string]modelWindow // the results of windows
+	here     map[string]bool        // for each harness session, whether its folder is windows.Dir
+	models   map[string]modelWindow // the windows of models that were looked up
 }
 
 type modelWindow struct {
@@ -323,7 +326,8 @@ func (d *decoder) read(record []byte) []telemetry.Signal {
 	return slices.DeleteFunc(signals, func(s telemetry.Signal) bool { return !s.At.IsZero() && s.At.Before(d.since) })
 }
 
-// addWindows adds the windows of models to the usage of calls without one.
+// addWindows sets the size of the context window in usage signals that have none,
+// as windows gives it for their model.
 func (d *decoder) addWindows(signals []telemetry.Signal) {
 	for i := range signals {
 		s := &signals[i]
@@ -364,14 +368,14 @@ func (d *decoder) missed(atEnd bool) bool {
 	return true
 }
 
-// unknown posts the number of unknown records, if it is to be reported.
+// unknown posts how many records of each type were unknown, if missed says so.
 func (d *decoder) unknown(post func(kernel.Input), atEnd bool) {
 	if d.missed(atEnd) {
 		post(kernel.UnknownSeen{Source: d.source, Types: d.Unknown()})
 	}
 }
 
-// take decodes a record and posts its signals.
+// take decodes a record and posts its signals, with the position at of its end.
 func (d *decoder) take(post func(kernel.Input), record []byte, at *kernel.Position) {
 	signals := d.read(record)
 	d.unknown(post, false)

@@ -12,10 +12,11 @@ import (
 	"lifeloop/watchers"
 )
 
-// Successors are the sessions of a working folder. An observer follows one of them: the
-// session that got the newest prompt. A harness begins another one after `/clear` and
-// after a restart, and returns to an earlier one when that is resumed. No record says
-// that they belong to one process, so a session is not left while its turn runs.
+// Successors are the harness sessions of a working folder. An observer follows one of
+// them: the one that got the newest prompt. A harness begins another one after `/clear`
+// and after a restart, and returns to an earlier one when that is resumed. No record
+// says which of them belong to one process, so a session is not left while its turn
+// runs.
 //
 //	prompt in another session ──► the followed one rests, or is silent ──► follow it
 //	                         └──► its turn runs ──────────────────────► stay
@@ -30,26 +31,28 @@ type Successors struct {
 
 	files    *Files
 	followed string
-	busy     bool      // a turn of the followed session runs
-	last     time.Time // when the newest record of the followed session was read
-	known    map[string]bool
-	paths    map[string]string // the session of each file; empty if it belongs to another folder
-	held     map[string][]kernel.SignalsSeen
-	passed   map[string]bool // sessions whose newest prompt was not followed
+	busy     bool                            // a turn of the followed session runs
+	last     time.Time                       // when the newest record of the followed session was read
+	known    map[string]bool                 // sessions that existed at the start or were followed
+	paths    map[string]string               // the session of each file; empty if it belongs to another folder
+	held     map[string][]kernel.SignalsSeen // records of other sessions since they were last followed, kept for their prompt
+	passed   map[string]bool                 // sessions whose newest prompt was not followed
 }
 
 const (
-	// noticeSource names the changes of files in the harness's place.
+	// noticeSource is the source name of the watch on the place where the harness
+	// keeps its files. It only shows that a file changed.
 	noticeSource = "place"
 	// silentFor is how long a session whose turn runs must be silent to be left.
 	silentFor = 2 * time.Minute
-	// maxSuccessors limits the earlier sessions whose files are followed, and
-	// maxHeld the records that are kept of each session until its prompt.
+	// maxSuccessors is how many earlier sessions have their files followed, and
+	// maxHeld how many records of another session are kept until it gets a prompt.
 	maxSuccessors = 64
 	maxHeld       = 256
 )
 
-// start follows what may become the observed session.
+// start follows the files of the sessions in Found, and watches the place for new
+// ones.
 func (s *Successors) start(f *Files) {
 	s.files, s.followed, s.last = f, s.Found[0].Session, time.Now()
 	s.known, s.paths, s.held, s.passed = map[string]bool{}, map[string]string{}, map[string][]kernel.SignalsSeen{}, map[string]bool{}
@@ -121,9 +124,9 @@ func (s *Successors) see(path string, in kernel.SignalsSeen) {
 	s.files.post(in)
 }
 
-// works reports whether a turn runs after these signals. Some harnesses do
-// not record the end of a turn. For them, an answer of the model without a
-// tool call counts as the end.
+// works reports whether a turn runs after these signals of the followed session, if
+// busy says whether one ran before them. Some harnesses do not record the end of a
+// turn. For them, an answer of the model without a tool call counts as the end.
 func works(busy bool, signals []telemetry.Signal) bool {
 	rests := false
 	for _, sig := range signals {
@@ -138,8 +141,8 @@ func works(busy bool, signals []telemetry.Signal) bool {
 	return busy && !rests
 }
 
-// move follows another session. It first posts the records that this session
-// had before its prompt.
+// move makes another session the followed one. It posts that, and the records that
+// were held of the session. signals are those of its prompt.
 func (s *Successors) move(session string, signals []telemetry.Signal) {
 	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "newest prompt", Session: session, Cause: "unknown"}
 	if s.known[session] {

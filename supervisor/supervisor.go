@@ -47,7 +47,7 @@ type Child interface {
 	// period.
 	Stop(sig syscall.Signal, grace time.Duration) error
 	Wait() kernel.ChildExited // returns when it has exited and its output is drained
-	LastOutput() time.Time    // when output was last read; now if unread output waits; zero before any output
+	LastOutput() time.Time    // when output was last read; the present time if unread output waits; zero before any output
 	Resume() error            // continues a stopped group, so that it handles signals
 	Gone() <-chan struct{}    // closed when no process of its tree is left
 	// Killed names the first processes of its tree that were killed so far, and
@@ -96,8 +96,8 @@ type Plan struct {
 	// questions, or is nil.
 	Requests telemetry.Requests
 	Asking   Asking
-	// Keys make the running harness begin a fresh session. They are typed only if its
-	// child has a method Type, as [harness.Child] does.
+	// Keys make the running harness begin a fresh session. They are typed only if the
+	// Child has a method Type, as [harness.Child] does.
 	Keys Keys
 	// Resets says that the plugin whose stream Requests decodes begins a fresh session
 	// instead. Requests is then a [telemetry.Resetter].
@@ -166,9 +166,9 @@ type Options struct {
 	// Restart recovers a session whose wrapper died: the kernel has replayed its
 	// ledger.
 	Restart bool
-	// Relaunch says that one launch may follow another, after a failure or for a
-	// renewal. A launch is then over
-	// only when no process of its tree is left.
+	// Relaunch says that another launch may follow the first, after a failure or
+	// for a renewal. A launch is over then only when no process of its tree is
+	// left.
 	Relaunch bool
 	// Inside reports whether a process is part of the harness's tree. nil means
 	// that no process is.
@@ -206,11 +206,11 @@ type supervisor struct {
 
 	inbox   chan posted
 	results []kernel.Input     // results of effects that the loop performed itself; handled before the inbox
-	settles chan chan struct{} // channels to close at the next commit
-	waiters []chan struct{}    // the channels to close after this turn
+	settles chan chan struct{} // channels that settle waits for; the loop closes each after a commit
+	waiters []chan struct{}    // those of settles that are closed after this turn
 	ctx     context.Context
 	wg      sync.WaitGroup
-	cancel  map[string]context.CancelFunc // cancels a running dispatch, by call
+	cancel  map[string]context.CancelFunc // cancels a running dispatch, program or typing, by the id in its effect
 
 	current  atomic.Pointer[launched] // the newest launch; the door's goroutines read it
 	requests requests
@@ -309,8 +309,9 @@ func number(sig os.Signal) int {
 	return int(syscall.SIGTERM)
 }
 
-// gather adds the waiting inputs, so that one write commits all of them. A Wake is
-// handled after them, because one of them may prevent a timer from firing.
+// gather returns first and the inputs that wait, so that one write commits all of
+// them. A Wake is handled after them, because one of them may prevent a timer from
+// firing.
 func (s *supervisor) gather(first posted) []posted {
 	inputs := make([]posted, 0, 8)
 	_, wake := first.Input.(kernel.Wake)
@@ -341,9 +342,9 @@ func (s *supervisor) gather(first posted) []posted {
 	return inputs
 }
 
-// add adds an input. If the input's source had to wait for the loop, it may have more
-// to report. Then add puts a sign of life before the input, because the harness may
-// not have been silent.
+// add appends an input. If the input's source had to wait for the loop, it may have
+// more to report, so the harness may not have been silent: add then puts a sign of
+// life before the input.
 func (s *supervisor) add(inputs []posted, in posted) []posted {
 	if in.of > 0 && in.at.IsZero() {
 		in.at = time.Now()
@@ -415,8 +416,9 @@ func (s *supervisor) turn(inputs []posted) error {
 	return nil
 }
 
-// lost ends the run, or continues without the ledger. The effects that could not be
-// recorded are not performed, but every waiting caller is released.
+// lost handles a failed write: it ends the run, or with KeepGoing continues without
+// the ledger. The effects that could not be recorded are not performed, but every
+// waiting caller is released.
 func (s *supervisor) lost(err error, effects []kernel.Effect) error {
 	s.releaseAll(effects)
 	if !s.o.KeepGoing {
@@ -442,7 +444,8 @@ func (s *supervisor) step(p posted) kernel.Turn {
 	return turn
 }
 
-// date adds the facts of the newest step, with its time. commit numbers them.
+// date appends entries for the facts of the newest step, with its time. commit
+// numbers them.
 func (s *supervisor) date(entries []kernel.Entry, facts []kernel.Fact) []kernel.Entry {
 	for _, f := range facts {
 		entries = append(entries, kernel.Entry{At: s.now, Fact: f})
@@ -450,8 +453,8 @@ func (s *supervisor) date(entries []kernel.Entry, facts []kernel.Fact) []kernel.
 	return entries
 }
 
-// late reports whether an input belongs to a finished launch. A late hook call gets an
-// empty answer.
+// late reports whether an input belongs to a finished launch and is dropped. A late
+// hook call gets an empty answer.
 func (s *supervisor) late(p posted) bool {
 	if l := s.current.Load(); p.of == 0 || p.of == l.number && !l.over {
 		return false
@@ -606,8 +609,9 @@ func (s *supervisor) perform(e kernel.Effect) {
 }
 
 // releaseAll performs those effects of an unrecorded turn that end something: a
-// waiting hook, a pause of the harness, the use of the terminal, the sources. All
-// others are reported to the kernel as failed.
+// waiting hook, a pause of the harness, the use of the terminal, the sources.
+// Launches, dispatches and questions to the gate are reported to the kernel as
+// failed, commands are refused, and other effects are dropped.
 func (s *supervisor) releaseAll(effects []kernel.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
