@@ -331,7 +331,7 @@ func (h *health) prompted(s *step, source string, byHook bool) {
 // window records whether the context window is known; if not, the level of
 // pressure is unknown.
 func (h *health) window(s *step, known bool, source string) {
-	why := "the context window is unknown, and so is the level"
+	why := "the context window is unknown, and so is the level of pressure"
 	if known {
 		why = "the context window is now known, from " + source
 	}

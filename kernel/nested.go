@@ -65,7 +65,7 @@ func (s *step) frameRefusal(in FrameRequested) (lifeloop.FailureClass, string) {
 	case f.ID == "":
 		return lifeloop.StateConflict, fmt.Sprintf("frame %s is not open", in.Frame)
 	case !f.Client:
-		return lifeloop.StateConflict, fmt.Sprintf("frame %s is the harness's own", in.Frame)
+		return lifeloop.StateConflict, fmt.Sprintf("frame %s was not opened by a client", in.Frame)
 	}
 	switch in.Outcome {
 	case "", "completed", "failed", "interrupted", "abandoned":

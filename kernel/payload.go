@@ -153,7 +153,7 @@ func (l *slots) refusal(s *step, k *call, p lifeloop.PayloadEnvelope, placed neg
 		}
 	}
 	if n > maxWaiting || bytes > maxWaitingBytes {
-		return lifeloop.PayloadRejected, "too many payloads wait"
+		return lifeloop.PayloadRejected, "too many payloads of this client wait for a slot"
 	}
 	return "", ""
 }

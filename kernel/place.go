@@ -156,7 +156,7 @@ func (l *slots) review(s *step) {
 		case p.frame != "" && !s.turns.isOpen(p.frame):
 			l.giveUp(s, p, lifeloop.PayloadRejected, "its frame ended")
 		default:
-			l.giveUp(s, p, lifeloop.PlacementUnavailable, "its placements have passed")
+			l.giveUp(s, p, lifeloop.PlacementUnavailable, "the slots of its placements have passed")
 		}
 	}
 }

@@ -54,7 +54,7 @@ func askProgram(ctx context.Context, program Client, e kernel.Decide) kernel.Dec
 		return failed(lifeloop.InvalidRequest, "the answer is not {\"retry\": BOOL, \"delay_ms\": N}")
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return failed(lifeloop.InvalidRequest, "the answer is more than one document")
+		return failed(lifeloop.InvalidRequest, "the answer has more than one JSON value")
 	}
 	return kernel.Decided{Ask: e.Ask, Retry: *decision.Retry, DelayMS: decision.DelayMS}
 }

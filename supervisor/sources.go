@@ -385,4 +385,4 @@ func (d *decoder) take(post func(kernel.Input), record []byte, at *kernel.Positi
 }
 
 // errNoPath means that a database source was given no path.
-var errNoPath = errors.New("a source has no path")
+var errNoPath = errors.New("the source has no path")

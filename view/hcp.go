@@ -206,7 +206,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 			h.warn("retry_decide_failed", "the program that decides about retries failed: "+f.Why, map[string]any{"failure_class": string(f.Failure)})
 		}
 	case kernel.CheckpointSaved:
-		h.checkpoint(f.Checkpoint, fmt.Sprintf("after %d units", f.Units))
+		h.checkpoint(f.Checkpoint, fmt.Sprintf("after %d units of output", f.Units))
 	case kernel.GateAnswered:
 		h.decided(f)
 	case kernel.RenewalMoved, kernel.RenewalCalled, kernel.RenewalTyped, kernel.RenewalRerouted, kernel.RenewalMeasured:
@@ -458,7 +458,7 @@ func (h *HCP) receipt(f kernel.ReceiptIssued) {
 		details["failure_class"] = string(*r.FailureClass)
 	}
 	if f.Replay {
-		level, how, details["replay"] = "info", ", returned again", true
+		level, how, details["replay"] = "info", ", issued again", true
 	}
 	if s := f.Skipped; s != nil {
 		how, details["skipped"] = fmt.Sprintf(", %d events", s.Events), s.Events

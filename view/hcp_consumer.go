@@ -374,12 +374,12 @@ func (c *HCPConsumer) Restore(doc []byte) error {
 	}
 	for id, s := range stored.Sessions {
 		if s == nil || s.Last == 0 || s.Last > maxSequence {
-			return fmt.Errorf("the state of session %s has no last_processed_sequence", id)
+			return fmt.Errorf("the state of session %s has no valid last_processed_sequence", id)
 		}
 		after := uint64(1)
 		for _, gap := range s.Skipped {
 			if gap[0] <= after || gap[1] < gap[0] || gap[1] >= s.Last {
-				return fmt.Errorf("the state of session %s has impossible skipped ranges", id)
+				return fmt.Errorf("the state of session %s has impossible ranges in skipped", id)
 			}
 			after = gap[1] + 1
 		}

@@ -315,7 +315,7 @@ func (w *Why) after(e kernel.Entry) {
 		}
 		text := fmt.Sprintf("receipt %s of %s: %s", f.Receipt.ReceiptID, f.Receipt.ClientID, f.Receipt.Status)
 		if _, mine := w.calls[f.Call]; f.Replay && mine {
-			w.Clients = append(w.Clients, link(e, text+", returned again: the answer repeats that delivery"))
+			w.Clients = append(w.Clients, link(e, text+", issued again, because the answer repeats the delivery of an earlier call"))
 		} else if !f.Replay && f.Receipt.EventID == w.Event.EventID { // the wrapper's own receipt, which has no client and no call
 			w.Clients = append(w.Clients, link(e, text))
 		}
