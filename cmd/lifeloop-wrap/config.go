@@ -87,5 +87,5 @@ func exposureHint(e config.Exposure) string {
 	if strings.HasPrefix(e.Key, "attempts.profiles") {
 		return "the harness inherits the variable: let it read the value from its environment"
 	}
-	return fmt.Sprintf("to pass it in the environment instead, write inherit: [%s] beside this command, and let the program read the variable", vt.Plain(e.Variable))
+	return fmt.Sprintf("let the program read the variable from its environment; beside this command, write inherit: [%s]", vt.Plain(e.Variable))
 }
