@@ -80,9 +80,9 @@ func (t *tap) drop(n int) {
 	}
 }
 
-// mend makes a stream continue after a gap with the end of a line, because the bytes
-// before and after the gap do not form a line. It drops up to tapPiece bytes in search
-// of a line's end, and then inserts one.
+// mend drops the bytes of a stream after a gap, up to the next '\n', so that the text
+// before the gap and the text after it do not become one line. If there is none within
+// tapPiece bytes, it inserts one.
 func (t *tap) mend(s segment) segment {
 	lost, gap := t.gaps[s.stream]
 	if !gap {

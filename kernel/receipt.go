@@ -20,9 +20,10 @@ type ReceiptIssued struct {
 	// Replay is set if the call repeated the delivery of an earlier call, whose
 	// receipt is issued again.
 	Replay bool `json:"replay,omitempty"`
-	// Skipped is set on the receipt for a run of events that the client did not
-	// receive. The rest of the receipt describes the last of these events. Before
-	// is the call to the client that followed the run; empty if none has.
+	// Skipped is set on the receipt for a run of consecutive events that the client
+	// did not receive. The rest of the receipt describes the last of these events.
+	// Before is the client's next call, which this receipt precedes. It is empty if
+	// no call has followed.
 	Skipped *SkippedRun `json:"skipped,omitempty"`
 	Before  string      `json:"before,omitempty"`
 	// Renewal is set on a receipt for a step of a renewal. Its parent is the receipt

@@ -120,9 +120,10 @@ func (r *readSource) drop() time.Time {
 // only some facts of the last record were written, Resume writes the missing
 // ones.
 //
-// A file that was replaced, truncated or deleted meanwhile is read from its start and
-// reported as missed. Records in it that are not newer than the newest observed record
-// are dropped. Every server is reported as missed too, because the events that it sent
+// A file that was replaced, truncated or deleted meanwhile is read from its start, and
+// the trouble "missed" is reported for it: some of its records may never be observed.
+// Records in it that are not newer than the newest observed record are dropped. The
+// same trouble is reported for every server, because the events that it sent
 // meanwhile are lost.
 func (f *Files) Resume(k *kernel.Kernel, past *Past, log Ledger, listen Listener) error {
 	var torn kernel.SourceRead
@@ -322,8 +323,9 @@ func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 	key := r.name + "\x00" + r.path
 	d := f.decoderOf(r.name)
 	f.decoders[key] = d
-	// If the source is unordered, a record before the last position may not
-	// have been observed, although later records were.
+	// The records of an unordered source (taken > 0) are observed in order of time and
+	// not of position. A record before the last position may be missing then, so the
+	// file is read again from its start.
 	r.missed = last.Changed() != "" || r.taken > 0
 	if floor := r.drop(); !floor.IsZero() {
 		d.since = later(d.since, floor.Add(1))

@@ -192,8 +192,9 @@ func (l *launcher) guarded(w way, launch profiles.Launch) error {
 		withHint("remove what disables the hooks, or run without a policy")
 }
 
-// listen opens the port for a harness that reads instructions from a URL before each
-// turn. If that fails, the launch records the capabilities that it lacks.
+// listen starts the server of the URL that the harness reads for instructions before
+// each turn. If that fails, the launch continues without a URL, and the capabilities
+// that need it are recorded as missing.
 func (l *launcher) listen(w way) {
 	if l.asking != nil {
 		l.asking.Close()

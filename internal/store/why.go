@@ -13,7 +13,7 @@ import (
 	"lifeloop/view"
 )
 
-// A NoEventError says that no single event of a session has a given id.
+// A NoEventError says that a name matches no event of a session, or more than one.
 type NoEventError struct {
 	Name    string
 	Matches int    // number of ids that end with Name: 0, or more than 1
