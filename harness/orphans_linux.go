@@ -184,7 +184,8 @@ func childrenByParent() (pids []int) {
 
 // EndOrphans ends the processes that clients left behind: SIGTERM, and a second
 // later SIGKILL. It returns when none is left, or when one cannot be killed, and
-// names those that got SIGKILL. No client may run any more.
+// names those that got SIGKILL. All clients must have ended: a client that still runs
+// would be taken for an orphan and killed.
 func (t *Terminal) EndOrphans() Killed {
 	return endTrees(func() []owned {
 		t.reap("*")
@@ -288,11 +289,11 @@ func (i inherited) has(pid int) bool {
 	return err == nil && p.start == start
 }
 
-// Reap reaps the orphans that have ended and leaves the others alone. No client may
-// run: it would look like an orphan.
+// Reap reaps the orphans that have ended and leaves the others alone. All clients must
+// have ended: a client that still runs would be taken for an orphan.
 func (o *Orphans) Reap() { o.left() }
 
-// End ends the orphans as [Terminal.EndOrphans] does. No client may run any more.
+// End ends the orphans as [Terminal.EndOrphans] does. All clients must have ended.
 func (o *Orphans) End() { endTrees(o.left) }
 
 // left reaps the orphans that have ended and returns the others.

@@ -63,12 +63,12 @@ func guardTimeout(wait time.Duration) int {
 	return int((guardTime + min(wait, MaxGuardWait) + guardSpare + time.Second - 1) / time.Second)
 }
 
-// guardCommand is like hookCommand, but for a hook that fails closed: if the
-// hook fails, cannot be started or is killed, the exit code is 2, which refuses
-// the tool. The exit code is also 2 if the shell gets a signal together with the hook:
-// when the wrapper has died, its guard ends the whole tree, and a harness that cleans up
-// may still run a tool. The shell itself must live: Claude Code runs the tool if the shell
-// gets SIGKILL, or is stopped until the time-out of the hook.
+// guardCommand is like hookCommand, but fails closed: if the hook fails, cannot be
+// started or is killed, the shell exits with 2, which refuses the tool. The trap does
+// the same if the shell gets a signal together with the hook. That happens when the
+// wrapper has died: the guard process then signals the whole tree, and a harness that
+// is still cleaning up might run the tool. One case is not covered: if the shell itself
+// gets SIGKILL, or is stopped until the hook's time-out, Claude Code runs the tool.
 func guardCommand(hook []string, event string, wait time.Duration) string {
 	return "trap 'exit 2' HUP INT QUIT TERM; " + hookCommand(append(slices.Clone(hook), "--guard="+guardLimit(wait)), event) + " || exit 2"
 }

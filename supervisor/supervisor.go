@@ -608,8 +608,9 @@ func (s *supervisor) perform(e kernel.Effect) {
 	}
 }
 
-// releaseAll performs those effects of an unrecorded turn that end something: a
-// waiting hook, a pause of the harness, the use of the terminal, the sources.
+// releaseAll handles the effects of a kernel step whose facts could not be written. It
+// performs those that end or release something, although no fact of them is recorded:
+// waiting hooks are answered, a paused harness continues, the terminal is given back.
 // Launches, dispatches and questions to the gate are reported to the kernel as
 // failed, commands are refused, and other effects are dropped.
 func (s *supervisor) releaseAll(effects []kernel.Effect) {

@@ -65,9 +65,10 @@ func (c *Calls) less(d Calls) {
 // all side calls. The zero value is ready to use.
 type Meter struct{ books []*book }
 
-// maxCalls is how many calls of one source are stored with their usage. Harnesses
-// report that a call has grown within the same turn. A repeat of an older call is
-// ignored, as far as [telemetry.Calls] remembers it.
+// maxCalls is how many of a source's newest calls are kept with their usage, so that
+// a later record of the same call, with more output, replaces it. Harnesses write such
+// a record within the same turn of the agent, so a few are enough. A repeat of a call
+// that is no longer kept is ignored, as long as [telemetry.Calls] remembers it.
 const maxCalls = 256
 
 // A book has the calls that one source reported.

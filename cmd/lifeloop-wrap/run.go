@@ -122,7 +122,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 		s.folder.SaveCommand(f.line)
 	}
 	if f.events == "-" && terminal.Pty() {
-		return usage("--events -: while a terminal is wrapped, standard error is the harness's screen").withHint("name a file")
+		return usage("--events - cannot be used while the harness runs in a terminal: the events would be mixed with its screen").withHint("name a file")
 	}
 	events, err := openEvents(f.events)
 	if err != nil {

@@ -263,7 +263,7 @@ func (r *Result) examine(calls []mock.Call, note string, trial profiles.Trial) {
 	}
 	problem(r.Calls == 0, "the harness did not ask the model")
 	problem(r.Calls > 0 && !results, "the model did not get the result of the tool that it called")
-	problem(r.Calls > 0 && notes != 1, "the payload of the prompt is %d times in the model's first request, not once", notes)
+	problem(r.Calls > 0 && notes != 1, "the client's payload for the prompt is %d times in the model's first request, instead of exactly once", notes)
 	for _, event := range kernel.Provable() {
 		lack := slices.IndexFunc(r.Lacks, func(l Lack) bool { return l.Capability == string(event) })
 		switch {
