@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // A ToolUse is a tool call that is about to run, reported by a hook that can refuse
@@ -69,7 +70,7 @@ func (in HookInput) Use() *ToolUse {
 		return u
 	}
 	name := strings.ToLower(in.ToolName)
-	if name == "apply_patch" {
+	if _, is := args["patchText"]; is || name == "apply_patch" || name == "applypatch" || name == "patch" && args["patch"] != nil {
 		u.patch(args)
 		return u
 	}
@@ -281,16 +282,35 @@ func (u *ToolUse) patch(args map[string]any) {
 		texts = u.text(texts, args[key])
 	}
 	for _, text := range texts {
-		for line := range strings.Lines(text) {
-			line = strings.TrimSpace(line)
-			for mark, op := range map[string]string{"*** Add File: ": "write", "*** Update File: ": "write", "*** Move to: ": "write", "*** Delete File: ": "delete"} {
-				if file, ok := strings.CutPrefix(line, mark); ok {
-					u.Paths = append(u.Paths, PathUse{strings.TrimSpace(file), op})
-				}
-			}
-		}
+		files, whole := PatchFiles(text)
+		u.Paths, u.Opaque = append(u.Paths, files...), u.Opaque || !whole
 	}
 	u.Opaque = u.Opaque || len(u.Paths) == 0
+}
+
+// PatchFiles returns the files that a patch in the format of Codex and OpenCode changes.
+// The parsers differ: some need a blank after the colon, some leave out blanks before the
+// line. Each line that one of them accepts counts. The result is whole if there are such
+// lines, and no other line that looks like one.
+func PatchFiles(text string) (files []PathUse, whole bool) {
+	whole = true
+	for line := range strings.Lines(text) {
+		trimmed := trim(line)
+		head, file, is := strings.Cut(trimmed, ":")
+		op := map[string]string{"*** Add File": "write", "*** Update File": "write", "*** Move to": "write", "*** Delete File": "delete"}[head]
+		switch file = trim(file); {
+		case is && op != "" && file != "":
+			files = append(files, PathUse{file, op})
+		case strings.HasPrefix(line, "***") && !slices.Contains([]string{"*** Begin Patch", "*** End Patch", "*** End of File"}, trimmed):
+			whole = false
+		}
+	}
+	return files, whole && len(files) > 0
+}
+
+// trim leaves out the white space of Go and of JavaScript, which has the byte order mark.
+func trim(text string) string {
+	return strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' })
 }
 
 // RefuseTool returns a refusal in the form that Claude Code and Codex share.

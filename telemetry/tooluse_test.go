@@ -15,14 +15,16 @@ import (
 	"lifeloop/telemetry/opencode"
 )
 
+type toolUse struct {
+	dialect     telemetry.Dialect
+	event, tool string
+	input       string
+	want        string
+}
+
 // TestToolUses checks the ToolUse that each hook reports for a tool call.
 func TestToolUses(t *testing.T) {
-	for _, c := range []struct {
-		dialect     telemetry.Dialect
-		event, tool string
-		input       string
-		want        string
-	}{
+	checkToolUses(t, []toolUse{
 		{claude.Hooks{}, "PreToolUse", "Bash", `{"command":"ls","description":"d"}`, `[ls] [] [] ask`},
 		{claude.Hooks{}, "PreToolUse", "Bash", `{}`, `[] [] [] opaque ask`},
 		{claude.Hooks{}, "PreToolUse", "Write", `{"file_path":"/a","content":"path"}`, `[] [{/a write}] [] ask`},
@@ -61,18 +63,22 @@ func TestToolUses(t *testing.T) {
 		{openclaw.Hooks{}, "before_tool_call", "process", `{"action":"poll","sessionId":"s"}`, `[] [] []`},
 		{codex.Hooks{}, "PreToolUse", "Bash", `{"command":"ls"}`, `[ls] [] []`},
 		{codex.Hooks{}, "PreToolUse", "shell", `{"command":["rm","it's"],"workdir":"/w"}`, `['rm' 'it'\''s'] [] [] in /w`},
-		{codex.Hooks{}, "PreToolUse", "apply_patch", `{"command":"*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n*** Delete File: c\n*** End Patch"}`,
-			`[] [{a write} {b write} {c delete}] []`},
-		{codex.Hooks{}, "PreToolUse", "apply_patch", `{"command":"nothing"}`, `[] [] [] opaque`},
 		{gemini.Hooks{}, "BeforeTool", "run_shell_command", `{"command":"ls","dir_path":"/w"}`, `[ls] [] [] in /w`},
 		{gemini.Hooks{}, "BeforeTool", "write_file", `{"file_path":"a","content":"c"}`, `[] [{a write}] []`},
 		{gemini.Hooks{}, "BeforeTool", "read_many_files", `{"include":["a","b"]}`, `[] [{a read} {b read}] []`},
 		{opencode.Hooks{}, "tool.execute.before", "bash", `{"command":"ls","description":"d","workdir":"/w"}`, `[ls] [] [] in /w`},
 		{opencode.Hooks{}, "tool.execute.before", "write", `{"filePath":"/a","content":"c"}`, `[] [{/a write}] []`},
 		{opencode.Hooks{}, "tool.execute.before", "read", `{"filePath":"/a","offset":1}`, `[] [{/a read}] []`},
-		{opencode.Hooks{}, "tool.execute.before", "apply_patch", `{"patchText":"*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"}`, `[] [{a write}] []`},
 		{opencode.Hooks{}, "tool.execute.before", "webfetch", `{"url":"https://x.example","format":"text"}`, `[] [] [https://x.example]`},
-	} {
+	})
+	call, err := claude.Hooks{}.Decode("PreToolUse", []byte(`{"session_id":"s","tool_name":"Bash","tool_input":{"command":"ls"},"permission_mode":"bypassPermissions"}`))
+	require.NoError(t, err)
+	require.False(t, call.Use.CanAsk, "a question would be answered without the user")
+}
+
+func checkToolUses(t *testing.T, cases []toolUse) {
+	t.Helper()
+	for _, c := range cases {
 		stdin, err := json.Marshal(map[string]any{"session_id": "s", "hook_event_name": c.event, "tool_name": c.tool, "tool_input": json.RawMessage(c.input),
 			"permission_mode": "default", "tool_use_id": "t"})
 		require.NoError(t, err)
@@ -91,9 +97,20 @@ func TestToolUses(t *testing.T) {
 		}
 		require.Equal(t, c.want, got, "%s %s", c.tool, c.input)
 	}
-	call, err := claude.Hooks{}.Decode("PreToolUse", []byte(`{"session_id":"s","tool_name":"Bash","tool_input":{"command":"ls"},"permission_mode":"bypassPermissions"}`))
-	require.NoError(t, err)
-	require.False(t, call.Use.CanAsk, "a question would be answered without the user")
+}
+
+// TestPatches: the files of a patch are found in each form that a harness accepts.
+func TestPatches(t *testing.T) {
+	checkToolUses(t, []toolUse{
+		{codex.Hooks{}, "PreToolUse", "apply_patch", `{"command":"*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n*** Delete File: c\n*** End Patch"}`,
+			`[] [{a write} {b write} {c delete}] []`},
+		{codex.Hooks{}, "PreToolUse", "apply_patch", `{"command":"nothing"}`, `[] [] [] opaque`},
+		{opencode.Hooks{}, "tool.execute.before", "apply_patch", `{"patchText":"*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"}`, `[] [{a write}] []`},
+		{opencode.Hooks{}, "tool.execute.before", "apply_patch", `{"patchText":"*** Begin Patch\n*** Add File: ok\n+x\n*** Update File:../x\n*** Move to:\ufeff../y\n@@\n- ***a\n*** End of File\n*** End Patch"}`, `[] [{ok write} {../x write} {../y write}] []`},
+		{opencode.Hooks{}, "tool.execute.before", "apply_patch", `{"patchText":"*** Begin Patch\n*** Add File: ok\n+x\n***Update File: ../x\n*** End Patch"}`, `[] [{ok write}] [] opaque`},
+		{opencode.Hooks{}, "tool.execute.before", "apply_patch", `{"patchText":"*** Begin Patch\n*** Update File: ok\n@@\n *** a: b\n+*** c\n*** End Patch"}`, `[] [{ok write}] []`},
+		{opencode.Hooks{}, "tool.execute.before", "patch", `{"patchText":"*** Begin Patch\n*** Delete File: ../x\n*** End Patch"}`, `[] [{../x delete}] []`},
+	})
 }
 
 func TestRefusals(t *testing.T) {

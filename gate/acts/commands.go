@@ -98,7 +98,7 @@ func (s *shell) command(args []arg) {
 		s.awk(u, rest)
 	case "find", "fd", "fdfind":
 		s.find(name, rest)
-	case "apply_patch":
+	case "apply_patch", "applypatch":
 		s.patch(rest)
 	case "cd", "pushd":
 		s.cd(rest)
@@ -432,16 +432,11 @@ func (s *shell) patch(args []arg) {
 	if len(args) > 0 {
 		text, ok = args[0].text, args[0].known
 	}
-	found := false
-	for line := range strings.Lines(text) {
-		for _, head := range []string{"*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "} {
-			if file, is := strings.CutPrefix(line, head); is {
-				found = true
-				s.touch(arg{text: strings.TrimSpace(file), known: true}, "write")
-			}
-		}
+	files, whole := telemetry.PatchFiles(text)
+	for _, f := range files {
+		s.touch(arg{text: f.Path, known: true}, f.Op)
 	}
-	if !ok || !found {
+	if !ok || !whole {
 		s.undecidable("command")
 	}
 }
