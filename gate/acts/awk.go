@@ -22,16 +22,8 @@ func (s *shell) awk(u usage, args []arg) {
 // awkActs reports whether the text of a program may run a command, write a file or read
 // one that it names. A text that it does not understand counts as such a program.
 func awkActs(program string) bool {
-	code, ok := awkCode(program)
-	if !ok {
-		return true
-	}
-	for _, word := range []string{"system", "getline", "ARGV", "@"} {
-		if strings.Contains(code, word) {
-			return true
-		}
-	}
-	if strings.Contains(strings.ReplaceAll(code, "||", ""), "|") {
+	code, rest, ok := awkCode(program)
+	if !ok || awkHas(rest, "system", "getline", "ARGV", "@", ">", "|") || awkHas(code, "system", "getline", "ARGV", "@", "|") {
 		return true
 	}
 	for _, statement := range strings.FieldsFunc(code, func(c rune) bool { return c == ';' || c == '{' || c == '}' || c == '\n' }) {
@@ -42,43 +34,91 @@ func awkActs(program string) bool {
 	return false
 }
 
-// awkCode leaves out the strings, regular expressions and comments of a program.
-func awkCode(program string) (code string, ok bool) {
+func awkHas(code string, words ...string) bool {
+	code = strings.ReplaceAll(strings.ReplaceAll(code, "\\\n", ""), "||", "")
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(code, w) })
+}
+
+// awkCode leaves out the strings, regular expressions and comments of a program. The rest
+// is the program from the first slash of which it is in doubt whether it divides.
+func awkCode(program string) (code, rest string, ok bool) {
 	var b strings.Builder
-	last := byte('\n') // the last character that is not a blank
 	for i := 0; i < len(program); i++ {
 		c := program[i]
 		switch {
 		case c == '#':
 			end := strings.IndexByte(program[i:], '\n')
 			if end < 0 {
-				return b.String(), true
+				return b.String(), "", true
 			}
 			i, c = i+end, '\n'
-		case c == '"', c == '/' && strings.IndexByte("(,{;!~&|=}\n", last) >= 0:
+		case c == '"', c == '/':
+			if c == '/' {
+				if divides, known := awkDivides(b.String()); !known {
+					return b.String(), program[i:], true
+				} else if divides {
+					break
+				}
+			}
 			end := i + 1
 			for end < len(program) && program[end] != c {
 				if program[end] == '\\' {
 					end++
 				} else if program[end] == '\n' || c == '/' && program[end] == '[' && strings.Contains(program[end:], "/") && !closes(program[end:]) {
-					return "", false
+					return "", "", false
 				}
 				end++
 			}
 			if end >= len(program) {
-				return "", false
+				return "", "", false
 			}
-			i = end
+			i, c = end, '"'
 		case c == '\\' && i+1 < len(program) && program[i+1] == '\n':
 			i++
 			continue
 		}
 		b.WriteByte(c)
-		if c != ' ' && c != '\t' {
-			last = c
-		}
 	}
-	return b.String(), true
+	return b.String(), "", true
+}
+
+// awkDivides reports whether a slash after this code divides, or else begins a regular
+// expression. It divides where a program may have a division.
+func awkDivides(code string) (divides, known bool) {
+	code = strings.TrimRight(code, " \t")
+	if code == "" {
+		return false, true
+	}
+	if word := lastWord(code); word != "" {
+		return !hasWord("print printf return in case else do delete exit", word), word != "getline"
+	}
+	switch last := code[len(code)-1]; {
+	case strings.HasSuffix(code, "++"), strings.HasSuffix(code, "--"):
+		return false, false
+	case last == ')':
+		depth := 0
+		for i := len(code) - 1; i >= 0; i-- {
+			if code[i] == ')' {
+				depth++
+			} else if code[i] == '(' {
+				if depth--; depth == 0 {
+					return !hasWord("if while for switch", lastWord(strings.TrimRight(code[:i], " \t"))), true
+				}
+			}
+		}
+		return false, false
+	case strings.IndexByte(`]".`, last) >= 0:
+		return true, true
+	default:
+		return false, strings.IndexByte("(,{;!~&|=}\n+-*%^<>?:[/$", last) >= 0
+	}
+}
+
+// lastWord returns the name, keyword or number at the end of code.
+func lastWord(code string) string {
+	return code[strings.LastIndexFunc(code, func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})+1:]
 }
 
 // closes reports whether a set in a regular expression, such as [a-z], ends before a slash.
