@@ -40,7 +40,7 @@ func awkHas(code string, words ...string) bool {
 }
 
 // awkCode leaves out the strings, regular expressions and comments of a program. The rest
-// is the program from the first slash of which it is in doubt whether it divides.
+// is the program from the first slash that may divide or begin a regular expression.
 func awkCode(program string) (code, rest string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(program); i++ {

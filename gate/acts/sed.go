@@ -49,7 +49,7 @@ func (s *shell) sedScript(script string) bool {
 		case '{':
 		case 's', 'y':
 			var ok bool
-			if rest, ok = sedDelimited(rest, 2); !ok {
+			if rest, ok = sedDelimited(rest, 2, c == 's'); !ok {
 				return false
 			}
 			if c == 's' {
@@ -108,7 +108,7 @@ func sedAddress(script string) string {
 			if c == '\\' {
 				script = script[1:]
 			}
-			rest, ok := sedDelimited(script, 1)
+			rest, ok := sedDelimited(script, 1, true)
 			if !ok {
 				return "?"
 			}
@@ -120,8 +120,10 @@ func sedAddress(script string) string {
 	return script
 }
 
-// sedDelimited leaves out n texts that each end with the first character.
-func sedDelimited(script string, n int) (rest string, ok bool) {
+// sedDelimited leaves out n texts that each end with the first character. If the first one
+// is a pattern, it may have sets such as [a-z]. In some versions of sed the character
+// does not end a pattern within a set; then the text is not understood.
+func sedDelimited(script string, n int, pattern bool) (rest string, ok bool) {
 	if script == "" || shaped(script[:1]) {
 		return "", false
 	}
@@ -129,13 +131,44 @@ func sedDelimited(script string, n int) (rest string, ok bool) {
 		switch script[i] {
 		case '\\':
 			i++
+		case '[':
+			if pattern && script[0] != '[' {
+				length := setLength(script[i:], script[0])
+				if length == 0 {
+					return "", false
+				}
+				i += length - 1
+			}
 		case script[0]:
+			pattern = false
 			if n--; n == 0 {
 				return script[i+1:], !shaped(script[:i]) || !isPlain(script[:1]) // an unknown text has no delimiter
 			}
 		}
 	}
 	return "", false
+}
+
+// setLength returns the length of a set such as [^a-z[:digit:]_] at the start of a pattern;
+// 0 if it is in doubt, or contains the character that ends the pattern.
+func setLength(pattern string, end byte) int {
+	for i := 1; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == end:
+			return 0
+		case c == ']' && i > 1 && pattern[:i] != "[^":
+			return i + 1
+		case c == '[':
+			class := strings.Index(pattern[i:], ":]")
+			if class < 0 || !strings.HasPrefix(pattern[i:], "[:") || !isPlain(pattern[i+2:i+class]) {
+				return 0
+			}
+			i += class + 1
+		case c == '\\' && i+1 < len(pattern) && pattern[i+1] == ']':
+			return 0
+		}
+	}
+	return 0
 }
 
 // shaped reports whether a part of a script is not known.
