@@ -301,25 +301,53 @@ func (s *shell) eval(args []arg) {
 func (s *shell) script(u usage, args []arg) {
 	in := u.parse(args, true)
 	program, rest := next(in.operands)
-	if program.known && (program.text == "run" || program.text == "test") { // as in bun run FILE
-		program, _ = next(rest)
-		if len(rest) == 0 {
-			program.known = true
+	if hasWord("bun deno", u.names) && program.known && hasWord("run test serve bench", program.text) { // its flags are parsed again
+		sub := u.parse(rest, true)
+		if u.names == "bun" && program.text == "run" && !sub.unknown {
+			s.command(sub.operands) // may be the name of a command
 		}
+		if in.unknown = in.unknown || sub.unknown && slices.ContainsFunc(rest, arg.remote); len(sub.operands) > 0 && !sub.unknown {
+			program = sub.operands[0]
+		}
+		in.flags = append(in.flags, sub.flags...)
 	}
 	switch {
-	case in.unknown || in.marked('~'):
+	case in.unknown || in.marked('~') || slices.ContainsFunc(in.flags, flag.loads):
 		s.undecidable("command")
 	case in.marked('#'):
 	case in.marked('|'):
-		if f := in.flags[len(in.flags)-1]; !f.value.known || f.value.input() || f.name == "m" && hasWord("timeit code asyncio", f.value.text) {
+		if f := in.flags[len(in.flags)-1]; !f.value.known || f.value.input() || f.name == "m" && takesCode(f.value.text, in.operands) {
 			s.undecidable("command")
 		}
 	case in.hasCode():
 		s.undecidable("command")
-	case !program.known || program.input() || hasWord("eval repl", program.text) || strings.Contains(program.text, "://"):
+	case program.remote() || hasWord("eval repl exec", program.text):
 		s.undecidable("command")
 	}
+}
+
+// remote reports whether a program that a names may come from elsewhere than a file: from
+// the input, from an address, or from the argument.
+func (a arg) remote() bool {
+	text := strings.ToLower(a.text)
+	return !a.known || a.input() || strings.Contains(text, "://") || slices.ContainsFunc([]string{"data:", "http:", "https:", "blob:"}, func(scheme string) bool { return strings.HasPrefix(text, scheme) })
+}
+
+// loads reports whether a flag loads a program from elsewhere than a file.
+func (f flag) loads() bool {
+	return strings.Contains(strings.ToLower(f.value.text), "data:") || hasWord("r require import loader experimental-loader preload", f.name) && f.mark == ':' && f.value.remote() ||
+		f.name == "d" && strings.Contains(f.value.text, "=") && strings.Contains(f.value.text, "://") // a setting of php
+}
+
+// takesCode reports whether a module of Python runs code that its arguments or its input
+// hold, or may run such a module.
+func takesCode(module string, args []arg) bool {
+	const prompts = "timeit code asyncio pdb idlelib IPython ptpython bpython _pyrepl"
+	name, _, _ := strings.Cut(module, ".")
+	return hasWord(prompts, name) || hasWord("cProfile profile trace coverage runpy", name) && slices.ContainsFunc(args, func(a arg) bool {
+		inner, _, _ := strings.Cut(strings.TrimPrefix(a.text, "-m"), ".")
+		return hasWord(prompts, inner)
+	})
 }
 
 // hasCode reports whether perl gets a program with the name of a module, as in
