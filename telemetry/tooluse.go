@@ -1,7 +1,10 @@
 package telemetry
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -24,14 +27,18 @@ type ToolUse struct {
 	// arguments have an unknown form, or contain a program or input for one that this
 	// package cannot read.
 	Opaque bool
+	// Literal says that the paths are no patterns, except those with the operation match.
+	Literal bool
 	// CanAsk says that the hook can make the harness ask its user.
 	CanAsk bool
+
+	moved bool // the arguments name Dir
 }
 
 // A PathUse is a file or folder that a tool call touches.
 type PathUse struct {
 	Path string
-	Op   string // read, write or delete
+	Op   string // read, write or delete; match reads the files that match a pattern
 }
 
 // A Decision answers a hook that asks whether a tool may run.
@@ -70,6 +77,7 @@ func (in HookInput) Use() *ToolUse {
 		return u
 	}
 	name := strings.ToLower(in.ToolName)
+	u.Literal = literal(name)
 	if _, is := args["patchText"]; is || name == "apply_patch" || name == "applypatch" || name == "patch" && args["patch"] != nil {
 		u.patch(args)
 		return u
@@ -123,7 +131,9 @@ func types(name string, args map[string]any) bool {
 // reads.
 func reads(name string) bool {
 	verbs := strings.FieldsFunc(name, func(c rune) bool { return c == '_' || c == '-' })
-	for _, verb := range []string{"write", "replace", "delete", "remove", "move", "rename", "edit", "create", "update", "set", "put", "patch", "run", "exec", "execute"} {
+	for _, verb := range []string{"write", "replace", "delete", "remove", "move", "rename", "edit", "create", "update", "set", "put", "patch", "run", "exec", "execute",
+		"rm", "rmdir", "del", "unlink", "clear", "drop", "truncate", "purge", "erase", "destroy", "wipe", "reset", "mv", "cp", "mkdir", "touch", "append", "insert", "save",
+		"overwrite", "upload", "modify", "restore", "revert", "add"} {
 		if slices.Contains(verbs, verb) {
 			return false
 		}
@@ -134,19 +144,21 @@ func reads(name string) bool {
 // arguments adds the commands, paths and addresses that args name, also in nested
 // objects and lists.
 func (u *ToolUse) arguments(args map[string]any, op string, depth int) {
-	for key, v := range args {
-		key = strings.ToLower(key)
-		if words, is := args["args"].([]any); is && (key == "command" || key == "cmd") {
-			if program, is := v.(string); is {
-				v = append([]any{program}, words...)
-			}
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		key, v := strings.ToLower(name), args[name]
+		words, listed := args["args"].([]any)
+		program, _ := cmp.Or(args["command"], args["cmd"]).(string)
+		switch {
+		case !listed || program == "":
+		case key == "args": // added below, with the program
+			continue
+		case key == "command" || key == "cmd":
+			v = append([]any{v}, words...)
 		}
 		if _, is := v.(map[string]any); !is || depth == 0 {
 			u.argument(key, v, op)
 		}
-		if depth < maxNesting {
-			u.nested(v, op, depth+1)
-		}
+		u.nested(v, op, depth+1)
 	}
 }
 
@@ -156,12 +168,14 @@ const maxNesting = 8
 func (u *ToolUse) nested(v any, op string, depth int) {
 	switch v := v.(type) {
 	case map[string]any:
+		if depth > maxNesting {
+			u.Opaque = true
+			return
+		}
 		u.arguments(v, op, depth)
 	case []any:
 		for _, item := range v {
-			if object, is := item.(map[string]any); is {
-				u.arguments(object, op, depth)
-			}
+			u.nested(item, op, depth)
 		}
 	}
 }
@@ -169,42 +183,94 @@ func (u *ToolUse) nested(v any, op string, depth int) {
 // argument adds the command, path or address that one argument names.
 func (u *ToolUse) argument(key string, v any, op string) {
 	switch key {
-	case "command", "cmd":
+	case "command", "cmd", "cmdline", "commandline", "command_line", "shell_command", "argv":
 		if words, ok := v.([]any); ok { // a program with its arguments
 			v = quoted(words)
 		}
 		u.Commands = u.text(u.Commands, v)
+	case "commands":
+		u.lines(v)
 	case "code", "script":
 		u.program(v)
 	case "file_path", "path", "filepath", "notebook_path", "absolute_path", "paths", "include", "file", "filename":
-		for _, p := range u.text(nil, v) {
-			u.Paths = append(u.Paths, PathUse{p, op})
+		if op == "read" && (key == "include" || strings.EqualFold(u.Name, "read_many_files")) {
+			op = "match"
 		}
+		u.paths(u.text(nil, v), op)
 	case "glob", "include_pattern": // the files that are searched
-		for _, p := range u.text(nil, v) {
-			if !strings.HasPrefix(p, "!") {
-				u.Paths = append(u.Paths, PathUse{p, "read"})
-			}
+		u.paths(u.text(nil, v), "match")
+	case "source", "destination", "target", "uri", "from", "to":
+		for _, text := range u.text(nil, v) {
+			u.place(key, text, op)
 		}
-	case "source", "destination", "target", "uri":
-		u.place(key, v, op)
 	case "dir_path", "directory":
 		if slices.Contains(shells(), strings.ToLower(u.Name)) {
-			key = "workdir"
+			u.folder(v)
+		} else {
+			u.paths(u.text(nil, v), op)
 		}
-		for _, p := range u.text(nil, v) {
-			if key == "workdir" {
-				u.Dir = p
-			} else {
-				u.Paths = append(u.Paths, PathUse{p, op})
-			}
-		}
-	case "workdir", "cwd":
-		for _, p := range u.text(nil, v) {
-			u.Dir = p
-		}
+	case "workdir", "cwd", "working_directory", "working_dir":
+		u.folder(v)
 	case "url", "urls":
-		u.URLs = u.text(u.URLs, v)
+		for _, text := range u.text(nil, v) {
+			u.address(text, "read")
+		}
+	default:
+		if !u.native() {
+			u.value(key, v, op)
+		}
+	}
+}
+
+func (u *ToolUse) paths(list []string, op string) {
+	for _, p := range list {
+		u.Paths = append(u.Paths, PathUse{p, op})
+	}
+}
+
+// lines adds command lines. Each may be a list: a program with its arguments.
+func (u *ToolUse) lines(v any) {
+	list, is := v.([]any)
+	if !is {
+		list = []any{v}
+	}
+	for _, line := range list {
+		if words, is := line.([]any); is {
+			line = quoted(words)
+		}
+		if _, is := line.(map[string]any); !is { // its members are arguments, too
+			u.Commands = u.text(u.Commands, line)
+		}
+	}
+}
+
+// folder sets the working directory. With two different ones, it is not known to which
+// part of the call each belongs.
+func (u *ToolUse) folder(v any) {
+	for _, p := range u.text(nil, v) {
+		u.Opaque = u.Opaque || u.moved && p != u.Dir
+		u.Dir, u.moved = p, true
+	}
+}
+
+// address adds an address. That of a local file is the file's path.
+func (u *ToolUse) address(text, op string) {
+	scheme, rest, is := strings.Cut(text, ":")
+	if !is || !strings.EqualFold(strings.TrimSpace(scheme), "file") {
+		u.URLs = append(u.URLs, text)
+		return
+	}
+	if host, is := strings.CutPrefix(rest, "//"); is {
+		_, file, _ := strings.Cut(host, "/")
+		rest = "/" + file
+	}
+	if end := strings.IndexAny(rest, "?#"); end >= 0 {
+		u.Paths, rest = append(u.Paths, PathUse{rest, op}), rest[:end]
+	}
+	if file, err := url.PathUnescape(rest); err != nil {
+		u.Opaque = true
+	} else {
+		u.Paths = append(u.Paths, PathUse{file, op})
 	}
 }
 
@@ -225,20 +291,80 @@ func (u *ToolUse) program(v any) {
 
 // place adds a path or an address. Other values of these arguments, such as a text, are
 // left out.
-func (u *ToolUse) place(key string, v any, op string) {
-	text, is := v.(string)
-	file, local := strings.CutPrefix(text, "file://")
-	switch {
-	case !is || text == "" || strings.Contains(text, "\n"):
-	case !local && strings.Contains(text, "://"):
-		u.URLs = append(u.URLs, text)
-	case key == "source" && op == "write" && strings.Contains(strings.ToLower(u.Name), "move"):
-		u.Paths = append(u.Paths, PathUse{file, "delete"})
-	case key == "source":
-		u.Paths = append(u.Paths, PathUse{file, "read"})
+func (u *ToolUse) place(key, text, op string) {
+	switch name := strings.ToLower(u.Name); {
+	case strings.Contains(text, "\n"), (key == "from" || key == "to") && (strings.Contains(text, "@") || u.native()):
+		return
+	case key != "source" && key != "from" || op != "write":
+	case strings.Contains(name, "move") || strings.Contains(name, "rename"):
+		op = "delete"
 	default:
-		u.Paths = append(u.Paths, PathUse{file, op})
+		op = "read"
 	}
+	if strings.Contains(text, "://") {
+		u.address(text, op)
+	} else {
+		u.Paths = append(u.Paths, PathUse{text, op})
+	}
+}
+
+// native reports whether the tool is one of a harness whose arguments are known.
+func (u *ToolUse) native() bool {
+	name := strings.ToLower(u.Name)
+	return slices.Contains(readers(), name) || slices.Contains(shells(), name) || literal(name) || slices.Contains([]string{
+		"task", "agent", "todowrite", "todoread", "webfetch", "websearch", "bashoutput", "killshell", "killbash", "taskoutput", "taskstop", "taskcreate", "taskupdate", "taskget",
+		"tasklist", "askuserquestion", "exitplanmode", "enterplanmode", "skill", "slashcommand", "toolsearch", "sendmessage", "repl", // Claude Code
+		"update_plan", "write_stdin", "web_search", "request_user_input", "spawn_agent", "send_input", "wait", // Codex
+		"google_web_search", "web_fetch", "save_memory", "write_todos", "activate_skill", "ask_user", "enter_plan_mode", "exit_plan_mode", "delegate_to_agent", "complete_task", // Gemini CLI
+		"codesearch", "question", "plan_enter", "plan_exit", "process", // OpenCode, OpenClaw
+	}, name)
+}
+
+// literal reports whether a tool of a harness takes its paths as they are written, and not
+// as patterns.
+func literal(name string) bool {
+	return slices.Contains([]string{"read", "write", "edit", "multiedit", "notebookread", "notebookedit", "view_image", "read_file", "write_file", "replace", "apply_patch", "applypatch"}, name)
+}
+
+// value adds a path or an address that an argument of an unknown tool names. The name of
+// the argument may say that it is a path; of other values, those count that look like a path
+// which is absolute or has a hidden part.
+func (u *ToolUse) value(key string, v any, op string) {
+	if list, is := v.([]any); is {
+		for _, item := range list {
+			u.value(key, item, op)
+		}
+	}
+	text, is := v.(string)
+	switch {
+	case !is || text == "" || strings.Contains(text, "\n") || prose(key):
+	case strings.Contains(text, "://"):
+		if !strings.ContainsAny(text, " \t") {
+			u.address(text, op)
+		}
+	case namesPath(key),
+		!strings.ContainsAny(text, " \t") && (strings.HasPrefix(text, "/") || strings.HasPrefix(text, "~/") || strings.HasPrefix(text, ".") || strings.Contains(text, "/.")):
+		u.Paths = append(u.Paths, PathUse{text, op})
+	}
+}
+
+// prose reports whether an argument of this name is a text for people, the content of a
+// file, or an address within a site or page.
+func prose(key string) bool {
+	return slices.Contains([]string{"content", "contents", "text", "body", "query", "prompt", "message", "description", "title", "summary", "comment", "note", "pattern", "regex",
+		"selector", "xpath", "route", "endpoint", "html", "markdown", "value", "old_string", "new_string", "old_str", "new_str", "oldstring", "newstring", "replacement"}, key)
+}
+
+// namesPath reports whether an argument of this name is a path, as relative_path, dest or
+// outputfile.
+func namesPath(key string) bool {
+	key = strings.TrimRight(key, "s0123456789")
+	for _, end := range []string{"path", "file", "filename", "dir", "directory", "folder", "dest", "destination", "dst", "src"} {
+		if strings.HasSuffix(key, end) {
+			return true
+		}
+	}
+	return false
 }
 
 // text appends a string, or the strings of a list. For any other value it sets

@@ -34,8 +34,8 @@ func TestToolUses(t *testing.T) {
 		{claude.Hooks{}, "PreToolUse", "mcp__files__put", `{"path":["/a","/b"]}`, `[] [{/a write} {/b write}] [] ask`},
 		{claude.Hooks{}, "PreToolUse", "mcp__files__put", `{"path":{"a":1}}`, `[] [] [] opaque ask`},
 		{claude.Hooks{}, "PreToolUse", "Bash", `"ls"`, `[] [] [] opaque ask`},
-		{claude.Hooks{}, "PreToolUse", "Grep", `{"pattern":".","glob":".env*"}`, `[] [{.env* read}] [] ask`},
-		{claude.Hooks{}, "PreToolUse", "Grep", `{"pattern":".","glob":"!.env*"}`, `[] [] [] ask`},
+		{claude.Hooks{}, "PreToolUse", "Grep", `{"pattern":".","glob":".env*"}`, `[] [{.env* match}] [] ask`},
+		{claude.Hooks{}, "PreToolUse", "Grep", `{"pattern":".","glob":"!.env*"}`, `[] [{!.env* match}] [] ask`},
 		{claude.Hooks{}, "PreToolUse", "PowerShell", `{"command":"Remove-Item x"}`, `[] [] [] opaque ask`},
 		{claude.Hooks{}, "PreToolUse", "mcp__fs__read_text_file", `{"path":"/a"}`, `[] [{/a read}] [] ask`},
 		{claude.Hooks{}, "PreToolUse", "mcp__fs__search_and_replace", `{"path":"/a"}`, `[] [{/a write}] [] ask`},
@@ -65,7 +65,7 @@ func TestToolUses(t *testing.T) {
 		{codex.Hooks{}, "PreToolUse", "shell", `{"command":["rm","it's"],"workdir":"/w"}`, `['rm' 'it'\''s'] [] [] in /w`},
 		{gemini.Hooks{}, "BeforeTool", "run_shell_command", `{"command":"ls","dir_path":"/w"}`, `[ls] [] [] in /w`},
 		{gemini.Hooks{}, "BeforeTool", "write_file", `{"file_path":"a","content":"c"}`, `[] [{a write}] []`},
-		{gemini.Hooks{}, "BeforeTool", "read_many_files", `{"include":["a","b"]}`, `[] [{a read} {b read}] []`},
+		{gemini.Hooks{}, "BeforeTool", "read_many_files", `{"include":["a","b"]}`, `[] [{a match} {b match}] []`},
 		{opencode.Hooks{}, "tool.execute.before", "bash", `{"command":"ls","description":"d","workdir":"/w"}`, `[ls] [] [] in /w`},
 		{opencode.Hooks{}, "tool.execute.before", "write", `{"filePath":"/a","content":"c"}`, `[] [{/a write}] []`},
 		{opencode.Hooks{}, "tool.execute.before", "read", `{"filePath":"/a","offset":1}`, `[] [{/a read}] []`},
@@ -92,11 +92,50 @@ func checkToolUses(t *testing.T, cases []toolUse) {
 		if u.CanAsk {
 			got += " ask"
 		}
-		if u.Dir != "" {
+		if u.Dir != "" && !u.Opaque {
 			got += " in " + u.Dir
 		}
 		require.Equal(t, c.want, got, "%s %s", c.tool, c.input)
 	}
+}
+
+// TestUnknownTools: a path or command is found under names of arguments that only a
+// server of tools knows. Texts are not taken for paths.
+func TestUnknownTools(t *testing.T) {
+	var cases []toolUse
+	for _, c := range [][3]string{
+		{"mcp__serena__create_text_file", `{"relative_path":"../outside/x","content":"/etc is"}`, `[] [{../outside/x write}] [] ask`},
+		{"mcp__fs__put", `{"target_file":"/x"}`, `[] [{/x write}] [] ask`},
+		{"mcp__fs__put", `{"output_path":"/x"}`, `[] [{/x write}] [] ask`},
+		{"mcp__fs__put", `{"dest":"a b/../../x"}`, `[] [{a b/../../x write}] [] ask`},
+		{"mcp__fs__put", `{"whatever":"a/../../x"}`, `[] [{a/../../x write}] [] ask`},
+		{"mcp__fs__put", `{"old_path":"/x","new_path":"/y"}`, `[] [{/x write} {/y write}] [] ask`},
+		{"mcp__fs__rename", `{"from":"/x","to":"/y"}`, `[] [{/x delete} {/y write}] [] ask`},
+		{"mcp__fs__copy", `{"from":"/x","to":["/y"]}`, `[] [{/x read} {/y write}] [] ask`},
+		{"mcp__mail__send", `{"from":"a@x.example","to":["b@x.example"],"subject":"a/b and /c"}`, `[] [] [] ask`},
+		{"mcp__fs__put", `{"files":["/x",["/y"]]}`, `[] [{/x write} {/y write}] [] ask`},
+		{"mcp__fs__put", `{"all":[[{"path":"/x"}]]}`, `[] [{/x write}] [] ask`},
+		{"mcp__fs__put", `{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"path":"/x"}}}}}}}}}}`, `[] [] [] opaque ask`},
+		{"mcp__fs__read_it", `{"name":"conf/.env"}`, `[] [{conf/.env read}] [] ask`},
+		{"mcp__fs__get_rm", `{"path":"/x"}`, `[] [{/x write}] [] ask`},
+		{"mcp__fs__list_clear", `{"path":"/x"}`, `[] [{/x write}] [] ask`},
+		{"mcp__sh__run", `{"cmdline":"rm x"}`, `[rm x] [] [] ask`},
+		{"mcp__sh__run", `{"commands":["rm x",["rm","y"]]}`, `['rm' 'y' rm x] [] [] ask`},
+		{"mcp__sh__run", `{"commands":[{"command":"rm x"}]}`, `[rm x] [] [] ask`},
+		{"mcp__sh__run", `{"shell_command":"rm x"}`, `[rm x] [] [] ask`},
+		{"mcp__sh__run", `{"argv":["rm","x"]}`, `['rm' 'x'] [] [] ask`},
+		{"mcp__sh__run", `{"command":"rm x","cwd":"/a","a":{"cwd":"/b"}}`, `[rm x] [] [] opaque ask`},
+		{"local_shell", `{"action":{"type":"exec","command":["rm","x"],"working_directory":"/etc"}}`, `['rm' 'x'] [] [] ask in /etc`},
+		{"mcp__web__open", `{"link":"https://x.example","start":"file:///a/%2eenv"}`, `[] [{/a/.env write}] [https://x.example] ask`},
+		{"WebFetch", `{"url":"file://localhost/a/.env?x"}`, `[] [{/a/.env read} {/a/.env?x read}] [] ask`},
+		{"mcp__git__create_issue", `{"repo":"a/b","title":"/x","body":"../x","labels":["a/b"],"type":"text/plain"}`, `[] [] [] ask`},
+		{"mcp__git__comment", `{"topic":"see ../x and /etc/y for why","at":"2026/01/02"}`, `[] [] [] ask`},
+		{"Task", `{"prompt":"/review","subagent_type":"/x","to":"/x"}`, `[] [] [] ask`},
+		{"TodoWrite", `{"todos":[{"content":"../x","activeForm":"/y"}]}`, `[] [] [] ask`},
+	} {
+		cases = append(cases, toolUse{claude.Hooks{}, "PreToolUse", c[0], c[1], c[2]})
+	}
+	checkToolUses(t, cases)
 }
 
 // TestPatches: the files of a patch are found in each form that a harness accepts.
