@@ -213,7 +213,7 @@ func (u *ToolUse) argument(key string, v any, op string) {
 		u.folder(v)
 	case "url", "urls":
 		for _, text := range u.text(nil, v) {
-			u.address(text, "read")
+			u.Address(text, "read")
 		}
 	default:
 		if !u.native() {
@@ -253,8 +253,8 @@ func (u *ToolUse) folder(v any) {
 	}
 }
 
-// address adds an address. That of a local file is the file's path.
-func (u *ToolUse) address(text, op string) {
+// Address adds an address. That of a local file is the file's path.
+func (u *ToolUse) Address(text, op string) {
 	scheme, rest, is := strings.Cut(text, ":")
 	if !is || !strings.EqualFold(strings.TrimSpace(scheme), "file") {
 		u.URLs = append(u.URLs, text)
@@ -302,7 +302,7 @@ func (u *ToolUse) place(key, text, op string) {
 		op = "read"
 	}
 	if strings.Contains(text, "://") {
-		u.address(text, op)
+		u.Address(text, op)
 	} else {
 		u.Paths = append(u.Paths, PathUse{text, op})
 	}
@@ -340,7 +340,7 @@ func (u *ToolUse) value(key string, v any, op string) {
 	case !is || text == "" || strings.Contains(text, "\n") || prose(key):
 	case strings.Contains(text, "://"):
 		if !strings.ContainsAny(text, " \t") {
-			u.address(text, op)
+			u.Address(text, op)
 		}
 	case namesPath(key),
 		!strings.ContainsAny(text, " \t") && (strings.HasPrefix(text, "/") || strings.HasPrefix(text, "~/") || strings.HasPrefix(text, ".") || strings.Contains(text, "/.")):

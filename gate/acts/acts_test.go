@@ -109,6 +109,36 @@ func TestFileTools(t *testing.T) {
 	}
 }
 
+// TestPatternsOfTools: a search tool reads what its pattern matches. The path of a tool that
+// writes is no pattern if the harness takes it as it is written.
+func TestPatternsOfTools(t *testing.T) {
+	for _, c := range []struct {
+		path, op, want string
+		literal        bool
+	}{
+		{"{.env,x}", "match", "secret", true},
+		{"**/{.env,id_rsa}", "match", "secret", true},
+		{"*.{pem,key}", "match", "secret", true},
+		{"{a,{b,.{c,env}}}", "match", "secret", true},
+		{"{.env}", "match", "secret", false},
+		{`.e\nv`, "match", "secret", true},
+		{"*.go .env", "match", "secret", true},
+		{"*.go,.env", "match", "secret", true},
+		{".*", "match", "secret", true},
+		{"!.env", "match", "", true},
+		{"**/*.{ts,tsx}", "match", "", true},
+		{strings.Repeat("{a,b}", 9), "match", "undecidable", true},
+		{"app/[id]/page.tsx", "write", "", true},
+		{"app/[...slug]/../page.tsx", "write", "", true},
+		{"app/[id]/../../../x", "write", "outside_write", true},
+		{"app/[id]/page.tsx", "write", "undecidable", false},
+	} {
+		if got := classes(t, telemetry.ToolUse{Name: "Write", Literal: c.literal, Paths: []telemetry.PathUse{{Path: c.path, Op: c.op}}, Dir: "/srv/w"}); got != c.want {
+			t.Errorf("%s %s is %q, want %q", c.op, c.path, got, c.want)
+		}
+	}
+}
+
 // TestNoArgumentIsInAnIntent: an intent has digests in the place of arguments.
 func TestNoArgumentIsInAnIntent(t *testing.T) {
 	use := telemetry.ToolUse{Name: "Bash", Commands: []string{"echo canary"}, Args: telemetry.SizedOf([]byte(`{"command":"echo canary"}`))}

@@ -729,13 +729,25 @@ func (s *shell) operand(name string, a arg, op string) {
 	}
 	text = strings.TrimPrefix(text, "@")
 	switch {
+	case len(text) > 5 && strings.EqualFold(text[:5], "file:"): // curl has patterns, too
+		list, ok := alternatives(text)
+		if !ok {
+			s.undecidable("path")
+		}
+		for _, address := range list {
+			use := telemetry.ToolUse{}
+			use.Address(address, "read")
+			for _, f := range use.Paths {
+				s.touch(arg{text: f.Path, known: true}, opContent)
+			}
+		}
 	case strings.Contains(text, "://"):
 		if hasWord("curl wget git nc ssh http xh", name) {
 			s.add(gate.Target{Kind: "url", Value: text, Operation: "get"})
 		}
 	case strings.ContainsAny(text, " \t\n|;<>$`(){}'\""), strings.HasPrefix(text, "-"):
 	case strings.Contains(text, "/"), strings.HasPrefix(text, "~"), isSecret(text),
-		op == opContent && text == "credentials":
+		op == opContent && (text == "credentials" || dotFiles(text)):
 		s.touch(arg{text: text, known: true}, op)
 	}
 	if i := strings.LastIndexByte(text, ':'); i >= 0 && isSecret(text[i+1:]) { // as in HEAD:.env

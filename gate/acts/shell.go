@@ -489,8 +489,8 @@ func (s *shell) part(p syntax.WordPart, quoted bool) (text string, known bool) {
 	case *syntax.Lit:
 		return unescaped(p.Value, quoted), true
 	case *syntax.SglQuoted:
-		if p.Dollar && strings.Contains(p.Value, `\`) {
-			return "", false
+		if p.Dollar {
+			return ansi(p.Value)
 		}
 		return p.Value, true
 	case *syntax.DblQuoted:

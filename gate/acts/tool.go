@@ -39,12 +39,16 @@ func (t Tool) Intent(s Scene) (gate.Intent, error) {
 		c.dir = path.Join(s.Workspace, t.Dir)
 	}
 	for _, p := range t.Paths {
-		op := p.Op
-		if op == "read" {
-			op = opContent
+		switch c.literal = t.Literal && p.Op != "match"; p.Op {
+		case "match":
+			c.match(p.Path)
+		case "read":
+			c.path(p.Path, opContent, []string{c.dir})
+		default:
+			c.path(p.Path, p.Op, []string{c.dir})
 		}
-		c.path(p.Path, op, []string{c.dir})
 	}
+	c.literal = false
 	for _, u := range t.URLs {
 		c.add(gate.Target{Kind: "url", Value: u, Operation: "get"})
 	}
@@ -75,6 +79,7 @@ type collector struct {
 	targets []gate.Target
 	steps   int // the commands that are analysed so far
 	numbers arithmetic
+	literal bool // a path has no patterns
 }
 
 // add adds a target, once.
@@ -98,6 +103,45 @@ func (c *collector) path(p, op string, dirs []string) {
 	}
 }
 
+// match adds the files that match the pattern of a search tool. It may be several patterns,
+// and a pattern may have alternatives, as in *.{pem,key}. Those that begin with ! leave
+// files out.
+func (c *collector) match(pattern string) {
+	list, ok := alternatives(strings.ReplaceAll(pattern, `\`, ""))
+	if !ok {
+		c.undecidable("path")
+	}
+	for _, one := range list {
+		for _, part := range strings.FieldsFunc(one, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' }) {
+			if !strings.HasPrefix(part, "!") {
+				c.path(part, opContent, []string{c.dir})
+			}
+		}
+	}
+}
+
+// alternatives returns what {a,b} in a pattern stands for; not ok if that is too much.
+func alternatives(pattern string) (all []string, ok bool) {
+	all = []string{pattern}
+	for i := 0; i < len(all); {
+		p := all[i]
+		end := strings.IndexByte(p, '}')
+		start := strings.LastIndexByte(p[:max(end, 0)], '{')
+		if start < 0 {
+			i++
+			continue
+		}
+		all = slices.Delete(all, i, i+1)
+		for alternative := range strings.SplitSeq(p[start+1:end], ",") {
+			all = append(all, p[:start]+alternative+p[end+1:])
+		}
+		if len(all) > 64 {
+			return all, false
+		}
+	}
+	return all, true
+}
+
 // Besides read, write and delete, these are operations of paths.
 const (
 	opContent = "content" // reads a file, not a folder or a word
@@ -110,7 +154,7 @@ func (c *collector) onePath(p, op, dir string) {
 	if op = map[string]string{opContent: "read", opName: "read", opPut: "write"}[op]; op == "" {
 		op = shows
 	}
-	if i := strings.IndexAny(p, "*?["); i >= 0 && strings.Contains(p[i:], "/..") {
+	if i := strings.IndexAny(p, "*?["); !c.literal && i >= 0 && strings.Contains(p[i:], "/..") {
 		c.undecidable("path")
 		return
 	}
@@ -132,7 +176,7 @@ func (c *collector) onePath(p, op, dir string) {
 	case !path.IsAbs(p):
 		p = dir + "/" + p
 	}
-	if op != "read" && globFolder(p) { // the pattern may match a link
+	if op != "read" && !c.literal && globFolder(p) { // the pattern may match a link
 		c.undecidable("path")
 		return
 	}
@@ -153,7 +197,7 @@ func (c *collector) onePath(p, op, dir string) {
 	shown, outside := c.scene.shown(p)
 	outside = outside && (op == "delete" || shown != ".") // writing to the workspace folder writes a file inside it
 	t := gate.Target{Kind: "path", Value: shown, Operation: op, EndpointClass: "fs." + op}
-	secret := isSecret(written) || isSecret(p) || isSecret(shown) || shows == opContent && path.Base(p) == "credentials"
+	secret := isSecret(written) || isSecret(p) || isSecret(shown) || shows == opContent && (path.Base(p) == "credentials" || dotFiles(path.Base(p)))
 	n := len(c.targets)
 	for class, has := range map[string]bool{
 		OutsideWrite: op != "read" && outside, Secret: secret && shows != opName && (shows != opPut || outside),
@@ -204,7 +248,8 @@ func isSecret(p string) bool {
 			return false
 		}
 	}
-	names := []string{".env", ".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", "credentials.json",
+	base = original(base)
+	names := []string{".env", ".envrc", ".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", "credentials.json",
 		"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".docker/config.json"}
 	if base == "credentials" && strings.HasPrefix(path.Base(path.Dir(p)), ".") && path.Dir(p) != "." && path.Base(path.Dir(p)) != ".." {
 		return true // as in ~/.cargo; elsewhere the name is common in source code
@@ -216,6 +261,9 @@ func isSecret(p string) bool {
 		if ok, _ := path.Match(pattern, base); ok {
 			return true
 		}
+	}
+	if name, is := strings.CutSuffix(base, ".env"); is && !hasWord("example sample template process import.meta meta Deno Bun", name) { // as prod.env, not the variable process.env
+		return true
 	}
 	literal := 0 // the characters of base that are not part of a pattern's syntax
 	for i := range len(base) {
@@ -230,4 +278,23 @@ func isSecret(p string) bool {
 		ok, _ := path.Match(base, name)
 		return ok && (name[0] == '.' || 2*literal >= len(name)) // *.json is not meant for credentials.json
 	})
+}
+
+// original returns the name of the file that a copy was made of, as an editor makes it:
+// x for x~, x.bak and .x.swp.
+func original(base string) string {
+	if name, is := strings.CutSuffix(base, ".swp"); is {
+		base = strings.TrimPrefix(name, ".")
+	}
+	for _, end := range []string{"~", ".bak", ".backup", ".old", ".orig", ".save"} {
+		base = strings.TrimSuffix(base, end)
+	}
+	return base
+}
+
+// dotFiles reports whether a pattern such as .* matches names that begin with a dot without
+// telling which.
+func dotFiles(base string) bool {
+	ok, _ := path.Match(base, ".env")
+	return ok && base[0] == '.' && strings.ContainsAny(base, "*?[")
 }

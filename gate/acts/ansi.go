@@ -1,0 +1,60 @@
+package acts
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// ansi returns the text that $'…' stands for in bash; it is not known if it has an escape
+// that is not decoded here.
+func ansi(quoted string) (text string, known bool) {
+	var b strings.Builder
+	for quoted != "" {
+		if quoted[0] != '\\' {
+			b.WriteByte(quoted[0])
+			quoted = quoted[1:]
+			continue
+		}
+		if quoted = quoted[1:]; quoted == "" {
+			return "", false
+		}
+		c := quoted[0]
+		digits, most, base := quoted, 3, 8
+		switch c {
+		case 'x':
+			digits, most, base = quoted[1:], 2, 16
+		case 'u':
+			digits, most, base = quoted[1:], 4, 16
+		case 'U':
+			digits, most, base = quoted[1:], 8, 16
+		case '0', '1', '2', '3', '4', '5', '6', '7':
+		default:
+			i := strings.IndexByte(`abeEfnrtv\'"?`, c)
+			if i < 0 {
+				return "", false
+			}
+			b.WriteByte("\a\b\x1b\x1b\f\n\r\t\v\\'\"?"[i])
+			quoted = quoted[1:]
+			continue
+		}
+		n := 0
+		for n < most && n < len(digits) {
+			if _, err := strconv.ParseUint(digits[n:n+1], base, 8); err != nil {
+				break
+			}
+			n++
+		}
+		v, err := strconv.ParseUint(digits[:n], base, 32)
+		switch {
+		case err != nil || v == 0 || v > utf8.MaxRune:
+			return "", false
+		case c == 'u' || c == 'U':
+			b.WriteRune(rune(v))
+		default:
+			b.WriteByte(byte(v))
+		}
+		quoted = digits[n:]
+	}
+	return b.String(), true
+}
