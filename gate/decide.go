@@ -220,10 +220,12 @@ func (e *Endpoint) check(in Intent) (v Verdict, reasons, violations []string) {
 		if t.Kind == "path" && len(e.PathAllowlist) > 0 && !inAllowedPath(e.PathAllowlist, t.Value) {
 			reasons = append(reasons, "endpoint_path_not_allowlisted")
 		}
-		if t.EndpointDomain != "" && anyDomain(e.DomainDenylist, t.EndpointDomain) {
+		domain, net := strings.TrimRight(t.EndpointDomain, "."), t.Kind == "url" || t.Kind == "host" || strings.HasPrefix(t.EndpointClass, "net.")
+		if domain != "" && anyDomain(e.DomainDenylist, domain) {
 			reasons = append(reasons, "endpoint_domain_denied")
 		}
-		if t.EndpointDomain != "" && len(e.DomainAllowlist) > 0 && !anyDomain(e.DomainAllowlist, t.EndpointDomain) {
+		// A program may find a domain in an address in which this package finds none.
+		if domain != "" && len(e.DomainAllowlist) > 0 && !anyDomain(e.DomainAllowlist, domain) || domain == "" && net && len(e.DomainAllowlist)+len(e.DomainDenylist) > 0 {
 			reasons = append(reasons, "endpoint_domain_not_allowlisted")
 		}
 		if strings.HasPrefix(t.EndpointClass, "net.") && len(e.EgressClasses) > 0 && !slices.Contains(e.EgressClasses, t.EndpointClass) {

@@ -216,6 +216,8 @@ func TestDecisions(t *testing.T) {
 		{"a path that leaves the allowed folder", "rules: [{name: a, effect: allow, reason_codes: [ok], endpoint: {path_allowlist: [/srv/w/**]}}]", targets(object{"kind": "path", "value": "/srv/w/../../etc/x", "operation": "write"}), Block, []string{"endpoint_constraint_violation", "endpoint_path_not_allowlisted", "ok"}, "a"},
 		{"an allowed path", "rules: [{name: a, effect: allow, reason_codes: [ok], endpoint: {path_allowlist: [/srv/w/*]}}]", nil, Allow, []string{"ok"}, "a"},
 		{"a denied domain below", "rules: [{name: a, effect: allow, reason_codes: [ok], endpoint: {domain_denylist: ['*.evil.example'], action: require_approval}}]", targets(object{"kind": "url", "value": "https://a.b.evil.example/"}), RequireApproval, []string{"approval_token_missing", "endpoint_constraint_violation", "endpoint_domain_denied", "ok"}, "a"},
+		{"a wild domain is not the domain itself", "rules: [{name: a, effect: allow, reason_codes: [ok], endpoint: {domain_denylist: ['*.evil.example']}}]", targets(object{"kind": "url", "value": "https://notevil.example/"}), Allow, []string{"ok"}, "a"},
+		{"a denied domain with the dot of the root", "rules: [{name: a, effect: allow, reason_codes: [ok], endpoint: {domain_denylist: [evil.example]}}]", targets(object{"kind": "url", "value": "https://evil.example./"}), Block, []string{"endpoint_constraint_violation", "endpoint_domain_denied", "ok"}, "a"},
 		{"a domain that is not allowed", "rules: [{name: a, effect: allow, reason_codes: [ok], endpoint: {domain_allowlist: [good.example], egress_classes: [net.dns]}}]", targets(object{"kind": "url", "value": "https://evil.example/"}), Block, []string{"endpoint_constraint_violation", "endpoint_domain_not_allowlisted", "endpoint_egress_class_not_allowed", "ok"}, "a"},
 		{"a destructive endpoint", "rules: [{name: a, effect: allow, reason_codes: [ok], endpoint: {destructive_action: require_approval, action: require_approval}}]", targets(object{"kind": "path", "value": "x", "operation": "rm"}), RequireApproval, []string{"approval_token_missing", "destructive_apply_requires_approval", "endpoint_constraint_violation", "endpoint_destructive_operation", "ok"}, "a"},
 		{"a tainted argument that leaves", "rules: [{name: a, effect: allow, reason_codes: [ok], dataflow: {enabled: true, action: block}}]", object{"arg_provenance": tainted, "targets": []object{{"kind": "url", "value": "https://x.example"}}}, Block, []string{"dataflow_tainted_destination", "ok"}, "a"},
@@ -229,6 +231,21 @@ func TestDecisions(t *testing.T) {
 			require.NotNil(t, d.Result.Violations)
 			require.Len(t, d.TraceID, 24)
 		})
+	}
+}
+
+// TestAddressesWithoutDomain: if no domain is found in an address, a list of domains does not
+// allow it.
+func TestAddressesWithoutDomain(t *testing.T) {
+	for _, list := range []string{"domain_allowlist: [good.example]", "domain_denylist: [evil.example]"} {
+		p := mustPolicy(t, "rules: [{name: a, effect: allow, reason_codes: [ok], endpoint: {"+list+"}}]")
+		for _, value := range []string{"https://evil.example/%zz", "https://evil.example:99999999x/", "https:evil.example", "evil.example/x", "https://good.example\\@evil.example/"} {
+			d := p.Decide(intent(t, targets(object{"kind": "url", "value": value})), "test")
+			require.Equal(t, Block, d.Result.Verdict, value)
+			require.Contains(t, d.Result.ReasonCodes, "endpoint_domain_not_allowlisted")
+		}
+		require.Equal(t, Allow, p.Decide(intent(t, targets(object{"kind": "url", "value": "https://good.example/"})), "test").Result.Verdict)
+		require.Equal(t, Allow, p.Decide(intent(t, targets(object{"kind": "path", "value": "/x", "operation": "read"})), "test").Result.Verdict)
 	}
 }
 
