@@ -265,9 +265,8 @@ func pathMatches(pattern, value string) bool {
 
 func anyDomain(patterns []string, domain string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
-		match, err := path.Match(p, domain)
-		rest, wild := strings.CutPrefix(p, "*")
-		return p == domain || wild && strings.HasPrefix(rest, ".") && strings.HasSuffix(domain, rest) || err == nil && match
+		match, err := path.Match(p, domain) // * matches dots, too
+		return p == domain || err == nil && match
 	})
 }
 

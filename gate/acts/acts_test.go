@@ -91,6 +91,9 @@ func TestFileTools(t *testing.T) {
 		{"/home/alice/.ssh/id_rsa", "read", "secret", "~/.ssh/id_rsa"},
 		{"/home/alice/.ssh/config", "write", "outside_write secret", "~/.ssh/config"},
 		{"out/x", "write", "outside_write", "/var/out/x"},
+		{"out/", "delete", "outside_write", "/var/out"},
+		{"out/.", "delete", "outside_write", "/var/out"},
+		{"out/..", "delete", "outside_write", "/var"},
 		{"out", "delete", "", "out"}, // deletes the link, not its target
 		{"/etc/hosts", "read", "", "/etc/hosts"},
 		{"~bob/x", "read", "undecidable", "path"},

@@ -188,7 +188,7 @@ func (c *collector) onePath(p, op, dir string) {
 	written := p
 	if c.scene.Resolve != nil {
 		parent, base := path.Split(linked)
-		if op == "delete" && !hasWord(". ..", base) && base != "" { // deleting a link does not delete its target
+		if op == "delete" && base != "" { // deleting a link does not delete its target
 			p = path.Join(c.scene.Resolve(parent), base)
 		} else {
 			p = c.scene.Resolve(linked)
