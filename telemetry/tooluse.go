@@ -27,8 +27,6 @@ type ToolUse struct {
 	// arguments have an unknown form, or contain a program or input for one that this
 	// package cannot read.
 	Opaque bool
-	// Literal says that the paths are no patterns, except those with the operation match.
-	Literal bool
 	// CanAsk says that the hook can make the harness ask its user.
 	CanAsk bool
 
@@ -77,7 +75,6 @@ func (in HookInput) Use() *ToolUse {
 		return u
 	}
 	name := strings.ToLower(in.ToolName)
-	u.Literal = literal(name)
 	if _, is := args["patchText"]; is || name == "apply_patch" || name == "applypatch" || name == "patch" && args["patch"] != nil {
 		u.patch(args)
 		return u
@@ -311,19 +308,22 @@ func (u *ToolUse) place(key, text, op string) {
 // native reports whether the tool is one of a harness whose arguments are known.
 func (u *ToolUse) native() bool {
 	name := strings.ToLower(u.Name)
-	return slices.Contains(readers(), name) || slices.Contains(shells(), name) || literal(name) || slices.Contains([]string{
+	return slices.Contains(readers(), name) || slices.Contains(shells(), name) || u.Literal() || slices.Contains([]string{
 		"task", "agent", "todowrite", "todoread", "webfetch", "websearch", "bashoutput", "killshell", "killbash", "taskoutput", "taskstop", "taskcreate", "taskupdate", "taskget",
-		"tasklist", "askuserquestion", "exitplanmode", "enterplanmode", "skill", "slashcommand", "toolsearch", "sendmessage", "repl", // Claude Code
-		"update_plan", "write_stdin", "web_search", "request_user_input", "spawn_agent", "send_input", "wait", // Codex
+		"tasklist", "askuserquestion", "exitplanmode", "enterplanmode", "skill", "slashcommand", "toolsearch", "sendmessage", "repl", "structuredoutput", "listmcpresourcestool", "readmcpresourcetool", "croncreate", "crondelete", "cronlist", // Claude Code
+		"update_plan", "write_stdin", "web_search", "request_user_input", "spawn_agent", "send_input", "wait", "wait_agent", "close_agent", "list_mcp_resources", "read_mcp_resource", // Codex
 		"google_web_search", "web_fetch", "save_memory", "write_todos", "activate_skill", "ask_user", "enter_plan_mode", "exit_plan_mode", "delegate_to_agent", "complete_task", // Gemini CLI
-		"codesearch", "question", "plan_enter", "plan_exit", "process", // OpenCode, OpenClaw
+		"codesearch", "question", "plan_enter", "plan_exit", // OpenCode
+		"process", "message", "cron", "gateway", "browser", "canvas", "nodes", "sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "session_status",
+		"memory_search", "agents_list", "tts", // OpenClaw
 	}, name)
 }
 
-// literal reports whether a tool of a harness takes its paths as they are written, and not
-// as patterns.
-func literal(name string) bool {
-	return slices.Contains([]string{"read", "write", "edit", "multiedit", "notebookread", "notebookedit", "view_image", "read_file", "write_file", "replace", "apply_patch", "applypatch"}, name)
+// Literal reports whether the tool is one of a harness that takes its paths as they are
+// written, and not as patterns.
+func (u *ToolUse) Literal() bool {
+	return slices.Contains([]string{"read", "write", "edit", "multiedit", "notebookread", "notebookedit", "view_image", "read_file", "write_file", "replace", "apply_patch", "applypatch"},
+		strings.ToLower(u.Name))
 }
 
 // value adds a path or an address that an argument of an unknown tool names. The name of

@@ -130,6 +130,9 @@ func TestUnknownTools(t *testing.T) {
 		{"WebFetch", `{"url":"file://localhost/a/.env?x"}`, `[] [{/a/.env read} {/a/.env?x read}] [] ask`},
 		{"mcp__git__create_issue", `{"repo":"a/b","title":"/x","body":"../x","labels":["a/b"],"type":"text/plain"}`, `[] [] [] ask`},
 		{"mcp__git__comment", `{"topic":"see ../x and /etc/y for why","at":"2026/01/02"}`, `[] [] [] ask`},
+		{"Grep", `{"pattern":"/x","glob":"{.env,x}"}`, `[] [{{.env,x} match}] [] ask`},
+		{"grep", `{"pattern":"x","include":"{.env}"}`, `[] [{{.env} match}] [] ask`},
+		{"StructuredOutput", `{"place":"/x"}`, `[] [] [] ask`},
 		{"Task", `{"prompt":"/review","subagent_type":"/x","to":"/x"}`, `[] [] [] ask`},
 		{"TodoWrite", `{"todos":[{"content":"../x","activeForm":"/y"}]}`, `[] [] [] ask`},
 	} {

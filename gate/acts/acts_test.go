@@ -115,28 +115,25 @@ func TestFileTools(t *testing.T) {
 // TestPatternsOfTools: a search tool reads what its pattern matches. The path of a tool that
 // writes is no pattern if the harness takes it as it is written.
 func TestPatternsOfTools(t *testing.T) {
-	for _, c := range []struct {
-		path, op, want string
-		literal        bool
-	}{
-		{"{.env,x}", "match", "secret", true},
-		{"**/{.env,id_rsa}", "match", "secret", true},
-		{"*.{pem,key}", "match", "secret", true},
-		{"{a,{b,.{c,env}}}", "match", "secret", true},
-		{"{.env}", "match", "secret", false},
-		{`.e\nv`, "match", "secret", true},
-		{"*.go .env", "match", "secret", true},
-		{"*.go,.env", "match", "secret", true},
-		{".*", "match", "secret", true},
-		{"!.env", "match", "", true},
-		{"**/*.{ts,tsx}", "match", "", true},
-		{strings.Repeat("{a,b}", 9), "match", "undecidable", true},
-		{"app/[id]/page.tsx", "write", "", true},
-		{"app/[...slug]/../page.tsx", "write", "", true},
-		{"app/[id]/../../../x", "write", "outside_write", true},
-		{"app/[id]/page.tsx", "write", "undecidable", false},
+	for _, c := range []struct{ path, op, want, tool string }{
+		{"{.env,x}", "match", "secret", "Write"},
+		{"**/{.env,id_rsa}", "match", "secret", "Write"},
+		{"*.{pem,key}", "match", "secret", "Write"},
+		{"{a,{b,.{c,env}}}", "match", "secret", "Write"},
+		{"{.env}", "match", "secret", "mcp__fs__put"},
+		{`.e\nv`, "match", "secret", "Write"},
+		{"*.go .env", "match", "secret", "Write"},
+		{"*.go,.env", "match", "secret", "Write"},
+		{".*", "match", "secret", "Write"},
+		{"!.env", "match", "", "Write"},
+		{"**/*.{ts,tsx}", "match", "", "Write"},
+		{strings.Repeat("{a,b}", 9), "match", "undecidable", "Write"},
+		{"app/[id]/page.tsx", "write", "", "Write"},
+		{"app/[...slug]/../page.tsx", "write", "", "Write"},
+		{"app/[id]/../../../x", "write", "outside_write", "Write"},
+		{"app/[id]/page.tsx", "write", "undecidable", "mcp__fs__put"},
 	} {
-		if got := classes(t, telemetry.ToolUse{Name: "Write", Literal: c.literal, Paths: []telemetry.PathUse{{Path: c.path, Op: c.op}}, Dir: "/srv/w"}); got != c.want {
+		if got := classes(t, telemetry.ToolUse{Name: c.tool, Paths: []telemetry.PathUse{{Path: c.path, Op: c.op}}, Dir: "/srv/w"}); got != c.want {
 			t.Errorf("%s %s is %q, want %q", c.op, c.path, got, c.want)
 		}
 	}

@@ -39,7 +39,7 @@ func (t Tool) Intent(s Scene) (gate.Intent, error) {
 		c.dir = path.Join(s.Workspace, t.Dir)
 	}
 	for _, p := range t.Paths {
-		switch c.literal = t.Literal && p.Op != "match"; p.Op {
+		switch c.literal = t.Literal() && p.Op != "match"; p.Op {
 		case "match":
 			c.match(p.Path)
 		case "read":
@@ -242,13 +242,12 @@ func isSecret(p string) bool {
 			return true
 		}
 	}
-	base := path.Base(p)
+	base := original(path.Base(p))
 	for _, end := range []string{".example", ".sample", ".template", ".dist", ".pub"} {
 		if strings.HasSuffix(base, end) {
 			return false
 		}
 	}
-	base = original(base)
 	names := []string{".env", ".envrc", ".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", "credentials.json",
 		"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".docker/config.json"}
 	if base == "credentials" && strings.HasPrefix(path.Base(path.Dir(p)), ".") && path.Dir(p) != "." && path.Base(path.Dir(p)) != ".." {
