@@ -90,7 +90,7 @@ func awkDivides(code string) (divides, known bool) {
 		return false, true
 	}
 	if word := lastWord(code); word != "" {
-		return !hasWord("print printf return in case else do delete exit", word), word != "getline"
+		return !hasWord("print printf return in case else do delete exit", word), !hasWord("getline length", word) // after length, mawk has a regular expression
 	}
 	switch last := code[len(code)-1]; {
 	case strings.HasSuffix(code, "++"), strings.HasSuffix(code, "--"):
