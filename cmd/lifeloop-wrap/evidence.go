@@ -34,8 +34,9 @@ func redactCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "redact [FILE]", Short: "Print a text with marks in the place of secrets", Args: cobra.MaximumNArgs(1),
 		Long: `redact prints FILE, or its standard input, with marks in the place of secrets: known
-forms of tokens, private keys, Authorization headers, webhooks, passwords in addresses
-and in flags (--password, curl -u), and values of names such as API_KEY or DB_PASS. A
+forms of tokens, private keys, Authorization headers, cookies, webhooks, passwords in
+addresses and in flags (--password, curl -u), and values of names such as API_KEY or
+DB_PASS. A
 mark has the first digits of the secret's SHA-256. JSON stays JSON. Use it on a
 transcript before it is given away, and read the result: not every secret has a known
 form.`,
@@ -64,12 +65,13 @@ func (g *globals) newKey(cmd *cobra.Command, file string) error {
 			return no(lifeloop.InvalidRequest, "cannot make key %s: %s exists", file, name).withHint("choose another name; a key is never replaced")
 		}
 	}
+	const hint = "FILE must be in a folder that exists and that you may write to"
 	if err := writeNew(file+".pub", sign.EncodeKey(public), 0o644); err != nil {
-		return no(lifeloop.InvalidRequest, "cannot make key: %v", err)
+		return no(lifeloop.InvalidRequest, "cannot make key: %v", err).withHint(hint)
 	}
 	if err := writeNew(file, sign.EncodeKey(private), 0o600); err != nil {
 		_ = os.Remove(file + ".pub") // remove the file that was created above
-		return no(lifeloop.InvalidRequest, "cannot make key: %v", err)
+		return no(lifeloop.InvalidRequest, "cannot make key: %v", err).withHint(hint)
 	}
 	id := sign.KeyID(public)
 	return g.print(cmd, map[string]any{"ok": true, "private": file, "public": file + ".pub", "key_id": id},

@@ -3,7 +3,8 @@
 // It knows the shapes of common tokens, keys, headers and assignments. It cannot know
 // every secret: a text without a mark may still hold one. It is pure and deterministic:
 // the same text gives the same result, and a second pass changes nothing. JSON stays
-// JSON, since neither a secret nor a mark contains a quote or a backslash.
+// JSON, since a mark contains neither a quote nor a backslash, and what it replaces is
+// a part of one string.
 //
 //	r := redact.New()
 //	text := r.Text(`export GITHUB_TOKEN=ghp_…`)
@@ -12,101 +13,142 @@ package redact
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"lifeloop/evidence/sign"
 )
 
 // A Redactor has the compiled rules.
-type Redactor struct{ rules []rule }
+type Redactor struct {
+	rules []rule
+	names *regexp.Regexp // a name whose value is a secret
+	mark  *regexp.Regexp // what Text writes in the place of a secret
+	lines *regexp.Regexp // the rest of a key whose lines are members of a JSON array
+	begin *regexp.Regexp // the first line of a private key
+	end   *regexp.Regexp // the last line of a private key
+}
 
-// A rule finds a secret: the last group of its expression.
+// A span is a part of a text.
+type span struct{ from, to int }
+
+// A rule finds secrets.
 type rule struct {
 	name string
-	find *regexp.Regexp
+	// words are what a text with such a secret contains, in lower case. Only what
+	// surrounds them is searched: the expressions are far slower than the search for a
+	// word.
+	words []string
+	find  *regexp.Regexp // the last group of its expression is the secret
 	// keep reports whether what was found is kept, for a rule that also finds words of
 	// prose; nil keeps nothing.
 	keep func(string) bool
-}
-
-// secretName matches a name whose value is probably a secret, but not a count such as
-// max_tokens.
-const secretName = `[A-Za-z0-9_.-]*(?i:token|secret|passwd|password|passphrase|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|credentials?)(?:[_-][A-Za-z0-9]+)?`
-
-// value matches one character of what can follow PASSWORD= in a command or a file.
-const value = `[^\s"'\\;&|<>,\[\](){}$]`
-
-// inCommand matches the arguments between a command and its option, on one line or on
-// continued ones, also in JSON.
-const inCommand = `\b(?:[^|;&\n\\]|\\[^n]|\\\n|\\\\\\n){0,300}?\s`
-
-// New compiles the rules. The shapes of tokens are those that their issuers publish, or
-// that the rules of gitleaks have.
-func New() *Redactor {
-	r := &Redactor{}
-	add := func(name, expression string, keep func(string) bool) {
-		r.rules = append(r.rules, rule{name, regexp.MustCompile(expression), keep})
-	}
-	// Keys first: the other rules would find parts of them. The second rule is for a key
-	// that is cut off; in JSON its line ends are \n.
-	const begin = `-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`
-	add("private_key", begin+`([^"\[][^"]*?)-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`, nil)
-	add("private_key", begin+`((?:[A-Za-z0-9+/=]{10,}|[\r\n]|\\[nr])+)`, nil)
-	add("github", `\b(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})`, nil)
-	add("gitlab", `\b(gl(?:pat|dt|rt|cbt|ptt)-[A-Za-z0-9_-]{20,})`, nil)
-	add("stripe", `\b((?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,})`, nil)
-	add("api_key", `\b(sk-[A-Za-z0-9_-]{16,})`, nil)
-	add("aws", `\b((?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16})\b`, nil)
-	add("google", `\b(AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{20,})`, nil)
-	add("slack", `\b(xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,})`, nil)
-	add("package_registry", `\b(npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}|rubygems_[a-f0-9]{48})`, nil)
-	add("huggingface", `\b(hf_[A-Za-z0-9]{30,})`, nil)
-	add("sendgrid", `\b(SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,})`, nil)
-	add("age", `\b(AGE-SECRET-KEY-1[0-9A-Z]{20,})`, nil)
-	add("webhook", `\bhooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_-]{20,})`, nil)
-	add("webhook", `\bdiscord(?:app)?\.com/api/webhooks/[0-9]+/([A-Za-z0-9_-]{20,})`, nil)
-	add("service", `\b(dop_v1_[a-f0-9]{64}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|lin_api_[A-Za-z0-9]{40}|glsa_[A-Za-z0-9_]{32,}|hvs\.[A-Za-z0-9_-]{24,}|tskey-[a-z]+-[A-Za-z0-9-]{16,}|dapi[a-f0-9]{32})\b`, nil)
-	add("jwt", `\b(eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)`, nil)
-	add("authorization", `(?i:\bauthorization\\?["']?\s*[:=]\s*\\?["']?(?:bearer|basic|token)\s+)([A-Za-z0-9._~+/=-]{6,})`, nil)
-	add("bearer", `(?i:\bbearer\s+)([A-Za-z0-9._~+/=-]{16,})`, prose)
-	add("url_password", `\b[a-z][a-z0-9+.-]*://[^\s/:@"'\\]*:([^\s/@"'\\\[\]]+)@`, nil)
-	add("assignment", `\b`+secretName+`\s*=\s*(?:\\?["'])?(`+value+`{6,})`, nil)
-	add("assignment", `\b(?:[A-Z0-9_]+_)?PASS=(?:\\?["'])?(`+value+`{4,})`, nil)
-	add("assignment", `\b[A-Z0-9_]+_PWD=(?:\\?["'])?([^/\s"'\\;&|<>,\[\](){}$]`+value+`{3,})`, nil)
-	add("assignment", `\b(?:[a-z0-9_]+_)?pass(?:\s=\s|=)(?:\\?["'])?(`+value+`{6,})`, prose)
-	add("member", `"`+secretName+`\\?"\s*:\s*\\?"([^"\\\[\]]{6,})\\?"`, nil)
-	add("member", `\b`+secretName+`\s*:\s*\\?"([^"\\\[\]{},:\s]{4,})\\?"`, nil) // YAML
-	add("member", `\b`+secretName+`'?\s*:\s*'([^'"\\\[\]{},:\s]{4,})'`, nil)
-	add("header", `\b`+secretName+`:\s+(`+value+`{6,})`, prose)
-	add("flag", `(?:^|[\s"'(,])--?(?:[A-Za-z0-9]+[_-])*(?i:token|secret|passwd|password|passphrase|pass|pwd|(?:api|access|secret)[_-]?key)\\?["']?(?:\s+|\s*,\s*|=)(?:\\?["'])?([^\s"'\\;&|<>,\[\](){}$/~.@-]`+value+`{3,})`, word)
-	add("flag", `\bcurl`+inCommand+`(?:-[a-zA-Z]*[uU]|--user|--proxy-user)[\s=]*(?:\\?["'])?[^\s:"'\\$\[]+:(`+value+`+)`, nil)
-	add("flag", `\b(?:docker|podman)\s+login`+inCommand+`-p[\s=]*(?:\\?["'])?(`+value+`{4,})`, nil)
-	add("flag", `\bsshpass`+inCommand+`-p\s*(?:\\?["'])?(`+value+`{4,})`, nil)
-	add("flag", `\bmysql(?:dump|admin)?`+inCommand+`-p(`+value+`{4,})`, nil)
-	return r
+	// extend returns the secrets for a match of find, if an expression cannot, and how
+	// far it has searched; nil for the last group.
+	extend func(text string, match []int) (list []span, until int)
 }
 
 // Text returns text with a mark in the place of each secret. A mark names the rule and
 // has the first 16 digits of the secret's SHA-256, so that equal secrets can be compared.
 func (r *Redactor) Text(text string) string {
-	for _, rule := range r.rules {
-		text = rule.apply(text)
+	text = r.unescaped(text)
+	low := lower(text)
+	for i := range r.rules {
+		if out := r.apply(&r.rules[i], text, low); out != text {
+			text, low = out, lower(out)
+		}
 	}
 	return text
 }
 
-func (r rule) apply(text string) string {
-	var out strings.Builder
-	at := 0
-	for _, m := range r.find.FindAllStringSubmatchIndex(text, -1) {
-		from, to := m[len(m)-2], m[len(m)-1]
-		secret := text[from:to]
-		if r.keep != nil && r.keep(secret) {
+// Value returns the value of a name in the same way. If the name says that its value is
+// a secret, all of the value is replaced.
+func (r *Redactor) Value(name, value string) string {
+	if r.names.MatchString(name) && !number(value) && !r.isMark(value) && value != "" {
+		return markOf("member", value)
+	}
+	return r.Text(value)
+}
+
+func markOf(rule, secret string) string {
+	return "[redacted " + rule + " sha256:" + sign.Sum([]byte(secret))[:16] + "]"
+}
+
+// isMark reports whether s is one mark, which a second pass must keep.
+func (r *Redactor) isMark(s string) bool {
+	return strings.HasPrefix(s, "[redacted ") && r.mark.FindString(s) == s
+}
+
+// around is how far before a word of a rule a match may begin, and how far behind
+// it a match is searched at least: up to the end of the line there.
+const around, behind = 256, 512
+
+// windows returns the parts of a text that are around one of some words.
+func windows(text, low string, words []string) []span {
+	var hits []int // ends of words, in order
+	for _, w := range words {
+		for at := 0; ; {
+			i := strings.Index(low[at:], w)
+			if i < 0 {
+				break
+			}
+			at += i + len(w)
+			hits = append(hits, at)
+		}
+	}
+	slices.Sort(hits)
+	var out []span
+	for _, h := range hits {
+		if n := len(out); n > 0 && (h+behind <= out[n-1].to || out[n-1].to == len(text)) {
 			continue
 		}
-		out.WriteString(text[at:from])
-		out.WriteString("[redacted " + r.name + " sha256:" + sign.Sum([]byte(secret))[:16] + "]")
-		at = to
+		from, to := max(h-around, 0), min(h+behind, len(text))
+		if i := strings.IndexByte(text[to:], '\n'); i >= 0 {
+			to += i
+		} else {
+			to = len(text)
+		}
+		if n := len(out); n > 0 && from <= out[n-1].to {
+			out[n-1].to = max(out[n-1].to, to)
+		} else {
+			out = append(out, span{from, to})
+		}
+	}
+	return out
+}
+
+func (r *Redactor) apply(rule *rule, text, low string) string {
+	var out strings.Builder
+	at, seen := 0, 0
+	replace := func(s span) {
+		secret := text[max(s.from, 0):s.to]
+		if s.from < at || secret == "" || rule.keep != nil && rule.keep(secret) || r.isMark(secret) {
+			return
+		}
+		out.WriteString(text[at:s.from])
+		out.WriteString(markOf(rule.name, secret))
+		at = s.to
+	}
+	for _, w := range windows(text, low, rule.words) {
+		for _, m := range rule.find.FindAllStringSubmatchIndex(text[w.from:w.to], -1) {
+			for i := range m {
+				if m[i] >= 0 {
+					m[i] += w.from
+				}
+			}
+			if m[0] < max(at, seen) {
+				continue // it was searched with an earlier match
+			}
+			if rule.extend == nil {
+				replace(span{m[len(m)-2], m[len(m)-1]})
+				continue
+			}
+			list, until := rule.extend(text, m)
+			for _, s := range list {
+				replace(s)
+			}
+			seen = max(seen, until)
+		}
 	}
 	if at == 0 {
 		return text
@@ -115,11 +157,96 @@ func (r rule) apply(text string) string {
 	return out.String()
 }
 
+// unescaped returns text with letters, digits and _ - in the place of their \u escapes:
+// nothing needs such an escape, and it hides the name or the beginning of a secret.
+func (r *Redactor) unescaped(text string) string {
+	if !strings.Contains(text, `\u00`) {
+		return text
+	}
+	var out strings.Builder
+	at := 0
+	for i := 0; i+6 <= len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		if text[i+1] != 'u' || text[i+2] != '0' || text[i+3] != '0' {
+			i++ // the escaped character, perhaps another backslash
+			continue
+		}
+		c := unhex(text[i+4])<<4 | unhex(text[i+5])
+		if c > 0 && c < 0x80 && (inName(byte(c)) || c == '-') {
+			out.WriteString(text[at:i])
+			out.WriteByte(byte(c))
+			at = i + 6
+		}
+		i += 5
+	}
+	out.WriteString(text[at:])
+	return out.String()
+}
+
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return int(c|0x20-'a') + 10
+	}
+	return -1 << 20
+}
+
+func inName(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
+}
+
+// lower returns text with ASCII letters in lower case, so that positions stay the
+// same.
+func lower(text string) string {
+	out := []byte(text)
+	for i, c := range out {
+		if 'A' <= c && c <= 'Z' {
+			out[i] = c | 0x20
+		}
+	}
+	return string(out)
+}
+
+// quotedUntil returns where the string ends that begins at from behind a quote with n
+// backslashes before it: 0 in JSON, 1 in a JSON string, 3 in a string of that.
+// It is the end of text or of the line if the string is cut off.
+func quotedUntil(text string, from, n int, quote byte) int {
+	run := 0
+	for i := from; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '\\':
+			run++
+			continue
+		case '\n', '\r':
+			return i - run
+		case quote:
+			for m := n; ; m = (m - 1) / 2 { // it may also end a string around this one
+				if run%(2*m+2) == m {
+					return i - m
+				}
+				if m == 0 {
+					break
+				}
+			}
+		case '"':
+			return i - run // a string around this one may end
+		}
+		run = 0
+	}
+	return len(text) - run
+}
+
 // prose reports whether s has no digit or no letter. It is then probably a word or a
 // number of a sentence, and not a secret.
 func prose(s string) bool {
 	return !strings.ContainsAny(s, "0123456789") || !strings.ContainsFunc(s, func(r rune) bool { return 'a' <= r|0x20 && r|0x20 <= 'z' })
 }
+
+func number(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
 // word reports whether s is a word, such as the one after the name of a flag in a
 // sentence, or the NAME of a value in a usage text.

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -14,13 +15,15 @@ var (
 	aws    = "AKIA" + strings.Repeat("Q2", 8)
 	openai = "sk-" + "proj-" + strings.Repeat("x9", 12)
 	block  = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEowIBAAKCAQEA\nabc+/=\n-----END RSA PRIVATE " + "KEY-----\n"
+	cut    = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEowIBAAKCAQEAa1\nxP7/dPZm4cR5tQ9+Zs"
 	hook   = "T01234567/B01234567/" + strings.Repeat("aB3", 8)
 	jwt    = "eyJhbGciOiJI.eyJzdWIiOiIx" + ".SflKxwRJSM"
 )
 
+type sample struct{ name, text, secret, rule string }
+
 func TestSecrets(t *testing.T) {
-	r := New()
-	for _, c := range []struct{ name, text, secret, rule string }{
+	check(t, []sample{
 		{"github", "git clone with " + ghp, ghp, "github"},
 		{"github's new form", "github_pat_" + strings.Repeat("A1_", 10), "github_pat_" + strings.Repeat("A1_", 10), "github"},
 		{"aws", "id " + aws + ".", aws, "aws"},
@@ -65,7 +68,57 @@ func TestSecrets(t *testing.T) {
 		{"docker", "docker login -u me -p hunter2 r.io", "hunter2", "flag"},
 		{"sshpass", "sshpass -p hunter2 ssh x", "hunter2", "flag"},
 		{"mysql", "mysql -u root -phunter2 db", "hunter2", "flag"},
-	} {
+	})
+	r := New()
+	require.Equal(t, "A=[redacted github sha256:"+strings.TrimPrefix(r.Text(ghp), "[redacted github sha256:"), r.Text("A="+ghp), "equal secrets have equal marks")
+	require.Regexp(t, `^before\n-----BEGIN RSA PRIVATE KEY-----\[redacted private_key sha256:[0-9a-f]{16}\]-----END RSA PRIVATE KEY-----\nafter$`, r.Text("before\n"+block+"after"))
+}
+
+// Names and values with escapes, keys in the middle of something, whole headers.
+func TestSecretsInOddForms(t *testing.T) {
+	check(t, []sample{
+		{"a password with a quote", `{"password":"ab\"cdefgh1"}`, "cdefgh1", "member"},
+		{"a password with a backslash", `{"password":"ab\\cdefgh1"}`, "cdefgh1", "member"},
+		{"a password that ends with a backslash", `{"password":"cdefgh1\\","x":"y"}`, "cdefgh1", "member"},
+		{"a password with a bracket", `{"password":"ab[cdefgh1"}`, "cdefgh1", "member"},
+		{"a password with a quote in a text in JSON", quoted(`{"password":"ab\"cdefgh1","x":"y"}`), "cdefgh1", "member"},
+		{"the same, twice in JSON", quoted(quoted(`{"password":"ab\"cdefgh1"}`)), "cdefgh1", "member"},
+		{"an escaped name", `{"pass\u0077ord":"cdefgh1"}`, "cdefgh1", "member"},
+		{"an escaped token", `{"a":"ghp\u005f` + ghp[4:] + `"}`, ghp[4:], "github"},
+		{"tokens", `{"tokens":["x1y2z3w4", "a9b8c7d6"]}`, "a9b8c7d6", "member"},
+		{"a key with Proc-Type", strings.Replace(cut, "\n", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n", 1), "cR5t", "private_key"},
+		{"an indented key", strings.ReplaceAll("key: |\n"+cut, "\n", "\n  "), "cR5t", "private_key"},
+		{"a key with line numbers", "     1\t" + strings.ReplaceAll(cut, "\n", "\n     2\t"), "cR5t", "private_key"},
+		{"a key with line numbers and arrows", "     1→" + strings.ReplaceAll(cut, "\n", "\n     2→"), "cR5t", "private_key"},
+		{"a key in a diff", "+" + strings.ReplaceAll(cut, "\n", "\n+"), "cR5t", "private_key"},
+		{"a key in JSON that is cut off", `{"a":` + quoted(cut) + `,"b":"c"}`, "cR5t", "private_key"},
+		{"a key twice in JSON", quoted(quoted(block)), "MIIEowIBAAKCAQEA", "private_key"},
+		{"a key twice in JSON that is cut off", quoted(quoted(cut)), "cR5t", "private_key"},
+		{"the lines of a key", `["` + strings.ReplaceAll(cut, "\n", `","`) + `"]`, "cR5t", "private_key"},
+		{"another scheme", "Authorization: ApiKey a1b2c3d4e5", "a1b2c3d4e5", "authorization"},
+		{"no scheme", "curl -H 'authorization: a1b2c3d4e5' https://x", "a1b2c3d4e5", "authorization"},
+		{"a digest", `Authorization: Digest username="u", response="` + strings.Repeat("0a", 16) + `"`, strings.Repeat("0a", 16), "authorization"},
+		{"a list of headers", `["Authorization","Bearer short12"]`, "short12", "authorization"},
+		{"a proxy's header", "Proxy-Authorization: Basic dTpwYXNz", "dTpwYXNz", "authorization"},
+		{"a cookie", "Cookie: a=b; session=a1b2c3d4e5", "a1b2c3d4e5", "cookie"},
+		{"a new cookie", `{"Set-Cookie":"sid=a1b2c3d4e5; HttpOnly"}`, "a1b2c3d4e5", "cookie"},
+		{"an address in capitals", "HTTPS://u:hunter22@h/x", "hunter22", "url_password"},
+		{"a password with a slash", "postgres://u:ab/hunter22@db/x", "hunter22", "url_password"},
+		{"a token as the user", "https://a1b2c3d4e5f6a7b8c9@github.com/a/b", "a1b2c3d4e5f6a7b8c9", "url_password"},
+		{"a key in a query", "https://x/v1?alt=json&key=a1b2c3d4e5", "a1b2c3d4e5", "url_query"},
+		{"a signature in a query in JSON", `"https://x/v1?sv=1\u0026sig=a1b2c3d4e5"`, "a1b2c3d4e5", "url_query"},
+		{"a signature of AWS", "https://x/?X-Amz-Date=1&X-Amz-Signature=a1b2c3d4e5", "a1b2c3d4e5", "url_query"},
+		{"netrc", "machine h\n  login me\n  password hunter22", "hunter22", "assignment"},
+		{"docker's configuration", `{"auths":{"r.io":{"auth":"dTpodW50ZXIy"}}}`, "dTpodW50ZXIy", "member"},
+		{"kubectl's configuration", "    client-key-data: LS0tLS1CRUdJTi1", "LS0tLS1CRUdJTi1", "header"},
+		{"azure", "AccountName=me;AccountKey=a1b2c3d4e5==;x=y", "a1b2c3d4e5", "assignment"},
+	})
+}
+
+func check(t *testing.T, samples []sample) {
+	t.Helper()
+	r := New()
+	for _, c := range samples {
 		t.Run(c.name, func(t *testing.T) {
 			got := r.Text(c.text)
 			require.NotContains(t, got, c.secret)
@@ -75,8 +128,28 @@ func TestSecrets(t *testing.T) {
 			require.Equal(t, json.Valid([]byte(c.text)), json.Valid([]byte(got)))
 		})
 	}
-	require.Equal(t, "A=[redacted github sha256:"+strings.TrimPrefix(r.Text(ghp), "[redacted github sha256:"), r.Text("A="+ghp), "equal secrets have equal marks")
-	require.Regexp(t, `^before\n-----BEGIN RSA PRIVATE KEY-----\[redacted private_key sha256:[0-9a-f]{16}\]-----END RSA PRIVATE KEY-----\nafter$`, r.Text("before\n"+block+"after"))
+}
+
+// Tokens of services that have a prefix.
+func TestPrefixes(t *testing.T) {
+	r := New()
+	long, hex := strings.Repeat("a1B2", 15), strings.Repeat("a1", 20)
+	for _, token := range []string{"gsk" + "_" + long, "xai" + "-" + long, "pplx" + "-" + long, "r8" + "_" + long, "GOCSPX" + "-" + long, "sntrys" + "_" + long, "ntn" + "_" + long,
+		"figd" + "_" + long, "PMAK" + "-" + hex[:24] + "-" + hex[:34], "dp.pt" + "." + long, long[:14] + ".atlasv1." + long, "glc" + "_" + long, "GR1348941" + long, "gloas" + "-" + long,
+		"ATBB" + long, "ATATT3" + long, "sbp" + "_" + hex, "pscale_tkn" + "_" + long, "NRAK" + "-" + strings.ToUpper(long[:27]), "sq0atp" + "-" + long[:22]} {
+		got := r.Text("x " + token + " y")
+		require.Regexp(t, `^x \[redacted [a-z_]+ sha256:[0-9a-f]{16}\] y$`, got, token)
+		require.Equal(t, got, r.Text(got))
+	}
+}
+
+func TestValue(t *testing.T) {
+	r := New()
+	require.Regexp(t, `^\[redacted member sha256:[0-9a-f]{16}\]$`, r.Value("meta deploy_token", "a b"))
+	require.Regexp(t, `^see \[redacted github sha256:[0-9a-f]{16}\]$`, r.Value("ticket", "see "+ghp))
+	once := r.Value("token", "abc")
+	require.Equal(t, once, r.Value("token", once))
+	require.Equal(t, "T-1", r.Value("ticket", "T-1"))
 }
 
 // Text that is not a secret is kept unchanged.
@@ -90,6 +163,8 @@ func TestOtherText(t *testing.T) {
 		"--token-file /run/secrets/x1", "--password /etc/pw1", "--password $PW1", "--max-tokens 4096k", "PWD=/home/u1/x", "BUILD_PWD=/home/u1/x", "BYPASS=false1",
 		"first_pass=compute", "the password: see page", `{"text":"the password: "}`, `{"text":"the token: ","x":"abcdef1"}`, "curl https://x | sort -u a:b",
 		"curl https://x\nsort -u a:bcdef", "curl -u user https://x:8080/y", "mysql -u root -p db", "https://hooks.slack.com/docs", "password: ******", "docker run -p 8080:80 x",
+		"Authorization: Bearer $TOKEN", `-H "Authorization: Bearer ${TOKEN}"`, "Authorization: required", "the authorization: it is checked by the server", "Cookie: a small file",
+		`{"password":"${DB}"}`, `{"pwd":"/home/me"}`, `{"auth":"none"}`, "https://host:8080/@vite/client", "ssh://git@github.com/a/b", `{"a":"\u001b[0m \\u0041"}`, "?key=enter", "max_tokens: 4096",
 	} {
 		require.Equal(t, text, r.Text(text))
 	}
@@ -100,9 +175,33 @@ func quoted(text string) string {
 	return string(doc)
 }
 
+// The same laws as those of FuzzText, for texts that are put together from the parts of
+// the rules.
+func TestRandomTexts(t *testing.T) {
+	r := New()
+	parts := []string{`"`, `\"`, `\\`, `\`, `'`, "\n", `\n`, ` `, `: `, `:`, `, `, `=`, `[`, `]`, `{`, `}`, "password", "api_key", "token", "tokens", "Authorization", "Cookie", "auth", "pwd",
+		"Bearer ", "Basic ", "Digest ", `response="`, "a1b2c3d4e5f6a7b8c9", "hunter22", "x", cut[:31], block[len(block)-30:], ghp, "https://", "@", "/", "curl ", "-u ", "a:b1", "--password ", "docker login ",
+		"-p ", "login ", "?key=", "sig=", "${X}", "`", `\u0070`, "MIIEowIBAAKCAQEAa1", `"password":"`, `\"token\":\"`, "mysql ", "sshpass ", "pass=", "X_PASS="}
+	for seed := range 500 {
+		random := rand.New(rand.NewPCG(uint64(seed), 0))
+		var b strings.Builder
+		for range random.IntN(14) + 1 {
+			b.WriteString(parts[random.IntN(len(parts))])
+		}
+		s := b.String()
+		for _, text := range []string{s, quoted(s), quoted(quoted(s)), `{"password":` + quoted(s) + `,"k":` + quoted(s) + `}`} {
+			got := r.Text(text)
+			require.Equal(t, got, r.Text(got), "a second pass of %q", text)
+			if json.Valid([]byte(text)) {
+				require.True(t, json.Valid([]byte(got)), "%q became %q", text, got)
+			}
+		}
+	}
+}
+
 // A second pass changes nothing, and JSON stays JSON.
 func FuzzText(f *testing.F) {
-	for _, seed := range []string{"A_TOKEN=" + ghp, block, quoted(block), `{"a_token":"` + jwt + `"}`, "curl -u a:b x --password c1c1c1 D_PASS=e1e1e1 password: \"f1f1\" password: 'g1g1'", "a://b:c@d Authorization: Bearer xxxxxxxxx", aws + openai} {
+	for _, seed := range []string{"A_TOKEN=" + ghp, block, quoted(block), `{"a_token":"` + jwt + `"}`, "curl -u a:b x --password c1c1c1 D_PASS=e1e1e1 password: \"f1f1\" password: 'g1g1'", "a://b:c@d Authorization: Bearer xxxxxxxxx", aws + openai, `{"password":"ab\"cd12","tokens":["x1y2z3"]}`, quoted(quoted(cut)), `Authorization: Basic x1y2z3 Cookie: a=b1c2d3`, `{"pass\u0077ord":"x1y2z3"} https://a1b2c3d4e5f6a7b8c9@h ?sig=a1b2c3d4e5`, "docker login -p x1y2z3 login a password b1c2d3"} {
 		f.Add(seed)
 	}
 	r := New()
@@ -118,4 +217,18 @@ func FuzzText(f *testing.F) {
 			t.Fatalf("%q became %q", doc, r.Text(doc))
 		}
 	})
+}
+
+// The time for a text grows with its length, not with its square.
+func BenchmarkText(b *testing.B) {
+	r := New()
+	for _, unit := range []string{"curl ", "docker login ", "authorization: ", `"password":"`, `{"tokens":["`, `"token":"x","a":"b",`, "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\"", "password " + `\\\"`, "a://", "a://b:c@", "cookie: ", "login ", "word word "} {
+		b.Run(unit, func(b *testing.B) {
+			text := strings.Repeat(unit, 1_000_000/len(unit))
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				r.Text(text)
+			}
+		})
+	}
 }

@@ -1,0 +1,252 @@
+package redact
+
+import (
+	"regexp"
+	"strings"
+)
+
+// secretName matches a name whose value is probably a secret, but not a count such as
+// max_tokens.
+const secretName = `[A-Za-z0-9_.-]*(?i:token|secret|passwd|password|passphrase|api[_-]?key|(?:access|account|secret|private|signing|encryption)[_-]?key|client[_-]?key[_-]?data|credentials?)(?:[_-][A-Za-z0-9]+)?`
+
+// nameWords are what a secretName contains.
+func nameWords() []string {
+	words := []string{"token", "secret", "passwd", "password", "passphrase", "credential", "client-key", "client_key", "clientkey"}
+	for _, kind := range []string{"api", "access", "account", "private", "signing", "encryption"} {
+		words = append(words, kind+"key", kind+"_key", kind+"-key")
+	}
+	return words
+}
+
+// value matches one character of what can follow PASSWORD= in a command or a file.
+const value = `[^\s"'\\;&|<>,\[\](){}$]`
+
+// gap matches white space, also the escaped line ends of JSON.
+const gap = `(?:\s|\\+[nrt])`
+
+// New compiles the rules. The shapes of tokens are those that their issuers publish, or
+// that the rules of gitleaks have.
+func New() *Redactor {
+	r := &Redactor{
+		names: regexp.MustCompile(secretName + `$`),
+		mark:  regexp.MustCompile(`\[redacted [a-z_]+ sha256:[0-9a-f]{16}\]`),
+		lines: regexp.MustCompile(`^\\*["']\s*,\s*\\*["']([A-Za-z0-9+/=]{16,})`),
+		begin: regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`),
+		end:   regexp.MustCompile(`-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`),
+	}
+	r.keys()
+	r.headers()
+	r.vendors()
+	r.addresses()
+	r.assignments()
+	r.flags()
+	return r
+}
+
+func (r *Redactor) add(name, expression string, keep func(string) bool, words ...string) {
+	r.rules = append(r.rules, rule{name: name, words: words, find: regexp.MustCompile(expression), keep: keep})
+}
+
+func (r *Redactor) addExtended(name, expression string, keep func(string) bool, extend func(string, []int) ([]span, int), words ...string) {
+	r.rules = append(r.rules, rule{name, words, regexp.MustCompile(expression), keep, extend})
+}
+
+// keys are found first: the other rules would find parts of them.
+func (r *Redactor) keys() {
+	r.addExtended("private_key", r.begin.String(), nil, r.key, "private key-----", "private key block-----")
+	r.add("private_key", `Private-Lines: [0-9]+((?:[A-Za-z0-9+/=]{10,}|`+gap+`)+)`, nil, "private-lines:")
+}
+
+// key returns what follows the first line of a private key: up to its last line, to
+// the end of the string that it is in, or to the end of the text. Whatever is before each
+// line, such as its number, belongs to it.
+func (r *Redactor) key(text string, m []int) ([]span, int) {
+	from, to := m[1], len(text)
+	if i := strings.IndexAny(text[from:], "\"'`"); i >= 0 {
+		to = from + i
+	}
+	if e := r.end.FindStringIndex(text[from:to]); e != nil {
+		return []span{{from, from + e[0]}}, from + e[1]
+	}
+	for to > from && text[to-1] == '\\' {
+		to--
+	}
+	list := []span{{from, to}}
+	for rest := to; ; { // the lines of an array follow
+		e := r.lines.FindStringSubmatchIndex(text[rest:min(len(text), rest+1000)])
+		if e == nil {
+			return list, rest
+		}
+		list = append(list, span{rest + e[2], rest + e[3]})
+		rest += e[1]
+	}
+}
+
+func (r *Redactor) headers() {
+	r.add("authorization", `\bDigest\s[^\n]{0,400}?response=\\*"([0-9a-f]{32})`, nil, "response=")
+	r.addExtended("authorization", `(?i)(\\*["'])?\b(?:proxy-)?authorization(?:(\\*["'])\]?\s*[:,=]\s*(\\*["'])|\s*[:=]\s*(\\*["'])?)`, unsaid, headerValue, "authorization")
+	r.addExtended("cookie", `(?i)(\\*["'])?\b(?:set-)?cookie(?:(\\*["'])\s*[:,]\s*(\\*["'])|\s*:\s*(\\*["'])?)`,
+		func(s string) bool { return unsaid(s) || !strings.Contains(s, "=") }, headerValue, "cookie")
+	r.add("bearer", `(?i:\bbearer\s+)([A-Za-z0-9._~+/=-]{16,})`, prose, "bearer")
+}
+
+// headerValue returns the whole value of a header. It ends with the string that it, or
+// the whole header, is in, or with its line.
+func headerValue(text string, m []int) ([]span, int) {
+	from := m[1]
+	opening := ""
+	for _, g := range []int{3, 4} {
+		if m[2*g] >= 0 {
+			opening = text[m[2*g]:m[2*g+1]]
+		}
+	}
+	if opening != "" {
+		to := quotedUntil(text, from, len(opening)-1, opening[len(opening)-1])
+		return []span{{from, to}}, to
+	}
+	to := len(text)
+	if i := strings.IndexAny(text[from:], "\r\n\"'\\`"); i >= 0 {
+		to = from + i
+	}
+	return []span{{from, to}}, to
+}
+
+// unsaid reports whether the value of a header is a variable, a placeholder or a
+// sentence.
+func unsaid(s string) bool {
+	fields := strings.Fields(s)
+	if len(s) < 6 || len(fields) == 0 || len(fields) == 1 && word(s) || strings.HasPrefix(s, "[redacted ") && strings.HasSuffix(strings.TrimSpace(s), "]") && len(fields) == 3 {
+		return true
+	}
+	if last := fields[min(1, len(fields)-1)]; strings.ContainsAny(fields[0][:1], "$<{%*") || strings.ContainsAny(last[:1], "$<{%*") {
+		return true
+	}
+	return len(fields) > 2 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ .,;:()-") == ""
+}
+
+func (r *Redactor) vendors() {
+	r.add("github", `\b(gh[pousrv]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})`, nil, "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "ghv_", "github_pat_")
+	r.add("gitlab", `\b(gl(?:pat|dt|rt|cbt|ptt|oas)-[A-Za-z0-9_-]{20,}|gloas-[A-Za-z0-9_-]{20,}|GR1348941[A-Za-z0-9_-]{20,})`, nil, "glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "gloas-", "gr1348941")
+	r.add("stripe", `\b((?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,})`, nil, "k_live_", "k_test_")
+	r.add("api_key", `\b(sk-[A-Za-z0-9_-]{16,})`, nil, "sk-")
+	r.add("aws", `\b((?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16})\b`, nil, "akia", "asia", "abia", "acca")
+	r.add("google", `\b(AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,})`, nil, "aiza", "ya29.", "gocspx-")
+	r.add("google", `(?:^|[\s"'=:])(1//0[A-Za-z0-9_-]{40,})`, nil, "1//0")
+	r.add("slack", `\b(xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,})`, nil, "xox", "xapp-")
+	r.add("package_registry", `\b(npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}|rubygems_[a-f0-9]{48})`, nil, "npm_", "pypi-", "rubygems_")
+	r.add("huggingface", `\b(hf_[A-Za-z0-9]{30,})`, nil, "hf_")
+	r.add("sendgrid", `\b(SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,})`, nil, "sg.")
+	r.add("age", `\b(AGE-SECRET-KEY-1[0-9A-Z]{20,})`, nil, "age-secret-key-1")
+	r.add("webhook", `\bhooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_-]{20,})`, nil, "hooks.slack.com/")
+	r.add("webhook", `\bdiscord(?:app)?\.com/api/webhooks/[0-9]+/([A-Za-z0-9_-]{20,})`, nil, "/api/webhooks/")
+	r.add("service", `\b(dop_v1_[a-f0-9]{64}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|lin_api_[A-Za-z0-9]{40}|gl(?:sa|c)_[A-Za-z0-9_+/=]{32,}|hvs\.[A-Za-z0-9_-]{24,}|tskey-[a-z]+-[A-Za-z0-9-]{16,}|dapi[a-f0-9]{32})`, nil,
+		"dop_v1_", "shpat_", "shpca_", "shppa_", "shpss_", "lin_api_", "glsa_", "glc_", "hvs.", "tskey-", "dapi")
+	r.add("service", `\b(gsk_[A-Za-z0-9]{40,}|xai-[A-Za-z0-9]{40,}|pplx-[A-Za-z0-9]{40,}|r8_[A-Za-z0-9]{30,}|sntry[su]_[A-Za-z0-9+/=_-]{40,}|ntn_[A-Za-z0-9]{40,}|fig[dou]_[A-Za-z0-9_-]{30,}|PMAK-[a-f0-9]{24}-[a-f0-9]{34}|dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{40,})`, nil,
+		"gsk_", "xai-", "pplx-", "r8_", "sntry", "ntn_", "figd_", "figo_", "figu_", "pmak-", "dp.")
+	r.add("service", `\b([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}|ATBB[A-Za-z0-9]{24,}|ATATT3[A-Za-z0-9_=-]{50,}|sbp_[a-f0-9]{40}|pscale_(?:tkn|pw|oauth)_[A-Za-z0-9=._-]{30,}|NRAK-[A-Z0-9]{27}|sq0(?:atp|csp)-[A-Za-z0-9_-]{22,}|HRKU-[A-Za-z0-9_-]{30,})`, nil,
+		".atlasv1.", "atbb", "atatt3", "sbp_", "pscale_", "nrak-", "sq0", "hrku-")
+	r.add("jwt", `\b(eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)`, nil, "eyj")
+}
+
+func (r *Redactor) addresses() {
+	const scheme = `(?i)\b[a-z][a-z0-9+.-]*://`
+	// The password may have a slash; a port and a path do not begin one.
+	r.add("url_password", scheme+`[^\s/:@"'\\]*:([^\s@"'\\\[\]]+)@`, func(s string) bool {
+		i := strings.IndexAny(s, "/?#")
+		return i >= 0 && number(s[:i])
+	}, "://")
+	r.add("url_password", scheme+`([^\s/:@"'\\\[\]]{16,})@`, prose, "://")
+	r.add("url_query", `(?i)(?:[?&]|\\u0026)(?:key|sig|signature|auth|hmac|x-(?:amz|goog)-(?:signature|credential|security-token))=(`+value+`{8,})`, prose, "key=", "sig=", "signature=", "auth=", "hmac=", "credential=", "token=")
+}
+
+func (r *Redactor) assignments() {
+	names := nameWords()
+	r.add("assignment", `\b`+secretName+`\s*=\s*(?:\\?["'])?(`+value+`{6,})`, nil, names...)
+	r.add("assignment", `\b(?:[A-Z0-9_]+_)?PASS=(?:\\?["'])?(`+value+`{4,})`, nil, "pass=")
+	r.add("assignment", `\b[A-Z0-9_]+_PWD=(?:\\?["'])?([^/\s"'\\;&|<>,\[\](){}$]`+value+`{3,})`, nil, "_pwd=")
+	r.add("assignment", `\b(?:[a-z0-9_]+_)?pass(?:\s=\s|=)(?:\\?["'])?(`+value+`{6,})`, prose, "pass=", "pass\t=", "pass =")
+	r.add("assignment", `\b_auth=(?:\\?["'])?(`+value+`{6,})`, nil, "_auth=")
+	r.add("assignment", `\blogin`+gap+`+[^\s\\]+`+gap+`+password`+gap+`+(`+value+`{3,})`, nil, "login")
+	member := func(text string, m []int) ([]span, int) {
+		name, opening := text[m[2]:m[3]], text[m[4]:m[5]]
+		if len(name) != len(opening) { // one of them belongs to a string around this one
+			return nil, 0
+		}
+		to := quotedUntil(text, m[1], len(opening)-1, opening[len(opening)-1])
+		return []span{{m[1], to}}, to
+	}
+	short := func(s string) bool { return len(s) < 4 || variable(s) }
+	r.addExtended("member", `["']`+secretName+`(\\*["'])\s*:\s*(\\*["'])`, short, member, names...)
+	r.addExtended("member", `["'](?i:_?auth|identitytoken)(\\*["'])\s*:\s*(\\*["'])`, func(s string) bool { return len(s) < 12 || prose(s) }, member, "auth\"", "auth\\", "auth'", "identitytoken")
+	r.addExtended("member", `["'](?i:pwd|passcode|otp|pin)(\\*["'])\s*:\s*(\\*["'])`, func(s string) bool {
+		return short(s) || strings.ContainsAny(s[:1], `/~.\`) || strings.Contains(s, `:\`)
+	}, member, "pwd", "passcode", "otp", "pin")
+	r.addExtended("member", `["']`+secretName+`s?(\\*["'])\s*:\s*\[\s*(\\*["'])`, func(s string) bool { return len(s) < 6 || prose(s) }, func(text string, m []int) ([]span, int) {
+		opening := text[m[4]:m[5]]
+		var list []span
+		for from := m[1]; ; {
+			to := quotedUntil(text, from, len(opening)-1, opening[len(opening)-1])
+			list = append(list, span{from, to})
+			rest, ok := strings.CutPrefix(text[to:], opening)
+			comma := strings.TrimLeft(rest, " \t\r\n")
+			next := strings.TrimLeft(strings.TrimPrefix(comma, ","), " \t\r\n")
+			if !ok || !strings.HasPrefix(comma, ",") || !strings.HasPrefix(next, opening) {
+				return list, to
+			}
+			from = len(text) - len(next) + len(opening)
+		}
+	}, names...)
+	r.add("member", `\b`+secretName+`\s*:\s*\\?"([^"\\\[\]{},:\s]{4,})\\?"`, nil, names...) // YAML
+	r.add("member", `\b`+secretName+`'?\s*:\s*'([^'"\\\[\]{},:\s]{4,})'`, nil, names...)
+	r.add("header", `\b`+secretName+`:\s+(`+value+`{6,})`, prose, names...)
+}
+
+// variable reports whether a value names a variable, where the secret is not.
+func variable(s string) bool { return strings.HasPrefix(s, "${") && strings.HasSuffix(s, "}") }
+
+func (r *Redactor) flags() {
+	r.add("flag", `(?:^|[\s"'(,])--?(?:[A-Za-z0-9]+[_-])*(?i:token|secret|passwd|password|passphrase|pass|pwd|(?:api|access|secret)[_-]?key)\\?["']?(?:\s+|\s*,\s*|=)(?:\\?["'])?([^\s"'\\;&|<>,\[\](){}$/~.@-]`+value+`{3,})`, word,
+		"token", "secret", "pass", "pwd", "key")
+	r.command("curl", `(?:-[a-zA-Z]*[uU]|--user|--proxy-user)[\s=]*(?:\\?["'])?[^\s:"'\\$\[]+:(`+value+`+)`)
+	r.command("docker|podman", `-p[\s=]*(?:\\?["'])?(`+value+`{4,})`)
+	r.command("sshpass", `-p\s*(?:\\?["'])?(`+value+`{4,})`)
+	r.command("mysql|mysqldump|mysqladmin", `-p(`+value+`{4,})`)
+}
+
+// command adds a rule for an option of some programs. Each command is searched once, up
+// to its end, also on continued lines.
+func (r *Redactor) command(programs, option string) {
+	find := regexp.MustCompile(`(?:\s|\\n)` + option)
+	r.addExtended("flag", `\b(?:`+programs+`)\b`, nil, func(text string, m []int) ([]span, int) {
+		if strings.HasPrefix(programs, "docker") && !strings.HasPrefix(strings.TrimLeft(text[m[1]:], " \t"), "login") {
+			return nil, 0
+		}
+		to := commandEnd(text, m[1])
+		var list []span
+		for _, f := range find.FindAllStringSubmatchIndex(text[m[1]:to], -1) {
+			list = append(list, span{m[1] + f[2], m[1] + f[3]})
+		}
+		return list, to
+	}, strings.Split(programs, "|")...)
+}
+
+// commandEnd returns where a command ends that begins before from: at an operator of the
+// shell, or the end of a line that is not continued.
+func commandEnd(text string, from int) int {
+	for i := from; i < len(text); i++ {
+		switch text[i] {
+		case '|', ';', '&', '\n':
+			return i
+		case '\\':
+			n := 1
+			for i+n < len(text) && text[i+n] == '\\' {
+				n++
+			}
+			if i+n < len(text) && text[i+n] == 'n' && n == 1 {
+				return i // an escaped end of a line; three are a continued one
+			}
+			i += n
+		}
+	}
+	return len(text)
+}
