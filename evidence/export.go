@@ -3,6 +3,7 @@ package evidence
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,7 @@ type Export struct {
 	head     ledgerHead
 	state    session.State
 	reason   string
+	told     map[string]string // codes of the users' own texts of reasons
 	ended    bool
 
 	events   []SessionEvent
@@ -84,7 +86,7 @@ type move struct {
 
 // NewExport returns an export that has seen no entry.
 func NewExport() *Export {
-	return &Export{outcomes: map[string]outcome{}, waiting: map[string]string{}, traces: map[string]gate.Trace{}, asked: map[string]kernel.GateAsked{}}
+	return &Export{told: map[string]string{}, outcomes: map[string]outcome{}, waiting: map[string]string{}, traces: map[string]gate.Trace{}, asked: map[string]kernel.GateAsked{}}
 }
 
 // Apply adds one entry of the ledger; digest is that entry's digest.
@@ -131,12 +133,18 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 			x.settle("renewal:"+f.Renewal, outcome{OK: f.To == renewal.Delivered, Status: string(f.To)})
 		}
 	case kernel.SessionMoved:
-		x.state, x.reason = f.To, f.Reason
+		x.state, x.reason = f.To, x.reasonCode(f.Reason)
 		x.ended = session.Check(f.To, session.Running) != nil && f.To != session.Running && f.To != session.Aborting && f.To != session.Paused && f.To != session.Pending
-		x.moves = append(x.moves, move{e.At, f.To, f.Reason})
+		x.moves = append(x.moves, move{e.At, f.To, x.reason})
 		if x.ended {
 			x.seal(e.At)
 		}
+	case kernel.AbortRequested:
+		x.told[f.Reason] = "abort_requested"
+	case kernel.PauseRequested:
+		x.told[f.Reason] = "pause_requested"
+	case kernel.ResumeRequested:
+		x.told[f.Reason] = "resume_requested"
 	case kernel.ReceiptIssued:
 		x.receipt(e, f)
 	case kernel.TranscriptCopied:
@@ -231,10 +239,13 @@ func (x *Export) receipt(e kernel.Entry, f kernel.ReceiptIssued) {
 }
 
 // transcript adds a reference to the copy of a transcript. The copy may be given to a
-// reader together with the evidence.
+// reader together with the evidence. A later copy of the same transcript replaces the
+// file, so only the last one is listed.
 func (x *Export) transcript(e kernel.Entry, f kernel.TranscriptCopied) {
 	if digest, ok := strings.CutPrefix(f.Digest, "sha256:"); ok {
-		x.receipts = append(x.receipts, Ref{RefID: fmt.Sprintf("transcript_%08d", e.Seq), SourceType: "harness.transcript", SourceLocator: "transcript:" + f.File,
+		locator := "transcript:" + f.File
+		x.receipts = slices.DeleteFunc(x.receipts, func(r Ref) bool { return r.SourceLocator == locator })
+		x.receipts = append(x.receipts, Ref{RefID: fmt.Sprintf("transcript_%08d", e.Seq), SourceType: "harness.transcript", SourceLocator: locator,
 			QueryDigest: sign.Sum([]byte(f.File)), ContentDigest: digest, RetrievedAt: e.At, RedactionMode: Reference, Immutability: "immutable"})
 	}
 }

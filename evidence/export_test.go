@@ -169,6 +169,56 @@ func TestExportOfASession(t *testing.T) {
 	require.Contains(t, string(job[jobPayloadFile]), `"status":"completed"`)
 }
 
+// A text that a user gave for a command, and the reason of a state that repeats it, is
+// not in the evidence.
+func TestTextsOfUsersAreNotExported(t *testing.T) {
+	x := NewExport()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	for i, f := range []kernel.Fact{
+		kernel.Began{SessionID: "11111111-1111-4111-8111-111111111111", Version: "0.1.0"},
+		kernel.SessionMoved{From: session.None, To: session.Pending, Reason: "start"},
+		kernel.SessionMoved{From: session.Pending, To: session.Running, Reason: "approved"},
+		kernel.PauseRequested{Reason: "secret-p"},
+		kernel.SessionMoved{From: session.Running, To: session.Paused, Reason: "secret-p"},
+		kernel.ResumeRequested{Reason: "secret-r"},
+		kernel.SessionMoved{From: session.Paused, To: session.Running, Reason: "secret-r"},
+		kernel.AbortRequested{Reason: "secret-a"},
+		kernel.SessionMoved{From: session.Running, To: session.Aborting, Reason: "secret-a"},
+		kernel.SessionMoved{From: session.Aborting, To: session.Aborted, Reason: "secret-a"},
+	} {
+		x.Apply(kernel.Entry{Seq: uint64(i + 1), At: at.Add(time.Duration(i) * time.Second), Fact: f}, fmt.Sprintf("sha256:%064d", i+1))
+	}
+	all := files(t, x, nil)
+	for name, data := range all {
+		require.NotContains(t, string(data), "secret-", name) // archives are not compressed
+	}
+	job := string(all["job.zip"])
+	for _, want := range []string{`"stop_reason":"abort_requested"`, `"status_reason_code":"abort_requested"`, `"reason_code":"start"`, `"reason_code":"pause_requested"`, `"reason_code":"resume_requested"`} {
+		require.Contains(t, job, want)
+	}
+	require.True(t, verified("job.zip", all, Options{}).OK)
+}
+
+// A second copy of a transcript replaces the first one, whose digest is then that of no
+// file.
+func TestOnlyTheLastCopyOfATranscript(t *testing.T) {
+	x := NewExport()
+	first, second := sign.Sum([]byte("1")), sign.Sum([]byte("2"))
+	for i, f := range []kernel.Fact{
+		kernel.Began{SessionID: "11111111-1111-4111-8111-111111111111", Version: "0.1.0"},
+		kernel.TranscriptCopied{Path: "/a", File: "transcripts/a", Digest: "sha256:" + first},
+		kernel.TranscriptCopied{Path: "/b", File: "transcripts/b", Digest: "sha256:" + first},
+		kernel.TranscriptCopied{Path: "/a", File: "transcripts/a", Digest: "sha256:" + second},
+	} {
+		x.Apply(kernel.Entry{Seq: uint64(i + 1), At: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), Fact: f}, fmt.Sprintf("sha256:%064d", i+1))
+	}
+	var got []string
+	for _, r := range x.receipts {
+		got = append(got, r.SourceLocator+" "+r.ContentDigest)
+	}
+	require.Equal(t, []string{"transcript:transcripts/b " + first, "transcript:transcripts/a " + second}, got)
+}
+
 // A secret in a raw value is redacted, always in the same way, and the result verifies.
 func TestRawValuesAreRedacted(t *testing.T) {
 	export := func() []byte {

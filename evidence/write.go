@@ -306,6 +306,15 @@ func (x *Export) RunPack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
 	return x.pack("run", c.run.RunID, map[string][]byte{runPayloadFile: payload, nestedRunpack: data}, key)
 }
 
+// reasonCode returns the reason of a move, or a code in the place of a text that a user
+// gave for a command: capture is by reference, and such a text may have a secret.
+func (x *Export) reasonCode(reason string) string {
+	if code, told := x.told[reason]; told && reason != "" {
+		return code
+	}
+	return reason
+}
+
 // jobMove returns the status and the event of a job for a state of the session.
 func jobMove(s session.State) (status PackStatus, event string) {
 	switch s {

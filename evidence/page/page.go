@@ -3,7 +3,8 @@
 //
 // The file needs no script, no picture and no request. The same ledger gives the same
 // bytes. It shows ids, names, sizes, digests, numbers and times, as the ledger does,
-// and no text of the session. It does not verify anything; the caller does.
+// and no text of the session. What looks like a secret in a text that a user gave, such
+// as the reason of a command or a value of --meta, is redacted. It does not verify anything; the caller does.
 //
 //	p := page.New()
 //	for entry := range entries {
@@ -17,10 +18,12 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 	"time"
 
 	"lifeloop/evidence"
+	"lifeloop/evidence/redact"
 	"lifeloop/internal/vt"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
@@ -191,6 +194,12 @@ func (p *Page) receipt(at time.Time, f kernel.ReceiptIssued) {
 	p.receipts = append(p.receipts, line)
 }
 
+// Is reports whether a document is a page that HTML returned.
+func Is(doc []byte) bool {
+	begin, _, _ := strings.Cut(source, "{{")
+	return bytes.HasPrefix(doc, []byte(begin))
+}
+
 //go:embed page.html
 var source string
 
@@ -222,6 +231,17 @@ func shown[T any](list []T) Table[T] {
 	return Table[T]{Rows: list[:half], End: list[len(list)-half:], Left: len(list) - maxRows}
 }
 
+// redacted returns a copy of the rows without what looks like a secret.
+func redacted(secrets *redact.Redactor, t Table[Row]) Table[Row] {
+	for _, rows := range []*[]Row{&t.Rows, &t.End} {
+		*rows = slices.Clone(*rows)
+		for i := range *rows {
+			(*rows)[i].What = secrets.Text((*rows)[i].What)
+		}
+	}
+	return t
+}
+
 // A Member is one line at the top of the page: a name and its value.
 type Member struct{ Name, Value string }
 
@@ -237,6 +257,7 @@ type model struct {
 }
 
 func (p *Page) model(c Checked) model {
+	secrets := redact.New()
 	for _, t := range p.turns {
 		if !t.ended.IsZero() {
 			t.Tokens = p.tokensAt(t.ended)
@@ -244,7 +265,7 @@ func (p *Page) model(c Checked) model {
 	}
 	s := p.status
 	m := model{Title: s.SessionID, State: s.State, Chart: p.chart(), Checked: c,
-		Timeline: shown(p.timeline), Turns: shown(p.turns), Receipts: shown(p.receipts)}
+		Timeline: redacted(secrets, shown(p.timeline)), Turns: shown(p.turns), Receipts: shown(p.receipts)}
 	switch s.State {
 	case "COMPLETED":
 		m.Tone = "good"
@@ -253,7 +274,7 @@ func (p *Page) model(c Checked) model {
 	}
 	add := func(name, value string) {
 		if value != "" {
-			m.Head = append(m.Head, Member{name, value})
+			m.Head = append(m.Head, Member{name, secrets.Value(name, value)})
 		}
 	}
 	add("state", s.State+" ("+s.StateReason+")")

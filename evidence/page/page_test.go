@@ -83,6 +83,21 @@ func TestTextFromOutside(t *testing.T) {
 	require.Empty(t, acts.FindString(out), "the page requests nothing and runs nothing")
 }
 
+// Secrets in texts that a user gave are redacted.
+func TestSecretsOfUsers(t *testing.T) {
+	token := "ghp" + "_" + strings.Repeat("aB3", 12)
+	out := html(t, page.Checked{},
+		kernel.Began{SessionID: "s", Meta: map[string]string{"deploy_token": "correct horse", "ticket": "see " + token, "task": "T-1"}},
+		kernel.AbortRequested{Reason: "leaked " + token + " in the prompt"},
+		kernel.SessionMoved{From: session.None, To: session.Rejected, Reason: "leaked " + token + " in the prompt"})
+	require.NotContains(t, out, token)
+	require.NotContains(t, out, "correct horse")
+	require.Contains(t, out, "abort requested leaked [redacted github ")
+	require.Contains(t, out, "T-1")
+	require.True(t, page.Is([]byte(out)))
+	require.False(t, page.Is([]byte("<!doctype html>")))
+}
+
 // For a very long session, the page shows the first and the last rows, and the number
 // of omitted ones.
 func TestALongSession(t *testing.T) {
