@@ -309,14 +309,16 @@ func (r *Report) summarize(checkpoints int, o Options) {
 	}
 }
 
-// anchors checks that the published digests are in the chain.
+// anchors checks that the published digests are in the chain. A file of anchors may be
+// that of several sessions; those of other sessions are ignored.
 func (r *Report) anchors(session string, list []Checkpoint, o Options) {
 	r.reach.checkpoints = list
+	others := 0
 	for _, a := range o.Anchors {
 		at := fmt.Sprintf("anchor of checkpoint %d", a.Index)
 		switch {
 		case a.SessionID != session:
-			r.problem("anchor", at, "it belongs to session %s, but this is session %s", a.SessionID, session)
+			others++
 		case a.Index > len(list):
 			r.problem("truncated", at, "only %d checkpoints are left: the end was removed", len(list))
 		case list[a.Index-1].CheckpointDigest != a.Digest:
@@ -325,6 +327,15 @@ func (r *Report) anchors(session string, list []Checkpoint, o Options) {
 			r.AnchorsConfirmed++
 			r.AnchoredUntil = max(r.AnchoredUntil, a.Index)
 		}
+	}
+	switch {
+	case others == 0:
+	case others == len(o.Anchors):
+		r.problem("anchor", "", "no anchor belongs to session %s; the first one is of session %s", session, o.Anchors[0].SessionID)
+	case others == 1:
+		r.note("anchors: 1 anchor of another session was ignored")
+	default:
+		r.note("anchors: %d anchors of other sessions were ignored", others)
 	}
 }
 

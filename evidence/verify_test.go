@@ -151,6 +151,14 @@ func TestAnchors(t *testing.T) {
 		o.Anchors = []Anchor{c.anchor}
 		require.Equal(t, []string{c.code}, codes(Verify(ChainKind, chain, o)))
 	}
+	// A file may have the anchors of several sessions.
+	o.Anchors = []Anchor{{"other", 3, r.Digest}, {r.ID, 3, r.Digest}, {"third", 1, r.Digest}}
+	shared := Verify(ChainKind, chain, o)
+	require.True(t, shared.OK, "%v", shared.Problems)
+	require.Equal(t, 1, shared.AnchorsConfirmed)
+	require.Contains(t, shared.Notes, "anchors: 2 anchors of other sessions were ignored")
+	o.Anchors[1].Index = 4
+	require.Equal(t, []string{"truncated"}, codes(Verify(ChainKind, chain, o)))
 	for _, text := range []string{"", "x", `{"session_id":"s"}`, `{"session_id":"s","checkpoint_index":0,"checkpoint_digest":"` + r.Digest + `"}`} {
 		_, err := ParseAnchors([]byte(text))
 		require.Error(t, err, text)
