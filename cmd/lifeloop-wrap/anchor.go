@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -32,8 +33,10 @@ type anchoring struct {
 	print  func(line []byte) error                      // is called if there is neither a file nor a command
 	report func(index int, err error)                   // is called for each anchor that cannot be published; index is that of its checkpoint
 	save   func(evidence.Anchor)                        // is called for each published anchor; nil to save nothing
+	warn   func(text string)                            // is called if file needed a repair
 
 	last   evidence.Anchor   // the newest anchor that an earlier process saved
+	from   int               // the oldest checkpoint that an earlier process could not publish; 0 if there is none
 	known  []evidence.Anchor // the anchors that file contained at the start
 	failed int               // number of anchors that could not be published
 }
@@ -49,7 +52,8 @@ waits for this command. With an anchor block in the configuration, run does this
 itself.
 
 Without --file and CMD the line is printed. --file appends each line to FILE, unless
-FILE has it already. CMD is run for each line, which it reads on its standard input.
+FILE has it already. CMD is run for each line, also for one that FILE has, and reads
+it on its standard input.
 Keep the lines where the user and the programs of the session cannot change or remove
 them: evidence verify --anchor then detects that the end of a chain was removed. An
 anchor that cannot be published is reported on stderr, the next ones are still
@@ -68,6 +72,7 @@ published, and the exit code is 1.`,
 				return err
 			}
 			a.print = func(line []byte) error { _, err := cmd.OutOrStdout().Write(line); return err }
+			a.warn = func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "lifeloop-wrap: %s\n", text) }
 			a.report = func(index int, err error) {
 				fmt.Fprintf(cmd.ErrOrStderr(), "lifeloop-wrap: the anchor of checkpoint %d is not published: %v\n", index, err)
 			}
@@ -147,17 +152,51 @@ func (a *anchoring) readFile(id string) error {
 		return nil
 	}
 	text, err := durable.ReadFile(a.file)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(bytes.TrimSpace(text)) == 0 {
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Dir(a.file)); err != nil {
+			return no(lifeloop.InvalidRequest, "cannot append to %s: %v", a.file, err).withHint("make the folder first, or name a file in another one")
+		}
 		return nil
 	}
 	if err == nil {
-		a.known, err = evidence.ParseAnchors(text)
+		text, err = a.setAside(text)
 	}
 	if err != nil {
-		return no(lifeloop.InvalidRequest, "cannot append to %s: %v", a.file, err)
+		return no(lifeloop.InvalidRequest, "cannot append to %s: %v", a.file, err).withHint("name a regular file that you may read and write")
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil
+	}
+	if a.known, err = evidence.ParseAnchors(text); err != nil {
+		return no(lifeloop.InvalidRequest, "cannot append to %s: %v", a.file, err).withHint("the file must have anchors only, one on each line; name another file, or repair that line")
 	}
 	a.known = slices.DeleteFunc(a.known, func(k evidence.Anchor) bool { return k.SessionID != id })
 	return nil
+}
+
+// setAside moves a last line that is torn, as after a crash during an append, to
+// another file, and returns the text without it.
+func (a *anchoring) setAside(text []byte) ([]byte, error) {
+	end := bytes.LastIndexByte(text, '\n') + 1
+	torn := text[end:]
+	if len(bytes.TrimSpace(torn)) == 0 {
+		return text, nil
+	}
+	if _, err := evidence.ParseAnchors(torn); err == nil {
+		return text, nil // only its line end is missing, which append adds
+	}
+	if end == 0 && !bytes.HasPrefix(torn, []byte("{")) {
+		return text, nil // this is not a file of anchors
+	}
+	aside := a.file + ".torn"
+	if err := appendLine(aside, append(slices.Clone(torn), '\n')); err != nil {
+		return nil, err
+	}
+	if err := os.Truncate(a.file, int64(end)); err != nil {
+		return nil, err
+	}
+	a.warn(fmt.Sprintf("the last line of %s was torn; it is in %s now", a.file, aside))
+	return text[:end], nil
 }
 
 // publish appends one anchor to the file and passes it to the command, or prints it if
@@ -165,23 +204,28 @@ func (a *anchoring) readFile(id string) error {
 // published.
 func (a *anchoring) publish(ctx context.Context, next evidence.Anchor) {
 	i := slices.IndexFunc(a.known, func(k evidence.Anchor) bool { return k.Index == next.Index })
-	if i >= 0 && a.known[i] == next || next.Index < a.last.Index || next == a.last {
+	inFile := i >= 0 && a.known[i] == next
+	again := a.from > 0 && next.Index >= a.from // one of these was not published
+	if !again && (next.Index < a.last.Index || next == a.last) {
 		return // the checkpoint was published before
 	}
 	line, err := json.Marshal(next)
 	line = append(line, '\n')
 	switch {
 	case err != nil:
-	case i >= 0:
+	case i >= 0 && !inFile:
 		err = fmt.Errorf("%s has another digest for it: the session's evidence was rewritten", a.file)
-	case next.Index == a.last.Index:
+	case next.Index == a.last.Index && next != a.last:
 		err = errors.New("another digest was published for it: the session's evidence was rewritten")
 	case a.file == "" && a.push == nil:
 		err = a.print(line)
-	case a.push == nil:
-		err = a.append(line)
 	default:
-		err = errors.Join(a.append(line), a.push(ctx, line))
+		if a.file != "" && !inFile {
+			err = appendLine(a.file, line)
+		}
+		if a.push != nil {
+			err = errors.Join(err, a.push(ctx, line))
+		}
 	}
 	if err != nil {
 		a.failed++
@@ -191,13 +235,18 @@ func (a *anchoring) publish(ctx context.Context, next evidence.Anchor) {
 	}
 }
 
-func (a *anchoring) append(line []byte) error {
-	if a.file == "" {
-		return nil
-	}
-	f, err := durable.Open(a.file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+// appendLine appends a line to a file. If the last line of the file has no end, it
+// gets one first.
+func appendLine(file string, line []byte) error {
+	f, err := durable.Open(file, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
+	}
+	if info, err := f.Stat(); err == nil && info.Size() > 0 {
+		last := make([]byte, 1)
+		if _, err := f.ReadAt(last, info.Size()-1); err == nil && last[0] != '\n' {
+			line = append([]byte("\n"), line...)
+		}
 	}
 	_, err = f.Write(line)
 	return errors.Join(err, f.Sync(), f.Close())

@@ -32,20 +32,44 @@ func (s *session) anchors(t *harness.Terminal) (wait func(ended bool, signals <-
 		return nil, err
 	}
 	state := s.folder.Published()
-	state.Failed, state.Why = 0, ""
-	a := &anchoring{follow: true, file: c.File, push: push, last: state.Last}
-	if err := a.readFile(s.id); err != nil {
-		return nil, refused(lifeloop.InvalidRequest, "anchor.file: %v", err)
+	if state.Failed > 0 && state.From == 0 {
+		state.From = 1 // an earlier version wrote it
 	}
-	a.save = func(last evidence.Anchor) {
-		state.Last = last
+	a := &anchoring{follow: true, file: c.File, push: push, last: state.Last, from: state.From}
+	a.warn = func(text string) { s.log.Warn().Msg(text) }
+	if err := a.readFile(s.id); err != nil {
+		f := refused(lifeloop.InvalidRequest, "anchor.file: %v", err)
+		if inner, ok := errors.AsType[*failure](err); ok {
+			f.hint = inner.hint
+		}
+		return nil, f
+	}
+	a.save = func(next evidence.Anchor) {
+		if next.Index > state.Last.Index {
+			state.Last = next
+		}
+		switch {
+		case a.failed > 0:
+		case next.Index >= a.last.Index: // all that an earlier wrapper tried is published
+			state.From, state.Failed, state.Why = 0, 0, ""
+		case next.Index == state.From:
+			state.From++
+		}
 		s.folder.SavePublished(state)
 	}
 	a.report = func(index int, err error) {
 		if f, ok := errors.AsType[*dispatch.Failure](err); ok {
 			err = errors.New("anchor.command: " + f.Why)
 		}
-		state.Failed, state.Why = a.failed, err.Error()
+		state.Why = err.Error()
+		if index >= a.last.Index {
+			state.Failed = a.failed
+		} else {
+			state.Failed = max(state.Failed, a.failed) // the others that an earlier wrapper could not publish follow
+		}
+		if state.From == 0 || index < state.From {
+			state.From = max(index, 1)
+		}
 		s.folder.SavePublished(state)
 		s.log.Warn().Int("checkpoint", index).Err(err).Msg("publish a checkpoint")
 	}

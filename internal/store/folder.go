@@ -380,9 +380,10 @@ func (f Folder) save(name string, v any) {
 // Published says which checkpoints of a session its wrapper has published. It is not on
 // the ledger, because the last checkpoint covers the ledger's last entry.
 type Published struct {
-	Last   evidence.Anchor `json:"last"`   // the newest one
-	Failed int             `json:"failed"` // the number that the last wrapper could not publish
-	Why    string          `json:"why"`    // the reason of the last failure; empty without one
+	Last   evidence.Anchor `json:"last"`           // the newest one
+	Failed int             `json:"failed"`         // the number that could not be published
+	From   int             `json:"from,omitempty"` // the oldest one that could not be published
+	Why    string          `json:"why"`            // the reason of the last failure; empty without one
 }
 
 // Text describes p for people.
