@@ -34,7 +34,8 @@ same ledger gives the same bytes. chain is a folder: the journal, the chain, and
 a runpack for each checkpoint. trace is a folder with a record for each decision of
 the gate; it needs a key. Without --key the other kinds are not signed, and a reader
 cannot know who made them. html is one page for people: turns, context, receipts, and
-the result of verifying the session's runpack.`,
+the result of verifying the session's runpack. A file is replaced only if it is
+evidence too.`,
 	}, func(cmd *cobra.Command, st store.Store, id string) error { return g.export(cmd, st, id, e) })
 	f := cmd.Flags()
 	f.StringVar(&e.kind, "kind", "", "what to write: runpack, pack, chain, trace or html")
@@ -55,6 +56,12 @@ func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e export
 		return usage("evidence export needs --out")
 	case e.kind == "trace" && e.key == "":
 		return usage("evidence export --kind trace needs --key: a trace is verified by its signature")
+	case e.kind != "pack" && cmd.Flags().Changed("pack-type"):
+		return usage("--pack-type applies to --kind pack only, not to %s", e.kind)
+	case e.raw && e.kind != "runpack" && (e.kind != "pack" || e.packType == "job"):
+		return usage("--raw applies to --kind runpack and to --kind pack --pack-type run: no other kind has the values of acts")
+	case e.out == "-":
+		return usage("--out -: evidence is not printed; name a file or a folder (./- is a file with that name)")
 	}
 	var key ed25519.PrivateKey
 	if e.key != "" {
@@ -78,6 +85,14 @@ func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e export
 		return cannotWrite(id, err)
 	}
 	written := slices.Sorted(maps.Keys(files))
+	if err := replaceable(st, id, e, written); err != nil {
+		return err
+	}
+	if e.folder() {
+		if err := durable.Mkdir(e.out); err != nil {
+			return cannotWrite(id, err)
+		}
+	}
 	for _, name := range written {
 		if err := durable.WriteFile(name, files[name], 0o600); err != nil {
 			return cannotWrite(id, err)
@@ -89,6 +104,9 @@ func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e export
 	}
 	return g.print(cmd, map[string]any{"ok": true, "session_id": id, "kind": e.kind, "signed": key != nil, "files": written}, text)
 }
+
+// folder reports whether --out is a folder.
+func (e exportation) folder() bool { return e.kind == "chain" || e.kind == "trace" }
 
 func cannotWrite(id string, err error) error {
 	f := no(lifeloop.InternalError, "cannot write the evidence of session %s: %v", id, err)
@@ -103,15 +121,12 @@ func exported(x *evidence.Export, e exportation, key ed25519.PrivateKey) (map[st
 	var data []byte
 	var err error
 	switch {
-	case e.kind == "chain" || e.kind == "trace":
+	case e.folder():
 		write := x.Chain
 		if e.kind == "trace" {
 			write = x.Traces
 		}
 		files, err := write(key)
-		if err == nil {
-			err = durable.Mkdir(e.out)
-		}
 		placed := map[string][]byte{}
 		for name, data := range files {
 			placed[filepath.Join(e.out, name)] = data

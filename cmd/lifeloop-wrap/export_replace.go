@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"lifeloop/evidence"
+	"lifeloop/evidence/page"
+	"lifeloop/internal/durable"
+	"lifeloop/internal/store"
+	"lifeloop/lifeloop"
+)
+
+// replaceable refuses an export that would replace anything but evidence of the same
+// session: the private key, a ledger, another program's file. files are the ones to be
+// written.
+func replaceable(st store.Store, id string, e exportation, files []string) error {
+	refuse := func(format string, args ...any) error {
+		return no(lifeloop.InvalidRequest, format, args...).withHint("choose another --out; only evidence that an export has written is replaced")
+	}
+	folder := filepath.Dir(e.out)
+	if e.folder() {
+		folder = e.out
+	}
+	if within(folder, st.StateDir()) {
+		return refuse("cannot write %s: it is in the state folder %s", e.out, st.StateDir())
+	}
+	if e.folder() {
+		if err := sameSession(id, e, files, refuse); err != nil {
+			return err
+		}
+	}
+	for _, name := range files {
+		info, err := os.Lstat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return cannotWrite(id, err)
+		case info.IsDir():
+			return refuse("cannot write %s: it is a folder; --kind %s is a file", name, e.kind)
+		case !info.Mode().IsRegular():
+			return refuse("cannot replace %s: it is not a regular file", name)
+		case info.Size() == 0:
+			continue
+		}
+		if data, err := durable.ReadFile(name); err != nil || evidence.Detect(data) == "" && !page.Is(data) {
+			return refuse("cannot replace %s: it is not evidence", name)
+		}
+	}
+	return nil
+}
+
+// sameSession refuses a folder that has a chain or traces of another session: its
+// files would be mixed with the new ones.
+func sameSession(id string, e exportation, files []string, refuse func(string, ...any) error) error {
+	if info, err := os.Stat(e.out); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err == nil && !info.IsDir() {
+		return refuse("cannot write to %s: it is not a folder; --kind %s is a folder", e.out, e.kind)
+	}
+	if data, err := durable.ReadFile(filepath.Join(e.out, evidence.ChainFile)); err == nil {
+		none := func(name string) ([]byte, error) { return nil, fs.ErrNotExist } // only the session's id is of interest
+		if r := evidence.Verify(evidence.ChainKind, data, evidence.Options{Beside: none}); r.ID != "" && r.ID != id {
+			return refuse("cannot write to %s: it has the chain of session %s", e.out, r.ID)
+		}
+	}
+	entries, err := os.ReadDir(e.out)
+	if err != nil {
+		return cannotWrite(id, err)
+	}
+	prefix := "cp_"
+	if e.kind == "trace" {
+		prefix = "trace_"
+	}
+	for _, one := range entries {
+		if name := filepath.Join(e.out, one.Name()); strings.HasPrefix(one.Name(), prefix) && !slices.Contains(files, name) {
+			return refuse("cannot write to %s: %s belongs to another session", e.out, one.Name())
+		}
+	}
+	return nil
+}
+
+// within reports whether a folder is a second one, or in it. Links are followed.
+func within(folder, of string) bool {
+	folder, err1 := filepath.Abs(folder)
+	of, err2 := filepath.Abs(of)
+	if err1 != nil || err2 != nil {
+		return false // the export fails by itself if it cannot reach the folder
+	}
+	folder, of = resolved(folder), resolved(of)
+	return folder == of || strings.HasPrefix(folder, of+string(filepath.Separator))
+}
