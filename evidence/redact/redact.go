@@ -39,7 +39,10 @@ type rule struct {
 	// surrounds them is searched: the expressions are far slower than the search for a
 	// word.
 	words []string
-	find  *regexp.Regexp // the last group of its expression is the secret
+	// One of the characters of next follows the name that has the word, behind quotes and
+	// white space. It is empty if that does not matter.
+	next string
+	find *regexp.Regexp // the last group of its expression is the secret
 	// keep reports whether what was found is kept, for a rule that also finds words of
 	// prose; nil keeps nothing.
 	keep func(string) bool
@@ -83,17 +86,30 @@ func (r *Redactor) isMark(s string) bool {
 // it a match is searched at least: up to the end of the line there.
 const around, behind = 256, 512
 
-// windows returns the parts of a text that are around one of some words.
-func windows(text, low string, words []string) []span {
+// followed reports whether a name that has a word with the end i is followed by one of
+// some characters. A name is looked at for 200 bytes, so that the time stays linear.
+func followed(text string, i int, next string) bool {
+	text = text[i:min(i+200, len(text))]
+	for i = 0; i < len(text) && (inName(text[i]) || text[i] == '-'); i++ {
+	}
+	for ; i < len(text) && strings.IndexByte("\\\"'] \t\r\n\f", text[i]) >= 0; i++ {
+	}
+	return i < len(text) && strings.IndexByte(next, text[i]) >= 0
+}
+
+// windows returns the parts of a text that are around one of the words of a rule.
+func (r *rule) windows(text, low string) []span {
 	var hits []int // ends of words, in order
-	for _, w := range words {
+	for _, w := range r.words {
 		for at := 0; ; {
 			i := strings.Index(low[at:], w)
 			if i < 0 {
 				break
 			}
 			at += i + len(w)
-			hits = append(hits, at)
+			if r.next == "" || followed(text, at, r.next) {
+				hits = append(hits, at)
+			}
 		}
 	}
 	slices.Sort(hits)
@@ -129,7 +145,7 @@ func (r *Redactor) apply(rule *rule, text, low string) string {
 		out.WriteString(markOf(rule.name, secret))
 		at = s.to
 	}
-	for _, w := range windows(text, low, rule.words) {
+	for _, w := range rule.windows(text, low) {
 		for _, m := range rule.find.FindAllStringSubmatchIndex(text[w.from:w.to], -1) {
 			for i := range m {
 				if m[i] >= 0 {

@@ -44,11 +44,14 @@ func New() *Redactor {
 }
 
 func (r *Redactor) add(name, expression string, keep func(string) bool, words ...string) {
-	r.rules = append(r.rules, rule{name: name, words: words, find: regexp.MustCompile(expression), keep: keep})
+	r.addExtended(name, expression, keep, nil, words...)
 }
 
+// followedBy says what follows the name that the last rule finds.
+func (r *Redactor) followedBy(next string) { r.rules[len(r.rules)-1].next = next }
+
 func (r *Redactor) addExtended(name, expression string, keep func(string) bool, extend func(string, []int) ([]span, int), words ...string) {
-	r.rules = append(r.rules, rule{name, words, regexp.MustCompile(expression), keep, extend})
+	r.rules = append(r.rules, rule{name: name, words: words, find: regexp.MustCompile(expression), keep: keep, extend: extend})
 }
 
 // keys are found first: the other rules would find parts of them.
@@ -85,8 +88,10 @@ func (r *Redactor) key(text string, m []int) ([]span, int) {
 func (r *Redactor) headers() {
 	r.add("authorization", `\bDigest\s[^\n]{0,400}?response=\\*"([0-9a-f]{32})`, nil, "response=")
 	r.addExtended("authorization", `(?i)(\\*["'])?\b(?:proxy-)?authorization(?:(\\*["'])\]?\s*[:,=]\s*(\\*["'])|\s*[:=]\s*(\\*["'])?)`, unsaid, headerValue, "authorization")
+	r.followedBy(":=,")
 	r.addExtended("cookie", `(?i)(\\*["'])?\b(?:set-)?cookie(?:(\\*["'])\s*[:,]\s*(\\*["'])|\s*:\s*(\\*["'])?)`,
 		func(s string) bool { return unsaid(s) || !strings.Contains(s, "=") }, headerValue, "cookie")
+	r.followedBy(":,")
 	r.add("bearer", `(?i:\bbearer\s+)([A-Za-z0-9._~+/=-]{16,})`, prose, "bearer")
 }
 
@@ -162,6 +167,7 @@ func (r *Redactor) addresses() {
 func (r *Redactor) assignments() {
 	names := nameWords()
 	r.add("assignment", `\b`+secretName+`\s*=\s*(?:\\?["'])?(`+value+`{6,})`, nil, names...)
+	r.followedBy(":=")
 	r.add("assignment", `\b(?:[A-Z0-9_]+_)?PASS=(?:\\?["'])?(`+value+`{4,})`, nil, "pass=")
 	r.add("assignment", `\b[A-Z0-9_]+_PWD=(?:\\?["'])?([^/\s"'\\;&|<>,\[\](){}$]`+value+`{3,})`, nil, "_pwd=")
 	r.add("assignment", `\b(?:[a-z0-9_]+_)?pass(?:\s=\s|=)(?:\\?["'])?(`+value+`{6,})`, prose, "pass=", "pass\t=", "pass =")
@@ -177,6 +183,7 @@ func (r *Redactor) assignments() {
 	}
 	short := func(s string) bool { return len(s) < 4 || variable(s) }
 	r.addExtended("member", `["']`+secretName+`(\\*["'])\s*:\s*(\\*["'])`, short, member, names...)
+	r.followedBy(":=")
 	r.addExtended("member", `["'](?i:_?auth|identitytoken)(\\*["'])\s*:\s*(\\*["'])`, func(s string) bool { return len(s) < 12 || prose(s) }, member, "auth\"", "auth\\", "auth'", "identitytoken")
 	r.addExtended("member", `["'](?i:pwd|passcode|otp|pin)(\\*["'])\s*:\s*(\\*["'])`, func(s string) bool {
 		return short(s) || strings.ContainsAny(s[:1], `/~.\`) || strings.Contains(s, `:\`)
@@ -196,9 +203,13 @@ func (r *Redactor) assignments() {
 			from = len(text) - len(next) + len(opening)
 		}
 	}, names...)
+	r.followedBy(":=")
 	r.add("member", `\b`+secretName+`\s*:\s*\\?"([^"\\\[\]{},:\s]{4,})\\?"`, nil, names...) // YAML
+	r.followedBy(":=")
 	r.add("member", `\b`+secretName+`'?\s*:\s*'([^'"\\\[\]{},:\s]{4,})'`, nil, names...)
+	r.followedBy(":=")
 	r.add("header", `\b`+secretName+`:\s+(`+value+`{6,})`, prose, names...)
+	r.followedBy(":=")
 }
 
 // variable reports whether a value names a variable, where the secret is not.
