@@ -53,6 +53,7 @@ func TestVerifyWithoutUs(t *testing.T) {
 	q.archives(all)
 	q.chains(all)
 	q.journals(all, files(t, guarded(t), key))
+	q.unsigned(all, filepath.Join(q.dir, "key"))
 
 	cmd := exec.Command("python3", q.write("driver.py", []byte(driver)))
 	cmd.Stdin, cmd.Stderr = &q.input, os.Stderr
@@ -114,7 +115,7 @@ func (q *questions) export(all map[string][]byte, public string) {
 		if strings.HasPrefix(name, "cp_") && name != "cp_0001.zip" {
 			continue // the chain verifies them all
 		}
-		q.ask(name, Detect(all[name]), filepath.Join(q.dir, name), public, name != JournalFile, "ok")
+		q.ask(name, Detect(all[name]), filepath.Join(q.dir, name), public, true, "ok")
 	}
 }
 
@@ -163,6 +164,24 @@ func (q *questions) journals(all, policy map[string][]byte) {
 	q.ask("a journal under a policy", JournalKind, filepath.Join(q.dir, "policy", JournalFile), "-", false, "ok")
 	rule := bytes.Replace(policy[JournalFile], []byte(`"matched_rule_ids":["rule"]`), []byte(`"matched_rule_ids":["role"]`), 1)
 	q.ask("a journal with another rule", JournalKind, q.write("policy/rule.jsonl", rule), "-", false, "fail")
+}
+
+// unsigned asks about journals of which nothing is signed: without their runpacks, where
+// the signatures are, without checkpoints, and with a header only.
+func (q *questions) unsigned(all map[string][]byte, public string) {
+	require.NoError(q, os.Mkdir(filepath.Join(q.dir, "alone"), 0o700))
+	whole := slices.Collect(bytes.Lines(all[JournalFile]))
+	events := slices.DeleteFunc(slices.Clone(whole), func(line []byte) bool { return bytes.Contains(line, []byte(`"record_type":"checkpoint"`)) })
+	require.Less(q, len(events), len(whole))
+	for name, lines := range map[string][][]byte{"alone/journal.jsonl": whole, "events.jsonl": events, "header.jsonl": whole[:1]} {
+		data := bytes.Join(lines, nil)
+		file := q.write(name, data)
+		o := Options{PublicKey: testKey().Public().(ed25519.PublicKey), Beside: func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(filepath.Dir(file), name)) }}
+		require.False(q, Verify(JournalKind, data, o).OK, name)
+		q.ask(name+" without a key", JournalKind, file, "-", false, "ok")
+		q.ask(name+" with a key", JournalKind, file, public, false, "fail")
+		q.ask(name+" with a required signature", JournalKind, file, public, true, "fail")
+	}
 }
 
 type changedArchive struct {
