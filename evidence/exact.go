@@ -25,7 +25,8 @@ func decodeExact(doc []byte, into any) (unknown []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(text, into); err != nil {
+	// Not text, which has 1 in the place of 1.0: the reference does not decode 1.0 to an integer.
+	if err := json.Unmarshal(doc, into); err != nil {
 		return nil, err
 	}
 	again, err := canon.Marshal(into)
@@ -71,15 +72,27 @@ func jsonNames(v any) (names []string) {
 }
 
 // decode decodes a document: strictly or, with o.Compat, as leniently as the reference
-// implementation of Gait. If closed is set, unknown members are an error.
-func decode(doc []byte, into any, closed bool, o Options) error {
+// implementation of Gait. It returns the names of unknown members, without o.Compat.
+func decode(doc []byte, into any, o Options) (unknown []string, err error) {
 	if !o.Compat {
-		unknown, err := decodeExact(doc, into)
-		if err == nil && closed && len(unknown) > 0 {
-			err = fmt.Errorf("unknown member %s", unknown[0])
-		}
-		return err
+		return decodeExact(doc, into)
 	}
+	return nil, decodeAsReference(doc, into, false)
+}
+
+// decodeClosed decodes a document, and refuses unknown members.
+func decodeClosed(doc []byte, into any, o Options) error {
+	if o.Compat {
+		return decodeAsReference(doc, into, true)
+	}
+	unknown, err := decodeExact(doc, into)
+	if err == nil && len(unknown) > 0 {
+		err = fmt.Errorf("unknown member %s", unknown[0])
+	}
+	return err
+}
+
+func decodeAsReference(doc []byte, into any, closed bool) error {
 	if err := checkSize(doc); err != nil {
 		return err
 	}

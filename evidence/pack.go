@@ -166,7 +166,7 @@ func (r *Report) pack(data []byte, o Options) {
 		return
 	}
 	var m packManifest
-	if err := decode(doc, &m, true, o); err != nil {
+	if err := decodeClosed(doc, &m, o); err != nil {
 		r.problem("manifest", packManifestFile, "%v", err)
 		return
 	}
@@ -224,7 +224,7 @@ func (r *Report) payload(a archive, name string, into any, o Options) bool {
 		r.problem("missing_file", name, "the file is missing; a pack of this type needs it")
 		return false
 	}
-	if err := decode(doc, into, true, o); err != nil {
+	if err := decodeClosed(doc, into, o); err != nil {
 		r.problem("payload", name, "%v", err)
 		return false
 	}
@@ -307,7 +307,7 @@ func (r *Report) jobEvents(a archive, m packManifest, s jobState, o Options) {
 	lines(events, func(n int, line []byte) bool {
 		at := fmt.Sprintf("%s:%d", jobEventsFile, n)
 		var e jobEvent
-		if err := decode(line, &e, true, o); err != nil {
+		if err := decodeClosed(line, &e, o); err != nil {
 			r.problem("payload", at, "%v", err)
 			return false
 		}

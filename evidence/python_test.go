@@ -166,7 +166,7 @@ func (q *questions) journals(all, policy map[string][]byte) {
 	q.ask("a journal with another rule", JournalKind, q.write("policy/rule.jsonl", rule), "-", false, "fail")
 }
 
-// unsigned asks about journals of which nothing is signed: without their runpacks, where
+// unsigned asks about journals in which nothing is signed: without their runpacks, where
 // the signatures are, without checkpoints, and with a header only.
 func (q *questions) unsigned(all map[string][]byte, public string) {
 	require.NoError(q, os.Mkdir(filepath.Join(q.dir, "alone"), 0o700))

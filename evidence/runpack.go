@@ -164,7 +164,8 @@ func (r *Report) runpack(data []byte, o Options) (p runpack) {
 		r.unreadable("no_manifest", manifestFile, "the archive has no manifest of a runpack")
 		return p
 	}
-	if err := decode(doc, &p.manifest, false, o); err != nil {
+	unknown, err := decode(doc, &p.manifest, o)
+	if err != nil {
 		r.unreadable("manifest", manifestFile, "%v", err)
 		return p
 	}
@@ -186,6 +187,9 @@ func (r *Report) runpack(data []byte, o Options) (p runpack) {
 		r.problem("manifest_digest", manifestFile, "manifest_digest is %s, but the digest of the manifest is %s", m.ManifestDigest, digest)
 	}
 	r.signatures(m.Signatures, doc, o)
+	if r.SignatureStatus != SignatureVerified { // a signature covers unknown members too
+		r.uncovered(manifestFile, unknown)
+	}
 	if !o.Compat && len(r.Problems) == 0 {
 		r.runpackContents(&p)
 	}
@@ -240,7 +244,7 @@ func (r *Report) identity(at, schema, run string, h Header, id string) {
 
 func (r *Report) runpackLines(p *runpack) {
 	run, raw := p.manifest.RunID, p.manifest.CaptureMode == Raw
-	seen := map[string]bool{}
+	seen, settled := map[string]bool{}, map[string]bool{} // by intent_id
 	lines(p.files[intentsFile], func(n int, line []byte) bool {
 		at := fmt.Sprintf("%s:%d", intentsFile, n)
 		var in Intent
@@ -262,6 +266,10 @@ func (r *Report) runpackLines(p *runpack) {
 		if !seen[res.IntentID] {
 			r.problem("inner_file", at, "no intent has the intent_id %q", res.IntentID)
 		}
+		if settled[res.IntentID] {
+			r.problem("inner_file", at, "a second result of the intent %q", res.IntentID)
+		}
+		settled[res.IntentID] = true
 		if res.Status != "ok" && res.Status != "error" {
 			r.problem("inner_file", at, "status is %q; want ok or error", res.Status)
 		}
@@ -269,6 +277,12 @@ func (r *Report) runpackLines(p *runpack) {
 		p.results = append(p.results, res)
 		return len(r.Problems) < 100
 	})
+	switch open := len(seen) - len(settled); {
+	case open > 0 && p.manifest.ours():
+		r.problem("inner_file", resultsFile, "%d intents have no result; lifeloop-wrap, which made this runpack, writes one for each", open)
+	case open > 0:
+		r.note("results: %d intents have no result", open)
+	}
 }
 
 // captured checks that a digest has its form, that a raw value has that digest,

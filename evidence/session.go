@@ -103,10 +103,12 @@ func ParseAnchors(doc []byte) (list []Anchor, err error) {
 
 func (r *Report) chain(doc []byte, o Options) {
 	var c chain
-	if err := decode(doc, &c, false, o); err != nil {
+	unknown, err := decode(doc, &c, o)
+	if err != nil {
 		r.unreadable("not_a_chain", "", "%v", err)
 		return
 	}
+	r.uncovered("the chain", unknown)
 	r.ID = c.SessionID
 	if c.SchemaID != chainSchema || c.SchemaVersion != schemaVersion {
 		r.unreadable("schema", "", "schema %q %q; want %q %q", c.SchemaID, c.SchemaVersion, chainSchema, schemaVersion)
@@ -119,6 +121,7 @@ func (r *Report) chain(doc []byte, o Options) {
 	if !o.Compat && (c.check(chainSchema) != nil || c.SessionID == "" || c.RunID == "") {
 		r.problem("chain", "", "created_at, producer_version, session_id and run_id are required")
 	}
+	r.relationship("chain", "", c.Header, c.Relationship, o)
 	r.links(c.Checkpoints, c.SessionID, c.RunID, o)
 	for _, cp := range c.Checkpoints {
 		r.sealed(cp, c, nil, false, o)
@@ -162,8 +165,26 @@ func (r *Report) links(list []Checkpoint, session, run string, o Options) {
 		if c.SessionID != session || c.RunID != run {
 			r.problem("session_id", at, "it belongs to another session or run")
 		}
+		r.relationship("checkpoint", at, c.Header, c.Relationship, o)
 	}
 }
+
+// relationship refuses a member that this program does not write. Of a document of another
+// program it is noted, because no digest covers it.
+func (r *Report) relationship(code, at string, h Header, v json.RawMessage, o Options) {
+	switch {
+	case o.Compat || len(v) == 0:
+	case h.ours():
+		r.problem(code, at, "it has a relationship; lifeloop-wrap, which made it, writes none")
+	case at == "":
+		r.uncovered("the chain", []string{"relationship"})
+	default:
+		r.uncovered(at, []string{"relationship"})
+	}
+}
+
+// ours reports whether this program made the document.
+func (h Header) ours() bool { return strings.HasPrefix(h.ProducerVersion, producerName) }
 
 // sealed checks the runpack of a checkpoint, and that it holds the given events, if they
 // are known. If optional is set, the runpack may be absent, unless signatures are
@@ -174,7 +195,7 @@ func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optiona
 		r.problem("runpack_path", at, "the path must be a plain path below the folder of the chain")
 		return
 	}
-	if want := runpackName(c.Index); !o.Compat && c.RunpackPath != want && strings.HasPrefix(c.ProducerVersion, producerName) {
+	if want := runpackName(c.Index); !o.Compat && c.RunpackPath != want && c.ours() {
 		r.problem("runpack_path", at, "lifeloop-wrap, which made this checkpoint, names its runpack %s", want) // no digest covers the path
 		return
 	}
@@ -353,11 +374,12 @@ type journalHeader struct {
 	SessionID string            `json:"session_id"`
 	RunID     string            `json:"run_id"`
 	StartedAt time.Time         `json:"started_at"`
-	Events    []json.RawMessage `json:"events"`
+	Events    []json.RawMessage `json:"events"` // always empty: events have their own records
 }
 
 // journal is the state of reading a journal.
 type journal struct {
+	report      *Report
 	header      journalHeader
 	begun       bool
 	events      []SessionEvent
@@ -368,14 +390,14 @@ type journal struct {
 const maxJournalLine = 8 << 20
 
 func (r *Report) journal(doc []byte, o Options) {
-	var j journal
+	j := journal{report: r}
 	if !o.Compat && bytes.Contains(doc, []byte("\r")) {
 		r.problem("journal", "", "a line ends with a carriage return; want a line feed alone")
 		return
 	}
 	lines(doc, func(n int, line []byte) bool {
 		r.Checked++
-		if err := j.read(line, o); err != nil {
+		if err := j.read(n, line, o); err != nil {
 			r.problem("journal", fmt.Sprintf("line %d", n), "%v", err)
 			return false
 		}
@@ -402,6 +424,7 @@ func (r *Report) journal(doc []byte, o Options) {
 		if last := first + int(c.SequenceEnd-c.SequenceStart); found && last >= first && last < len(j.events) {
 			r.sealed(c, head, j.events[first:last+1], true, o)
 		} else {
+			r.compacted(c)
 			r.sealed(c, head, nil, true, o)
 		}
 	}
@@ -415,8 +438,18 @@ func (r *Report) journal(doc []byte, o Options) {
 	r.summarize(len(j.checkpoints), o)
 }
 
-// read adds one line.
-func (j *journal) read(line []byte, o Options) error {
+// compacted says that the events of a checkpoint are not in the journal. The reference
+// removes the events of checkpoints when it compacts a journal; this program keeps them.
+func (r *Report) compacted(c Checkpoint) {
+	if c.ours() {
+		r.problem("events", fmt.Sprintf("checkpoint %d", c.Index), "events %d to %d were removed from the journal", c.SequenceStart, c.SequenceEnd)
+		return
+	}
+	r.note("events: events %d to %d are not in the journal, only their checkpoint", c.SequenceStart, c.SequenceEnd)
+}
+
+// read adds one line, which has the number n.
+func (j *journal) read(n int, line []byte, o Options) error {
 	if len(line) > maxJournalLine {
 		return fmt.Errorf("it is longer than %d bytes", maxJournalLine)
 	}
@@ -424,22 +457,30 @@ func (j *journal) read(line []byte, o Options) error {
 	if len(line) != len(bytes.TrimSpace(line)) && !o.Compat {
 		return errors.New("there is white space around the record")
 	}
-	if err := decode(line, &rec, false, o); err != nil {
+	unknown, err := decode(line, &rec, o)
+	switch {
+	case err != nil:
 		return err
+	case len(unknown) > 0:
+		return fmt.Errorf("the record has an unknown member %s", unknown[0])
+	case !o.Compat && len(rec.Header)+len(rec.Event)+len(rec.Checkpoint) != len(rec.content()):
+		return fmt.Errorf("the record has members of another type than %q", rec.RecordType)
 	}
+	at := fmt.Sprintf("line %d", n)
 	if rec.RecordType != "header" && !j.begun {
 		return fmt.Errorf("a record of the type %q comes before the header", rec.RecordType)
 	}
 	switch rec.RecordType {
 	case "header":
-		return j.begin(rec.Header, o)
+		return j.begin(at, rec.Header, o)
 	case "event":
-		return j.event(rec.Event, o)
+		return j.event(at, rec.Event, o)
 	case "checkpoint":
 		var c Checkpoint
-		if err := decode(rec.Checkpoint, &c, false, o); err != nil {
+		if unknown, err = decode(rec.Checkpoint, &c, o); err != nil {
 			return err
 		}
+		j.report.uncovered(at, unknown)
 		if c.SchemaID != checkpointSchema {
 			return fmt.Errorf("schema_id is %q", c.SchemaID)
 		}
@@ -453,13 +494,29 @@ func (j *journal) read(line []byte, o Options) error {
 	return fmt.Errorf("unknown record_type %q", rec.RecordType)
 }
 
-func (j *journal) begin(doc json.RawMessage, o Options) error {
+// content returns the member that belongs to the type of the record.
+func (rec journalRecord) content() json.RawMessage {
+	switch rec.RecordType {
+	case "header":
+		return rec.Header
+	case "event":
+		return rec.Event
+	}
+	return rec.Checkpoint
+}
+
+func (j *journal) begin(at string, doc json.RawMessage, o Options) error {
 	if j.begun {
 		return fmt.Errorf("a second header")
 	}
-	if err := decode(doc, &j.header, false, o); err != nil {
+	unknown, err := decode(doc, &j.header, o)
+	if err != nil {
 		return err
 	}
+	if !o.Compat && len(j.header.Events) > 0 {
+		return fmt.Errorf("the header has events; want a record for each")
+	}
+	j.report.uncovered(at, unknown)
 	j.begun = true
 	if j.header.SessionID == "" || j.header.RunID == "" {
 		return fmt.Errorf("session_id and run_id are required")
@@ -467,11 +524,13 @@ func (j *journal) begin(doc json.RawMessage, o Options) error {
 	return j.header.check(journalSchema)
 }
 
-func (j *journal) event(doc json.RawMessage, o Options) error {
+func (j *journal) event(at string, doc json.RawMessage, o Options) error {
 	var e SessionEvent
-	if err := decode(doc, &e, false, o); err != nil {
+	unknown, err := decode(doc, &e, o)
+	if err != nil {
 		return err
 	}
+	j.report.uncovered(at, unknown)
 	switch {
 	case e.SchemaID != eventSchema:
 		return fmt.Errorf("schema_id is %q", e.SchemaID)

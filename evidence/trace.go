@@ -87,6 +87,41 @@ func traceDigest(members map[string]json.RawMessage) (digest string, uncovered [
 	return sign.Sum(text), uncovered, err
 }
 
+// foldedMembers returns the members of a valid document as the decoder of the reference
+// reads them: a known name may have another case, and the last one counts.
+func foldedMembers(doc []byte) map[string]json.RawMessage {
+	members := map[string]json.RawMessage{}
+	known := slices.Concat(traceRequired, traceTimes, traceOptional, []string{"signature"})
+	dec := json.NewDecoder(bytes.NewReader(doc))
+	for _, err := dec.Token(); err == nil && dec.More(); {
+		var token json.Token
+		var v json.RawMessage
+		if token, err = dec.Token(); err == nil {
+			err = dec.Decode(&v)
+		}
+		name, _ := token.(string)
+		if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
+			name = known[i]
+		}
+		members[name] = v
+	}
+	return members
+}
+
+// uncovered notes the names of members that no digest or signature of an artifact covers.
+func (r *Report) uncovered(at string, names []string) {
+	if at != "" {
+		at = " of " + at
+	}
+	switch len(names) {
+	case 0:
+	case 1:
+		r.note("members: %s%s is not covered by the signature", names[0], at)
+	default:
+		r.note("members: %s%s are not covered by the signature", someOf(names), at)
+	}
+}
+
 // someOf lists the first names, and how many more there are.
 func someOf(names []string) string {
 	const most = 20
@@ -108,7 +143,9 @@ func (r *Report) trace(doc []byte, o Options) {
 	if err == nil {
 		text, err = canon.Transform(doc)
 	}
-	if err == nil {
+	if err == nil && o.Compat {
+		members, text = foldedMembers(doc), doc
+	} else if err == nil {
 		err = json.Unmarshal(text, &members)
 	}
 	if err == nil {
@@ -124,9 +161,7 @@ func (r *Report) trace(doc []byte, o Options) {
 		r.problem("trace", "", "%v", err)
 		return
 	}
-	if len(uncovered) > 0 {
-		r.note("members: %s are not covered by the signature", someOf(uncovered))
-	}
+	r.uncovered("", uncovered)
 	switch {
 	case o.PublicKey == nil:
 		r.unreadable("no_key", "", "a trace is verified by its signature, but no public key was given")
@@ -181,7 +216,9 @@ func (r *Report) traceContents(t traceFacts, members map[string]json.RawMessage,
 			r.problem("trace", name, "the member must be spelled %s", known[i])
 		}
 	}
-	if _, err := decodeExact(members["signature"], &sign.Signature{}); err != nil {
+	unknown, err := decodeExact(members["signature"], &sign.Signature{})
+	if err != nil {
 		r.problem("signature", "signature", "%v", err)
 	}
+	r.uncovered("signature", unknown)
 }
