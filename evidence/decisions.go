@@ -59,6 +59,9 @@ func (x *Export) trace(e kernel.Entry, f kernel.GateAnswered) {
 
 // Traces returns a signed TraceRecord for each decision of the gate, by file name.
 func (x *Export) Traces(key ed25519.PrivateKey) (map[string][]byte, error) {
+	if err := x.begun(); err != nil {
+		return nil, err
+	}
 	files := map[string][]byte{}
 	for name, t := range x.traces {
 		signed, err := t.Signed(key)

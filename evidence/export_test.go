@@ -297,6 +297,10 @@ func TestLawAPrefixHasTheFirstCheckpoints(t *testing.T) {
 	for n := 1; ; n += 7 {
 		x := recorded(t, n)
 		part, err := x.Chain(testKey())
+		if len(x.seals) == 0 {
+			require.ErrorIs(t, err, ErrNoCheckpoint)
+			continue
+		}
 		require.NoError(t, err)
 		var c chain
 		require.NoError(t, json.Unmarshal(part[ChainFile], &c))
@@ -307,6 +311,36 @@ func TestLawAPrefixHasTheFirstCheckpoints(t *testing.T) {
 		if x.head.seq < uint64(n) {
 			break
 		}
+	}
+}
+
+// Nothing is written that no verifier would accept: evidence of a ledger without the
+// beginning of its session, and a chain without a checkpoint.
+func TestLedgersThatAreTooShort(t *testing.T) {
+	x := NewExport()
+	for name, write := range map[string]func() error{
+		"chain":   func() error { _, err := x.Chain(testKey()); return err },
+		"runpack": func() error { _, err := x.Runpack(testKey(), false); return err },
+		"pack":    func() error { _, err := x.RunPack(testKey(), true); return err },
+		"job":     func() error { _, err := x.JobPack(testKey()); return err },
+		"traces":  func() error { _, err := x.Traces(testKey()); return err },
+	} {
+		require.ErrorIs(t, write(), ErrNotBegun, name)
+	}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i, f := range []kernel.Fact{
+		kernel.Began{SessionID: "s", Version: "1"},
+		kernel.SessionMoved{From: session.None, To: session.Pending},
+		kernel.SessionMoved{From: session.Pending, To: session.Rejected, Reason: "capability_missing"},
+	} {
+		x.Apply(kernel.Entry{Seq: uint64(i + 1), At: at, Fact: f}, fmt.Sprintf("sha256:%064d", i+1))
+	}
+	_, err := x.Chain(testKey())
+	require.ErrorIs(t, err, ErrNoCheckpoint)
+	for _, write := range []func(ed25519.PrivateKey) ([]byte, error){x.JobPack, func(key ed25519.PrivateKey) ([]byte, error) { return x.RunPack(key, false) }} {
+		data, err := write(testKey())
+		require.NoError(t, err)
+		require.True(t, Verify(PackKind, data, Options{PublicKey: testKey().Public().(ed25519.PublicKey), RequireSignature: true}).OK)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -146,9 +147,29 @@ func (x *Export) env() Env {
 	return Env{OS: "unknown", Arch: "unknown", Runtime: "lifeloop-wrap"}
 }
 
+// Errors of a ledger that is too short for evidence. A verifier would refuse the result.
+var (
+	ErrNotBegun     = errors.New("its ledger does not contain the beginning of the session")
+	ErrNoCheckpoint = errors.New("it has no checkpoint yet; the first one is made when the harness runs")
+)
+
+// begun returns ErrNotBegun if there is no session to write evidence of.
+func (x *Export) begun() error {
+	if x.began.SessionID == "" {
+		return ErrNotBegun
+	}
+	return nil
+}
+
 // Chain returns the journal, the chain and a runpack for each checkpoint, by file
 // name.
 func (x *Export) Chain(key ed25519.PrivateKey) (map[string][]byte, error) {
+	if err := x.begun(); err != nil {
+		return nil, err
+	}
+	if len(x.seals) == 0 {
+		return nil, ErrNoCheckpoint
+	}
 	head, previous := x.chainHead(), ""
 	files := map[string][]byte{}
 	records := []journalRecord{}
@@ -246,6 +267,9 @@ func (x *Export) Runpack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
 }
 
 func (x *Export) runpack(key ed25519.PrivateKey, raw bool) (c content, data []byte, digest string, err error) {
+	if err := x.begun(); err != nil {
+		return c, nil, "", err
+	}
 	run := x.runID()
 	c = content{run: Run{Header: x.header(runSchema, x.last), RunID: run, Env: x.env(), Timeline: append([]Timeline{}, x.timeline...)}, mode: Reference}
 	var secrets *redact.Redactor
@@ -340,6 +364,9 @@ func jobMove(s session.State) (status PackStatus, event string) {
 
 // JobPack describes the session as a job: its states and checkpoints.
 func (x *Export) JobPack(key ed25519.PrivateKey) ([]byte, error) {
+	if err := x.begun(); err != nil {
+		return nil, err
+	}
 	id := "job_" + idOf(x.began.SessionID)
 	facts := jobFacts{JobID: id, Status: string(JobRunning), StopReason: "none", StatusReasonCode: "submitted", EnvironmentFingerprint: "unknown"}
 	events := []jobEvent{}
