@@ -25,9 +25,11 @@ const (
 
 	// The largest size and number of values of a JSON document. Decoding a few bytes
 	// of JSON can need hundreds of bytes of memory, and a small archive can contain
-	// much JSON.
+	// much JSON. A document may have more values if they are as long as those of a
+	// timeline: its memory is then a few times its size.
 	maxDocument = 64 << 20
 	maxValues   = 1 << 20
+	valueBytes  = 16
 )
 
 // An archive is a zip file in memory.
@@ -52,12 +54,17 @@ func checkSize(doc []byte) error {
 	if len(doc) > maxDocument {
 		return fmt.Errorf("the document is larger than the limit of %d bytes", maxDocument)
 	}
+	return checkValues(doc, max(maxValues, len(doc)/valueBytes))
+}
+
+// checkValues refuses a JSON document with more values than a limit.
+func checkValues(doc []byte, limit int) error {
 	values := 0
 	for _, mark := range []string{",", "[", "{"} { // marks within strings are counted too
 		values += bytes.Count(doc, []byte(mark))
 	}
-	if values > maxValues {
-		return fmt.Errorf("the document has more values than the limit of %d", maxValues)
+	if values > limit {
+		return fmt.Errorf("the document has more values than the limit of %d", limit)
 	}
 	return nil
 }

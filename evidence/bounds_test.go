@@ -54,6 +54,7 @@ func TestReadersAreBounded(t *testing.T) {
 		data []byte
 	}{
 		{"empty structs", deflated(t, map[string]string{manifestFile: head + `"files":[` + list("{}") + `]}`})},
+		{"many values", deflated(t, map[string]string{manifestFile: head + `"files":[` + strings.Repeat(`{"path":"run.json"},`+strings.Repeat(" ", 12), (60<<20)/32) + `{}]}`})},
 		{"members", deflated(t, map[string]string{manifestFile: `{` + members.String() + `"b":0}`})},
 		{"brackets", deflated(t, map[string]string{manifestFile: strings.Repeat("[", maxDocument+1)})},
 		{"deep", deflated(t, map[string]string{manifestFile: strings.Repeat("[", 9000) + strings.Repeat("0,", 500_000) + "0" + strings.Repeat("]", 9000)})},
@@ -108,6 +109,28 @@ func TestAFileOfManyCheckpointsIsReadOnce(t *testing.T) {
 		if !compat {
 			require.Contains(t, codes(r), "runpack_path")
 		}
+	}
+}
+
+// The evidence of a long session verifies, or its export says that it is too long.
+func TestLongSessions(t *testing.T) {
+	x := small(t)
+	for len(x.timeline) < 360_000 {
+		x.timeline = append(x.timeline, Timeline{Event: "observed", TS: x.last, Ref: "event:tool.finished"})
+	}
+	data, err := x.Runpack(nil, false)
+	require.NoError(t, err)
+	r := Verify(RunpackKind, data, Options{})
+	require.True(t, r.OK, "%v", r.Problems)
+
+	for name, files := range map[string]map[string][]byte{
+		"a document": {runFile: make([]byte, maxDocument+1)},
+		"values":     {runFile: bytes.Repeat([]byte("[,"), maxValues)},
+		"an entry":   {resultsFile: make([]byte, maxEntry+1)},
+		"all":        {"a": make([]byte, maxEntry), "b": make([]byte, maxEntry), "c": make([]byte, maxEntry)},
+	} {
+		_, err := writeArchive(files)
+		require.ErrorContains(t, err, "the session is too long", name)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"lifeloop/evidence/sign"
@@ -103,6 +104,17 @@ func Diff(a, b []byte) ([]Difference, error) {
 	if err != nil {
 		return nil, err
 	}
+	list := differences(left.values, right.values)
+	if len(list) == 0 { // white space, or a member that occurs twice
+		list = differences(left.digests, right.digests)
+	}
+	if len(list) == 0 && !bytes.Equal(a, b) { // another form of the archive
+		list = append(list, Difference{"archive", "sha256:" + sign.Sum(a), "sha256:" + sign.Sum(b)})
+	}
+	return list, nil
+}
+
+func differences(left, right map[string]string) []Difference {
 	all := maps.Clone(left)
 	maps.Copy(all, right)
 	list := []Difference{}
@@ -111,27 +123,30 @@ func Diff(a, b []byte) ([]Difference, error) {
 			list = append(list, Difference{at, left[at], right[at]})
 		}
 	}
-	return list, nil
+	return list
 }
 
 // flatten returns each leaf of each document of an artifact, by its path. For a
 // file that is not JSON the value is its digest.
-func flatten(data []byte) (map[string]string, error) {
+func flatten(data []byte) (*leaves, error) {
 	docs, err := Inspect("document", data)
 	if err != nil {
 		return nil, err
 	}
-	leaves := leaves{values: map[string]string{}}
+	leaves := &leaves{values: map[string]string{}, digests: map[string]string{}}
 	for _, d := range docs {
+		leaves.digests[d.Name] = "sha256:" + d.SHA256
 		if len(d.Records) == 0 {
 			leaves.add(d.Name, "sha256:"+d.SHA256)
 		}
 		for i, record := range d.Records {
-			if err := checkSize(record); err != nil {
+			if err := checkValues(record, maxValues); err != nil { // the path of each value needs memory too
 				return nil, fmt.Errorf("%s: %w", d.Name, err)
 			}
 			var v any
-			if err := json.Unmarshal(record, &v); err != nil {
+			dec := json.NewDecoder(bytes.NewReader(record))
+			dec.UseNumber() // a float64 cannot hold every number
+			if err := dec.Decode(&v); err != nil {
 				return nil, fmt.Errorf("%s: %w", d.Name, err)
 			}
 			leaves.walk(fmt.Sprintf("%s#%04d", d.Name, i+1), v)
@@ -140,14 +155,15 @@ func flatten(data []byte) (map[string]string, error) {
 			}
 		}
 	}
-	return leaves.values, nil
+	return leaves, nil
 }
 
 // leaves are the values of documents, by their paths. The paths of deeply nested
 // values are long, so their size is limited.
 type leaves struct {
-	values map[string]string
-	bytes  int
+	values  map[string]string
+	digests map[string]string // of the documents
+	bytes   int
 }
 
 func (l *leaves) add(at, value string) {
@@ -158,13 +174,19 @@ func (l *leaves) add(at, value string) {
 func (l *leaves) walk(at string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
+		if len(v) == 0 {
+			l.add(at, "{}")
+		}
 		for name, below := range v {
 			if l.bytes > maxTotal {
 				return
 			}
-			l.walk(at+"."+name, below)
+			l.walk(at+"."+pathName(name), below)
 		}
 	case []any:
+		if len(v) == 0 {
+			l.add(at, "[]")
+		}
 		for i, below := range v {
 			if l.bytes > maxTotal {
 				return
@@ -175,4 +197,13 @@ func (l *leaves) walk(at string, v any) {
 		text, _ := json.Marshal(v) // cannot fail, because the value was decoded from JSON
 		l.add(at, strings.TrimSpace(string(text)))
 	}
+}
+
+// pathName returns the name of a member in a path. One with a character that separates the
+// parts of a path is quoted.
+func pathName(name string) string {
+	if name == "" || strings.ContainsAny(name, `.[]"#`) {
+		return strconv.Quote(name)
+	}
+	return name
 }

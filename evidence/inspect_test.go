@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"lifeloop/evidence/sign"
 )
 
 func TestInspectAndDiff(t *testing.T) {
@@ -36,4 +38,31 @@ func TestInspectAndDiff(t *testing.T) {
 	docs, err = Inspect("x", []byte("not json\n"))
 	require.NoError(t, err)
 	require.Empty(t, docs[0].Records)
+}
+
+// Documents that differ are never called equal.
+func TestDiffFindsEachDifference(t *testing.T) {
+	for _, c := range []struct {
+		left, right string
+		want        Difference
+	}{
+		{`{"a":{}}`, `{"a":[]}`, Difference{"document#0001.a", "{}", "[]"}},
+		{`{"a":{}}`, `{}`, Difference{"document#0001.a", "{}", ""}},
+		{`{"a":[]}`, `{"b":1}`, Difference{"document#0001.a", "[]", ""}},
+		{`{"a.b":1}`, `{"a":{"b":1}}`, Difference{`document#0001."a.b"`, "1", ""}},
+		{`{"a[0]":1}`, `{"a":[1]}`, Difference{`document#0001."a[0]"`, "1", ""}},
+		{`{"":{"a":1}}`, `{"a":1}`, Difference{`document#0001."".a`, "1", ""}},
+		{`9007199254740993`, `9007199254740992`, Difference{"document#0001", "9007199254740993", "9007199254740992"}},
+		{`{"a":1,"a":2}`, `{"a":2}`, Difference{"document", "sha256:" + sign.Sum([]byte(`{"a":1,"a":2}`)), "sha256:" + sign.Sum([]byte(`{"a":2}`))}},
+	} {
+		list, err := Diff([]byte(c.left), []byte(c.right))
+		require.NoError(t, err)
+		require.Contains(t, list, c.want, "%s %s", c.left, c.right)
+	}
+	run := read(t, "runpack/ok_reference.zip")
+	names, files := entriesOf(t, run)
+	again := zipped(t, names, files) // not compressed
+	list, err := Diff(run, again)
+	require.NoError(t, err)
+	require.Equal(t, []Difference{{"archive", "sha256:" + sign.Sum(run), "sha256:" + sign.Sum(again)}}, list)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"time"
 
@@ -27,11 +28,21 @@ const (
 func epoch() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // writeArchive packs files in the order of their names. They are not compressed, so
-// that the bytes do not depend on the version of a compressor.
+// that the bytes do not depend on the version of a compressor. It refuses what a verifier
+// would refuse because of its size.
 func writeArchive(files map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
+	total := 0
 	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if total += len(files[name]); len(files[name]) > maxEntry || total > maxTotal {
+			return nil, fmt.Errorf("the session is too long for one archive: %s has %d bytes", name, len(files[name]))
+		}
+		if path.Ext(name) == ".json" {
+			if err := checkSize(files[name]); err != nil {
+				return nil, fmt.Errorf("the session is too long for one archive: %s: %w", name, err)
+			}
+		}
 		if err := addEntry(w, name, zip.Store, files[name]); err != nil {
 			return nil, err
 		}
@@ -217,7 +228,9 @@ func (x *Export) Chain(key ed25519.PrivateKey) (map[string][]byte, error) {
 	if files[JournalFile], err = jsonLines(records); err != nil {
 		return nil, err
 	}
-	files[ChainFile], err = canon.Marshal(head)
+	if files[ChainFile], err = canon.Marshal(head); err == nil {
+		err = checkSize(files[ChainFile])
+	}
 	return files, err
 }
 
