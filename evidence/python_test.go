@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"crypto/ed25519"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -54,6 +55,8 @@ func TestVerifyWithoutUs(t *testing.T) {
 	q.chains(all)
 	q.journals(all, files(t, guarded(t), key))
 	q.unsigned(all, filepath.Join(q.dir, "key"))
+	q.tampered(filepath.Join(q.dir, "key"))
+	q.signers(all["runpack.zip"], filepath.Join(q.dir, "key"))
 
 	cmd := exec.Command("python3", q.write("driver.py", []byte(driver)))
 	cmd.Stdin, cmd.Stderr = &q.input, os.Stderr
@@ -181,6 +184,48 @@ func (q *questions) unsigned(all map[string][]byte, public string) {
 		q.ask(name+" without a key", JournalKind, file, "-", false, "ok")
 		q.ask(name+" with a key", JournalKind, file, public, false, "fail")
 		q.ask(name+" with a required signature", JournalKind, file, public, true, "fail")
+	}
+}
+
+// tampered asks about each change of TestTampered.
+func (q *questions) tampered(public string) {
+	for i, c := range tamperings() {
+		folder := fmt.Sprintf("tampered-%d", i)
+		require.NoError(q, os.Mkdir(filepath.Join(q.dir, folder), 0o700))
+		for name, data := range c.made(q) {
+			q.write(filepath.Join(folder, name), data)
+		}
+		key, answer := "-", "fail"
+		if c.key {
+			key = public
+		}
+		if c.code == "" {
+			answer = "ok"
+		}
+		q.ask(c.name+" with "+c.what, c.kind(), filepath.Join(q.dir, folder, c.name), key, c.key, answer)
+	}
+}
+
+// signers asks about a runpack that two parties signed, and about one of these signatures
+// that is wrong.
+func (q *questions) signers(data []byte, public string) {
+	names, inside := entriesOf(q, data)
+	var m manifest
+	require.NoError(q, json.Unmarshal(inside[manifestFile], &m))
+	mine := m.Signatures[0]
+	other, err := sign.Sign(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{2}, ed25519.SeedSize)), mine.SignedDigest)
+	require.NoError(q, err)
+	wrong := mine
+	wrong.Sig = other.Sig
+	for what, signatures := range map[string][]sign.Signature{
+		"two signers": {other, mine}, "another signer": {other}, "a wrong signature": {wrong}, "a right and a wrong signature": {mine, wrong},
+	} {
+		m.Signatures = signatures
+		inside[manifestFile] = canonical(q, must(json.Marshal(m)))
+		data := zipped(q, names, inside)
+		r := Verify(RunpackKind, data, Options{PublicKey: testKey().Public().(ed25519.PublicKey)})
+		require.Equal(q, what == "two signers", r.OK, "%s: %v", what, r.Problems)
+		q.ask(what, RunpackKind, q.write("signers-"+strings.ReplaceAll(what, " ", "-")+".zip", data), public, true, verdict(r))
 	}
 }
 
