@@ -196,3 +196,39 @@ func FuzzTool(f *testing.F) {
 		}
 	})
 }
+
+// TestLimits: a line that would take long to analyse is undecidable. What is counted is
+// the same on every machine.
+func TestLimits(t *testing.T) {
+	nested := func(n int) string { return strings.Repeat(`echo "$(`, n) + "ls" + strings.Repeat(`)"`, n) }
+	quoted := func(n int) string { return strings.Repeat(`echo ')' "$(`, n) + "ls" + strings.Repeat(`)"`, n) }
+	var cds strings.Builder
+	for i := range 60 {
+		cds.WriteString("cd /srv/w/" + strings.Repeat("a", i+1) + ";")
+	}
+	for _, c := range []struct{ name, line, want string }{
+		{"nested", nested(maxNesting), ""},
+		{"nested without quotes", strings.Repeat("echo $(", maxNesting) + "ls" + strings.Repeat(")", maxNesting), ""},
+		{"nested too deep", nested(maxNesting + 1), Undecidable},
+		{"nested too deep with quotes", quoted(maxNesting + 1), Undecidable},
+		{"parentheses", strings.Repeat("(", 100000) + "ls" + strings.Repeat(")", 100000), Undecidable},
+		{"long", "echo " + strings.Repeat("a", maxLine-len("echo ")), ""},
+		{"too long", "echo " + strings.Repeat("a", maxLine), Undecidable},
+		{"words of a function", "f() { cat " + strings.Repeat("a ", 1000) + "; }; " + strings.Repeat("f;", maxWords/1000-1), ""},
+		{"too many words of a function", "f() { cat " + strings.Repeat("a ", 1000) + "; }; " + strings.Repeat("f;", maxWords/1000+1), Undecidable},
+		{"too many targets", cds.String() + "touch " + manyWords(300), Undecidable},
+	} {
+		if got := classes(t, telemetry.ToolUse{Name: "Bash", Commands: []string{c.line}, Dir: "/srv/w"}); got != c.want {
+			t.Errorf("%s is %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// manyWords returns n different words.
+func manyWords(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strings.Repeat("w", i%20+1) + string(rune('a'+i/20)) + " ")
+	}
+	return b.String()
+}

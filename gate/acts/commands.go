@@ -21,7 +21,12 @@ type arg struct {
 	text  string
 	known bool
 	shape string // if the word is not known; empty if it may be any text
+	begin string // if the word is not known: what precedes the first unknown part
+	loose bool   // an unknown part may become several words, as outside of quotes
 }
+
+// anything reports whether nothing of a is known, so that it may also be flags.
+func (a arg) anything() bool { return !a.known && a.loose && a.begin == "" && a.text == "" }
 
 func (a arg) flag() bool { return a.known && len(a.text) > 1 && a.text[0] == '-' }
 
@@ -49,7 +54,8 @@ func (s *shell) command(args []arg) {
 	if len(args) == 0 {
 		return
 	}
-	if !args[0].known || args[0].text == "" {
+	// zsh takes =NAME for the file of a command, and { after repeat for a block.
+	if !args[0].known || args[0].text == "" || args[0].text[0] == '=' || hasWord("{ } !", args[0].text) {
 		s.undecidable("command")
 		return
 	}
@@ -129,6 +135,9 @@ func (s *shell) builtin(name string, args []arg) bool {
 		return flag("f")
 	case "bind":
 		return flag("x")
+	case "set", "setopt", "setopts":
+		s.physical = s.physical || followsLinks(name, args)
+		return slices.ContainsFunc(args, func(a arg) bool { return indexRuns(a.text) })
 	case "shopt":
 		if slices.ContainsFunc(args, func(a arg) bool { return !a.known || a.text == "cdable_vars" }) {
 			s.count["CDPATH"]++
@@ -138,11 +147,28 @@ func (s *shell) builtin(name string, args []arg) bool {
 			s.forget()
 			return slices.ContainsFunc(args, func(a arg) bool { return indexRuns(a.text) })
 		}
-	case "test", "[", "unset", "read", "mapfile", "readarray", "let", "set", "getopts", "wait":
+	case "test", "[", "unset", "read", "mapfile", "readarray", "let", "getopts", "wait":
 		return slices.ContainsFunc(args, func(a arg) bool { return indexRuns(a.text) })
 	case "kill", "skill", "fuser":
 		if name == "fuser" && flag("k") || name != "fuser" && !killsKnown(args) {
 			s.destroys(name)
+		}
+	}
+	return false
+}
+
+// followsLinks reports whether the arguments of set may make cd follow links before ..
+func followsLinks(name string, args []arg) bool {
+	for i, a := range args {
+		switch {
+		case a.known && (a.text == "--" || a.text == "-"):
+			return false
+		case a.anything(), !a.known && strings.HasPrefix(a.begin, "-"), a.flag() && strings.ContainsAny(a.text, "Pw"):
+			return true
+		case hasWord("physical chaselinks chasedots", strings.ToLower(strings.ReplaceAll(a.text, "_", ""))), !a.known && i > 0 && args[i-1].text == "-o":
+			return true
+		case name == "set" && !a.flag() && (i == 0 || !strings.HasSuffix(args[i-1].text, "o")):
+			return false // the words that follow are parameters
 		}
 	}
 	return false
@@ -171,8 +197,11 @@ func killsKnown(args []arg) bool {
 
 // wrapper analyses the command that a command such as sudo, env or xargs runs.
 func (s *shell) wrapper(name string, u usage, args []arg) {
+	if name == "perf" && len(args) > 0 && hasWord("report list annotate diff evlist version help", args[0].text) {
+		return
+	}
 	in := u.parse(args, true)
-	if in.unknown {
+	if in.unknown || in.hidden {
 		s.undecidable("command")
 		return
 	}
@@ -188,6 +217,11 @@ func (s *shell) wrapper(name string, u usage, args []arg) {
 	case "unshare":
 		if len(inner) == 0 { // without a command, it runs a shell
 			s.undecidable("command")
+		}
+	case "perf": // as in perf lock record
+		if len(inner) > 0 && hasWord("record stat", inner[0].text) {
+			s.wrapper(name, u, inner)
+			return
 		}
 	case "xargs":
 		inner = fromInput(inner, in.has("I i J replace"))
@@ -212,7 +246,7 @@ func (s *shell) values(name string, in invocation) {
 			s.apart(func() { s.eval([]arg{f.value}) })
 		case '/':
 			s.touch(f.value, "read")
-			s.dirs = s.below(f.value)
+			s.dirs = s.entered(f.value)
 		case '>':
 			if f.value.known && f.value.text == "-" {
 				continue
@@ -234,9 +268,10 @@ func afterDashes(args []arg) []arg {
 
 // assigned removes leading words of the form NAME=VALUE.
 func (s *shell) assigned(args []arg) []arg {
-	for len(args) > 0 && args[0].known && (args[0].text == "-" || strings.Contains(args[0].text, "=")) {
+	for len(args) > 0 && args[0].known && (args[0].text == "-" || strings.Index(args[0].text, "=") > 0) {
 		name, value, _ := strings.Cut(args[0].text, "=")
 		s.count[name]++
+		s.gitFolder(name, arg{text: value, known: true})
 		s.argument("env", arg{text: value, known: true})
 		args = args[1:]
 	}
@@ -266,13 +301,15 @@ func (s *shell) interpreter(u usage, args []arg) {
 	text, _ := next(in.operands)
 	switch {
 	case in.marked('#'):
-	case in.unknown || !text.known || in.has("s") && !in.has("c"),
+	case in.unknown || in.hidden || !text.known || in.has("s") && !in.has("c"),
 		slices.ContainsFunc(in.flags, func(f flag) bool { return strings.HasSuffix(f.name, "file") && (!f.value.known || f.value.input()) }):
 		s.undecidable("command")
 	case in.has("c"):
 		s.apart(func() {
 			inner := s.newShell(s.dirs)
 			inner.captured = s.captured
+			inner.gitDirs = s.gitDirs
+			inner.physical = in.has("P") || slices.ContainsFunc(in.flags, func(f flag) bool { return f.name == "o" && f.value.text == "physical" })
 			inner.depth, inner.funcs = s.depth, maps.Clone(s.funcs) // some may be exported
 			for _, name := range []string{"HOME", "PWD", "CDPATH"} {
 				inner.count[name] = s.count[name] + s.count[""]
@@ -312,12 +349,14 @@ func (s *shell) script(u usage, args []arg) {
 		in.flags = append(in.flags, sub.flags...)
 	}
 	switch {
-	case in.unknown || in.marked('~') || slices.ContainsFunc(in.flags, flag.loads):
+	case in.unknown || in.hidden || in.marked('~') || slices.ContainsFunc(in.flags, flag.loads):
 		s.undecidable("command")
 	case in.marked('#'):
 	case in.marked('|'):
 		if f := in.flags[len(in.flags)-1]; !f.value.known || f.value.input() || f.name == "m" && takesCode(f.value.text, in.operands) {
 			s.undecidable("command")
+		} else if f.name == "m" {
+			s.module(f.value.text, in.operands)
 		}
 	case in.hasCode():
 		s.undecidable("command")
@@ -356,56 +395,6 @@ func (in invocation) hasCode() bool {
 	return slices.ContainsFunc(in.flags, func(f flag) bool { return hasWord("M m", f.name) && strings.ContainsAny(f.value.text, "; \t\n(){}") })
 }
 
-func (s *shell) find(name string, args []arg) {
-	var roots []arg
-	for _, a := range args {
-		if a.flag() {
-			break
-		}
-		roots = append(roots, a)
-	}
-	for i, a := range args {
-		switch {
-		case !a.known:
-		case a.text == "-delete":
-			s.destroys("find -delete")
-			if len(roots) == 0 {
-				roots = []arg{{text: ".", known: true}}
-			}
-			for _, root := range roots {
-				root.text += "/*" // some files below the root; the other arguments select them
-				s.touch(root, "delete")
-			}
-		case hasWord("-fprint -fprint0 -fprintf -fls", a.text):
-			file, _ := next(args[i+1:])
-			s.touch(file, "write")
-		case hasWord("-exec -execdir -ok -okdir", a.text), name != "find" && s.runs(a.text):
-			end := slices.IndexFunc(args[i:], func(a arg) bool { return a.known && (a.text == ";" || a.text == "+") })
-			if end < 0 {
-				end = len(args) - i
-			}
-			inner := slices.Clone(args[i+1 : i+end])
-			if name != "find" {
-				inner = append(inner, arg{}) // fd appends the name of the found file
-			}
-			for j := range inner {
-				if strings.Contains(inner[j].text, "{}") {
-					inner[j] = arg{}
-				}
-			}
-			if strings.HasPrefix(a.text, "--exec") && strings.Contains(a.text, "=") {
-				inner = []arg{{}}
-			}
-			s.command(inner)
-		}
-	}
-}
-
-// runs reports whether a flag of fd is followed by a command.
-func (s *shell) runs(text string) bool {
-	return strings.HasPrefix(text, "--exec") || len(text) > 1 && text[0] == '-' && text[1] != '-' && strings.ContainsAny(text, "xX")
-}
-
 // cd adds a possible working directory. It may fail, so the previous ones remain
 // possible.
 func (s *shell) cd(args []arg) {
@@ -416,6 +405,9 @@ func (s *shell) cd(args []arg) {
 		return
 	case len(args) == 0:
 		to = arg{text: "~", known: true}
+	case len(args) > 1 && !to.flag(): // zsh replaces the first word in the name of the folder
+		s.dirs = nil
+		return
 	case to.flag() && to.text != "-L", s.count["CDPATH"]+s.count[""] > 0 && !strings.HasPrefix(to.text, ".") && !path.IsAbs(to.text):
 		s.dirs = nil
 		return
@@ -425,6 +417,9 @@ func (s *shell) cd(args []arg) {
 	}
 	s.touch(to, "read")
 	below := s.below(to)
+	if s.physical && (!path.IsAbs(to.text) || strings.Contains(to.text, "..")) {
+		below = nil
+	}
 	if s.dirs = append(slices.Clone(s.dirs), below...); below == nil || len(s.dirs) > 64 {
 		s.dirs = nil
 	}
@@ -469,6 +464,22 @@ func (s *shell) patch(args []arg) {
 	}
 }
 
+// entered returns the possible folders of a program that itself changes to a folder. Unlike
+// a shell, it follows links before ..
+func (s *shell) entered(to arg) []string {
+	dirs := s.below(to)
+	if strings.Contains(to.text, "/..") && s.scene.Resolve != nil && dirs != nil {
+		if path.IsAbs(to.text) {
+			return []string{s.scene.Resolve(to.text)}
+		}
+		dirs = nil
+		for _, dir := range s.dirs {
+			dirs = append(dirs, s.scene.Resolve(dir+"/"+to.text))
+		}
+	}
+	return dirs
+}
+
 // files adds the files that a command reads, writes and deletes.
 func (s *shell) files(name string, u usage, args []arg) {
 	switch name {
@@ -479,11 +490,14 @@ func (s *shell) files(name string, u usage, args []arg) {
 		s.tar(name, u, args)
 		return
 	}
-	in := u.parse(args, false)
+	in := u.parse(args, hasWord("ssh npx pnpm yarn bundle", name))
 	before := s.dirs
 	defer func() { s.dirs = before }() // the folder of go -C is that of go only
 	if u.role != programs && u.role != shells {
 		s.values(name, in)
+	}
+	if in.hidden && u.writes() {
+		s.undecidable("command")
 	}
 	switch u.role {
 	case deletes:
@@ -553,12 +567,13 @@ func (s *shell) tool(name string, in invocation) {
 		if len(in.operands) > 0 && !in.has("d l t p v Z z") {
 			s.touch(arg{text: ".", known: true}, "write")
 		}
-	case "mkfs", "fdisk", "parted", "wipefs", "shutdown", "reboot", "poweroff", "halt", "init", "killall", "pkill":
+	case "mkfs", "mke2fs", "mkswap", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk", "parted", "wipefs", "blkdiscard", "lvremove", "vgremove", "pvremove", "shutdown", "reboot", "poweroff", "halt", "init", "killall", "pkill":
 		s.destroys(name)
 	}
 	if strings.HasPrefix(name, "mkfs.") {
 		s.destroys(name)
 	}
+	s.program(name, in)
 }
 
 // The commands whose operands are names of files, and of these the ones that print them.
@@ -644,10 +659,14 @@ func (s *shell) copies(name string, u usage, in invocation) {
 			s.destroys(name + " --delete")
 		}
 	}
+	links := u.role == moves || in.has("a d P R r archive recursive links no-dereference l")
 	for _, source := range sources {
 		for _, dir := range to { // a copied folder may become a folder of settings
 			if inside := path.Join(dir.text, path.Base(source.text)); source.known && dir.known && telemetry.IsSettings(inside) {
 				s.touch(arg{text: inside, known: true}, "write")
+			}
+			if links && name != "install" {
+				s.copied(source, dir)
 			}
 		}
 	}
@@ -669,6 +688,9 @@ func (s *shell) tar(name string, u usage, args []arg) {
 	}
 	in := u.parse(args, false)
 	s.values(name, in)
+	if first, _ := next(args); in.hidden || !first.known && !strings.HasPrefix(first.begin, "-") { // the letters of flags
+		s.undecidable("command")
+	}
 	creates, extracts := in.has("c r u A create append update catenate concatenate delete"), in.has("x extract get")
 	reads := in.has("t d list diff compare") && !creates && !extracts
 	if in.has("P absolute-names") && extracts {
@@ -692,6 +714,7 @@ func (s *shell) tar(name string, u usage, args []arg) {
 	}
 	if extracts && !in.has("O") {
 		s.touch(into, "write")
+		s.copied(arg{}, into)
 	}
 	if in.has("remove-files") {
 		s.each(in.operands, "delete")
@@ -709,6 +732,10 @@ func (s *shell) argument(name string, a arg) { s.operand(name, a, s.uses(name, n
 // uses only their names.
 func (s *shell) operand(name string, a arg, op string) {
 	text := a.text
+	if !a.known && name == "dd" && (strings.HasPrefix("of=", a.begin) || strings.HasPrefix(a.begin, "of=") || a.loose) {
+		s.destroys("dd")
+		s.undecidable("path")
+	}
 	if !a.known {
 		if isSecret(text) && op != opName { // as in $(pwd)/.env
 			if strings.HasPrefix(text, "/") {

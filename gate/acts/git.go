@@ -12,12 +12,14 @@ const (
 	gitReads = "annotate archive blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files diff-index diff-tree for-each-ref format-patch fsck grep help log ls-files ls-remote ls-tree merge-base merge-tree name-rev push range-diff rev-list rev-parse shortlog show show-branch show-ref status var verify-commit verify-tag version whatchanged"
 	gitLists = "branch bundle config notes reflog remote sparse-checkout stash submodule tag worktree"
 	gitOther = "add am apply bisect checkout checkout-index cherry-pick clean clone commit commit-tree fetch filter-branch gc hash-object init lfs maintenance merge mv prune pull read-tree rebase repack replace rerere reset restore revert rm switch symbolic-ref unpack-objects update-index update-ref write-tree"
+	// The subcommands with a flag that writes a file, discards work or runs a command.
+	gitActs  = "archive bisect branch bundle checkout checkout-index clean clone config diff diff-files diff-index diff-tree difftool fetch filter-branch format-patch gc grep init log ls-remote maintenance prune pull push range-diff read-tree rebase reflog repack reset restore rm show stash submodule switch tag update-index update-ref whatchanged worktree"
 	gitNames = "check-ignore ls-files status rm"
 )
 
 var gitFlags = usage{
-	short: "nqvfdDarspuxXiIo>b:B:m:c:C:F<SW",
-	long:  "output> output-directory> force force-with-lease? force-if-includes mirror delete prune hard merge keep discard-changes exec~ upload-pack~ receive-pack~ extcmd~ open-files-in-pager~ message: file< separate-git-dir> template< branch: orphan: source: depth: get get-all list staged worktree cached prefix:",
+	short: "nqvfdDarspuxXiIj:o>b:B:m:c:C:F<SW",
+	long:  "output> output-directory> force force-with-lease? force-if-includes mirror delete prune hard merge keep discard-changes exec~ upload-pack~ receive-pack~ extcmd~ open-files-in-pager~ message: file< separate-git-dir> template< branch: orphan: source: depth: get get-all list staged worktree cached prefix: jobs: config: initial-branch: object-format: ref-format: shared? reason: reference< reference-if-able< filter: server-option: bundle-uri: shallow-since: shallow-exclude: revision: recurse-submodules? global system local unset unset-all remove-section rename-section edit",
 }
 
 // git finds the commands that discard work, write outside of the workspace, or run
@@ -46,10 +48,22 @@ func (s *shell) git(u usage, args []arg) {
 	if sub.text == "clone" || sub.text == "rebase" || sub.text == "difftool" || sub.text == "grep" {
 		s.gitRuns(sub.text, rest)
 	}
+	if hasWord(gitActs, sub.text) && gitHides(sub.text, in, rest) {
+		s.undecidable("command")
+	}
 	for _, f := range in.flags {
+		if sub.text == "clone" && f.name == "config" && !safeSetting(f.value) {
+			s.undecidable("command")
+		}
 		if f.mark != 0 && (f.mark != '>' && f.mark != '<' || f.name != "o" && f.name != "F" || hasWord("archive format-patch commit", sub.text)) {
 			s.values("git", invocation{flags: []flag{f}})
 		}
+	}
+	if action, _ := next(in.operands); len(in.operands) > 0 && !action.known && hasWord("stash reflog worktree submodule bisect", sub.text) {
+		s.undecidable("command")
+	}
+	if !hasWord(gitReads, sub.text) {
+		s.each(s.gitDirs, "write")
 	}
 	s.gitWrites(sub.text, in, rest)
 	if gitDestroys(sub.text, in) || sub.text == "checkout" && s.overwrites(in) {
@@ -62,6 +76,20 @@ func (s *shell) git(u usage, args []arg) {
 	for _, a := range rest {
 		s.operand("git", a, op)
 	}
+}
+
+// gitHides reports whether the arguments hide flags. A subcommand that only reads has
+// none with one letter that matters.
+func gitHides(sub string, in invocation, rest []arg) bool {
+	if !in.hidden || !hasWord(gitReads, sub) || hasWord("archive format-patch grep", sub) {
+		return in.hidden
+	}
+	if end := slices.Index(rest, arg{text: "--", known: true}); end >= 0 {
+		rest = rest[:end]
+	}
+	return slices.ContainsFunc(rest, func(a arg) bool {
+		return a.anything() || strings.HasPrefix(a.begin, "-") && (a.loose || a.begin == "-" || strings.HasPrefix(a.begin, "--") && !strings.Contains(a.begin, "="))
+	})
 }
 
 // gitRuns finds flags that run a command and that only some subcommands have.
@@ -86,20 +114,22 @@ func safeSetting(a arg) bool {
 func (s *shell) gitWrites(sub string, in invocation, rest []arg) {
 	action, after := next(in.operands)
 	here := arg{text: ".", known: true}
+	if sub == "config" {
+		s.gitConfig(in, action)
+	}
 	switch {
 	case hasWord(gitReads, sub):
 		return
 	case hasWord(gitLists, sub) && (len(in.operands) == 0 && !in.has("d D f") || hasWord("list show get get-url status verify", action.text) || sub == "config" && in.has("get get-all list")):
 		return
-	case sub == "clone" && len(in.operands) > 1, sub == "init" && len(in.operands) > 0:
-		s.touch(in.operands[len(in.operands)-1], "write")
+	case sub == "clone" && len(in.operands) > 1:
+		s.each(after, "write")
+		return
+	case sub == "init" && len(in.operands) > 0:
+		s.each(in.operands, "write")
 		return
 	case sub == "worktree" && hasWord("add remove move", action.text):
-		files := after
-		if action.text == "add" {
-			files = after[:min(1, len(after))]
-		}
-		s.each(files, "write")
+		s.each(after, "write")
 	case sub == "bundle":
 		s.each(after[:min(1, len(after))], "write")
 		return
@@ -125,6 +155,33 @@ func (s *shell) gitWrites(sub string, in invocation, rest []arg) {
 		s.each(in.operands, "delete")
 	}
 	s.touch(here, "write")
+}
+
+// gitConfig adds the file that git config writes.
+func (s *shell) gitConfig(in invocation, action arg) {
+	changes := in.has("unset unset-all remove-section rename-section") || hasWord("set unset remove-section rename-section", action.text)
+	if in.has("edit e") || action.text == "edit" {
+		s.undecidable("command")
+	} else if !changes && (len(in.operands) < 2 || in.has("get get-all get-regexp get-urlmatch get-color get-colorbool list l") || hasWord("get list", action.text)) {
+		return
+	}
+	for _, f := range in.flags {
+		switch f.name {
+		case "file":
+			s.touch(f.value, "write")
+		case "global":
+			s.touch(arg{text: "~/.gitconfig", known: true}, "write")
+		case "system":
+			s.touch(arg{text: "/etc/gitconfig", known: true}, "write")
+		}
+	}
+}
+
+// gitFolder notes a variable that says where git writes.
+func (s *shell) gitFolder(name string, value arg) {
+	if hasWord("GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_INDEX_FILE GIT_OBJECT_DIRECTORY", name) {
+		s.gitDirs = append(s.gitDirs, value)
+	}
 }
 
 // overwrites reports whether the only operand of git checkout is the name of a file or
@@ -153,11 +210,13 @@ func gitDestroys(sub string, in invocation) bool {
 	case "clean":
 		return in.has("f force")
 	case "push":
-		return in.has("f d force force-with-lease force-if-includes mirror delete prune") || operand(func(t string) bool { return strings.HasPrefix(t, "+") || strings.HasPrefix(t, ":") })
+		return in.has("f d force force-with-lease force-if-includes mirror delete prune") || slices.ContainsFunc(in.operands, func(a arg) bool { return strings.HasPrefix(a.start(), "+") || strings.HasPrefix(a.start(), ":") })
 	case "branch":
-		return in.has("D f force") || in.has("d delete") && in.has("f force")
+		return in.has("D M C f force") || in.has("d delete") && in.has("f force")
+	case "tag":
+		return in.has("d delete f force")
 	case "checkout":
-		return in.has("f force ours theirs pathspec-from-file") || in.dashes || len(in.operands) > 1 && !in.has("b B") ||
+		return in.has("B f force ours theirs pathspec-from-file") || in.dashes || len(in.operands) > 1 && !in.has("b B") ||
 			operand(func(t string) bool {
 				return strings.HasPrefix(t, ".") || strings.HasPrefix(t, ":") || strings.ContainsAny(t, "*?[")
 			})

@@ -16,13 +16,19 @@ import (
 // scripts in files do.
 type shell struct {
 	*collector
-	dirs  []string           // the possible working directories; nil if unknown
-	vars  map[string]string  // the known values of variables; later statements do not change them
-	count map[string]int     // the number of assignments to each variable; "" is for variables of unknown name
-	input string             // the standard input of the command that is analysed, if known
-	funcs map[string][]*body // the functions; their bodies are analysed where they are called
-	traps []arg              // the commands of traps; they may run in every later folder
-	depth int
+	dirs     []string           // the possible working directories; nil if unknown
+	vars     map[string]string  // the known values of variables; later statements do not change them
+	count    map[string]int     // the number of assignments to each variable; "" is for variables of unknown name
+	input    string             // the standard input of the command that is analysed, if known
+	fed      bool               // the standard input of that command is a file
+	funcs    map[string][]*body // the functions; their bodies are analysed where they are called
+	traps    []arg              // the commands of traps; they may run in every later folder
+	lists    map[string]int     // the loops that set a variable only to words that are no flags
+	depth    int
+	nested   bool // the words are those of a command whose output is judged
+	physical bool // cd may follow links before ..
+	// gitDirs are the folders and files that variables such as GIT_DIR name.
+	gitDirs []arg
 	// captured says that another command may get the output. A name in it may become
 	// the name of a file that is read.
 	captured bool
@@ -34,11 +40,15 @@ type body struct {
 	callers [][]string // the folders of the calls that are being analysed
 }
 
-// maxDepth limits the nesting of commands in commands, maxSteps the commands that are
-// analysed: bodies are analysed at each call.
+// maxDepth limits the nesting of commands in commands, maxSteps the commands and
+// maxWords the words that are analysed: bodies are analysed at each call. maxLine and
+// maxNesting limit a line: analysis takes time with the square of the nesting.
 const (
-	maxDepth = 10
-	maxSteps = 5000
+	maxDepth   = 10
+	maxSteps   = 5000
+	maxWords   = 50000
+	maxLine    = 64 << 10 // bytes
+	maxNesting = 100
 )
 
 // shell adds the targets of a command line.
@@ -47,17 +57,18 @@ func (c *collector) shell(line string) {
 }
 
 func (c *collector) newShell(dirs []string) *shell {
-	return &shell{collector: c, dirs: dirs, vars: map[string]string{}, count: map[string]int{}, funcs: map[string][]*body{}}
+	return &shell{collector: c, dirs: dirs, vars: map[string]string{}, count: map[string]int{}, lists: map[string]int{}, funcs: map[string][]*body{}}
 }
 
 func (s *shell) line(line string) {
-	if s.depth++; s.depth > maxDepth {
+	if s.depth++; s.depth > maxDepth || len(line) > maxLine {
 		s.undecidable("command")
+		s.depth--
 		return
 	}
 	defer func() { s.depth-- }()
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(line), "")
-	if err != nil {
+	if err != nil || nesting(file) > maxNesting {
 		s.undecidable("command")
 		return
 	}
@@ -77,13 +88,39 @@ func (s *shell) line(line string) {
 	}
 }
 
+// nesting returns how deep statements and expansions are nested in a line.
+func nesting(file *syntax.File) (deepest int) {
+	var around []int // the depth of each node around the present one
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if n == nil {
+			around = around[:len(around)-1]
+			return true
+		}
+		depth := 0
+		if len(around) > 0 {
+			depth = around[len(around)-1]
+		}
+		switch n.(type) {
+		case *syntax.CmdSubst, *syntax.ProcSubst, *syntax.ParamExp, *syntax.Subshell, *syntax.Block, *syntax.IfClause,
+			*syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause, *syntax.FuncDecl, *syntax.ArithmExp, *syntax.ParenArithm, *syntax.ParenTest:
+			depth++
+		}
+		around, deepest = append(around, depth), max(deepest, depth)
+		return true
+	})
+	return deepest
+}
+
 // assignments counts the assignments to each variable. Assignments to unknown
 // variables are counted under the empty name.
 func (s *shell) assignments(file *syntax.File) {
 	n := s.count
+	mentions := false
 	syntax.Walk(file, func(node syntax.Node) bool {
+		mentions = mentions || mentionsTable(node)
 		switch node := node.(type) {
 		case *syntax.Assign:
+			s.table(node)
 			switch {
 			case node.Name != nil && !node.Naked:
 				n[node.Name.Value]++
@@ -92,6 +129,9 @@ func (s *shell) assignments(file *syntax.File) {
 			}
 		case *syntax.WordIter:
 			n[node.Name.Value]++
+			if !slices.ContainsFunc(node.Items, func(w *syntax.Word) bool { return w.Lit() == "" || strings.ContainsAny(w.Lit()[:1], `-\\*?[`) }) && node.InPos.IsValid() {
+				s.lists[node.Name.Value]++
+			}
 		case *syntax.DeclClause:
 			for _, a := range node.Args {
 				if a.Naked && a.Value != nil && strings.HasPrefix(a.Value.Lit(), "-") && strings.Contains(a.Value.Lit(), "n") { // a name for another variable
@@ -102,6 +142,9 @@ func (s *shell) assignments(file *syntax.File) {
 			n[""]++
 		case *syntax.ParamExp:
 			if e := node.Exp; e != nil && (e.Op == syntax.AssignUnset || e.Op == syntax.AssignUnsetOrNull) && node.Param != nil {
+				if hasWord(tables, node.Param.Value) {
+					s.undecidable("command")
+				}
 				n[node.Param.Value]++
 			}
 		case *syntax.CallExpr:
@@ -109,14 +152,48 @@ func (s *shell) assignments(file *syntax.File) {
 		}
 		return true
 	})
+	if mentions && n[""] > 0 { // as in declare -n x=BASH_CMDS
+		s.undecidable("command")
+	}
+}
+
+// tables are the variables that say which command a name runs: those of bash, and those
+// of zsh.
+const tables = "BASH_CMDS BASH_ALIASES aliases galiases saliases"
+
+// mentionsTable reports whether a text names one of the tables of bash.
+func mentionsTable(node syntax.Node) bool {
+	text := ""
+	switch node := node.(type) {
+	case *syntax.Lit:
+		text = node.Value
+	case *syntax.SglQuoted:
+		text = node.Value
+	}
+	return strings.Contains(text, "BASH_CMDS") || strings.Contains(text, "BASH_ALIASES")
+}
+
+// table adds an undecidable command if an assignment changes the command that a name runs.
+func (s *shell) table(a *syntax.Assign) {
+	name := ""
+	if a.Name != nil && !a.Naked {
+		name = a.Name.Value
+	} else if a.Name == nil {
+		text, _ := s.word(a.Value)
+		name, _, _ = strings.Cut(text, "[")
+		name, _, _ = strings.Cut(name, "=")
+	}
+	index, _ := a.Index.(*syntax.Word)
+	if hasWord(tables, name) || hasWord("commands functions", name) && index != nil && strings.Trim(index.Lit(), "0123456789") != "" {
+		s.undecidable("command")
+	}
 }
 
 // assigns counts the variables that a builtin command sets.
 func (s *shell) assigns(words []*syntax.Word) {
 	var args []arg
 	for _, w := range words {
-		text, known := s.word(w)
-		args = append(args, arg{text: text, known: known})
+		args = append(args, s.words(w)...)
 	}
 	for len(args) > 1 && (hasWord("builtin command", args[0].text) || strings.HasPrefix(args[0].text, "-")) {
 		args = args[1:]
@@ -133,6 +210,9 @@ func (s *shell) assigns(words []*syntax.Word) {
 			lit := a.text
 			if strings.HasPrefix(lit, "-v") {
 				sets = true
+			}
+			if sets && args[0].text != "unset" && (mentionsTable(&syntax.Lit{Value: lit}) || strings.HasPrefix(a.begin, "BASH_")) {
+				s.undecidable("command")
 			}
 			switch {
 			case !sets:
@@ -163,10 +243,8 @@ func (s *shell) apart(do func()) {
 }
 
 func (s *shell) stmt(st *syntax.Stmt) {
-	if s.steps++; s.steps > maxSteps {
-		if s.steps == maxSteps+1 {
-			s.undecidable("command")
-		}
+	if s.steps++; s.steps > maxSteps || s.read > maxWords {
+		s.undecidable("command")
 		return
 	}
 	defer func(before bool) { s.captured = before }(s.captured)
@@ -193,6 +271,9 @@ func (s *shell) stmt(st *syntax.Stmt) {
 	switch cmd := st.Cmd.(type) {
 	case nil:
 	case *syntax.CallExpr:
+		if dirs := s.gitDirs; len(cmd.Args) > 0 { // the assignments are those of one command
+			defer func() { s.gitDirs = dirs }()
+		}
 		for _, a := range cmd.Assigns {
 			s.inside(a)
 			s.names(a.Value)
@@ -205,7 +286,9 @@ func (s *shell) stmt(st *syntax.Stmt) {
 		for _, w := range cmd.Args {
 			s.inside(w)
 		}
+		s.read += len(cmd.Args)
 		s.input = s.heredoc(st.Redirs)
+		s.fed = slices.ContainsFunc(st.Redirs, func(r *syntax.Redirect) bool { return r.Op == syntax.RdrIn && r.Word.Lit() != "" })
 		s.call(cmd)
 	case *syntax.Subshell:
 		s.apart(func() { s.stmts(cmd.Stmts) })
@@ -226,6 +309,9 @@ func (s *shell) stmt(st *syntax.Stmt) {
 			s.undecidable("command")
 			return
 		}
+		if name := cmd.Name.Value; hasWord(called, name) || strings.HasPrefix(name, "TRAP") {
+			s.undecidable("command")
+		}
 		if name := cmd.Name.Value; !slices.ContainsFunc(s.funcs[name], func(b *body) bool { return b.stmt == cmd.Body }) {
 			s.funcs[name] = append(s.funcs[name], &body{stmt: cmd.Body})
 		}
@@ -233,6 +319,10 @@ func (s *shell) stmt(st *syntax.Stmt) {
 		s.inside(cmd)
 	}
 }
+
+// called are the functions that bash and zsh call by themselves. Those of zsh for signals
+// begin with TRAP.
+const called = "command_not_found_handle command_not_found_handler chpwd precmd preexec periodic zshaddhistory zshexit"
 
 // loop analyses a loop until another round changes neither the folder nor what is known
 // about variables. A loop that enters further folders in each round is analysed in an
@@ -378,6 +468,10 @@ func (s *shell) inside(n syntax.Node) {
 			if n.Exp != nil && n.Exp.Op == syntax.OtherParamOps && n.Exp.Word.Lit() == "P" { // runs the commands in the value
 				s.undecidable("command")
 			}
+		case *syntax.ExtGlob:
+			if globRuns(n.Pattern.Value) {
+				s.undecidable("command")
+			}
 		case *syntax.Assign:
 			if n.Name != nil && n.Value != nil {
 				s.value(n.Name.Value, n.Value)
@@ -394,10 +488,18 @@ func (s *shell) inside(n syntax.Node) {
 	})
 }
 
+// globRuns reports whether zsh may run a command for (…) at the end of a pattern: one after
+// e or +. It runs none if there is a choice, or a text without these.
+func globRuns(text string) bool {
+	plain := strings.Trim(text, "*?|.") == "" || isPlain(strings.NewReplacer("*", "", "?", "", "|", "").Replace(text))
+	return !plain || !strings.Contains(text, "|") && strings.ContainsAny(text, "e+")
+}
+
 // value adds an undecidable command if the value w of the variable name may run commands
 // when it is used: as a prompt, or in arithmetic.
 func (s *shell) value(name string, w *syntax.Word) {
 	text, known := s.word(w)
+	s.gitFolder(name, arg{text: text, known: known})
 	if indexRuns(text) || hasWord("PS0 PS1 PS2 PS4 PROMPT_COMMAND", name) && (!known || strings.Contains(text, "$(") || strings.Contains(text, "`") || name == "PROMPT_COMMAND") {
 		s.undecidable("command")
 	}
@@ -434,12 +536,18 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 	syntax.SplitBraces(&split)
 	words := braces(&split)
 	if words == nil {
-		return []arg{{}}
+		return []arg{{loose: true}}
 	}
 	for _, parts := range words {
 		a := arg{}
 		if a.text, a.known = s.parts(parts, false); !a.known {
 			a.shape = s.shape(parts, false)
+			a.begin, _ = s.beginning(parts, false)
+			if a.loose = true; !s.nested { // once per word, since commands may be nested deep
+				s.nested = true
+				a.loose = slices.ContainsFunc(parts, func(p syntax.WordPart) bool { return s.loose(p, false) })
+				s.nested = false
+			}
 		}
 		all = append(all, a)
 	}

@@ -77,14 +77,25 @@ type collector struct {
 	scene   Scene
 	dir     string // the working directory
 	targets []gate.Target
+	has     map[gate.Target]bool
+	placed  []copied
 	steps   int // the commands that are analysed so far
+	read    int // the words of these commands
 	numbers arithmetic
 	literal bool // a path has no patterns
 }
 
+// maxTargets limits the targets of one tool call. What a call with more touches is not
+// decidable.
+const maxTargets = 10000
+
 // add adds a target, once.
 func (c *collector) add(t gate.Target) {
-	if !slices.Contains(c.targets, t) {
+	if c.has == nil {
+		c.has = map[gate.Target]bool{}
+	}
+	if !c.has[t] && (len(c.targets) < maxTargets || t.Sensitivity != "") {
+		c.has[t] = true
 		c.targets = append(c.targets, t)
 	}
 }
@@ -99,6 +110,10 @@ func (c *collector) path(p, op string, dirs []string) {
 		return
 	}
 	for _, dir := range dirs {
+		if len(c.targets) >= maxTargets {
+			c.undecidable("path")
+			return
+		}
 		c.onePath(p, op, dir)
 	}
 }
@@ -176,9 +191,12 @@ func (c *collector) onePath(p, op, dir string) {
 	case !path.IsAbs(p):
 		p = dir + "/" + p
 	}
-	if op != "read" && !c.literal && globFolder(p) { // the pattern may match a link
+	if op != "read" && !c.literal && (globFolder(p) || matchesParent(path.Base(p))) { // the pattern may match a link, or ..
 		c.undecidable("path")
 		return
+	}
+	if op != "read" && c.throughCopy(path.Clean(p), op) {
+		c.undecidable("path")
 	}
 	linked := p
 	p = path.Clean(p)
@@ -216,6 +234,16 @@ func (c *collector) onePath(p, op, dir string) {
 // globFolder reports whether a path has a pattern before its last part.
 func globFolder(p string) bool {
 	return strings.ContainsAny(path.Dir(strings.TrimRight(p, "/")), "*?[")
+}
+
+// matchesParent reports whether a pattern, the last part of a path, may match .., the folder
+// above.
+func matchesParent(pattern string) bool {
+	if !strings.HasPrefix(pattern, ".") || !strings.ContainsAny(pattern, "*?[") {
+		return false
+	}
+	matches, err := path.Match(strings.ReplaceAll(pattern, "[!", "[^"), "..")
+	return matches || err != nil || strings.Contains(pattern, "[:")
 }
 
 // shown returns a path in the form that intents have, and whether it is outside the

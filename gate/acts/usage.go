@@ -50,6 +50,16 @@ const marks = ":?></!~#|"
 var usages = [...]usage{
 	{names: "command", role: wraps, short: "pv#V#"},
 	{names: "builtin nohup busybox toybox fakeroot", role: wraps, long: "help# version# list#"},
+	{names: "noglob nocorrect -", role: wraps},
+	{names: "repeat", role: wraps, skip: 1},
+	{names: "ssh-agent", role: wraps, short: "csDdk#a:E:O:P:t:"},
+	{names: "perf", role: wraps, short: "aABdgSvIe:r:p:t:o>x:F:c:C:i<", long: "version# help# output> input< call-graph: event: repeat:", skip: 1},
+	{names: "ld.so", role: wraps, long: "library-path: preload: argv0: audit: inhibit-cache inhibit-rpath: list# verify# help# version#"},
+	{names: "sshpass", role: wraps, short: "evp:f<d:P:V#h#"},
+	{names: "chronic ifne torsocks proxychains proxychains4 eatmydata", role: wraps, short: "qv"},
+	{names: "ccache", role: wraps, short: "s#C#c#z#p#V#h#", long: "show-stats# clear# cleanup# zero-stats# show-config# version# help#"},
+	{names: "pnpm yarn bundle", skip: 1},
+	{names: "npm npx", short: "yc!p:w:", long: "call! package: yes no workspace: prefix:"},
 	{names: "exec", role: wraps, short: "cla:"},
 	{names: "setsid", role: wraps, short: "cfw", long: "ctty fork wait"},
 	{names: "time gtime", role: wraps, short: "pavqlf:o>", long: "portability append verbose quiet format: output>"},
@@ -100,7 +110,8 @@ var usages = [...]usage{
 	{names: "mv", role: moves, short: "t>S:", long: "target-directory> suffix: backup?"},
 	{names: "ln", role: writes, short: "t>S:", long: "target-directory> suffix: backup?"},
 	{names: "install ginstall", role: copies, short: "dt>g:m:o:S:", long: "directory target-directory> group: mode: owner: suffix: strip-program!"},
-	{names: "ssh sftp", short: "o:i<F<p:P:l:L:R:D:J:b:B:c:e:E>I:m:O:Q:S:w:W:"},
+	{names: "ssh", skip: 1, short: "46AaCfGgKkMNnqsTtVvXxYyo:i<F<p:l:L:R:D:J:b:B:c:e:E>I:m:O:Q:S:w:W:P:"},
+	{names: "sftp", short: "o:i<F<p:P:l:L:R:D:J:b:B:c:e:E>I:m:O:Q:S:w:W:"},
 	{names: "make gmake", short: "f<C:I:o:W:j?l?E~", long: "eval~ file< makefile< directory: include-dir: old-file: assume-old: what-if: new-file: assume-new: jobs? load-average?"},
 	{names: "split", short: "a:b:C:l:n:t:", long: "filter! suffix-length: bytes: line-bytes: lines: number: additional-suffix: numeric-suffixes? hex-suffixes? separator:"},
 	{names: "scp", role: copies, short: "P:i<F<o:c:l:S~J:"},
@@ -119,8 +130,22 @@ var usages = [...]usage{
 	{names: "rg", short: "A:B:C:m:e:f<g:t:T:j:M:d:r:E:", long: "after-context: before-context: context: max-count: regexp: file< files glob: iglob: type: type-not: threads: max-columns: max-depth: replace: encoding: ignore-file< sort: sortr: pre~ pre-glob: color: colors:"},
 	{names: "awk gawk mawk nawk", short: "F:v:f|i~l~E|e~D~o>p>d>", long: "field-separator: assign: file| include~ load~ exec| source~ debug~ lint? csv posix traditional re-interval sandbox version# help#"},
 	{names: "sort", short: "o>k:t:S:T:", long: "output> key: field-separator: compress-program~"},
-	{names: "gcc cc g++ c++ clang clang++", short: "o>", dash: true},
+	{names: "gcc cc g++ c++ clang clang++ gfortran", short: "o> x: D: U: I: L: l: B: A:", long: "MF> MJ> MT: MQ: aux-info> dumpdir> dumpbase: include: isystem: idirafter: iquote: iprefix: imacros: Xlinker: Xassembler: Xpreprocessor: arch: target: framework: wrapper~ fplugin~ specs~", dash: true},
 	{names: "go", long: "o> coverprofile> cpuprofile> memprofile> blockprofile> mutexprofile> trace> outputdir> exec! toolexec! C/", dash: true},
+	{names: "as ld strip", short: "o> I: L: l:", long: "Map> MD>", dash: true},
+	{names: "rustc pandoc", short: "o>L:l:C:t:f:", long: "out-dir> output> to: from: crate-type: crate-name: edition:"},
+	{names: "dot neato", short: "o>T:K:G:N:E:"},
+	{names: "javac", long: "d> s> h> cp: classpath: sourcepath: source: target: release:", dash: true},
+	{names: "tsc", short: "p:", long: "outDir> outFile> declarationDir> project: build"},
+	{names: "uniq", short: "f:s:w:", long: "skip-fields: skip-chars: check-chars:"},
+	{names: "xxd", long: "a b c: cols: C d e E g: groupsize: i l: len: n: name: o: p ps r R: s: seek: u", dash: true},
+	{names: "openssl", long: "out> keyout> outdir> writerand> sigopt: passin: pass: passout: in< key<", dash: true},
+	{names: "iconv", short: "f:t:o>", long: "output> from-code: to-code:"},
+	{names: "shuf", short: "o>n:i:", long: "output> head-count: input-range: random-source<"},
+	{names: "csplit", short: "f>b:n:", long: "prefix> suffix-format: digits:"},
+	{names: "gpg gpg2", short: "o>r:u:N:z:", long: "output> recipient: local-user: passphrase: passphrase-file< passphrase-fd: log-file> status-file> attribute-file> logger-file> batch yes decrypt encrypt sign verify armor symmetric clear-sign detach-sign export import list-keys"},
+	{names: "sqlite3", long: "cmd: init< separator: newline: nullvalue: readonly safe", dash: true},
+	{names: "history", short: "cpsw>a>r<n<d:"},
 	{names: "sed gsed", short: "nErsuze:f<i?l:E", long: "expression: file< in-place? line-length: quiet silent"},
 	{names: "mapfile readarray", short: "C~d:n:O:s:u:c:"},
 	{names: "git", role: opaque, short: "pPh#v#C/c:", long: "version# help# html-path# man-path# info-path# exec-path~ paginate no-pager bare no-replace-objects literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs no-optional-locks no-advice work-tree/ git-dir: namespace: config-env~ super-prefix: attr-source:"},
@@ -128,6 +153,9 @@ var usages = [...]usage{
 
 // usageOf finds the usage of a command; a version at the end of its name is left out.
 func usageOf(name string) usage {
+	if strings.HasPrefix(name, "ld-linux") || strings.HasPrefix(name, "ld-musl") {
+		name = "ld.so"
+	}
 	for _, name := range []string{name, strings.TrimRight(name, "0123456789.-")} {
 		for i := range usages {
 			if hasWord(usages[i].names, name) {
@@ -166,6 +194,7 @@ type invocation struct {
 	flags    []flag
 	operands []arg
 	unknown  bool // there are flags that the usage does not list
+	hidden   bool // words that are not known may be flags, or hold some
 	dashes   bool // -- ends the flags
 }
 
@@ -187,6 +216,11 @@ func (in invocation) marked(mark byte) bool {
 	return false
 }
 
+// writes reports whether a flag of the command writes a file or destroys data.
+func (u usage) writes() bool {
+	return u.role == deletes || u.role == changes || (strings.Contains(u.short, ">") || strings.Contains(u.long, ">")) && !hasWord(u.names, "awk") // its flags end at the program
+}
+
 // parse separates flags and operands. If flags end at the first operand, the operands
 // are a command with its own flags.
 func (u usage) parse(args []arg, ends bool) (in invocation) {
@@ -195,10 +229,18 @@ func (u usage) parse(args []arg, ends bool) (in invocation) {
 		a := args[0]
 		args = args[1:]
 		switch {
+		case strings.HasPrefix(a.begin, "-"):
+			in.hidden = in.hidden || a.loose
+			if strings.HasPrefix(a.begin, "--") || u.dash {
+				args = u.longFlag(&in, a, args, ends)
+			} else {
+				args = u.shortFlags(&in, a, args)
+			}
 		case !a.known && ends:
 			in.unknown = in.unknown || skip > 0 // the word may be a flag
 			fallthrough
 		case !a.known, !a.flag() && !(u.role == shells && len(a.text) > 1 && a.text[0] == '+'):
+			in.hidden = in.hidden || a.anything()
 			if in.operands = append(in.operands, a); ends {
 				if skip--; skip < 0 {
 					in.operands = append(in.operands, args...)
@@ -213,9 +255,9 @@ func (u usage) parse(args []arg, ends bool) (in invocation) {
 			in.operands = append(in.operands, args...)
 			return in
 		case strings.HasPrefix(a.text, "--"), u.dash:
-			args = u.longFlag(&in, strings.TrimLeft(a.text, "-"), args, ends)
+			args = u.longFlag(&in, a, args, ends)
 		default:
-			args = u.shortFlags(&in, a.text[1:], args)
+			args = u.shortFlags(&in, a, args)
 		}
 		if ends && in.marked('|') {
 			in.operands = append(in.operands, args...)
@@ -225,10 +267,29 @@ func (u usage) parse(args []arg, ends bool) (in invocation) {
 	return in
 }
 
-func (u usage) longFlag(in *invocation, text string, args []arg, exact bool) []arg {
+func (u usage) longFlag(in *invocation, a arg, args []arg, exact bool) []arg {
+	text := strings.TrimLeft(a.start(), "-")
 	name, value, attached := strings.Cut(text, "=")
-	f := flag{name: name, value: arg{text: value, known: true}}
-	found := false
+	f, found := u.named(name, exact)
+	f.value = a.attached(value)
+	if spec, is := u.joined(text); is && (!found || !a.known && !attached) {
+		f, _ = u.named(spec, true)
+		f.value, found, attached = a.attached(text[len(spec):]), true, true
+	}
+	if !attached && !a.known {
+		in.hidden = in.hidden || !u.dash || u.begins(text)
+		attached = true
+	}
+	if !attached && strings.IndexByte(":></!|", f.mark) >= 0 && f.mark != 0 {
+		f.value, args = next(args)
+	}
+	in.flags, in.unknown = append(in.flags, f), in.unknown || !found
+	return args
+}
+
+// named finds a flag by its name or, unless exact is set, by the beginning of its name.
+func (u usage) named(name string, exact bool) (f flag, found bool) {
+	f.name = name
 	for _, beginning := range []bool{false, true} {
 		for spec := range strings.FieldsSeq(u.long + " " + u.shortWords()) {
 			full := strings.TrimRight(spec, marks)
@@ -239,11 +300,25 @@ func (u usage) longFlag(in *invocation, text string, args []arg, exact bool) []a
 			}
 		}
 	}
-	if !attached && strings.IndexByte(":></!|", f.mark) >= 0 && f.mark != 0 {
-		f.value, args = next(args)
+	return f, found
+}
+
+// joined finds the flag whose value follows it in the same word without =, as in -oFILE of
+// a compiler.
+func (u usage) joined(text string) (name string, is bool) {
+	if u.dash && u.short != "" {
+		for spec := range strings.FieldsSeq(u.long + " " + u.short) {
+			if full := strings.TrimRight(spec, marks); full != spec && strings.HasPrefix(text, full) && len(full) > len(name) {
+				name, is = full, true
+			}
+		}
 	}
-	in.flags, in.unknown = append(in.flags, f), in.unknown || !found
-	return args
+	return name, is
+}
+
+// begins reports whether the name of a flag begins with text.
+func (u usage) begins(text string) bool {
+	return text == "" || strings.Contains(" "+u.long+" "+u.short, " "+text)
 }
 
 // shortWords lists the short flags of a command whose long flags have a single dash.
@@ -254,7 +329,8 @@ func (u usage) shortWords() string {
 	return ""
 }
 
-func (u usage) shortFlags(in *invocation, letters string, args []arg) []arg {
+func (u usage) shortFlags(in *invocation, a arg, args []arg) []arg {
+	letters := a.start()[1:]
 	for i := range len(letters) {
 		f := flag{name: letters[i : i+1]}
 		at := strings.IndexByte(u.short, letters[i])
@@ -265,16 +341,33 @@ func (u usage) shortFlags(in *invocation, letters string, args []arg) []arg {
 		rest := letters[i+1:]
 		valued := f.mark != 0 && strings.IndexByte(":></!|", f.mark) >= 0
 		switch {
-		case valued && (rest == "" || u.role == shells): // a shell has no attached values
+		case valued && (rest == "" && a.known || u.role == shells): // a shell has no attached values
 			f.value, args = next(args)
 		case valued || f.mark == '?':
-			f.value = arg{text: strings.TrimPrefix(rest, "="), known: true}
+			f.value = a.attached(strings.TrimPrefix(rest, "="))
 			in.flags = append(in.flags, f)
 			return args
 		}
 		in.flags = append(in.flags, f)
 	}
+	in.hidden = in.hidden || !a.known
 	return args
+}
+
+// start returns the text of a, as far as it is known.
+func (a arg) start() string {
+	if a.known {
+		return a.text
+	}
+	return a.begin
+}
+
+// attached returns the value that begins with text at the end of a flag.
+func (a arg) attached(text string) arg {
+	if a.known {
+		return arg{text: text, known: true}
+	}
+	return arg{text: a.text, begin: text, shape: a.shape, loose: a.loose}
 }
 
 func next(args []arg) (arg, []arg) {

@@ -1,0 +1,70 @@
+package acts
+
+import (
+	"path"
+	"strings"
+)
+
+// A path is resolved before its command line runs. A command in the line may put a link
+// there: cp -a LINK l; rm l/x.
+
+// A copied is a path to which a command copied or moved something.
+type copied struct {
+	to   string // absolute
+	from string // absolute; empty if unknown
+}
+
+// copied notes a copy that keeps links. If the command unpacks an archive, from is not
+// known.
+func (s *shell) copied(from, to arg) {
+	if !to.known || len(s.dirs) == 0 && !path.IsAbs(to.text) {
+		return // writing there is undecidable
+	}
+	for _, dir := range s.below(to) {
+		sources := []string{""}
+		if from.known {
+			if sources = s.below(from); strings.ContainsAny(from.text, "*?[") { // a link that a pattern matches
+				continue
+			}
+		}
+		for _, source := range sources {
+			s.placed = append(s.placed, copied{to: dir, from: source})
+		}
+	}
+}
+
+// throughCopy reports whether a write or deletion may follow a link that was copied.
+func (c *collector) throughCopy(p, op string) bool {
+	if op == "delete" {
+		p = path.Dir(p) // deleting a link does not delete its target
+	}
+	for _, copy := range c.placed {
+		rest, below := strings.CutPrefix(p+"/", strings.TrimSuffix(copy.to, "/")+"/")
+		switch rest = strings.TrimSuffix(rest, "/"); {
+		case !below, c.scene.Resolve == nil:
+		case copy.from == "":
+			if rest != "" {
+				return true
+			}
+		case c.linked(copy.from, rest), strings.HasPrefix(rest+"/", path.Base(copy.from)+"/") && c.linked(copy.from, strings.TrimPrefix(rest, path.Base(copy.from))):
+			return true
+		}
+	}
+	return false
+}
+
+// linked reports whether there is a link at a path or in the rest of the path below it, or
+// whether a copy may have put one there.
+func (c *collector) linked(p, rest string) bool {
+	for _, copy := range c.placed {
+		if copy.from == "" && strings.HasPrefix(path.Join(p, rest), strings.TrimSuffix(copy.to, "/")+"/") ||
+			copy.from != "" && copy.from != p && strings.HasPrefix(p+"/", copy.to+"/") && c.isLink(copy.from, strings.TrimPrefix(p, copy.to)+"/"+rest) {
+			return true
+		}
+	}
+	return c.isLink(p, rest)
+}
+
+func (c *collector) isLink(p, rest string) bool {
+	return c.scene.Resolve(path.Join(p, rest)) != path.Join(c.scene.Resolve(path.Dir(p)), path.Base(p), rest)
+}

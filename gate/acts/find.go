@@ -1,0 +1,85 @@
+package acts
+
+import (
+	"slices"
+	"strings"
+)
+
+// The tests of find that have a value.
+const findValues = "-name -iname -path -ipath -wholename -iwholename -lname -ilname -regex -iregex -regextype -type -xtype -maxdepth -mindepth -mtime -atime -ctime -mmin -amin -cmin -used -newer -anewer -cnewer -size -perm -user -group -uid -gid -links -inum -samefile -fstype -context -printf -D"
+
+func (s *shell) find(name string, args []arg) {
+	var roots []arg
+	for _, a := range args {
+		if a.flag() || name == "find" && hasWord("( ! ,", a.text) {
+			break
+		}
+		roots = append(roots, a)
+	}
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case !a.known:
+			s.findUnknown(name, a, i)
+		case a.text == "-delete":
+			s.destroys("find -delete")
+			if len(roots) == 0 {
+				roots = []arg{{text: ".", known: true}}
+			}
+			for _, root := range roots {
+				root.text += "/*" // some files below the root; the other arguments select them
+				s.touch(root, "delete")
+			}
+		case hasWord("-fprint -fprint0 -fprintf -fls", a.text):
+			file, _ := next(args[i+1:])
+			s.touch(file, "write")
+			i++
+		case name == "find" && (hasWord(findValues, a.text) || strings.HasPrefix(a.text, "-newer")) && i+1 < len(args) && !args[i+1].loose:
+			i++
+		case hasWord("-exec -execdir -ok -okdir", a.text), name != "find" && s.runs(a.text):
+			end := slices.IndexFunc(args[i:], func(a arg) bool { return a.known && (a.text == ";" || a.text == "+") })
+			if end < 0 {
+				end = len(args) - i
+			}
+			s.findRuns(name, a.text, args[i+1:i+end])
+			i += end
+		}
+	}
+}
+
+// findRuns analyses the command that find or fd runs for each file.
+func (s *shell) findRuns(name, flag string, command []arg) {
+	inner := slices.Clone(command)
+	if name != "find" {
+		inner = append(inner, arg{}) // fd appends the name of the found file
+	}
+	for j := range inner {
+		if strings.Contains(inner[j].text, "{}") {
+			inner[j] = arg{}
+		}
+	}
+	if strings.HasPrefix(flag, "--exec") && strings.Contains(flag, "=") {
+		inner = []arg{{}}
+	}
+	s.apart(func() {
+		if hasWord("-execdir -okdir", flag) {
+			s.dirs = nil // it runs in the folder of each file
+		}
+		s.command(inner)
+	})
+}
+
+// findUnknown adds an undecidable command if the argument i of find or fd, whose text is
+// not known, may be an action. A quoted one is the first folder, or the pattern of fd.
+func (s *shell) findUnknown(name string, a arg, i int) {
+	flag := strings.HasPrefix(a.begin, "-")
+	if name != "find" && (a.anything() || flag && (a.loose || a.begin == "-" || s.runs(a.begin))) ||
+		name == "find" && (flag || a.anything() || a.loose && i > 0 || i > 0 && a.begin == "") {
+		s.undecidable("command")
+	}
+}
+
+// runs reports whether a flag of fd is followed by a command.
+func (s *shell) runs(text string) bool {
+	return strings.HasPrefix(text, "--exec") || len(text) > 1 && text[0] == '-' && text[1] != '-' && strings.ContainsAny(text, "xX")
+}

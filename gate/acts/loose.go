@@ -1,0 +1,108 @@
+package acts
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// This file says which words that are not known may be flags. Without quotes, a part that
+// is not known may become several words, and each may be a flag.
+
+// beginning returns what precedes the first unknown part.
+func (s *shell) beginning(parts []syntax.WordPart, quoted bool) (text string, known bool) {
+	for _, p := range parts {
+		part, ok := s.part(p, quoted)
+		if !ok {
+			if q, is := p.(*syntax.DblQuoted); is {
+				part, _ = s.beginning(q.Parts, true)
+			}
+			return text + part, false
+		}
+		text += part
+	}
+	return text, true
+}
+
+// loose reports whether an unknown part may become a flag, or several words.
+func (s *shell) loose(p syntax.WordPart, quoted bool) bool {
+	if _, known := s.part(p, quoted); known {
+		return false
+	}
+	switch p := p.(type) {
+	case *syntax.DblQuoted:
+		return slices.ContainsFunc(p.Parts, func(p syntax.WordPart) bool { return s.loose(p, true) })
+	case *syntax.SglQuoted:
+		return hidesText(p.Value)
+	case *syntax.ParamExp:
+		if p.Excl || p.Names != 0 || p.Param == nil {
+			return true
+		}
+		name := p.Param.Value
+		if quoted {
+			index, _ := p.Index.(*syntax.Word)
+			return p.Exp != nil && p.Exp.Word != nil && strings.HasPrefix(p.Exp.Word.Lit(), "-") || name == "@" && !p.Length || index != nil && index.Lit() == "@" && !p.Length
+		}
+		list := s.lists[name] > 0 && s.lists[name] == s.count[name] && s.count[""] == 0 && !s.changed("IFS") && p.Exp == nil && p.Repl == nil && p.Slice == nil
+		return !list && s.plain(p) != aNumber
+	case *syntax.CmdSubst:
+		return quoted && s.printsFlag(p.Stmts) || !quoted && !s.printsOperands(p.Stmts)
+	}
+	return false
+}
+
+// printsFlag reports whether a command prints a flag that is written in it.
+func (s *shell) printsFlag(list []*syntax.Stmt) bool {
+	if len(list) != 1 {
+		return false
+	}
+	call, is := list[0].Cmd.(*syntax.CallExpr)
+	if !is || len(call.Args) == 0 || !hasWord("echo printf", call.Args[0].Lit()) {
+		return false
+	}
+	return slices.ContainsFunc(call.Args[1:], func(w *syntax.Word) bool {
+		text, _ := s.word(w)
+		return strings.HasPrefix(text, "-") && !hasWord("- -- -n -e -ne -en -E", text)
+	})
+}
+
+// printsOperands reports whether a command is known to print no word that may be a flag.
+func (s *shell) printsOperands(list []*syntax.Stmt) bool {
+	if len(list) != 1 {
+		return false
+	}
+	if b, is := list[0].Cmd.(*syntax.BinaryCmd); is && b.Op == syntax.Pipe { // as in go list ./... | grep -v x
+		call, is := b.Y.Cmd.(*syntax.CallExpr)
+		if !is || len(b.Y.Redirs) > 0 || !hasWord("head tail sort uniq grep", call.Args[0].Lit()) || len(s.funcs[call.Args[0].Lit()]) > 0 {
+			return false
+		}
+		return s.printsOperands([]*syntax.Stmt{b.X}) && !slices.ContainsFunc(call.Args[1:], func(w *syntax.Word) bool {
+			text, known := s.word(w)
+			return !known || strings.HasPrefix(text, "-") && strings.Trim(text, "-0123456789nvEFiur") != ""
+		})
+	}
+	shape := s.prints(list[0])
+	call, is := list[0].Cmd.(*syntax.CallExpr)
+	if !is || len(call.Args) == 0 || len(list[0].Redirs) > 0 {
+		return shape == aNumber
+	}
+	words := make([]string, len(call.Args))
+	for i, w := range call.Args {
+		var known bool
+		if words[i], known = s.word(w); !known {
+			words[i] = "HEAD" // a name, which the commands below do not print
+		}
+	}
+	if name := words[0]; len(s.funcs[name]) > 0 || name == "date" {
+		return false
+	}
+	line := strings.Join(words, " ")
+	switch {
+	case shape != "", line == "git branch --show-current", line == "git rev-parse --show-toplevel", line == "git rev-parse --abbrev-ref HEAD":
+		return true
+	case strings.HasPrefix(line, "git merge-base "), strings.HasPrefix(line, "go list "):
+		return !slices.ContainsFunc(words[2:], func(w string) bool { return strings.HasPrefix(w, "-") && !hasWord("-m -deps -test --fork-point -a", w) })
+	}
+	return words[0] == "pkg-config" && !strings.Contains(line, "variable")
+}

@@ -1,0 +1,149 @@
+package acts
+
+import (
+	"slices"
+	"strings"
+)
+
+// program adds what is special to the operands of one command.
+func (s *shell) program(name string, in invocation) {
+	first, rest := next(in.operands)
+	switch name {
+	case "ssh":
+		if local(first) && len(in.operands) > 0 {
+			s.undecidable("command") // it may run on this machine
+		}
+	case "pnpm", "yarn", "bundle":
+		if at := slices.IndexFunc(rest, func(a arg) bool { return !a.flag() }); first.text == "exec" && at >= 0 {
+			s.command(rest[at:])
+		}
+	case "uniq", "xxd":
+		s.each(rest, "write")
+	case "ffmpeg", "convert", "magick":
+		s.each(in.operands[max(0, len(in.operands)-1):], "write")
+	case "gcc", "cc", "g++", "c++", "clang", "clang++", "gfortran":
+		s.passedOn(in)
+	case "strip":
+		s.each(in.operands, "write")
+	case "ar":
+		s.archive(in)
+	case "csplit":
+		if !in.has("f prefix") {
+			s.touch(arg{text: ".", known: true}, "write")
+		}
+	case "sqlite3":
+		s.sqlite(in)
+	}
+}
+
+// passedOn adds the files that a compiler lets its other programs write, as with
+// -Wl,-Map=FILE.
+func (s *shell) passedOn(in invocation) {
+	for _, f := range in.flags {
+		if list, is := strings.CutPrefix(f.name, "W"); is && len(list) > 1 && list[1] == ',' {
+			if f.value.text != "" {
+				list += "=" + f.value.text
+			}
+			words := strings.Split(list[2:], ",")
+			for i, word := range words {
+				name, file, attached := strings.Cut(strings.TrimLeft(word, "-"), "=")
+				if !attached && i+1 < len(words) {
+					file = words[i+1]
+				}
+				if hasWord("o MD MMD MF Map out-implib", name) {
+					s.touch(arg{text: file, known: f.value.known}, "write")
+				}
+			}
+		}
+	}
+}
+
+// local reports whether a host may be this machine.
+func local(host arg) bool {
+	_, name, is := strings.Cut(host.text, "://")
+	if !is {
+		name = host.text
+	}
+	name = strings.ToLower(name[strings.LastIndexByte(name, '@')+1:])
+	name = strings.TrimPrefix(name, "[")
+	return !host.known || strings.HasPrefix(name, "localhost") || strings.HasSuffix(name, ".localhost") || strings.HasPrefix(name, "ip6-") ||
+		strings.HasPrefix(name, "::") || strings.Trim(name, "0.x") == "" || strings.HasPrefix(name, "127") || strings.HasPrefix(name, "0x7f") ||
+		name != "" && strings.Trim(name, "0123456789") == "" // an address as one number
+}
+
+// archive adds what ar writes: the archive, after the name of a member if there is one.
+func (s *shell) archive(in invocation) {
+	mode, files := next(in.operands)
+	letters := mode.text
+	if len(in.flags) > 0 {
+		letters, files = "", in.operands
+		for _, f := range in.flags {
+			letters += f.name
+		}
+	}
+	switch {
+	case !mode.known || strings.ContainsAny(letters, "qrdms"):
+		n := 1
+		if strings.ContainsAny(letters, "abi") {
+			n = 2
+		}
+		s.each(files[:min(n, len(files))], "write")
+	case strings.Contains(letters, "x"):
+		s.touch(arg{text: ".", known: true}, "write")
+	}
+}
+
+// sqlite adds the database that sqlite3 writes. Its commands may run others and write
+// files.
+func (s *shell) sqlite(in invocation) {
+	base, texts := next(in.operands)
+	for _, f := range in.flags {
+		if f.name == "cmd" {
+			texts = append(texts, f.value)
+		}
+	}
+	if len(texts) == 0 && s.input != "" {
+		texts = []arg{{text: s.input, known: true}}
+	}
+	reads := len(texts) > 0
+	for _, text := range texts {
+		for statement := range strings.FieldsFuncSeq(strings.ToLower(text.text), func(r rune) bool { return r == ';' || r == '\n' }) {
+			word, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
+			if !text.known || strings.HasPrefix(word, ".") && !hasWord(".tables .schema .indexes .databases .mode .headers .header .width .dump", word) || word == "attach" || word == "vacuum" && strings.Contains(statement, "into") ||
+				strings.Contains(statement, "writefile") || strings.Contains(statement, "load_extension") || strings.Contains(statement, "edit(") {
+				s.undecidable("command")
+			}
+			reads = reads && (word == "" || word == "select" || word == "explain" || word[0] == '.')
+		}
+		if !text.known {
+			s.undecidable("command")
+		}
+	}
+	if len(texts) == 0 && !s.fed && !in.has("version help") { // it reads its commands from another one
+		s.undecidable("command")
+	}
+	if len(in.operands) > 0 && base.text != ":memory:" && !reads && !in.has("readonly") {
+		s.touch(base, "write")
+	}
+}
+
+// module adds what a module of Python writes when it is run with -m.
+func (s *shell) module(name string, args []arg) {
+	in := usage{short: "o>", long: "create extract output> outfile>"}.parse(args, false)
+	first, rest := next(in.operands)
+	switch name {
+	case "venv", "virtualenv", "compileall", "gzip":
+		s.each(in.operands, "write")
+	case "json.tool":
+		s.each(rest, "write")
+	case "zipfile", "tarfile":
+		switch {
+		case in.has("c create"):
+			s.touch(first, "write")
+		case in.has("e extract"):
+			s.each(append(rest, arg{text: ".", known: true})[:1], "write")
+		}
+	case "cProfile", "profile", "zipapp":
+		s.values(name, in)
+	}
+}
