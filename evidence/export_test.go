@@ -182,6 +182,8 @@ func TestTextsOfUsersAreNotExported(t *testing.T) {
 		kernel.SessionMoved{From: session.Running, To: session.Paused, Reason: "secret-p"},
 		kernel.ResumeRequested{Reason: "secret-r"},
 		kernel.SessionMoved{From: session.Paused, To: session.Running, Reason: "secret-r"},
+		kernel.Launching{Run: "run_1", Cause: "first"},
+		kernel.Running{Run: "run_1"},
 		kernel.AbortRequested{Reason: "secret-a"},
 		kernel.SessionMoved{From: session.Running, To: session.Aborting, Reason: "secret-a"},
 		kernel.SessionMoved{From: session.Aborting, To: session.Aborted, Reason: "secret-a"},

@@ -109,7 +109,11 @@ func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e export
 func (e exportation) folder() bool { return e.kind == "chain" || e.kind == "trace" }
 
 func cannotWrite(id string, err error) error {
-	f := no(lifeloop.InternalError, "cannot write the evidence of session %s: %v", id, err)
+	class := lifeloop.InternalError
+	if errors.Is(err, evidence.ErrNoCheckpoint) || errors.Is(err, evidence.ErrNotBegun) {
+		class = lifeloop.StateConflict
+	}
+	f := no(class, "cannot write the evidence of session %s: %v", id, err)
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return f.withHint("--out must be a path in a folder that exists and that you may write to")
 	}
