@@ -298,6 +298,11 @@ func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string
 		delete(hooks, "SessionStart")
 		out.weak = append(out.weak, Weakness{"placement.pre_session", "a SessionStart hook would show in the stream-json output"})
 	}
+	// At an empty prompt a person is slower than the hook. A prompt in the command
+	// line is not, so its session must have started first.
+	if h.Terminal && h.Needs == "" && !h.Guards && !line.has("--print") && len(line.operands()) == 0 {
+		hooks["SessionStart"] = notAwaited(hooks["SessionStart"])
+	}
 	merged, err := mergeHooks(theirs.flag, hooks)
 	if err == nil && len(env) > 0 {
 		err = mergeEnv(merged, env)

@@ -10,15 +10,28 @@ import (
 
 // claudeGroups returns the hooks to inject: one group per event, which matches
 // everything.
-func claudeGroups(hook []string, guards bool, wait time.Duration) map[string]hookGroup {
-	hooks := map[string]hookGroup{}
+func claudeGroups(hook []string, guards bool, wait time.Duration) map[string][]hookGroup {
+	hooks := map[string][]hookGroup{}
 	for _, c := range claudeHooks {
-		hooks[c.Event] = hookGroup{Hooks: []hookCall{{Type: "command", Command: hookCommand(hook, c.Event), Timeout: c.Timeout}}}
+		hooks[c.Event] = claudeGroup(hookCommand(hook, c.Event), c.Timeout)
 	}
 	if guards {
-		hooks["PreToolUse"] = hookGroup{Hooks: []hookCall{{Type: "command", Command: guardCommand(hook, "PreToolUse", wait), Timeout: guardTimeout(wait)}}}
+		hooks["PreToolUse"] = claudeGroup(guardCommand(hook, "PreToolUse", wait), guardTimeout(wait))
 	}
 	return hooks
+}
+
+func claudeGroup(command string, seconds int) []hookGroup {
+	return []hookGroup{{Hooks: []hookCall{{Type: "command", Command: command, Timeout: seconds}}}}
+}
+
+// notAwaited changes our SessionStart hook so that Claude Code shows its prompt
+// without waiting for the hook of a new session. It waits in the other cases, such
+// as after /clear, because a prompt may already be queued behind them.
+func notAwaited(groups []hookGroup) []hookGroup {
+	call := groups[0].Hooks[0]
+	call.Async = true
+	return []hookGroup{{Matcher: "startup", Hooks: []hookCall{call}}, {Matcher: "^(?!startup$)", Hooks: groups[0].Hooks}}
 }
 
 // chain changes the command of the user's status line to run ours first and then

@@ -40,15 +40,19 @@ func geminiLaunchHooks() []InstalledHook {
 }
 
 // geminiGroups returns the hooks of a launch in the form of settings.
-func geminiGroups(hook []string, guards bool, wait time.Duration) map[string]hookGroup {
-	groups := map[string]hookGroup{}
+func geminiGroups(hook []string, guards bool, wait time.Duration) map[string][]hookGroup {
+	groups := map[string][]hookGroup{}
 	for _, e := range geminiLaunchHooks() {
-		groups[e.Event] = hookGroup{"*", []hookCall{{"command", geminiHookName, hookCommand(hook, e.Event), e.Timeout}}}
+		groups[e.Event] = geminiGroup(hookCommand(hook, e.Event), e.Timeout)
 	}
 	if guards {
-		groups["BeforeTool"] = hookGroup{"*", []hookCall{{"command", geminiHookName, guardCommand(hook, "BeforeTool", wait), guardTimeout(wait) * 1000}}}
+		groups["BeforeTool"] = geminiGroup(guardCommand(hook, "BeforeTool", wait), guardTimeout(wait)*1000)
 	}
 	return groups
+}
+
+func geminiGroup(command string, milliseconds int) []hookGroup {
+	return []hookGroup{{Matcher: "*", Hooks: []hookCall{{Type: "command", Name: geminiHookName, Command: command, Timeout: milliseconds}}}}
 }
 
 // injectGemini injects hooks into a launch, or returns the reason for not doing so.

@@ -80,7 +80,7 @@ func TestInstalledHooksAreThoseOfALaunch(t *testing.T) {
 	}
 	require.Len(t, in.Hooks, len(launch))
 	for _, hook := range in.Hooks {
-		if got := launch[hook.Event].Hooks; len(got) != 1 || got[0].Timeout != hook.Timeout {
+		if got := launch[hook.Event][0].Hooks; len(got) != 1 || got[0].Timeout != hook.Timeout {
 			t.Errorf("%+v: a launch has %+v", hook, got)
 		}
 	}

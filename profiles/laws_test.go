@@ -64,7 +64,9 @@ func TestMergeKeepsTheUsersHooks(t *testing.T) {
 		for _, e := range events {
 			want := slices.Clone(hooks[e])
 			if ours, ok := injected[e]; ok {
-				want = append(want, encode(ours))
+				for _, g := range ours {
+					want = append(want, encode(g))
+				}
 			}
 			if fmt.Sprintf("%s", got[e]) != fmt.Sprintf("%s", want) {
 				t.Fatalf("%s has\n%s\nwant\n%s", e, got[e], want)

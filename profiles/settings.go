@@ -21,6 +21,7 @@ type hookCall struct {
 	Name    string `json:"name,omitempty"`
 	Command string `json:"command"`
 	Timeout int    `json:"timeout"`
+	Async   bool   `json:"async,omitempty"` // the harness does not wait for the command
 }
 
 type hookGroup struct {
@@ -28,9 +29,9 @@ type hookGroup struct {
 	Hooks   []hookCall `json:"hooks"`
 }
 
-// mergeHooks appends one group per event to the user's own groups. It changes
+// mergeHooks appends our groups of each event to the user's own groups. It changes
 // nothing else.
-func mergeHooks(user settings, ours map[string]hookGroup) (settings, error) {
+func mergeHooks(user settings, ours map[string][]hookGroup) (settings, error) {
 	merged := maps.Clone(user)
 	if merged == nil {
 		merged = settings{}
@@ -48,7 +49,10 @@ func mergeHooks(user settings, ours map[string]hookGroup) (settings, error) {
 				return nil, fmt.Errorf("its hooks for %s are not a list", event)
 			}
 		}
-		hooks[event] = encode(append(groups, encode(ours[event])))
+		for _, g := range ours[event] {
+			groups = append(groups, encode(g))
+		}
+		hooks[event] = encode(groups)
 	}
 	merged["hooks"] = encode(hooks)
 	return merged, nil

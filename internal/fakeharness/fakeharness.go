@@ -29,6 +29,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -103,6 +104,8 @@ type harness struct {
 	kind  dialect  // claude, codex or gemini; nil if the program has another name
 	given []string // additional context that hooks returned, oldest first
 	began time.Time
+
+	unawaited sync.WaitGroup // asynchronous hooks that run
 }
 
 // A dialect implements the records, hooks and terminal output of one harness.

@@ -32,6 +32,7 @@ type hookCommand struct {
 	matcher string // a regular expression for the event's variant
 	command string
 	timeout time.Duration
+	async   bool // the program does not wait for it
 }
 
 // group is a group of one event's hooks, in the form that all three harnesses use.
@@ -41,6 +42,7 @@ type group struct {
 		Type    string `json:"type"`
 		Command string `json:"command"`
 		Timeout int    `json:"timeout"` // seconds
+		Async   bool   `json:"async"`
 	} `json:"hooks"`
 }
 
@@ -50,7 +52,7 @@ func (h *hooks) add(event string, groups []group) {
 			if c.Type != "command" {
 				continue
 			}
-			h.on[event] = append(h.on[event], hookCommand{g.Matcher, c.Command, time.Duration(cmp.Or(c.Timeout, 600)) * time.Second})
+			h.on[event] = append(h.on[event], hookCommand{g.Matcher, c.Command, time.Duration(cmp.Or(c.Timeout, 600)) * time.Second, c.Async})
 		}
 	}
 }
@@ -125,14 +127,21 @@ type answer struct {
 }
 
 // hook runs the hooks of event, one after another. Their stdin has the usual
-// members and those of more. It records the additional context they return.
+// members and those of more. It records the additional context they return. It
+// waits for an asynchronous hook only before the hooks of the next event, as if the
+// person were slower than the hook, so that a script has one order of calls.
 func (h *harness) hook(event string, more object) answer {
+	h.unawaited.Wait()
 	stdin := h.dialect().base(event)
 	maps.Copy(stdin, more)
 	data := marshal(stdin)
 	var all answer
 	for _, c := range h.hooks.on[event] {
 		if !c.matches(stdin) {
+			continue
+		}
+		if c.async {
+			h.unawaited.Go(func() { h.run(c.command, data, c.timeout) })
 			continue
 		}
 		out, code := h.run(c.command, data, c.timeout)
@@ -154,13 +163,17 @@ func (c hookCommand) matches(stdin object) bool {
 	if c.matcher == "" || c.matcher == "*" {
 		return true
 	}
-	re, err := regexp.Compile("^(?:" + c.matcher + ")$")
+	matcher, not := strings.CutPrefix(c.matcher, "^(?!") // Go has no lookahead
+	if not {
+		matcher = strings.TrimSuffix(matcher, "$)")
+	}
+	re, err := regexp.Compile("^(?:" + matcher + ")$")
 	if err != nil {
 		return false
 	}
 	for _, member := range []string{"tool_name", "source", "trigger", "notification_type"} {
 		if s, ok := stdin[member].(string); ok {
-			return re.MatchString(s)
+			return re.MatchString(s) != not
 		}
 	}
 	return true
