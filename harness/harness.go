@@ -83,8 +83,10 @@ type Sink interface {
 	// not called if Spec.Text is set.
 	Output(total, lines int64)
 	// Text passes the child's output in the order in which it was read, all of it
-	// before Wait returns. total is how many bytes the child has written so far.
-	// Streams count from 0. The Sink may retain b.
+	// before Wait returns. The child's outputs are numbered from 0: the pty, stdout and
+	// stderr, as far as each exists (stdout and stderr only if they are not the pty, and
+	// once if they are one file). total is how many bytes the child has written so far,
+	// to all of them. The Sink may retain b.
 	Text(stream int, b []byte, total int64)
 	// TextLost reports how many bytes were dropped because the Sink was too slow,
 	// and how many line ends were among them.

@@ -30,7 +30,8 @@ var opencodeCommands = []string{
 	"models", "stats", "export", "import", "github", "pr", "session", "plugin", "plug", "db",
 }
 
-// resumeOpencode continues a session of OpenCode.
+// resumeOpencode returns arguments that continue a session of OpenCode, or false if
+// the command line cannot be resumed.
 func resumeOpencode(args []string, session string, _ bool) ([]string, bool) {
 	run := slices.Contains(args, "run")
 	l, sure := parse(args, opencodeOptions(run), true)

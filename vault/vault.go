@@ -66,7 +66,7 @@ func (t Ticket) key() (string, error) {
 		Digest canon.Digest `json:"digest"`
 	}{t.Binding, t.Digest})
 	if err != nil {
-		return "", fmt.Errorf("name the file of a continuation: %w", err)
+		return "", fmt.Errorf("compute the file name of a continuation token: %w", err)
 	}
 	return strings.TrimPrefix(string(canon.Sum(text)), "sha256:"), nil
 }

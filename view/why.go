@@ -27,8 +27,8 @@ type Why struct {
 	Sources []Link `json:"sources"`
 	// Activity is the activity when the event was emitted, with its sources.
 	Activity []Link `json:"activity"`
-	// Renewal is the newest renewal before the event, if it is about the start or the
-	// end of a harness session.
+	// Renewal lists the steps of the newest renewal before the event. It is empty
+	// unless the event is the start or the end of a harness session.
 	Renewal []Link `json:"renewal,omitempty"`
 	// Clients lists the dispatch of the event: calls, answers and receipts.
 	Clients []Link `json:"told"`
@@ -303,8 +303,8 @@ func (w *Why) after(e kernel.Entry) {
 			w.Clients = append(w.Clients, link(e, text))
 		}
 	case kernel.PayloadSettled:
-		if _, mine := w.calls[f.Call]; mine {
-			w.Clients = append(w.Clients, link(e, fmt.Sprintf("payload %d: %s in %s", f.Index+1, f.Status, f.Placement)))
+		if client, mine := w.calls[f.Call]; mine {
+			w.Clients = append(w.Clients, link(e, fmt.Sprintf("payload %d of %s, for %s: %s", f.Index+1, client, f.Placement, f.Status)))
 		}
 	case kernel.ReceiptIssued:
 		if s := f.Skipped; s != nil {
