@@ -40,7 +40,7 @@ type Export struct {
 	head     ledgerHead
 	state    session.State
 	reason   string
-	told     map[string]string // codes of the users' own texts of reasons
+	codes    map[string]string // the code that replaces a reason that a user wrote, by its text
 	ended    bool
 
 	events   []SessionEvent
@@ -86,7 +86,7 @@ type move struct {
 
 // NewExport returns an export that has seen no entry.
 func NewExport() *Export {
-	return &Export{told: map[string]string{}, outcomes: map[string]outcome{}, waiting: map[string]string{}, traces: map[string]gate.Trace{}, asked: map[string]kernel.GateAsked{}}
+	return &Export{codes: map[string]string{}, outcomes: map[string]outcome{}, waiting: map[string]string{}, traces: map[string]gate.Trace{}, asked: map[string]kernel.GateAsked{}}
 }
 
 // Apply adds one entry of the ledger; digest is that entry's digest.
@@ -140,11 +140,11 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 			x.seal(e.At)
 		}
 	case kernel.AbortRequested:
-		x.told[f.Reason] = "abort_requested"
+		x.codes[f.Reason] = "abort_requested"
 	case kernel.PauseRequested:
-		x.told[f.Reason] = "pause_requested"
+		x.codes[f.Reason] = "pause_requested"
 	case kernel.ResumeRequested:
-		x.told[f.Reason] = "resume_requested"
+		x.codes[f.Reason] = "resume_requested"
 	case kernel.ReceiptIssued:
 		x.receipt(e, f)
 	case kernel.TranscriptCopied:

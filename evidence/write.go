@@ -343,10 +343,10 @@ func (x *Export) RunPack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
 	return x.pack("run", c.run.RunID, map[string][]byte{runPayloadFile: payload, nestedRunpack: data}, key)
 }
 
-// reasonCode returns the reason of a move, or a code in the place of a text that a user
-// gave for a command: capture is by reference, and such a text may have a secret.
+// reasonCode returns the reason of a move, or its code if a user wrote the reason:
+// capture is by reference, and a text of a user may contain a secret.
 func (x *Export) reasonCode(reason string) string {
-	if code, told := x.told[reason]; told && reason != "" {
+	if code, ok := x.codes[reason]; ok && reason != "" {
 		return code
 	}
 	return reason

@@ -368,7 +368,8 @@ func (d *decoder) missed(atEnd bool) bool {
 	return true
 }
 
-// unknown posts how many records of each type were unknown, if missed says so.
+// unknown posts how many records of each type were unknown, if missed reports that a
+// count is due.
 func (d *decoder) unknown(post func(kernel.Input), atEnd bool) {
 	if d.missed(atEnd) {
 		post(kernel.UnknownSeen{Source: d.source, Types: d.Unknown()})

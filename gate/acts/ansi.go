@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// ansi returns the text that $'…' stands for in bash; it is not known if it has an escape
-// that is not decoded here.
+// ansi decodes the text between the quotes of $'…', as bash does. If known is false, the
+// text has an escape that this function does not decode.
 func ansi(quoted string) (text string, known bool) {
 	var b strings.Builder
 	for quoted != "" {

@@ -135,7 +135,8 @@ func (c *collector) match(pattern string) {
 	}
 }
 
-// alternatives returns what {a,b} in a pattern stands for; not ok if that is too much.
+// alternatives returns the patterns that {a,b} in a pattern expands to. It is not ok if
+// they are too many.
 func alternatives(pattern string) (all []string, ok bool) {
 	all = []string{pattern}
 	for i := 0; i < len(all); {
