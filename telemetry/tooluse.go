@@ -75,7 +75,7 @@ func (in HookInput) Use() *ToolUse {
 		return u
 	}
 	name := strings.ToLower(in.ToolName)
-	if _, is := args["patchText"]; is || name == "apply_patch" || name == "applypatch" || name == "patch" && args["patch"] != nil {
+	if name == "apply_patch" || name == "applypatch" || name == "patch" && (args["patch"] != nil || args["patchText"] != nil) {
 		u.patch(args)
 		return u
 	}
@@ -130,12 +130,12 @@ func reads(name string) bool {
 	verbs := strings.FieldsFunc(name, func(c rune) bool { return c == '_' || c == '-' })
 	for _, verb := range []string{"write", "replace", "delete", "remove", "move", "rename", "edit", "create", "update", "set", "put", "patch", "run", "exec", "execute",
 		"rm", "rmdir", "del", "unlink", "clear", "drop", "truncate", "purge", "erase", "destroy", "wipe", "reset", "mv", "cp", "mkdir", "touch", "append", "insert", "save",
-		"overwrite", "upload", "modify", "restore", "revert", "add"} {
+		"overwrite", "upload", "modify", "restore", "revert", "add", "store", "init", "prune"} {
 		if slices.Contains(verbs, verb) {
 			return false
 		}
 	}
-	return len(verbs) > 0 && slices.Contains([]string{"read", "get", "list", "search", "find", "view", "show", "stat", "glob", "grep", "directory"}, verbs[0])
+	return len(verbs) > 0 && slices.Contains([]string{"read", "get", "list", "search", "find", "view", "show", "stat", "glob", "grep", "directory", "query"}, verbs[0])
 }
 
 // arguments adds the commands, paths and addresses that args name, also in nested
@@ -180,7 +180,7 @@ func (u *ToolUse) nested(v any, op string, depth int) {
 // argument adds the command, path or address that one argument names.
 func (u *ToolUse) argument(key string, v any, op string) {
 	switch key {
-	case "command", "cmd", "cmdline", "commandline", "command_line", "shell_command", "argv":
+	case "command", "cmd", "cmdline", "commandline", "command_line", "shell_command", "shellcommand", "bash", "argv":
 		if words, ok := v.([]any); ok { // a program with its arguments
 			v = quoted(words)
 		}
@@ -189,6 +189,11 @@ func (u *ToolUse) argument(key string, v any, op string) {
 		u.lines(v)
 	case "code", "script":
 		u.program(v)
+	case "patchtext": // a patch that a tool of another name applies
+		for _, text := range u.text(nil, v) {
+			files, _ := PatchFiles(text)
+			u.Paths = append(u.Paths, files...)
+		}
 	case "file_path", "path", "filepath", "notebook_path", "absolute_path", "paths", "include", "file", "filename":
 		if op == "read" && (key == "include" || strings.EqualFold(u.Name, "read_many_files")) {
 			op = "match"
@@ -337,7 +342,7 @@ func (u *ToolUse) value(key string, v any, op string) {
 	}
 	text, is := v.(string)
 	switch {
-	case !is || text == "" || strings.Contains(text, "\n") || prose(key):
+	case !is || text == "" || text == "/" && !namesPath(key) || strings.Contains(text, "\n") || prose(key):
 	case strings.Contains(text, "://"):
 		if !strings.ContainsAny(text, " \t") {
 			u.Address(text, op)
@@ -349,10 +354,12 @@ func (u *ToolUse) value(key string, v any, op string) {
 }
 
 // prose reports whether an argument of this name is a text for people, the content of a
-// file, or an address within a site or page.
+// file, a name that is no path, or an address within a site or page. Files that a search
+// leaves out are not read.
 func prose(key string) bool {
-	return slices.Contains([]string{"content", "contents", "text", "body", "query", "prompt", "message", "description", "title", "summary", "comment", "note", "pattern", "regex",
-		"selector", "xpath", "route", "endpoint", "html", "markdown", "value", "old_string", "new_string", "old_str", "new_str", "oldstring", "newstring", "replacement"}, key)
+	return strings.HasPrefix(key, "exclude") || strings.HasPrefix(key, "ignore") || slices.Contains([]string{"content", "contents", "text", "body", "query", "prompt", "message", "description", "title", "summary", "comment", "note", "pattern", "regex",
+		"selector", "xpath", "route", "endpoint", "html", "markdown", "value", "old_string", "new_string", "old_str", "new_str", "oldstring", "newstring", "replacement",
+		"oldtext", "newtext", "file_text", "insert_text", "new_source", "thought", "key", "keys", "observations", "name_path", "libraryid", "log_group_name"}, key)
 }
 
 // namesPath reports whether an argument of this name is a path, as relative_path, dest or
@@ -403,6 +410,9 @@ func quoted(words []any) any {
 
 // patch adds the files of a patch in the format of Codex and OpenCode.
 func (u *ToolUse) patch(args map[string]any) {
+	for _, key := range []string{"workdir", "cwd"} {
+		u.folder(args[key])
+	}
 	var texts []string
 	for _, key := range []string{"command", "input", "patch", "patchText"} {
 		texts = u.text(texts, args[key])

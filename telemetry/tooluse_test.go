@@ -135,6 +135,17 @@ func TestUnknownTools(t *testing.T) {
 		{"StructuredOutput", `{"place":"/x"}`, `[] [] [] ask`},
 		{"Task", `{"prompt":"/review","subagent_type":"/x","to":"/x"}`, `[] [] [] ask`},
 		{"TodoWrite", `{"todos":[{"content":"../x","activeForm":"/y"}]}`, `[] [] [] ask`},
+		{"write", `{"filePath":"/etc/x","content":"x","patchText":"*** Add File: a"}`, `[] [{/etc/x write} {a write}] [] ask`},
+		{"bash", `{"command":"rm x","patchText":"*** Add File: a"}`, `[rm x] [{a write}] [] ask`},
+		{"mcp__sh__run", `{"bash":"rm x"}`, `[rm x] [] [] ask`},
+		{"mcp__sh__run", `{"shellCommand":"rm x"}`, `[rm x] [] [] ask`},
+		{"mcp__db__get_or_init", `{"path":"/x"}`, `[] [{/x write}] [] ask`},
+		{"mcp__fs__edit_file", `{"path":"a","edits":[{"oldText":"/api","newText":"/api/v2"}]}`, `[] [{a write}] [] ask`},
+		{"mcp__fs__search_files", `{"path":".","excludePatterns":[".env"]}`, `[] [{. read}] [] ask`},
+		{"mcp__browser__press_key", `{"key":"/"}`, `[] [] [] ask`},
+		{"mcp__docs__query-docs", `{"libraryId":"/vercel/next.js"}`, `[] [] [] ask`},
+		{"mcp__code__replace_symbol_body", `{"name_path":"/Foo/bar","relative_path":"a.py"}`, `[] [{a.py write}] [] ask`},
+		{"mcp__any__tool", `{"separator":"/"}`, `[] [] [] ask`},
 	} {
 		cases = append(cases, toolUse{claude.Hooks{}, "PreToolUse", c[0], c[1], c[2]})
 	}
@@ -146,6 +157,7 @@ func TestPatches(t *testing.T) {
 	checkToolUses(t, []toolUse{
 		{codex.Hooks{}, "PreToolUse", "apply_patch", `{"command":"*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n*** Delete File: c\n*** End Patch"}`,
 			`[] [{a write} {b write} {c delete}] []`},
+		{codex.Hooks{}, "PreToolUse", "apply_patch", `{"input":"*** Add File: a","workdir":"/etc"}`, `[] [{a write}] [] in /etc`},
 		{codex.Hooks{}, "PreToolUse", "apply_patch", `{"command":"nothing"}`, `[] [] [] opaque`},
 		{opencode.Hooks{}, "tool.execute.before", "apply_patch", `{"patchText":"*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"}`, `[] [{a write}] []`},
 		{opencode.Hooks{}, "tool.execute.before", "apply_patch", `{"patchText":"*** Begin Patch\n*** Add File: ok\n+x\n*** Update File:../x\n*** Move to:\ufeff../y\n@@\n- ***a\n*** End of File\n*** End Patch"}`, `[] [{ok write} {../x write} {../y write}] []`},

@@ -216,12 +216,43 @@ func TestLimits(t *testing.T) {
 		{"too long", "echo " + strings.Repeat("a", maxLine), Undecidable},
 		{"words of a function", "f() { cat " + strings.Repeat("a ", 1000) + "; }; " + strings.Repeat("f;", maxWords/1000-1), ""},
 		{"too many words of a function", "f() { cat " + strings.Repeat("a ", 1000) + "; }; " + strings.Repeat("f;", maxWords/1000+1), Undecidable},
+		{"programs of a function", "f() { awk '{x=" + strings.Repeat("a+", 500) + "1}' f; }; " + strings.Repeat("f;", 400), ""},
+		{"too long programs of a function", "f() { awk '{x=" + strings.Repeat("a+", 5000) + "1}' f; }; " + strings.Repeat("f;", 100), Undecidable},
+		{"copies", strings.Repeat("cp -a a/b c;", 200) + "> c/x", ""},
+		{"too many copies", manyCopies(maxCopied + 1), Undecidable},
 		{"too many targets", cds.String() + "touch " + manyWords(300), Undecidable},
 	} {
 		if got := classes(t, telemetry.ToolUse{Name: "Bash", Commands: []string{c.line}, Dir: "/srv/w"}); got != c.want {
 			t.Errorf("%s is %q, want %q", c.name, got, c.want)
 		}
 	}
+}
+
+// TestCopiesAreSearchedOnce: writes through copies ask the file system about each path
+// once, although each of them may follow each copy.
+func TestCopiesAreSearchedOnce(t *testing.T) {
+	asked := map[string]int{}
+	at := scene()
+	at.Resolve = func(p string) string { asked[p]++; return p }
+	line := strings.Repeat("cp -a d/a d; cp -a d/b d; ", 30) + strings.Repeat("> d/x; > d/y; ", 30)
+	Tool{telemetry.ToolUse{Name: "Bash", Commands: []string{line}, Dir: "/srv/w"}}.Intent(at)
+	if len(asked) == 0 {
+		t.Fatal("no path was looked up")
+	}
+	for p, n := range asked {
+		if n > 200 {
+			t.Errorf("%s was looked up %d times", p, n)
+		}
+	}
+}
+
+// manyCopies returns n commands that copy different files.
+func manyCopies(n int) string {
+	var b strings.Builder
+	for _, w := range strings.Fields(manyWords(n)) {
+		b.WriteString("cp -a " + w + " d;")
+	}
+	return b.String()
 }
 
 // manyWords returns n different words.

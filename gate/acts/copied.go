@@ -2,11 +2,16 @@ package acts
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
 // A path is resolved before its command line runs. A command in the line may put a link
 // there: cp -a LINK l; rm l/x.
+
+// maxCopied limits the copies of one tool call. With more, a later write may follow too
+// many ways to be searched.
+const maxCopied = 64
 
 // A copied is a path to which a command copied or moved something.
 type copied struct {
@@ -28,7 +33,14 @@ func (s *shell) copied(from, to arg) {
 			}
 		}
 		for _, source := range sources {
-			s.placed = append(s.placed, copied{to: dir, from: source})
+			switch copy := (copied{to: dir, from: source}); {
+			case slices.Contains(s.placed, copy):
+			case len(s.placed) == maxCopied:
+				s.undecidable("path")
+				return
+			default:
+				s.placed = append(s.placed, copy)
+			}
 		}
 	}
 }
@@ -65,6 +77,16 @@ func (c *collector) linked(p, rest string) bool {
 	return c.isLink(p, rest)
 }
 
+// isLink reports whether there is a link at a path or in the rest of the path below it.
+// The answer for each path is kept, because each write asks about each copy.
 func (c *collector) isLink(p, rest string) bool {
-	return c.scene.Resolve(path.Join(p, rest)) != path.Join(c.scene.Resolve(path.Dir(p)), path.Base(p), rest)
+	if c.links == nil {
+		c.links = map[[2]string]bool{}
+	}
+	link, asked := c.links[[2]string{p, rest}]
+	if !asked {
+		link = c.scene.Resolve(path.Join(p, rest)) != path.Join(c.scene.Resolve(path.Dir(p)), path.Base(p), rest)
+		c.links[[2]string{p, rest}] = link
+	}
+	return link
 }

@@ -74,7 +74,7 @@ func (s *shell) printsOperands(list []*syntax.Stmt) bool {
 	}
 	if b, is := list[0].Cmd.(*syntax.BinaryCmd); is && b.Op == syntax.Pipe { // as in go list ./... | grep -v x
 		call, is := b.Y.Cmd.(*syntax.CallExpr)
-		if !is || len(b.Y.Redirs) > 0 || !hasWord("head tail sort uniq grep", call.Args[0].Lit()) || len(s.funcs[call.Args[0].Lit()]) > 0 {
+		if !is || len(call.Args) == 0 || len(b.Y.Redirs) > 0 || !hasWord("head tail sort uniq grep", call.Args[0].Lit()) || len(s.funcs[call.Args[0].Lit()]) > 0 {
 			return false
 		}
 		return s.printsOperands([]*syntax.Stmt{b.X}) && !slices.ContainsFunc(call.Args[1:], func(w *syntax.Word) bool {
@@ -101,7 +101,7 @@ func (s *shell) printsOperands(list []*syntax.Stmt) bool {
 	switch {
 	case shape != "", line == "git branch --show-current", line == "git rev-parse --show-toplevel", line == "git rev-parse --abbrev-ref HEAD":
 		return true
-	case strings.HasPrefix(line, "git merge-base "), strings.HasPrefix(line, "go list "):
+	case len(words) > 1 && (words[0] == "git" && words[1] == "merge-base" || words[0] == "go" && words[1] == "list"):
 		return !slices.ContainsFunc(words[2:], func(w string) bool { return strings.HasPrefix(w, "-") && !hasWord("-m -deps -test --fork-point -a", w) })
 	}
 	return words[0] == "pkg-config" && !strings.Contains(line, "variable")

@@ -41,7 +41,8 @@ type body struct {
 }
 
 // maxDepth limits the nesting of commands in commands, maxSteps the commands and
-// maxWords the words that are analysed: bodies are analysed at each call. maxLine and
+// maxWords the words that are analysed: bodies are analysed at each call. Each ten bytes
+// of a word, which may be a program of awk or sed, count as one more word. maxLine and
 // maxNesting limit a line: analysis takes time with the square of the nesting.
 const (
 	maxDepth   = 10
@@ -285,8 +286,8 @@ func (s *shell) stmt(st *syntax.Stmt) {
 		}
 		for _, w := range cmd.Args {
 			s.inside(w)
+			s.read += 1 + int(w.End().Offset()-w.Pos().Offset())/10
 		}
-		s.read += len(cmd.Args)
 		s.input = s.heredoc(st.Redirs)
 		s.fed = slices.ContainsFunc(st.Redirs, func(r *syntax.Redirect) bool { return r.Op == syntax.RdrIn && r.Word.Lit() != "" })
 		s.call(cmd)

@@ -79,8 +79,9 @@ type collector struct {
 	targets []gate.Target
 	has     map[gate.Target]bool
 	placed  []copied
-	steps   int // the commands that are analysed so far
-	read    int // the words of these commands
+	links   map[[2]string]bool // the answers of isLink
+	steps   int                // the commands that are analysed so far
+	read    int                // the words of these commands
 	numbers arithmetic
 	literal bool // a path has no patterns
 }
@@ -136,9 +137,12 @@ func (c *collector) match(pattern string) {
 }
 
 // alternatives returns the patterns that {a,b} in a pattern expands to. It is not ok if
-// they are too many.
+// they are too many, or the pattern is too long.
 func alternatives(pattern string) (all []string, ok bool) {
 	all = []string{pattern}
+	if len(pattern) > 4<<10 {
+		return all, !strings.Contains(pattern, "{")
+	}
 	for i := 0; i < len(all); {
 		p := all[i]
 		end := strings.IndexByte(p, '}')
