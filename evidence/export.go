@@ -41,6 +41,7 @@ type Export struct {
 	state    session.State
 	reason   string
 	codes    map[string]string // the code that replaces a reason that a user wrote, by its text
+	answered bool              // a user gave a reason for an approval or a denial
 	ended    bool
 
 	events   []SessionEvent
@@ -133,7 +134,7 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 			x.settle("renewal:"+f.Renewal, outcome{OK: f.To == renewal.Delivered, Status: string(f.To)})
 		}
 	case kernel.SessionMoved:
-		x.state, x.reason = f.To, x.reasonCode(f.Reason)
+		x.state, x.reason = f.To, x.reasonCode(f.To, f.Reason)
 		x.ended = session.Check(f.To, session.Running) != nil && f.To != session.Running && f.To != session.Aborting && f.To != session.Paused && f.To != session.Pending
 		x.moves = append(x.moves, move{e.At, f.To, x.reason})
 		if x.ended {
@@ -145,6 +146,8 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 		x.codes[f.Reason] = "pause_requested"
 	case kernel.ResumeRequested:
 		x.codes[f.Reason] = "resume_requested"
+	case kernel.ApprovalAnswered:
+		x.answered = x.answered || f.Reason != ""
 	case kernel.ReceiptIssued:
 		x.receipt(e, f)
 	case kernel.TranscriptCopied:

@@ -201,6 +201,33 @@ func TestTextsOfUsersAreNotExported(t *testing.T) {
 	require.True(t, verified("job.zip", all, Options{}).OK)
 }
 
+// The reason of an end that the harness caused is exported, even if a user wrote the same
+// text for another command. Of a denial, only the gate's reason is exported.
+func TestReasonsOfEnds(t *testing.T) {
+	for _, c := range []struct {
+		facts []kernel.Fact
+		want  string
+	}{
+		{[]kernel.Fact{
+			kernel.PauseRequested{Reason: "exit 0"},
+			kernel.SessionMoved{From: session.Running, To: session.Paused, Reason: "exit 0"},
+			kernel.SessionMoved{From: session.Paused, To: session.Running},
+			kernel.SessionMoved{From: session.Running, To: session.Completed, Reason: "exit 0"},
+		}, "exit 0"},
+		{[]kernel.Fact{
+			kernel.ApprovalAnswered{Reason: "secret"},
+			kernel.SessionMoved{From: session.Pending, To: session.Rejected, Reason: "refused; the user's reason: secret"},
+		}, "refused"},
+	} {
+		x := NewExport()
+		x.Apply(kernel.Entry{Seq: 1, Fact: kernel.Began{SessionID: "11111111-1111-4111-8111-111111111111", Version: "0.1.0"}}, "sha256:"+sign.Sum(nil))
+		for i, f := range c.facts {
+			x.Apply(kernel.Entry{Seq: uint64(i + 2), Fact: f}, "sha256:"+sign.Sum(nil))
+		}
+		require.Equal(t, c.want, x.reason)
+	}
+}
+
 // A second copy of a transcript replaces the first one, whose digest is then that of no
 // file.
 func TestOnlyTheLastCopyOfATranscript(t *testing.T) {

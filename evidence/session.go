@@ -81,6 +81,13 @@ type Anchor struct {
 	Digest    string `json:"checkpoint_digest"`
 }
 
+// TornAnchor reports whether a text is the beginning of an anchor's line, without its
+// end, as a crash leaves it.
+func TornAnchor(text []byte) bool {
+	const begin = `{"session_id":"`
+	return len(text) > 0 && !json.Valid(text) && (strings.HasPrefix(string(text), begin) || strings.HasPrefix(begin, string(text)))
+}
+
 // ParseAnchors reads anchors, one JSON object on each line.
 func ParseAnchors(doc []byte) (list []Anchor, err error) {
 	lines(doc, func(n int, line []byte) bool {

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"lifeloop/canon"
@@ -343,11 +344,19 @@ func (x *Export) RunPack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
 	return x.pack("run", c.run.RunID, map[string][]byte{runPayloadFile: payload, nestedRunpack: data}, key)
 }
 
-// reasonCode returns the reason of a move, or its code if a user wrote the reason:
-// capture is by reference, and a text of a user may contain a secret.
-func (x *Export) reasonCode(reason string) string {
-	if code, ok := x.codes[reason]; ok && reason != "" {
-		return code
+// reasonCode returns the reason of a move to a state, with a code in place of a reason
+// that a user wrote: capture is by reference, and a text of a user may contain a secret.
+// The reason of an end that the harness caused is never a user's.
+func (x *Export) reasonCode(to session.State, reason string) string {
+	switch to {
+	case session.Paused, session.Running, session.Aborting, session.Aborted:
+		if code, ok := x.codes[reason]; ok && reason != "" {
+			return code
+		}
+	case session.Rejected:
+		if x.answered {
+			reason, _, _ = strings.Cut(reason, "; the user's reason: ") // as the kernel writes it
+		}
 	}
 	return reason
 }

@@ -175,18 +175,13 @@ func (a *anchoring) readFile(id string) error {
 }
 
 // setAside moves a last line that is torn, as after a crash during an append, to
-// another file, and returns the text without it.
+// another file, and returns the text without it. It changes no file that has anything
+// but anchors.
 func (a *anchoring) setAside(text []byte) ([]byte, error) {
 	end := bytes.LastIndexByte(text, '\n') + 1
 	torn := text[end:]
-	if len(bytes.TrimSpace(torn)) == 0 {
+	if _, err := evidence.ParseAnchors(text[:end]); err != nil && len(bytes.TrimSpace(text[:end])) > 0 || !evidence.TornAnchor(torn) {
 		return text, nil
-	}
-	if _, err := evidence.ParseAnchors(torn); err == nil {
-		return text, nil // only its line end is missing, which append adds
-	}
-	if end == 0 && !bytes.HasPrefix(torn, []byte("{")) {
-		return text, nil // this is not a file of anchors
 	}
 	aside := a.file + ".torn"
 	if err := appendLine(aside, append(slices.Clone(torn), '\n')); err != nil {

@@ -15,9 +15,9 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// replaceable refuses an export that would replace anything but evidence of the same
-// session: the private key, a ledger, another program's file. files are the ones to be
-// written.
+// replaceable refuses an export that would replace anything but evidence: the private
+// key, a ledger, another program's file. A folder must be of the same session. files are
+// the ones to be written.
 func replaceable(st store.Store, id string, e exportation, files []string) error {
 	refuse := func(format string, args ...any) error {
 		return no(lifeloop.InvalidRequest, format, args...).withHint("choose another --out; only evidence that an export has written is replaced")
@@ -48,12 +48,21 @@ func replaceable(st store.Store, id string, e exportation, files []string) error
 		case info.Size() == 0:
 			continue
 		}
-		if data, err := durable.ReadFile(name); err != nil || evidence.Detect(data) == "" && !page.Is(data) {
+		if data, err := durable.ReadFile(name); err != nil || !page.Is(data) && !isEvidence(data, e.folder()) {
 			return refuse("cannot replace %s: it is not evidence", name)
 		}
 	}
 	return nil
 }
+
+// isEvidence reports whether a file verifies. In a folder whose session was checked, it is
+// enough that the file looks like evidence: it may be one part of a chain.
+func isEvidence(data []byte, inFolder bool) bool {
+	kind := evidence.Detect(data)
+	return kind != "" && (inFolder || evidence.Verify(kind, data, evidence.Options{Beside: besideNothing}).OK)
+}
+
+func besideNothing(string) ([]byte, error) { return nil, fs.ErrNotExist }
 
 // sameSession refuses a folder that has a chain or traces of another session: its
 // files would be mixed with the new ones.
@@ -64,8 +73,7 @@ func sameSession(id string, e exportation, files []string, refuse func(string, .
 		return refuse("cannot write to %s: it is not a folder; --kind %s is a folder", e.out, e.kind)
 	}
 	if data, err := durable.ReadFile(filepath.Join(e.out, evidence.ChainFile)); err == nil {
-		none := func(name string) ([]byte, error) { return nil, fs.ErrNotExist } // only the session's id is of interest
-		if r := evidence.Verify(evidence.ChainKind, data, evidence.Options{Beside: none}); r.ID != "" && r.ID != id {
+		if r := evidence.Verify(evidence.ChainKind, data, evidence.Options{Beside: besideNothing}); r.ID != "" && r.ID != id {
 			return refuse("cannot write to %s: it has the chain of session %s", e.out, r.ID)
 		}
 	}
