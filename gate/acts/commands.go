@@ -540,6 +540,7 @@ func (s *shell) tool(name string, in invocation) {
 	case "perl":
 		if in.has("i") {
 			s.each(in.operands, "write")
+			s.backups(in)
 		}
 	case "make", "gmake", "ssh", "scp", "sftp":
 		if slices.ContainsFunc(in.flags, func(f flag) bool { return f.runs(name) }) {

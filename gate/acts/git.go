@@ -13,7 +13,7 @@ const (
 	gitLists = "branch bundle config notes reflog remote sparse-checkout stash submodule tag worktree"
 	gitOther = "add am apply bisect checkout checkout-index cherry-pick clean clone commit commit-tree fetch filter-branch gc hash-object init lfs maintenance merge mv prune pull read-tree rebase repack replace rerere reset restore revert rm switch symbolic-ref unpack-objects update-index update-ref write-tree"
 	// The subcommands with a flag that writes a file, discards work or runs a command.
-	gitActs  = "archive bisect branch bundle checkout checkout-index clean clone config diff diff-files diff-index diff-tree difftool fetch filter-branch format-patch gc grep init log ls-remote maintenance prune pull push range-diff read-tree rebase reflog repack reset restore rm show stash submodule switch tag update-index update-ref whatchanged worktree"
+	gitActs  = "apply archive bisect branch bundle checkout checkout-index clean clone config diff diff-files diff-index diff-tree difftool fetch filter-branch format-patch gc grep init log ls-remote maintenance prune pull push range-diff read-tree rebase reflog repack reset restore rm show stash submodule switch tag update-index update-ref whatchanged worktree"
 	gitNames = "check-ignore ls-files status rm"
 )
 
@@ -44,7 +44,7 @@ func (s *shell) git(u usage, args []arg) {
 			s.touch(f.value, "read")
 		}
 	}
-	in := gitFlags.parse(rest, false)
+	in := flagsOf(sub.text).parse(rest, false)
 	if sub.text == "clone" || sub.text == "rebase" || sub.text == "difftool" || sub.text == "grep" {
 		s.gitRuns(sub.text, rest)
 	}
@@ -92,13 +92,34 @@ func gitHides(sub string, in invocation, rest []arg) bool {
 	})
 }
 
-// gitRuns finds flags that run a command and that only some subcommands have.
+// flagsOf returns the flags of a subcommand of git. The long ones that only it has come
+// first, since they may be shortened.
+func flagsOf(sub string) usage {
+	u := gitFlags
+	switch sub {
+	case "apply":
+		u.long = "build-fake-ancestor> unsafe-paths~ " + u.long
+	case "read-tree":
+		u.long = "index-output> " + u.long
+	case "maintenance":
+		u.long = "config-file> " + u.long
+	}
+	return u
+}
+
+// gitRuns finds flags that run a command and that only some subcommands have. They may be
+// in one word with other letters, up to one that has a value.
 func (s *shell) gitRuns(sub string, rest []arg) {
-	letter := map[string]string{"clone": "uc", "rebase": "x", "difftool": "x", "grep": "O"}[sub]
-	if slices.ContainsFunc(rest, func(a arg) bool {
-		return a.flag() && a.text[1] != '-' && strings.ContainsAny(a.text[1:2], letter)
-	}) {
-		s.undecidable("command")
+	runs := map[string]string{"clone": "uc", "rebase": "x", "difftool": "x", "grep": "O"}[sub]
+	valued := map[string]string{"clone": "obj", "rebase": "sXCS", "difftool": "tSGOUlX", "grep": "efABCm"}[sub]
+	for _, a := range rest {
+		letters, short := strings.CutPrefix(a.start(), "-")
+		if end := strings.IndexAny(letters, valued); end >= 0 {
+			letters = letters[:end]
+		}
+		if short && !strings.HasPrefix(letters, "-") && strings.ContainsAny(letters, runs) {
+			s.undecidable("command")
+		}
 	}
 }
 
@@ -153,6 +174,11 @@ func (s *shell) gitWrites(sub string, in invocation, rest []arg) {
 	case sub == "rm" && in.has("cached"):
 	case sub == "rm" || sub == "mv":
 		s.each(in.operands, "delete")
+		if last := len(in.operands) - 1; sub == "mv" && last > 0 {
+			for _, source := range in.operands[:last] {
+				s.copied(source, in.operands[last])
+			}
+		}
 	}
 	s.touch(here, "write")
 }

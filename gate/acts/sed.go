@@ -19,6 +19,7 @@ func (s *shell) sed(in invocation) {
 	}
 	if in.has("i in-place") {
 		s.each(files, "write")
+		s.backups(in)
 	}
 	if slices.ContainsFunc(in.flags, func(f flag) bool { return hasWord("f file", f.name) && (!f.value.known || f.value.input()) }) {
 		s.undecidable("command")
@@ -74,12 +75,12 @@ func (s *shell) sedScript(script string) bool {
 			}
 			s.touch(arg{text: strings.TrimSpace(file), known: true}, map[bool]string{true: "write", false: "read"}[c == 'w' || c == 'W'])
 			rest = after
-		case 'a', 'i', 'c', '#':
-			for { // the text ends with a line that has no backslash at its end
-				line, after, _ := strings.Cut(rest, "\n")
-				if rest = after; !strings.HasSuffix(line, `\`) {
-					break
-				}
+		case '#':
+			_, rest, _ = strings.Cut(rest, "\n")
+		case 'a', 'i', 'c':
+			var ok bool
+			if rest, ok = sedText(rest); !ok {
+				return false
 			}
 		case 'b', 't', 'T', ':':
 			i := strings.IndexAny(rest, ";\n}")
@@ -96,6 +97,31 @@ func (s *shell) sedScript(script string) bool {
 		script = rest
 	}
 	return true
+}
+
+// backups adds what is not known of the copies that an edit in place keeps. In their name
+// each * stands for the name of the file, and they may be in another folder.
+func (s *shell) backups(in invocation) {
+	for _, f := range in.flags {
+		if hasWord("i in-place", f.name) && (!f.value.known || strings.Contains(f.value.text, "/")) {
+			s.undecidable("path")
+		}
+	}
+}
+
+// sedText leaves out the text of a, i or c. It ends at a newline that has no backslash, or
+// only quoted ones, before it.
+func sedText(script string) (rest string, ok bool) {
+	first := true
+	for {
+		line, after, _ := strings.Cut(script, "\n")
+		if slashes := strings.Trim(line, " \t"); first && len(slashes) > 1 && strings.Trim(slashes, " \t\\") == "" {
+			return "", false // the first backslash may belong to the command or to the text
+		}
+		if script, first = after, false; (len(line)-len(strings.TrimRight(line, `\`)))%2 == 0 {
+			return script, true
+		}
+	}
 }
 
 // sedAddress leaves out white space and the addresses of a command.
