@@ -26,7 +26,7 @@ func awkActs(program string) bool {
 	if !ok || awkHas(rest, "system", "getline", "ARGV", "@", ">", "|") || awkHas(code, "system", "getline", "ARGV", "@", "|") {
 		return true
 	}
-	for _, statement := range strings.FieldsFunc(code, func(c rune) bool { return c == ';' || c == '{' || c == '}' || c == '\n' }) {
+	for _, statement := range strings.FieldsFunc(awkJoined(code), func(c rune) bool { return c == ';' || c == '{' || c == '}' || c == '\n' }) {
 		if _, printed, is := strings.Cut(statement, "print"); is && strings.Contains(printed, ">") {
 			return true // print to a file; elsewhere > compares
 		}
@@ -37,6 +37,23 @@ func awkActs(program string) bool {
 func awkHas(code string, words ...string) bool {
 	code = strings.ReplaceAll(strings.ReplaceAll(code, "\\\n", ""), "||", "")
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(code, w) })
+}
+
+// awkJoined leaves out the newlines that end no statement.
+func awkJoined(code string) string {
+	var b strings.Builder
+	last := byte(0)
+	for i := range len(code) {
+		c := code[i]
+		if c == '\n' && last != 0 && strings.IndexByte(",|&?:", last) >= 0 {
+			c = ' '
+		}
+		if c != ' ' && c != '\t' && c != '\r' {
+			last = c
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
 }
 
 // awkCode leaves out the strings, regular expressions and comments of a program. The rest

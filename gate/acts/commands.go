@@ -358,7 +358,7 @@ func (s *shell) script(u usage, args []arg) {
 		} else if f.name == "m" {
 			s.module(f.value.text, in.operands)
 		}
-	case in.hasCode():
+	case in.hasCode(u.names):
 		s.undecidable("command")
 	case program.remote() || hasWord("eval repl exec", program.text):
 		s.undecidable("command")
@@ -390,9 +390,21 @@ func takesCode(module string, args []arg) bool {
 }
 
 // hasCode reports whether perl gets a program with the name of a module, as in
-// -Mstrict;CODE.
-func (in invocation) hasCode() bool {
-	return slices.ContainsFunc(in.flags, func(f flag) bool { return hasWord("M m", f.name) && strings.ContainsAny(f.value.text, "; \t\n(){}") })
+// -Mstrict;CODE, or with the pattern of -F, which perl puts into the code of a split.
+func (in invocation) hasCode(names string) bool {
+	return slices.ContainsFunc(in.flags, func(f flag) bool {
+		return hasWord("M m", f.name) && strings.ContainsAny(f.value.text, "; \t\n(){}") || names == "perl" && f.name == "F" && !isPattern(f.value)
+	})
+}
+
+// isPattern reports whether the pattern of perl -F is only a pattern, which runs no code.
+func isPattern(a arg) bool {
+	text := a.text
+	if !a.known || strings.ContainsAny(text, "(;`@$") {
+		return false
+	}
+	quoted := text != "" && strings.IndexByte(`/"'`, text[0]) >= 0
+	return !quoted || strings.IndexByte(text[1:], text[0]) == len(text)-2
 }
 
 // cd adds a possible working directory. It may fail, so the previous ones remain
@@ -681,7 +693,7 @@ func (s *shell) tar(name string, u usage, args []arg) {
 		args = nil
 		for i := range len(group) {
 			args = append(args, arg{text: "-" + group[i:i+1], known: true})
-			if at := strings.IndexByte(u.short, group[i]); at >= 0 && at+1 < len(u.short) && strings.IndexByte(":<~", u.short[at+1]) >= 0 && len(rest) > 0 {
+			if at := strings.IndexByte(u.short, group[i]); at >= 0 && at+1 < len(u.short) && strings.IndexByte(":<>~", u.short[at+1]) >= 0 && len(rest) > 0 {
 				args, rest = append(args, rest[0]), rest[1:]
 			}
 		}
@@ -706,6 +718,8 @@ func (s *shell) tar(name string, u usage, args []arg) {
 			} else {
 				s.touch(f.value, "write")
 			}
+		case f.name == "one-top-level" && f.value.text+f.value.begin != "":
+			s.touch(f.value, "write")
 		case f.name == "C" || f.name == "directory":
 			into = f.value
 			if !creates && !reads {

@@ -31,6 +31,11 @@ func (s *shell) program(name string, in invocation) {
 		if !in.has("f prefix") {
 			s.touch(arg{text: ".", known: true}, "write")
 		}
+		if slices.ContainsFunc(in.flags, func(f flag) bool {
+			return hasWord("b suffix-format", f.name) && (!f.value.known || strings.Contains(f.value.text, "/"))
+		}) {
+			s.undecidable("path")
+		}
 	case "sqlite3":
 		s.sqlite(in)
 	}
