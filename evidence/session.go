@@ -471,7 +471,7 @@ func (j *journal) read(n int, line []byte, o Options) error {
 	case len(unknown) > 0:
 		return fmt.Errorf("the record has an unknown member %s", unknown[0])
 	case !o.Compat && len(rec.Header)+len(rec.Event)+len(rec.Checkpoint) != len(rec.content()):
-		return fmt.Errorf("the record has members of another type than %q", rec.RecordType)
+		return fmt.Errorf("the record has members that a record of the type %q does not have", rec.RecordType)
 	}
 	at := fmt.Sprintf("line %d", n)
 	if rec.RecordType != "header" && !j.begun {

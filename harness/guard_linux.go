@@ -330,8 +330,8 @@ func reapEnded() bool {
 	}
 }
 
-// report reports to the wrapper what happened to the harness. Leftover processes
-// are terminated first, because that also counts them.
+// report reports to the wrapper what happened to the harness. The processes that the
+// harness has left behind are counted and get SIGTERM before that.
 func (g *guard) report(w waited) {
 	switch {
 	case w.status.Stopped():

@@ -571,7 +571,7 @@ func (r *renewals) obstacle(s *step) string {
 // continued applies the result of the continue command: the harness gets a fresh
 // session, by a relaunch or in place, and the command's text waits for a slot of
 // it. If the command failed, or no slot can take the text, the old harness session
-// continues.
+// continues if it can.
 func (r *renewals) continued(s *step, in RenewalContinued) {
 	if in.Renewal != r.hard.ID || r.soft.act != renewal.Continue {
 		return

@@ -263,7 +263,7 @@ func (r *renewals) cleared(s *step, cause string) bool {
 	return r.clearing() && s.attempts.alive() && (cause == "clear" || cause == "unknown")
 }
 
-// left records that the keys ended the old harness session.
+// left records that the typed keys ended the old harness session.
 func (r *renewals) left(s *step) {
 	if !r.clearing() || !s.attempts.alive() {
 		return

@@ -144,10 +144,9 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		ours = append(ours, "--settings", path)
 	}
 	l.Hooks, l.Guards = true, h.Guards
-	// There are three cases in which no SessionStart hook is expected soon. While
-	// the user chooses from a list, no session has started. A stream of prompts may
-	// begin late. In print mode with a stream as output, no SessionStart hook is
-	// injected.
+	// In two cases the first hook call comes only with the first prompt. While the user
+	// chooses from a list, no session has started. A stream of prompts as input may
+	// begin late, and its output is a stream too, so no SessionStart hook is injected.
 	choosing := line.has("--resume", "--from-pr") && line.last("--resume") == "" && line.last("--from-pr") == "" && !line.has("--print")
 	l.HookAtPrompt = choosing || line.last("--input-format") == "stream-json"
 	if line.has("--print") || !h.Terminal {
@@ -298,8 +297,8 @@ func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string
 		delete(hooks, "SessionStart")
 		out.weak = append(out.weak, Weakness{"placement.pre_session", "a SessionStart hook would show in the stream-json output"})
 	}
-	// At an empty prompt a person is slower than the hook. A prompt in the command
-	// line is not, so its session must have started first.
+	// At an empty prompt a person is slower than the hook. A prompt in the command line
+	// is sent at once, so there the hook is awaited, and the session starts first.
 	if h.Terminal && h.Needs == "" && !h.Guards && !line.has("--print") && len(line.operands()) == 0 {
 		hooks["SessionStart"] = notAwaited(hooks["SessionStart"])
 	}

@@ -96,7 +96,7 @@ const longestWord = 256
 func word(doc json.RawMessage) (string, error) {
 	var s *string
 	if err := json.Unmarshal(doc, &s); err != nil || s == nil || *s == "" {
-		return "", errors.New("is missing or not a string")
+		return "", errors.New("is missing, empty or not a string")
 	}
 	if len(*s) > longestWord {
 		return "", fmt.Errorf("is longer than %d bytes", longestWord)
