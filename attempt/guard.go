@@ -313,10 +313,10 @@ func (w *Watch) keepLine(s *stream, end string) {
 	}
 }
 
-// match matches text against the rules of one kind. The result is empty unless
-// the text breaks a rule that was not broken before. All rules are matched, even
-// after a broken fatal one, because another broken rule may have to end the
-// attempt.
+// match matches text against the rules of one kind. For the rules of the output, the
+// result is empty unless the text breaks a rule that was not broken before. All rules
+// are matched, even after a broken fatal one, because another broken rule may have to
+// end the attempt.
 func (w *Watch) match(on RuleOn, text []byte) []RuleResult {
 	var results []RuleResult
 	broke := false
@@ -365,8 +365,8 @@ func (w *Watch) Tool(name, arguments string) bool {
 	return w.drifts(&w.calls, name+"\x00"+arguments)
 }
 
-// End matches the whole text against the exit rules. The result is empty if there
-// are none.
+// End matches the end of the text, at most textLimit bytes, against the exit rules. The
+// result is empty if there are none.
 func (w *Watch) End() []RuleResult {
 	return w.match(OnExit, tail(w.text, textLimit))
 }

@@ -140,8 +140,9 @@ func (c *Child) resume() {
 	c.moved.ring()
 }
 
-// mayWrite reports whether the kernel would let the harness itself write to the
-// terminal in the background.
+// mayWrite reports whether the harness, if it ran without the wrapper, would not be
+// stopped by SIGTTOU in the background. The kernel sends that signal to a background job
+// that writes while TOSTOP is set, or that changes the attributes of the terminal.
 func (c *Child) mayWrite() bool {
 	t := c.terminal
 	if startedIgnoring().has(unix.SIGTTOU) {
@@ -155,7 +156,7 @@ func (c *Child) mayWrite() bool {
 		attrs, err := getTermios(c.ptmx)
 		changed = err == nil && !sameTermios(attrs, &c.fresh)
 	}
-	// The kernel does not stop a job if no shell could continue it.
+	// The kernel stops no job that no shell could continue.
 	return !tostop && !changed || !underShell()
 }
 

@@ -37,11 +37,11 @@ type hook struct {
 	deadline time.Time // until when the hook waits for the clients that are called about its events
 	limit    time.Time // when the hook must be answered; later than deadline if the gate is asked about payloads
 	scope    int       // the scope whose model reads the answer; 0 for a hook of another session
-	// waitsFor are the calls that the hook waits for. The time is until when a call
-	// may wait for earlier calls of its client; it is zero once the client is free
-	// for the call.
+	// waitsFor are the calls that the hook waits for. While a client is busy with
+	// earlier calls, the time is when the hook stops waiting for it. The time is zero
+	// once the client is free for the call: then the hook waits until its deadline.
 	waitsFor  map[string]time.Time
-	patience  time.Time // the end of the waits for earlier calls
+	patience  time.Time // when the hook stops waiting for clients that are busy with earlier calls
 	answered  bool
 	guarded   bool         // the hook asks whether a tool may run
 	ends      bool         // by its answer, a renewal can reset the harness

@@ -204,7 +204,7 @@ func codexCause(line codexLine) string {
 	return verb
 }
 
-// codexPlain reports whether a command line starts no session in this process.
+// codexPlain reports whether the program that a command line starts has no session itself.
 func codexPlain(line codexLine) bool {
 	if line.has("--help") || line.has("--version") || line.sub == "help" {
 		return true
@@ -304,7 +304,7 @@ func codexConfigs(line codexLine, h Host) []string {
 }
 
 // tomlPairs lists the whole keys of a TOML file, each with the text of its value
-// on the same line, and the names of tables without a value. It is not a TOML
+// on the same line, and the names of tables, each with an empty text. It is not a TOML
 // parser.
 func tomlPairs(text string) iter.Seq2[string, string] {
 	return func(yield func(key, val string) bool) {

@@ -51,7 +51,7 @@ const (
 	maxHeld       = 256
 )
 
-// start follows the files of the sessions in Found, and watches the place for new
+// start follows the files of the other sessions in Found, and watches the place for new
 // ones.
 func (s *Successors) start(f *Files) {
 	s.files, s.followed, s.last = f, s.Found[0].Session, time.Now()

@@ -363,7 +363,7 @@ func (w *Watcher) searchValue(t *tail, until int64) (found, more bool) {
 	}
 }
 
-// skip moves the position by size bytes that are not in the buffer.
+// skip moves the position by size bytes that are not all in the buffer.
 func (w *Watcher) skip(t *tail, size int64) {
 	t.off += size
 	t.pending, t.tooLong = 0, false

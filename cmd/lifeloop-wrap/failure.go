@@ -165,7 +165,7 @@ func startHint(f *failure, program, adapter string) string {
 	case f.code == 127:
 		return "check that it is installed and that its folder is in PATH"
 	case f.class == lifeloop.CapabilityUnsupported:
-		return fmt.Sprintf("lifeloop-wrap manifest inspect %s lists the capabilities; CAPABILITY=preferred continues without one, CAPABILITY=required:partial accepts partial support", adapter)
+		return fmt.Sprintf("lifeloop-wrap manifest inspect %s lists the capabilities; --require CAPABILITY=preferred starts without that capability, --require CAPABILITY=required:partial accepts partial support", adapter)
 	}
 	return ""
 }
