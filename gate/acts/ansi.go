@@ -7,9 +7,11 @@ import (
 )
 
 // ansi decodes the text between the quotes of $'…', as bash does. If known is false, the
-// text has an escape that this function does not decode.
+// text has an escape that this function does not decode, or that shells decode in several
+// ways: then text is that of bash, if it is not empty.
 func ansi(quoted string) (text string, known bool) {
 	var b strings.Builder
+	known = true
 	for quoted != "" {
 		if quoted[0] != '\\' {
 			b.WriteByte(quoted[0])
@@ -24,6 +26,9 @@ func ansi(quoted string) (text string, known bool) {
 		switch c {
 		case 'x':
 			digits, most, base = quoted[1:], 2, 16
+			if strings.HasPrefix(digits, "{") { // not in zsh
+				digits, most, known = digits[1:], 8, false
+			}
 		case 'u':
 			digits, most, base = quoted[1:], 4, 16
 		case 'U':
@@ -47,14 +52,18 @@ func ansi(quoted string) (text string, known bool) {
 		}
 		v, err := strconv.ParseUint(digits[:n], base, 32)
 		switch {
-		case err != nil || v == 0 || v > utf8.MaxRune:
+		case err == nil && v == 0: // bash ends the text here
+			return b.String(), false
+		case err != nil || v > utf8.MaxRune:
 			return "", false
 		case c == 'u' || c == 'U':
 			b.WriteRune(rune(v))
 		default:
 			b.WriteByte(byte(v))
 		}
-		quoted = digits[n:]
+		if quoted = digits[n:]; c == 'x' && most > 2 {
+			quoted = strings.TrimPrefix(quoted, "}")
+		}
 	}
-	return b.String(), true
+	return b.String(), known
 }

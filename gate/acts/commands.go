@@ -23,6 +23,8 @@ type arg struct {
 	shape string // if the word is not known; empty if it may be any text
 	begin string // if the word is not known: what precedes the first unknown part
 	loose bool   // an unknown part may become several words, as outside of quotes
+	// choices are some texts of a word that is not known, each with a NUL at its end.
+	choices string
 }
 
 // anything reports whether nothing of a is known, so that it may also be flags.
@@ -752,6 +754,9 @@ func (s *shell) operand(name string, a arg, op string) {
 		s.undecidable("path")
 	}
 	if !a.known {
+		for _, choice := range a.texts() {
+			s.operand(name, arg{text: choice, known: true}, op)
+		}
 		if isSecret(text) && op != opName { // as in $(pwd)/.env
 			if strings.HasPrefix(text, "/") {
 				s.add(gate.Target{Kind: "path", Value: strings.TrimPrefix(text, "/"), Operation: "read", EndpointClass: "fs.read", Sensitivity: Secret})

@@ -16,14 +16,16 @@ import (
 // scripts in files do.
 type shell struct {
 	*collector
-	dirs     []string           // the possible working directories; nil if unknown
-	vars     map[string]string  // the known values of variables; later statements do not change them
-	count    map[string]int     // the number of assignments to each variable; "" is for variables of unknown name
-	input    string             // the standard input of the command that is analysed, if known
-	fed      bool               // the standard input of that command is a file
-	funcs    map[string][]*body // the functions; their bodies are analysed where they are called
-	traps    []arg              // the commands of traps; they may run in every later folder
-	lists    map[string]int     // the loops that set a variable only to words that are no flags
+	dirs     []string            // the possible working directories; nil if unknown
+	vars     map[string]string   // the known values of variables; later statements do not change them
+	count    map[string]int      // the number of assignments to each variable; "" is for variables of unknown name
+	input    string              // the standard input of the command that is analysed, if known
+	fed      bool                // the standard input of that command is a file
+	funcs    map[string][]*body  // the functions; their bodies are analysed where they are called
+	traps    []arg               // the commands of traps; they may run in every later folder
+	lists    map[string]int      // the loops that set a variable only to words that are no flags
+	written  map[string][]string // texts that are assigned to a variable; it may have others
+	chosen   int                 // the depth of words whose choices are searched
 	depth    int
 	nested   bool // the words are those of a command whose output is judged
 	physical bool // cd may follow links before ..
@@ -58,7 +60,7 @@ func (c *collector) shell(line string) {
 }
 
 func (c *collector) newShell(dirs []string) *shell {
-	return &shell{collector: c, dirs: dirs, vars: map[string]string{}, count: map[string]int{}, lists: map[string]int{}, funcs: map[string][]*body{}}
+	return &shell{collector: c, dirs: dirs, vars: map[string]string{}, count: map[string]int{}, lists: map[string]int{}, written: map[string][]string{}, funcs: map[string][]*body{}}
 }
 
 func (s *shell) line(line string) {
@@ -125,11 +127,15 @@ func (s *shell) assignments(file *syntax.File) {
 			switch {
 			case node.Name != nil && !node.Naked:
 				n[node.Name.Value]++
+				s.write(node.Name.Value, node.Value)
 			case node.Name == nil && !hasWord("-x -r -g", node.Value.Lit()): // export "NAME=value"
 				n[""]++
 			}
 		case *syntax.WordIter:
 			n[node.Name.Value]++
+			for _, w := range node.Items {
+				s.write(node.Name.Value, w)
+			}
 			if !slices.ContainsFunc(node.Items, func(w *syntax.Word) bool { return w.Lit() == "" || strings.ContainsAny(w.Lit()[:1], `-\\*?[`) }) && node.InPos.IsValid() {
 				s.lists[node.Name.Value]++
 			}
@@ -147,6 +153,7 @@ func (s *shell) assignments(file *syntax.File) {
 					s.undecidable("command")
 				}
 				n[node.Param.Value]++
+				s.write(node.Param.Value, e.Word)
 			}
 		case *syntax.CallExpr:
 			s.assigns(node.Args)
@@ -254,11 +261,12 @@ func (s *shell) stmt(st *syntax.Stmt) {
 		if r.Word == nil {
 			continue
 		}
-		to, known := s.word(r.Word)
+		target := s.one(r.Word)
+		to, known := target.text, target.known
 		switch r.Op {
 		case syntax.RdrIn:
-			s.touch(arg{text: to, known: known}, "read")
-			s.argument("<", arg{text: to, known: known})
+			s.touch(target, "read")
+			s.argument("<", target)
 		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.DplIn:
 		case syntax.DplOut:
 			if strings.Trim(to, "0123456789-") != "" || !known {
@@ -525,17 +533,26 @@ func (s *shell) word(w *syntax.Word) (string, bool) {
 	if w == nil {
 		return "", true
 	}
+	a := s.one(w)
+	return a.text, a.known
+}
+
+// one returns the word that w expands to; it is not known if there are several.
+func (s *shell) one(w *syntax.Word) arg {
 	if all := s.words(w); len(all) == 1 {
-		return all[0].text, all[0].known
+		return all[0]
 	}
-	return "", false
+	return arg{}
 }
 
 // words returns the words that the expansion of braces makes of w.
 func (s *shell) words(w *syntax.Word) (all []arg) {
 	split := *w
 	syntax.SplitBraces(&split)
-	words := braces(&split)
+	words := braces(&split, false)
+	if words == nil {
+		words = braces(&split, true)
+	}
 	if words == nil {
 		return []arg{{loose: true}}
 	}
@@ -544,6 +561,7 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 		if a.text, a.known = s.parts(parts, false); !a.known {
 			a.shape = s.shape(parts, false)
 			a.begin, _ = s.beginning(parts, false)
+			a.choices = s.choices(parts)
 			if a.loose = true; !s.nested { // once per word, since commands may be nested deep
 				s.nested = true
 				a.loose = slices.ContainsFunc(parts, func(p syntax.WordPart) bool { return s.loose(p, false) })
@@ -555,15 +573,17 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 	return all
 }
 
-// braces expands {a,b}; nil if there are too many words.
-func braces(w *syntax.Word) [][]syntax.WordPart {
+// braces expands {a,b} and, unless short is set, sequences; nil if there are too many words.
+func braces(w *syntax.Word, short bool) [][]syntax.WordPart {
 	all := [][]syntax.WordPart{nil}
 	for _, part := range w.Parts {
 		choices := [][]syntax.WordPart{{part}}
-		if b, is := part.(*syntax.BraceExp); is && !b.Sequence {
+		if b, is := part.(*syntax.BraceExp); is && b.Sequence {
+			choices = expanded(b, w.Parts[0], short)
+		} else if is {
 			choices = nil
 			for _, e := range b.Elems {
-				choices = append(choices, braces(e)...)
+				choices = append(choices, braces(e, short)...)
 			}
 		}
 		var longer [][]syntax.WordPart
@@ -599,7 +619,10 @@ func (s *shell) part(p syntax.WordPart, quoted bool) (text string, known bool) {
 		return unescaped(p.Value, quoted), true
 	case *syntax.SglQuoted:
 		if p.Dollar {
-			return ansi(p.Value)
+			if text, known := ansi(p.Value); known {
+				return text, true
+			}
+			return "", false
 		}
 		return p.Value, true
 	case *syntax.DblQuoted:

@@ -367,7 +367,14 @@ func (a arg) attached(text string) arg {
 	if a.known {
 		return arg{text: text, known: true}
 	}
-	return arg{text: a.text, begin: text, shape: a.shape, loose: a.loose}
+	value := arg{text: a.text, begin: text, shape: a.shape, loose: a.loose}
+	before := strings.TrimSuffix(a.begin, text)
+	for _, choice := range a.texts() {
+		if rest, is := strings.CutPrefix(choice, before); is {
+			value.choices += rest + "\x00"
+		}
+	}
+	return value
 }
 
 func next(args []arg) (arg, []arg) {

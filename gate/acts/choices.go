@@ -1,0 +1,257 @@
+package acts
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A word that is not known may have some texts that are written in the line: a default
+// value, a value of a variable that is assigned more than once, what echo prints. A
+// variable may be empty. These texts are its choices; it may have others. They matter where
+// one of them is enough, as for reading a secret.
+
+// maxChoices limits the choices of a word and the words of a sequence, maxChosen the
+// nesting of words that are searched for choices.
+const (
+	maxChoices = 64
+	maxChosen  = 8
+)
+
+// texts returns the texts that a is known to have, or may have.
+func (a arg) texts() []string {
+	if a.known {
+		return []string{a.text}
+	}
+	return strings.FieldsFunc(a.choices, func(r rune) bool { return r == 0 })
+}
+
+// choices returns some texts of a word without braces, each with a NUL at its end.
+// Without quotes, blanks separate words.
+func (s *shell) choices(parts []syntax.WordPart) string {
+	var b strings.Builder
+	for _, text := range s.texts(parts, false) {
+		b.WriteString(text + "\x00")
+		if fields := strings.Fields(text); len(fields) > 1 {
+			b.WriteString(strings.Join(fields, "\x00") + "\x00")
+		}
+	}
+	return b.String()
+}
+
+// texts returns some texts that parts may have.
+func (s *shell) texts(parts []syntax.WordPart, quoted bool) []string {
+	if s.chosen++; s.chosen > maxChosen {
+		s.chosen--
+		return nil
+	}
+	defer func() { s.chosen-- }()
+	all := []string{""}
+	for _, p := range parts {
+		var longer []string
+		for _, end := range s.partTexts(p, quoted) {
+			for _, text := range all {
+				longer = append(longer, text+end)
+			}
+		}
+		if all = longer; len(all) == 0 || len(all) > maxChoices {
+			return nil
+		}
+	}
+	return all
+}
+
+func (s *shell) partTexts(p syntax.WordPart, quoted bool) []string {
+	switch p := p.(type) {
+	case *syntax.Lit:
+		return []string{unescaped(p.Value, quoted)}
+	case *syntax.SglQuoted:
+		if p.Dollar {
+			text, known := ansi(p.Value)
+			if !known && text == "" {
+				return nil
+			}
+			return []string{text}
+		}
+		return []string{p.Value}
+	case *syntax.DblQuoted:
+		return s.texts(p.Parts, true)
+	case *syntax.ParamExp:
+		return s.paramTexts(p, quoted)
+	case *syntax.CmdSubst:
+		if all := s.printed(p.Stmts); all != nil {
+			return all
+		}
+		return []string{""}
+	case *syntax.ExtGlob:
+		if p.Op == syntax.GlobExcept {
+			return []string{"*"}
+		}
+		return append(strings.Split(p.Pattern.Value, "|"), "")
+	}
+	return nil
+}
+
+func (s *shell) paramTexts(p *syntax.ParamExp, quoted bool) (all []string) {
+	if p.Param == nil || p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Names != 0 {
+		return []string{""}
+	}
+	if text, known := s.param(p); known {
+		return []string{text}
+	}
+	if p.Exp != nil {
+		switch p.Exp.Op {
+		case syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
+			if p.Exp.Word != nil {
+				all = s.texts(p.Exp.Word.Parts, quoted)
+			}
+			return append(all, "")
+		case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull:
+			if p.Exp.Word != nil {
+				all = s.texts(p.Exp.Word.Parts, quoted)
+			}
+		default:
+			return []string{""}
+		}
+	}
+	return append(append(all, s.written[p.Param.Value]...), "")
+}
+
+// write notes a word as one of the values of a variable.
+func (s *shell) write(name string, w *syntax.Word) {
+	if w == nil {
+		return
+	}
+	for _, text := range s.texts(w.Parts, false) {
+		if len(s.written[name]) < maxChoices && !slices.Contains(s.written[name], text) {
+			s.written[name] = append(s.written[name], text)
+		}
+	}
+}
+
+// printed returns what echo or printf prints, if it is written in the command.
+func (s *shell) printed(list []*syntax.Stmt) []string {
+	if len(list) != 1 || len(list[0].Redirs) > 0 {
+		return nil
+	}
+	call, is := list[0].Cmd.(*syntax.CallExpr)
+	if !is || len(call.Args) == 0 {
+		return nil
+	}
+	words := make([]string, 0, len(call.Args))
+	for _, w := range call.Args {
+		texts := s.texts(w.Parts, false)
+		if len(texts) != 1 {
+			return nil
+		}
+		words = append(words, texts[0])
+	}
+	name, words := words[0], words[1:]
+	text, decodes := "", name == "printf"
+	switch name {
+	case "echo":
+		for len(words) > 0 && hasWord("-n -e -E -ne -en", words[0]) {
+			decodes = decodes || strings.Contains(words[0], "e")
+			words = words[1:]
+		}
+		text = strings.Join(words, " ")
+	case "printf":
+		if len(words) > 0 && words[0] == "--" {
+			words = words[1:]
+		}
+		text = formatted(words)
+	default:
+		return nil
+	}
+	if decodes {
+		var known bool
+		if text, known = ansi(text); !known && text == "" {
+			return nil
+		}
+	}
+	return []string{strings.TrimRight(text, "\n")}
+}
+
+// formatted returns what printf prints, before it decodes escaped characters.
+func formatted(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	format, words := words[0], words[1:]
+	var b strings.Builder
+	for {
+		before := len(words)
+		for rest := format; rest != ""; {
+			switch {
+			case strings.HasPrefix(rest, "%%"):
+				b.WriteByte('%')
+				rest = rest[2:]
+			case rest[0] == '%' && len(rest) > 1:
+				if len(words) > 0 {
+					b.WriteString(words[0])
+					words = words[1:]
+				}
+				rest = rest[2:]
+			default:
+				b.WriteByte(rest[0])
+				rest = rest[1:]
+			}
+		}
+		if len(words) == 0 || len(words) == before {
+			return b.String()
+		}
+	}
+}
+
+// sequence returns the words of a sequence such as {a..z}; nil if they are too many.
+func sequence(b *syntax.BraceExp) (words []string) {
+	var ends [3]int
+	width, letters := 0, false
+	for i, e := range b.Elems {
+		text := e.Lit()
+		n, err := strconv.Atoi(text)
+		if err != nil && i < 2 && len(text) == 1 {
+			letters, n = true, int(text[0])
+		} else if err != nil || i > 2 {
+			return nil
+		} else if digits := strings.TrimPrefix(text, "-"); i < 2 && len(digits) > 1 && digits[0] == '0' {
+			width = max(width, len(text))
+		}
+		ends[min(i, 2)] = n
+	}
+	from, to, step := ends[0], ends[1], max(ends[2], -ends[2], 1)
+	if count := max(from-to, to-from) / step; count < 0 || count >= maxChoices {
+		return nil
+	}
+	for n := from; n >= min(from, to) && n <= max(from, to); {
+		text := fmt.Sprintf("%0*d", width, n)
+		if letters {
+			text = string(rune(n))
+		}
+		words = append(words, text)
+		if n += step; to < from {
+			n -= 2 * step
+		}
+	}
+	return words
+}
+
+// expanded returns the choices of a sequence as parts of a word. One with too many words,
+// and each if short is set, is a pattern, unless the word may be a flag or the name of a command.
+func expanded(b *syntax.BraceExp, before syntax.WordPart, short bool) (all [][]syntax.WordPart) {
+	if !short {
+		for _, text := range sequence(b) {
+			all = append(all, []syntax.WordPart{&syntax.SglQuoted{Value: text}})
+		}
+	}
+	if lit, is := before.(*syntax.Lit); all == nil && is && !strings.HasPrefix(lit.Value, "-") {
+		all = [][]syntax.WordPart{{&syntax.SglQuoted{Value: "*"}}}
+	}
+	if all == nil {
+		return [][]syntax.WordPart{{b}}
+	}
+	return all
+}
