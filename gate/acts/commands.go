@@ -126,6 +126,9 @@ func (s *shell) builtin(name string, args []arg) bool {
 	flag := func(letters string) bool {
 		return slices.ContainsFunc(args, func(a arg) bool { return a.flag() && strings.ContainsAny(a.text, letters) })
 	}
+	if s.setsTable(name, args) {
+		return true
+	}
 	switch name {
 	case "jobs":
 		return flag("x")

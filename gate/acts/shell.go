@@ -120,7 +120,12 @@ func (s *shell) assignments(file *syntax.File) {
 	n := s.count
 	mentions := false
 	syntax.Walk(file, func(node syntax.Node) bool {
-		mentions = mentions || mentionsTable(node)
+		switch node := node.(type) {
+		case *syntax.Lit: // as in ((BASH_CMDS[ls]=1))
+			mentions = mentions || arg{text: node.Value}.mentionsTable()
+		case *syntax.Word:
+			mentions = mentions || slices.ContainsFunc(s.words(node), arg.mentionsTable)
+		}
 		switch node := node.(type) {
 		case *syntax.Assign:
 			s.table(node)
@@ -133,6 +138,9 @@ func (s *shell) assignments(file *syntax.File) {
 			}
 		case *syntax.WordIter:
 			n[node.Name.Value]++
+			if hasWord(tables, node.Name.Value) {
+				s.undecidable("command")
+			}
 			for _, w := range node.Items {
 				s.write(node.Name.Value, w)
 			}
@@ -140,11 +148,7 @@ func (s *shell) assignments(file *syntax.File) {
 				s.lists[node.Name.Value]++
 			}
 		case *syntax.DeclClause:
-			for _, a := range node.Args {
-				if a.Naked && a.Value != nil && strings.HasPrefix(a.Value.Lit(), "-") && strings.Contains(a.Value.Lit(), "n") { // a name for another variable
-					n[""]++
-				}
-			}
+			s.declares(node)
 		case *syntax.LetClause, *syntax.ArithmCmd, *syntax.ArithmExp, *syntax.CStyleLoop:
 			n[""]++
 		case *syntax.ParamExp:
@@ -161,38 +165,6 @@ func (s *shell) assignments(file *syntax.File) {
 		return true
 	})
 	if mentions && n[""] > 0 { // as in declare -n x=BASH_CMDS
-		s.undecidable("command")
-	}
-}
-
-// tables are the variables that say which command a name runs: those of bash, and those
-// of zsh.
-const tables = "BASH_CMDS BASH_ALIASES aliases galiases saliases"
-
-// mentionsTable reports whether a text names one of the tables of bash.
-func mentionsTable(node syntax.Node) bool {
-	text := ""
-	switch node := node.(type) {
-	case *syntax.Lit:
-		text = node.Value
-	case *syntax.SglQuoted:
-		text = node.Value
-	}
-	return strings.Contains(text, "BASH_CMDS") || strings.Contains(text, "BASH_ALIASES")
-}
-
-// table adds an undecidable command if an assignment changes the command that a name runs.
-func (s *shell) table(a *syntax.Assign) {
-	name := ""
-	if a.Name != nil && !a.Naked {
-		name = a.Name.Value
-	} else if a.Name == nil {
-		text, _ := s.word(a.Value)
-		name, _, _ = strings.Cut(text, "[")
-		name, _, _ = strings.Cut(name, "=")
-	}
-	index, _ := a.Index.(*syntax.Word)
-	if hasWord(tables, name) || hasWord("commands functions", name) && index != nil && strings.Trim(index.Lit(), "0123456789") != "" {
 		s.undecidable("command")
 	}
 }
@@ -218,9 +190,6 @@ func (s *shell) assigns(words []*syntax.Word) {
 			lit := a.text
 			if strings.HasPrefix(lit, "-v") {
 				sets = true
-			}
-			if sets && args[0].text != "unset" && (mentionsTable(&syntax.Lit{Value: lit}) || strings.HasPrefix(a.begin, "BASH_")) {
-				s.undecidable("command")
 			}
 			switch {
 			case !sets:
@@ -547,6 +516,9 @@ func (s *shell) one(w *syntax.Word) arg {
 
 // words returns the words that the expansion of braces makes of w.
 func (s *shell) words(w *syntax.Word) (all []arg) {
+	if w == nil {
+		return nil
+	}
 	split := *w
 	syntax.SplitBraces(&split)
 	words := braces(&split, false)

@@ -367,8 +367,15 @@ func (a arg) attached(text string) arg {
 	if a.known {
 		return arg{text: text, known: true}
 	}
-	value := arg{text: a.text, begin: text, shape: a.shape, loose: a.loose}
-	before := strings.TrimSuffix(a.begin, text)
+	return a.after(strings.TrimSuffix(a.begin, text))
+}
+
+// after returns what follows the beginning of a word.
+func (a arg) after(before string) arg {
+	if a.known {
+		return arg{text: strings.TrimPrefix(a.text, before), known: true}
+	}
+	value := arg{text: a.text, begin: strings.TrimPrefix(a.begin, before), shape: a.shape, loose: a.loose}
 	for _, choice := range a.texts() {
 		if rest, is := strings.CutPrefix(choice, before); is {
 			value.choices += rest + "\x00"
