@@ -220,6 +220,8 @@ func TestLimits(t *testing.T) {
 		{"too long programs of a function", "f() { awk '{x=" + strings.Repeat("a+", 5000) + "1}' f; }; " + strings.Repeat("f;", 100), Undecidable},
 		{"copies", strings.Repeat("cp -a a/b c;", 200) + "> c/x", ""},
 		{"too many copies", manyCopies(maxCopied + 1), Undecidable},
+		{"choices of a function", "x=" + strings.Repeat("a", 500) + "; x=b; f() { cat " + strings.Repeat("$x ", 1000) + "; }; f", Undecidable},
+		{"long choices", "x=" + strings.Repeat("a", 4000) + "; x=" + strings.Repeat("b", 4000) + "; cat " + strings.Repeat("$x$x$x ", 4000) + "$(printf '" + strings.Repeat("a", 9000) + "%s'" + strings.Repeat(" a", 9000) + ")", ""},
 		{"too many targets", cds.String() + "touch " + manyWords(300), Undecidable},
 	} {
 		if got := classes(t, telemetry.ToolUse{Name: "Bash", Commands: []string{c.line}, Dir: "/srv/w"}); got != c.want {

@@ -15,10 +15,11 @@ import (
 // one of them is enough, as for reading a secret.
 
 // maxChoices limits the choices of a word and the words of a sequence, maxChosen the
-// nesting of words that are searched for choices.
+// nesting of words that are searched for choices, maxText the bytes of all choices of a word.
 const (
 	maxChoices = 64
 	maxChosen  = 8
+	maxText    = 1 << 10
 )
 
 // texts returns the texts that a is known to have, or may have.
@@ -52,8 +53,12 @@ func (s *shell) texts(parts []syntax.WordPart, quoted bool) []string {
 	all := []string{""}
 	for _, p := range parts {
 		var longer []string
+		size := 0
 		for _, end := range s.partTexts(p, quoted) {
 			for _, text := range all {
+				if size += len(text) + len(end); size > maxText {
+					return nil
+				}
 				longer = append(longer, text+end)
 			}
 		}
@@ -141,12 +146,13 @@ func (s *shell) printed(list []*syntax.Stmt) []string {
 	if !is || len(call.Args) == 0 {
 		return nil
 	}
-	words := make([]string, 0, len(call.Args))
+	words, size := make([]string, 0, len(call.Args)), 0
 	for _, w := range call.Args {
 		texts := s.texts(w.Parts, false)
-		if len(texts) != 1 {
+		if len(texts) != 1 || size > maxText {
 			return nil
 		}
+		size += len(texts[0])
 		words = append(words, texts[0])
 	}
 	name, words := words[0], words[1:]
@@ -200,7 +206,7 @@ func formatted(words []string) string {
 				rest = rest[1:]
 			}
 		}
-		if len(words) == 0 || len(words) == before {
+		if len(words) == 0 || len(words) == before || b.Len() > maxText {
 			return b.String()
 		}
 	}

@@ -758,6 +758,10 @@ func (s *shell) operand(name string, a arg, op string) {
 	}
 	if !a.known {
 		for _, choice := range a.texts() {
+			if s.read += 1 + len(choice)/10; s.read > maxWords {
+				s.undecidable("command")
+				return
+			}
 			s.operand(name, arg{text: choice, known: true}, op)
 		}
 		if isSecret(text) && op != opName { // as in $(pwd)/.env

@@ -122,9 +122,9 @@ func (s *shell) assignments(file *syntax.File) {
 	syntax.Walk(file, func(node syntax.Node) bool {
 		switch node := node.(type) {
 		case *syntax.Lit: // as in ((BASH_CMDS[ls]=1))
-			mentions = mentions || arg{text: node.Value}.mentionsTable()
+			mentions = mentions || holdsTable(node.Value)
 		case *syntax.Word:
-			mentions = mentions || slices.ContainsFunc(s.words(node), arg.mentionsTable)
+			mentions = mentions || s.mentionsTable(node)
 		}
 		switch node := node.(type) {
 		case *syntax.Assign:
@@ -519,23 +519,18 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 	if w == nil {
 		return nil
 	}
-	split := *w
-	syntax.SplitBraces(&split)
-	words := braces(&split, false)
-	if words == nil {
-		words = braces(&split, true)
-	}
+	words := unbraced(w)
 	if words == nil {
 		return []arg{{loose: true}}
 	}
 	for _, parts := range words {
 		a := arg{}
 		if a.text, a.known = s.parts(parts, false); !a.known {
-			a.shape = s.shape(parts, false)
 			a.begin, _ = s.beginning(parts, false)
-			a.choices = s.choices(parts)
 			if a.loose = true; !s.nested { // once per word, since commands may be nested deep
 				s.nested = true
+				a.choices = s.choices(parts)
+				a.shape = s.shape(parts, false)
 				a.loose = slices.ContainsFunc(parts, func(p syntax.WordPart) bool { return s.loose(p, false) })
 				s.nested = false
 			}
@@ -543,6 +538,17 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 		all = append(all, a)
 	}
 	return all
+}
+
+// unbraced returns the words that the expansion of braces makes of w; nil if they are too
+// many.
+func unbraced(w *syntax.Word) [][]syntax.WordPart {
+	split := *w
+	syntax.SplitBraces(&split)
+	if words := braces(&split, false); words != nil {
+		return words
+	}
+	return braces(&split, true)
 }
 
 // braces expands {a,b} and, unless short is set, sequences; nil if there are too many words.
@@ -558,15 +564,16 @@ func braces(w *syntax.Word, short bool) [][]syntax.WordPart {
 				choices = append(choices, braces(e, short)...)
 			}
 		}
+		if len(all)*len(choices) > maxChoices {
+			return nil
+		}
 		var longer [][]syntax.WordPart
 		for _, before := range all {
 			for _, c := range choices {
 				longer = append(longer, slices.Concat(before, c))
 			}
 		}
-		if all = longer; len(all) > 64 {
-			return nil
-		}
+		all = longer
 	}
 	return all
 }

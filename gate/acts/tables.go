@@ -11,11 +11,15 @@ import (
 // of zsh.
 const tables = "BASH_CMDS BASH_ALIASES aliases galiases saliases"
 
-// mentionsTable reports whether a word holds the name of a table of bash.
-func (a arg) mentionsTable() bool {
-	return slices.ContainsFunc(append(a.texts(), a.begin, a.text), func(text string) bool {
-		return strings.Contains(text, "BASH_CMDS") || strings.Contains(text, "BASH_ALIASES")
+// mentionsTable reports whether a word may hold the name of a table of bash.
+func (s *shell) mentionsTable(w *syntax.Word) bool {
+	return slices.ContainsFunc(unbraced(w), func(parts []syntax.WordPart) bool {
+		return slices.ContainsFunc(s.texts(parts, false), holdsTable)
 	})
+}
+
+func holdsTable(text string) bool {
+	return strings.Contains(text, "BASH_CMDS") || strings.Contains(text, "BASH_ALIASES")
 }
 
 // namesTable reports whether a word that is the name of a variable, perhaps with an index
