@@ -574,6 +574,7 @@ func (s *shell) tool(name string, in invocation) {
 		}
 		s.touch(to, "write")
 	case "curl":
+		s.uploads(in)
 		if in.has("O remote-name remote-name-all") && !in.has("output-dir") {
 			s.touch(arg{text: ".", known: true}, "write")
 		}

@@ -124,7 +124,7 @@ var usages = [...]usage{
 	{names: "tar gtar bsdtar", short: "cruAxtdPf:C:T<X<I~F~g>b:H:L:N:K:V:",
 		long: "create append update catenate concatenate delete extract get list listed-incremental> index-file> volno-file> one-top-level? diff compare remove-files absolute-names file: directory: files-from< exclude-from< exclude: use-compress-program~ to-command~ checkpoint-action~ info-script~ new-volume-script~ rmt-command~ rsh-command~ transform~ xform~"},
 	{names: "curl", short: "OA:b:c>C:d:D>e:E:F:h?H:K~m:o>P:Q:r:t:T:u:U:w:x:X:y:Y:z:",
-		long: "remote-name remote-name-all output> output-dir> cookie-jar> dump-header> trace> trace-ascii> stderr> etag-save> hsts> alt-svc> libcurl> config~ data: data-raw: data-binary: header: request:"},
+		long: "remote-name remote-name-all output> output-dir> cookie-jar> dump-header> trace> trace-ascii> stderr> etag-save> hsts> alt-svc> libcurl> config~ data: data-raw: data-binary: data-urlencode: url-query: variable: form: form-string: upload-file: cert: proxy-cert: header: request:"},
 	{names: "wget", short: "O>P>o>a>e~i<U:t:T:l:A:R:D:I:X:B:Q:w:", long: "output-document> directory-prefix> output-file> append-output> save-cookies> warc-file> warc-tempdir> rejected-log> hsts-file> post-file< body-file< execute~ use-askpass~ config~ input-file<"},
 	{names: "grep egrep fgrep", short: "A:B:C:m:d:D:e:f<", long: "after-context: before-context: context: max-count: regexp: file< include: exclude: exclude-dir: exclude-from< color? colour? label:"},
 	{names: "rg", short: "A:B:C:m:e:f<g:t:T:j:M:d:r:E:", long: "after-context: before-context: context: max-count: regexp: file< files glob: iglob: type: type-not: threads: max-columns: max-depth: replace: encoding: ignore-file< sort: sortr: pre~ pre-glob: color: colors:"},
