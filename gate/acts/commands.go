@@ -134,8 +134,16 @@ func (s *shell) builtin(name string, args []arg) bool {
 		return flag("x")
 	case "compgen", "complete":
 		return flag("CFW")
-	case "hash":
-		return flag("p")
+	case "hash": // of zsh: NAME=FILE
+		return flag("p") || slices.ContainsFunc(args, func(a arg) bool { return !a.known || strings.Contains(a.text, "=") })
+	case "fc":
+		return !flag("l")
+	case "emulate":
+		return flag("c") || slices.ContainsFunc(args, func(a arg) bool { return !a.known })
+	case "zmodload":
+		return slices.ContainsFunc(args, func(a arg) bool {
+			return !a.flag() && !hasWord("zsh/datetime zsh/mathfunc zsh/regex zsh/pcre zsh/stat zsh/zutil zsh/terminfo", a.text)
+		})
 	case "enable":
 		return flag("f")
 	case "bind":
@@ -380,7 +388,14 @@ func (a arg) remote() bool {
 // loads reports whether a flag loads a program from elsewhere than a file.
 func (f flag) loads() bool {
 	return strings.Contains(strings.ToLower(f.value.text), "data:") || hasWord("r require import loader experimental-loader preload", f.name) && f.mark == ':' && f.value.remote() ||
-		f.name == "d" && strings.Contains(f.value.text, "=") && strings.Contains(f.value.text, "://") // a setting of php
+		f.name == "d" && f.mark == ':' && f.value.setsProgram()
+}
+
+// setsProgram reports whether a setting of php names a program that it loads or runs.
+func (a arg) setsProgram() bool {
+	name, value, is := strings.Cut(strings.ToLower(a.start()), "=")
+	return !a.known && !is || hasWord("auto_prepend_file auto_append_file opcache.preload sendmail_path", strings.TrimSpace(name)) ||
+		strings.Contains(value, "://") || strings.HasSuffix(strings.TrimSpace(name), "extension") && (!a.known || strings.Contains(value, "/"))
 }
 
 // takesCode reports whether a module of Python runs code that its arguments or its input

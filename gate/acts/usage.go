@@ -83,6 +83,7 @@ var usages = [...]usage{
 		long: "null no-run-if-empty verbose interactive exit open-tty show-limits arg-file< delimiter: eof? replace? max-lines? max-args: max-procs: max-chars: process-slot-var:"},
 	{names: "watch", role: wrapsText, short: "bcdegptxn:q:s:", long: "beep color differences? errexit chgexit no-title precise exec interval: equexit:"},
 	{names: "su runuser pkexec sg newgrp setarch linux32 linux64 i386 x86_64 runcon prlimit choom cpulimit unbuffer rlwrap entr socat crontab start-stop-daemon systemd-inhibit machinectl dbus-run-session xvfb-run firejail script chroot nsenter systemd-run bwrap proot parallel at batch tmux screen ed ex vi vim nvim emacs gdb lldb", role: opaque},
+	{names: "zargs zmv zcp zln sched zcompile zpty zed vared zle ztcp zsocket sysopen syswrite zf_rm zf_mv zf_ln zf_mkdir zf_rmdir zf_chmod zf_chown zf_chgrp zf_sync add-zsh-hook", role: opaque}, // builtin commands and functions of zsh
 
 	{names: "sh bash rbash dash zsh ksh mksh ash yash", role: shells, short: "abefhiklmnprtuvxBCEHPTDcso:O:",
 		long: "login noprofile norc posix restricted verbose version# help# rcfile: init-file:"},
