@@ -107,6 +107,9 @@ func (s *shell) paramTexts(p *syntax.ParamExp, quoted bool) (all []string) {
 	if text, known := s.param(p); known {
 		return []string{text}
 	}
+	if s.whole(p, quoted) {
+		return s.written[p.Param.Value]
+	}
 	if p.Exp != nil {
 		switch p.Exp.Op {
 		case syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
@@ -135,6 +138,44 @@ func (s *shell) write(name string, w *syntax.Word) {
 			s.written[name] = append(s.written[name], text)
 		}
 	}
+}
+
+// items notes the words to which a loop sets a variable.
+func (s *shell) items(loop *syntax.WordIter) {
+	name, fixed := loop.Name.Value, loop.InPos.IsValid() && len(loop.Items) > 0
+	for _, w := range loop.Items {
+		for _, parts := range unbraced(w) {
+			text, known := s.parts(parts, false)
+			fixed = fixed && known && text != "" && !strings.ContainsAny(text, " \t\n*?[~\x00")
+			s.write(name, &syntax.Word{Parts: parts})
+		}
+	}
+	if fixed && len(s.written[name]) < maxChoices {
+		s.fixed[name]++
+	}
+}
+
+// whole reports whether a part of a word has no other texts than its choices: it is known,
+// or it is a variable within its loop over words that are written there.
+func (s *shell) whole(p syntax.WordPart, quoted bool) bool {
+	switch p := p.(type) {
+	case *syntax.DblQuoted:
+		return !slices.ContainsFunc(p.Parts, func(p syntax.WordPart) bool { return !s.whole(p, true) })
+	case *syntax.ParamExp:
+		if p.Param != nil && !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Exp == nil && p.Names == 0 {
+			name := p.Param.Value
+			if s.looped[name] > 0 && !setByShell(name) && s.fixed[name] == s.count[name] && s.count[""] == 0 && (quoted || !s.changed("IFS")) {
+				return true
+			}
+		}
+	}
+	_, known := s.part(p, quoted)
+	return known
+}
+
+// setByShell reports whether a shell itself may set a variable.
+func setByShell(name string) bool {
+	return strings.HasPrefix(name, "BASH") || hasWord("_ PWD OLDPWD REPLY MAPFILE OPTARG OPTIND RANDOM SRANDOM SECONDS LINENO COLUMNS LINES DIRSTACK FUNCNAME GROUPS UID EUID PPID SHLVL SHELLOPTS PIPESTATUS COPROC HISTCMD EPOCHSECONDS EPOCHREALTIME argv status path match mbegin mend MATCH prompt", name)
 }
 
 // printed returns what echo or printf prints, if it is written in the command.

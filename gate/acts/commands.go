@@ -25,6 +25,8 @@ type arg struct {
 	loose bool   // an unknown part may become several words, as outside of quotes
 	// choices are some texts of a word that is not known, each with a NUL at its end.
 	choices string
+	pipe    bool // the word is >(…) or <(…)
+	whole   bool // the word has no other texts than its choices
 }
 
 // anything reports whether nothing of a is known, so that it may also be flags.
@@ -76,7 +78,7 @@ func (s *shell) command(args []arg) {
 	case programs:
 		s.script(u, rest)
 	case opaque:
-		if name != "git" {
+		if name != "git" && !(len(rest) == 1 && hasWord("crontab-l tmuxls", name+rest[0].text)) {
 			s.undecidable("command")
 		}
 	}
@@ -268,7 +270,9 @@ func (s *shell) values(name string, in invocation) {
 		case '<':
 			s.touch(f.value, "read")
 		}
-		s.argument(name, f.value)
+		if leavesOut := strings.HasPrefix(f.name, "exclude") && f.mark == ':' || name == "zip" && f.name == "x" || name == "rg" && strings.HasPrefix(f.value.text, "!"); !leavesOut {
+			s.argument(name, f.value)
+		}
 	}
 }
 
@@ -635,6 +639,10 @@ func (s *shell) uses(name string, args []arg) string {
 // operandsRead leaves out the arguments that name no file which is read: the pattern of
 // grep, and the file to which cp copies.
 func (s *shell) operandsRead(name string, u usage, in invocation, args []arg) []arg {
+	if name == "jq" || name == "yq" || name == "gojq" {
+		return in.withoutProgram(args)
+	}
+	args = withoutExcluded(name, args)
 	var skip arg
 	switch n := len(in.operands); {
 	case hasWord("grep egrep fgrep rg", name) && n > 0 && !in.has("e f regexp file files"):
@@ -652,6 +660,44 @@ func (s *shell) operandsRead(name string, u usage, in invocation, args []arg) []
 		return slices.Concat(args[:i], args[i+1:])
 	}
 	return args
+}
+
+// withoutProgram leaves out the program of jq, which is its first operand.
+func (in invocation) withoutProgram(args []arg) []arg {
+	if in.has("f from-file L") {
+		return args
+	}
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case !a.known:
+			return args
+		case hasWord("--arg --argjson --slurpfile --rawfile", a.text):
+			i += 2
+		case a.text == "--indent":
+			i++
+		case !a.flag() && !(i == 0 && hasWord("e ea eval eval-all", a.text)): // the commands of yq
+			return slices.Concat(args[:i], args[i+1:])
+		}
+	}
+	return args
+}
+
+// withoutExcluded leaves out the patterns of files that a command does not read.
+func withoutExcluded(name string, args []arg) (rest []arg) {
+	for i, a := range args {
+		before := ""
+		if i > 0 {
+			before = args[i-1].text
+		}
+		switch {
+		case a.known && (strings.HasPrefix(a.text, "--exclude=") || strings.HasPrefix(a.text, "--exclude-dir=")),
+			hasWord("--exclude --exclude-dir", before) && hasWord("grep egrep fgrep tar rsync du zip", name), name == "zip" && before == "-x",
+			name == "rg" && a.known && strings.HasPrefix(strings.TrimPrefix(strings.TrimPrefix(a.text, "--glob="), "-g"), "!"):
+		default:
+			rest = append(rest, a)
+		}
+	}
+	return rest
 }
 
 // runs reports whether a flag gives make a makefile that it reads from its input, or ssh
@@ -696,8 +742,12 @@ func (s *shell) copies(name string, u usage, in invocation) {
 	links := u.role == moves || in.has("a d P R r archive recursive links no-dereference l")
 	for _, source := range sources {
 		for _, dir := range to { // a copied folder may become a folder of settings
-			if inside := path.Join(dir.text, path.Base(source.text)); source.known && dir.known && telemetry.IsSettings(inside) {
-				s.touch(arg{text: inside, known: true}, "write")
+			for _, into := range dir.texts() {
+				for _, from := range source.texts() {
+					if inside := path.Join(into, path.Base(from)); telemetry.IsSettings(inside) {
+						s.touch(arg{text: inside, known: true}, "write")
+					}
+				}
 			}
 			if links && name != "install" {
 				s.copied(source, dir)

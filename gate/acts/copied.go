@@ -22,6 +22,11 @@ type copied struct {
 // copied notes a copy that keeps links. If the command unpacks an archive, from is not
 // known.
 func (s *shell) copied(from, to arg) {
+	if to.whole {
+		for _, text := range to.texts() {
+			s.copied(from, arg{text: text, known: true})
+		}
+	}
 	if !to.known || len(s.dirs) == 0 && !path.IsAbs(to.text) {
 		return // writing there is undecidable
 	}

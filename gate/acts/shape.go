@@ -43,6 +43,9 @@ func (s *shell) plain(p syntax.WordPart) string {
 	case *syntax.ArithmExp:
 		return aNumber
 	case *syntax.ParamExp:
+		if s.whole(p, true) && strings.Trim(strings.Join(s.written[p.Param.Value], ""), "0123456789") == "" {
+			return aNumber
+		}
 		if p.Param != nil && (p.Length || p.Short && hasWord("? # $", p.Param.Value)) && p.Exp == nil && p.Repl == nil && p.Slice == nil {
 			return aNumber
 		}

@@ -25,6 +25,8 @@ type shell struct {
 	traps    []arg               // the commands of traps; they may run in every later folder
 	lists    map[string]int      // the loops that set a variable only to words that are no flags
 	written  map[string][]string // texts that are assigned to a variable; it may have others
+	fixed    map[string]int      // the loops that set a variable to words that are written there
+	looped   map[string]int      // the loops around the present command that set a variable
 	chosen   int                 // the depth of words whose choices are searched
 	depth    int
 	nested   bool // the words are those of a command whose output is judged
@@ -60,7 +62,7 @@ func (c *collector) shell(line string) {
 }
 
 func (c *collector) newShell(dirs []string) *shell {
-	return &shell{collector: c, dirs: dirs, vars: map[string]string{}, count: map[string]int{}, lists: map[string]int{}, written: map[string][]string{}, funcs: map[string][]*body{}}
+	return &shell{collector: c, dirs: dirs, vars: map[string]string{}, count: map[string]int{}, lists: map[string]int{}, written: map[string][]string{}, fixed: map[string]int{}, looped: map[string]int{}, funcs: map[string][]*body{}}
 }
 
 func (s *shell) line(line string) {
@@ -83,7 +85,7 @@ func (s *shell) line(line string) {
 		// that every run executes.
 		if call, ok := st.Cmd.(*syntax.CallExpr); ok && len(call.Args) == 0 && !st.Background && !st.Coprocess {
 			for _, a := range call.Assigns {
-				if v, known := s.word(a.Value); a.Name != nil && known && !a.Append && a.Index == nil && a.Array == nil && s.count[a.Name.Value] == 1 && s.count[""] == 0 {
+				if v, known := s.word(a.Value); a.Name != nil && known && !a.Append && a.Index == nil && a.Array == nil && s.count[a.Name.Value] == 1 && s.count[""] == 0 && !setByShell(a.Name.Value) {
 					s.vars[a.Name.Value] = v
 				}
 			}
@@ -141,11 +143,13 @@ func (s *shell) assignments(file *syntax.File) {
 			if hasWord(tables, node.Name.Value) {
 				s.undecidable("command")
 			}
-			for _, w := range node.Items {
-				s.write(node.Name.Value, w)
-			}
+			s.items(node)
 			if !slices.ContainsFunc(node.Items, func(w *syntax.Word) bool { return w.Lit() == "" || strings.ContainsAny(w.Lit()[:1], `-\\*?[`) }) && node.InPos.IsValid() {
 				s.lists[node.Name.Value]++
+			}
+		case *syntax.ForClause:
+			if items, is := node.Loop.(*syntax.WordIter); is && node.Select { // the variable may be empty
+				n[items.Name.Value]++
 			}
 		case *syntax.DeclClause:
 			s.declares(node)
@@ -239,10 +243,10 @@ func (s *shell) stmt(st *syntax.Stmt) {
 		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.DplIn:
 		case syntax.DplOut:
 			if strings.Trim(to, "0123456789-") != "" || !known {
-				s.writes(to, known)
+				s.touch(target, "write")
 			}
 		default:
-			s.writes(to, known)
+			s.touch(target, "write")
 			s.captured = s.captured || !known || to != "/dev/null" && !strings.HasSuffix(to, "ignore") // as in .gitignore
 		}
 	}
@@ -277,6 +281,8 @@ func (s *shell) stmt(st *syntax.Stmt) {
 			for _, w := range items.Items {
 				s.names(w)
 			}
+			s.looped[items.Name.Value]++
+			defer func() { s.looped[items.Name.Value]-- }()
 		}
 		s.loop(cmd)
 	case *syntax.WhileClause:
@@ -530,6 +536,9 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 			if a.loose = true; !s.nested { // once per word, since commands may be nested deep
 				s.nested = true
 				a.choices = s.choices(parts)
+				a.whole = !slices.ContainsFunc(parts, func(p syntax.WordPart) bool { return !s.whole(p, false) })
+				_, is := parts[0].(*syntax.ProcSubst)
+				a.pipe = is && len(parts) == 1
 				a.shape = s.shape(parts, false)
 				a.loose = slices.ContainsFunc(parts, func(p syntax.WordPart) bool { return s.loose(p, false) })
 				s.nested = false
@@ -653,13 +662,16 @@ func (s *shell) param(p *syntax.ParamExp) (string, bool) {
 	return "", false
 }
 
-func (s *shell) writes(p string, known bool) { s.touch(arg{text: p, known: known}, "write") }
-
 func (s *shell) touch(a arg, op string) {
 	if op == "write" {
 		op = opPut
 	}
 	switch {
+	case a.pipe:
+	case a.whole && a.choices != "":
+		for _, text := range a.texts() {
+			s.touch(arg{text: text, known: true}, op)
+		}
 	case !a.known || s.dirs == nil && !path.IsAbs(a.text) || strings.HasPrefix(a.text, "~") && s.changed("HOME"):
 		if op == opPut || op == "delete" {
 			s.undecidable("path")

@@ -53,8 +53,14 @@ func (s *shell) table(a *syntax.Assign) {
 	}
 }
 
-// declares notes the names for other variables that declare -n and the like set.
+// declares notes the variables that local NAME and the like leave empty, and the names for
+// other variables that declare -n and the like set.
 func (s *shell) declares(decl *syntax.DeclClause) {
+	for _, a := range decl.Args {
+		if a.Name != nil && a.Naked && hasWord("local declare typeset", decl.Variant.Value) {
+			s.count[a.Name.Value]++
+		}
+	}
 	refers := slices.ContainsFunc(decl.Args, func(a *syntax.Assign) bool {
 		return a.Name == nil && slices.ContainsFunc(s.words(a.Value), arg.refers)
 	})
