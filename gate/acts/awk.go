@@ -27,8 +27,26 @@ func awkActs(program string) bool {
 		return true
 	}
 	for _, statement := range strings.FieldsFunc(awkJoined(code), func(c rune) bool { return c == ';' || c == '{' || c == '}' || c == '\n' }) {
-		if _, printed, is := strings.Cut(statement, "print"); is && strings.Contains(printed, ">") {
+		if _, printed, is := strings.Cut(statement, "print"); is && awkRedirects(printed) {
 			return true // print to a file; elsewhere > compares
+		}
+	}
+	return false
+}
+
+// awkRedirects reports whether there is a > outside of parentheses.
+func awkRedirects(printed string) bool {
+	depth := 0
+	for i := range len(printed) {
+		switch printed[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case '>':
+			if depth <= 0 {
+				return true
+			}
 		}
 	}
 	return false

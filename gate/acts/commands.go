@@ -64,6 +64,9 @@ func (s *shell) command(args []arg) {
 		return
 	}
 	name, rest := path.Base(args[0].text), args[1:]
+	if name != "[" && strings.ContainsAny(args[0].text, "*?[") && (!strings.HasPrefix(args[0].text, "./") || strings.Contains(args[0].text, "..")) { // as in /bin/r?
+		s.undecidable("command")
+	}
 	s.add(gate.Target{Kind: "other", Value: name, Operation: "exec", EndpointClass: "proc.exec"})
 	if args[0].text == name {
 		s.function(name)
