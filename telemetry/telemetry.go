@@ -15,8 +15,8 @@ package telemetry
 
 import "time"
 
-// A Kind is what a signal reports. The set is closed. The comment of each kind ends
-// with the names of the Signal fields that it sets.
+// A Kind is what a signal reports. The set is closed. The comment of each kind names
+// the main fields of Signal that it sets.
 type Kind string
 
 const (
@@ -103,7 +103,7 @@ const (
 type Signal struct {
 	Kind   Kind      `json:"kind"`
 	Source string    `json:"source"`           // "hook", "transcript", "rollout", "statusline", "registry", "terminal", "file", "stream", "notify", "history", "store", "otlp", "telemetry", "log", "plugin"
-	Detail string    `json:"detail,omitempty"` // the place in the source: hook name, record id or ordinal
+	Detail string    `json:"detail,omitempty"` // the place or the kind of the record in the source, such as a hook's name, an id or a state
 	At     time.Time `json:"at,omitzero"`      // the time in the record; zero if it has none
 
 	Session string `json:"session,omitempty"` // the harness's session id

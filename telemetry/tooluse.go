@@ -332,8 +332,8 @@ func (u *ToolUse) Literal() bool {
 }
 
 // value adds a path or an address that an argument of an unknown tool names. The name of
-// the argument may say that it is a path; of other values, those count that look like a path
-// which is absolute or has a hidden part.
+// the argument may say that it is a path; of other values, those count that begin with "/",
+// "~/" or a dot, or have a hidden part.
 func (u *ToolUse) value(key string, v any, op string) {
 	if list, is := v.([]any); is {
 		for _, item := range list {

@@ -143,8 +143,8 @@ func Values(t testing.TB, file string) [][]byte {
 
 var update = flag.Bool("update", false, "write the golden signal lists; compare the diff with what the harness did")
 
-// Line writes a signal on one line: its kind, then the fields that are set, in
-// the order of the struct.
+// Line writes a signal on one line: its kind, then the fields that are set,
+// except Missing. From has the key origin, as Origin has.
 func Line(s telemetry.Signal) string {
 	var b strings.Builder
 	b.WriteString(string(s.Kind))
