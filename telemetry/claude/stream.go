@@ -142,8 +142,9 @@ func (d *stream) system(r streamLine) []telemetry.Signal {
 	return nil
 }
 
-// init reads the line that begins the answer to each message. It reports a
-// session when the line names another session, or for the first line.
+// init reads the line that begins the answer to each message. It reports the
+// session unless the previous such line had the same session, model, version and
+// folder.
 func (d *stream) init(r streamLine) []telemetry.Signal {
 	s := r.signal(telemetry.SessionLive, "init")
 	s.Model, s.Version, s.Dir, s.Cause = scan.NameOf(r.model), scan.WordOf(r.version), scan.PathOf(r.dir), d.cause

@@ -16,7 +16,7 @@ import (
 // together may be in any order; in one recording the end of a turn is before
 // its prompt. A stop or an end without an open turn is therefore held until the
 // next prompt. The times show whether it belongs to that prompt or to an
-// earlier turn. An end is also held until its parent record was read, which may
+// earlier turn. An end that is held also waits for its parent record, which may
 // be the error that ended the turn.
 type transcript struct {
 	telemetry.Tally

@@ -12,8 +12,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// Hooks is the dialect of Codex's hooks. No hook reports a failed turn: only
-// the rollout does.
+// Hooks is the dialect of Codex's hooks. No hook reports a failed turn; the
+// rollout does.
 type Hooks struct{ telemetry.Waits }
 
 // Decode implements telemetry.Dialect.

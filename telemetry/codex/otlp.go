@@ -8,11 +8,11 @@ import (
 // otlp decodes the log events that Codex exports by OTLP. A record is the body
 // of one request.
 //
-// It is the only source that reports a thread before its first prompt. It has
-// no turn ids, and reports no end of a turn, no compaction and no context
-// window. A prompt is therefore reported only as Working: without a turn id, a
-// frame for it could not be matched with the frame that hooks and rollout
-// report.
+// In the terminal interface, it is the only source that names a thread before the
+// thread's first prompt. It has no turn ids, and reports no end of a turn, no
+// compaction and no context window. A prompt is therefore reported only as Working:
+// without a turn id, a frame for it could not be matched with the frame that hooks
+// and rollout report.
 type otlp struct {
 	telemetry.Tally
 	// thread is the first thread, the only one that is reported as live. Codex

@@ -212,9 +212,9 @@ func (d *rollout) readModel(settings []scan.Member) {
 	scan.Read(settings, scan.Name("model", &d.model))
 }
 
-// meta reads the first line of a file. A second one in the same file has one of
-// two causes: the file was replaced, or (in versions without ordinals) another
-// thread's history was copied into it.
+// meta reads the first line of a file. A further such line has one of three
+// causes: the file is read again from its start, it was replaced, or (in versions
+// without ordinals) another thread's history was copied into it.
 func (d *rollout) meta(r rolloutRecord) []telemetry.Signal {
 	var id, session, parent, dir, version string
 	var forked, agent, review, terminal bool

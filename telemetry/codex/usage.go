@@ -148,8 +148,8 @@ type limitState struct {
 	until   time.Time
 }
 
-// see reads the state of the rate limits and reports whether a limit was
-// reached since the previous state. Codex does not wait until a limit is
+// see reads the state of the rate limits. It reports whether a limit is reached,
+// unless the previous state was the same. Codex does not wait until a limit is
 // lifted: the turn fails.
 func (l *limitState) see(limits []byte, at time.Time) bool {
 	if len(limits) == 0 || scan.IsNull(limits) {

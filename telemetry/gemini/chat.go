@@ -15,7 +15,8 @@ import (
 // writes the history again on many occasions, with the old ids
 // (`$set.messages`) or as messages with new ids; these repetitions are not
 // reported. The file does not record when a turn was answered, so this is
-// reported at the next prompt; only other ends of a turn are written.
+// reported at the next prompt or compaction; only other ends of a turn are
+// written.
 type chat struct {
 	telemetry.Tally
 	telemetry.Digests
@@ -199,7 +200,7 @@ const (
 	cleared   = "Conversation context has been cleared."
 )
 
-// notice reads a message of Gemini CLI to the user, such as an error.
+// notice reads an info message or a warning of Gemini CLI to the user.
 func (d *chat) notice(r chatRecord) []telemetry.Signal {
 	text := scan.Inner(r.content)
 	switch {

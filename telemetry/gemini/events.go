@@ -13,9 +13,9 @@ import (
 // telemetry to: log records, spans and metrics in turn. Only log records are
 // read, and of them only attributes that are names and numbers.
 //
-// Its ids do not occur in chat files or hooks: turns have other numbers
-// (`prompt_id`), and model calls have no id. A prompt is therefore reported
-// without a turn. Only its time links it to the frame that another source opened.
+// Its ids of turns (`prompt_id`) do not occur in chat files or hooks, and model calls
+// have no id. A prompt is therefore reported without a turn. Only its time links it
+// to the frame that another source opened.
 type telemetryLog struct {
 	telemetry.Tally
 	session  string
@@ -192,7 +192,8 @@ func (d *telemetryLog) over(e event) []telemetry.Signal {
 	return out
 }
 
-// prompt reports a prompt, and the end of the previous turn if it was answered.
+// prompt reports a prompt, and before it the end of the previous turn, if its model
+// calls show it.
 func (d *telemetryLog) prompt(e event) []telemetry.Signal {
 	out := d.over(e)
 	s := d.signal(telemetry.Prompt, e)

@@ -50,8 +50,8 @@ func (d *run) event(e event) []telemetry.Signal {
 		trigger, begun = scan.MemberOf(e.data, "trigger", scan.WordOf), true
 		remember(&d.triggers, e.run, trigger)
 	}
-	// The first event of a run names its trigger. A run that is read from its
-	// middle is reported as Working, without a prompt.
+	// The first event of a run names its trigger. Of a run that is read from its
+	// middle, only the model calls and the end are reported.
 	person := begun && byUser(trigger)
 	switch e.kind {
 	case "session.started":

@@ -75,8 +75,9 @@ func (s *session) sent() bool {
 	return s.begun || s.done || s.failure != nil || s.state == telemetry.Idle || s.state == telemetry.LimitWait
 }
 
-// maxSessions is the largest number of remembered sessions, because a store
-// contains all sessions of a user.
+// maxSessions limits the number of remembered sessions, because a store contains
+// all sessions of a user. At this number those without a running turn are
+// forgotten, and at twice this number all are.
 const maxSessions = 1024
 
 func (d *fold) session(id string) *session {
