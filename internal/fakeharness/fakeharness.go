@@ -150,7 +150,7 @@ func (h *harness) prepare(args, env []string, stdin, stdout *os.File) []step {
 }
 
 // arguments is the parsed command line: the flags of the fake harness, and
-// those flags of claude and codex that have an effect here.
+// those flags of claude, codex and gemini that have an effect here.
 type arguments struct {
 	name     string // claude, codex, gemini or another
 	scripts  []source

@@ -12,8 +12,9 @@ import (
 	"syscall"
 )
 
-// interact takes prompts from the keyboard until /exit, /quit, Ctrl-D or two
-// Ctrl-C. Enter is a carriage return; all bytes of a bracketed paste are text.
+// interact takes prompts from the keyboard until /exit, /quit, Ctrl-D, two Ctrl-C,
+// the end of stdin, or as many /clear as s.Clears. Enter is a carriage return; all
+// bytes of a bracketed paste are text.
 func (h *harness) interact(s interactStep) {
 	kind := h.dialect()
 	h.term.raw()

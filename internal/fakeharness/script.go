@@ -249,7 +249,7 @@ func (h *harness) play(steps []step) {
 
 func (h *harness) dialect() dialect {
 	if h.kind == nil {
-		must(errors.New("only claude, codex and gemini have this step: use --as"))
+		must(errors.New("only claude, codex and gemini have this step: use --as NAME"))
 	}
 	return h.kind
 }

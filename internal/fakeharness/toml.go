@@ -115,7 +115,7 @@ func decodeTOML(value string, to any) error {
 	for rest := strings.TrimSpace(value); rest != ""; {
 		match := tokens.FindStringSubmatch(rest)
 		if match == nil {
-			return fmt.Errorf("no value: %q", rest)
+			return fmt.Errorf("not a value: %q", rest)
 		}
 		token, n := match[1], len(out)
 		rest = rest[len(match[0]):]
@@ -138,7 +138,7 @@ func decodeTOML(value string, to any) error {
 		default:
 			number, err := strconv.ParseInt(strings.ReplaceAll(token, "_", ""), 10, 64)
 			if err != nil {
-				return fmt.Errorf("no value: %q", token)
+				return fmt.Errorf("not a value: %q", token)
 			}
 			token = strconv.FormatInt(number, 10)
 		}
