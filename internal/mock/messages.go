@@ -12,8 +12,8 @@ import (
 // messages is Anthropic's Messages API, and all requests of no other format.
 type messages struct{}
 
-// A message is one of Anthropic's messages or chat completions. Its content is a
-// text or a list of parts.
+// A message is one message in a request of Anthropic's or OpenAI's formats. Its
+// content is a text or a list of parts.
 type message struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`

@@ -293,14 +293,15 @@ func last(texts []string) string {
 
 // A format is one wire format.
 type format interface {
-	// read decodes a request; false if it is not a model call.
+	// read decodes a request; false if it is neither a model call nor a count of
+	// tokens.
 	read(path string, body []byte) (request, bool)
 	// fit drops the parts of a usage that the format cannot express.
 	fit(Usage) Usage
 	// refuse returns the body of an error.
 	refuse(r Reply) any
 	// whole writes an answer in one piece. pieces writes it as a stream and calls
-	// a.first after the first words.
+	// a.first after the first words, and maybe after later pieces.
 	whole(a *answer)
 	pieces(a *answer)
 }
@@ -414,7 +415,8 @@ func (a *answer) sent(u Usage) {
 	}
 }
 
-// first is called after the first words of a stream, where a script may stop it.
+// first stops a stream after its first words, if the script says so. Otherwise it
+// does nothing, and neither do later calls.
 func (a *answer) first() {
 	if !a.reply.Hang && !a.reply.Cut || a.stopped {
 		return
