@@ -212,7 +212,7 @@ func (r *Result) read(sessions store.Store, p profiles.Profile) error {
 				proof[record.Event] = Proof{string(record.Event), ev.Source, ev.Detail}
 			}
 		} else {
-			seen[record.Event] = "the session has the event, but only from the " + ev.Source + ": " + ev.Detail
+			seen[record.Event] = "the session has the event, but in a form that is no proof; its source is the " + ev.Source + ": " + ev.Detail
 		}
 	}
 	for _, event := range kernel.Provable() {
@@ -276,7 +276,7 @@ func (r *Result) examine(calls []mock.Call, note string, trial profiles.Trial) {
 	}
 }
 
-// A tail is the last output of the harness, for a report of a failure.
+// A tail is the last output of the wrapper and its harness, for a report of a failure.
 type tail struct{ bytes.Buffer }
 
 const maxTail = 600
