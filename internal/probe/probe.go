@@ -175,7 +175,8 @@ func (c Config) command(ctx context.Context, trial profiles.Trial) (*exec.Cmd, e
 	cmd.Dir = filepath.Join(home, "project")
 	cmd.Env = append([]string{"PATH=" + c.Path, "HOME=" + home, "TMPDIR=" + filepath.Join(c.Dir, "tmp"), "XDG_RUNTIME_DIR=" + filepath.Join(c.Dir, "run"),
 		"TERM=xterm-256color", "LANG=C.UTF-8", "SHELL=/bin/sh"}, trial.Env...)
-	// The wrapper ends its harness on TERM. If it does not end, its guard does.
+	// The wrapper ends its harness on TERM. A wrapper that has not ended after grace is
+	// killed; then its guard ends the harness.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = grace
 	return cmd, nil
