@@ -69,13 +69,10 @@ func (d *otlp) live(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 	case slices.Contains(d.others, s.Session):
 		return nil
 	case from != "" && n != d.next:
-		if len(d.others) >= maxOthers {
-			d.others = slices.Delete(d.others, 0, 1)
-		}
-		d.others = append(d.others, s.Session)
+		d.other(s.Session)
 		return nil
 	case from != "":
-		d.others = append(d.others, from) // the last events of the previous session may still arrive
+		d.other(from) // the last events of the previous session may still arrive
 	}
 	d.next = n + 1
 	d.session = s.Session
@@ -88,6 +85,14 @@ func (d *otlp) live(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 		s.Cause = "unknown"
 	}
 	return []telemetry.Signal{s}
+}
+
+// other adds a session whose events are not reported as a new session of this process.
+func (d *otlp) other(session string) {
+	if len(d.others) >= maxOthers {
+		d.others = slices.Delete(d.others, 0, 1)
+	}
+	d.others = append(d.others, session)
 }
 
 func (d *otlp) report(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {

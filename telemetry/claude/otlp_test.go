@@ -1,11 +1,14 @@
 package claude
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/otlplog"
 	"lifeloop/telemetry/telemetrytest"
 )
 
@@ -84,4 +87,14 @@ func TestOTLPOddities(t *testing.T) {
 	require.Equal(t, []string{`session_live from=otlp detail=hook_registered at=08:00:00.000 session=s3 cause=unknown version=2.1.197`}, telemetrytest.Lines(d.Decode(event("s3", "hook_registered"))))
 	require.Empty(t, d.Decode(event("s3", "a_new_one")))
 	require.Equal(t, map[string]int{"a_new_one": 1}, d.Unknown())
+}
+
+// However often a process clears its session, the number of remembered sessions is limited.
+func TestOTLPRemembersFewSessions(t *testing.T) {
+	d := &otlp{}
+	for i := range 3 * maxOthers {
+		d.next = 0 // the events of each session continue the numbers
+		require.Len(t, d.live(&otlplog.Record{}, telemetry.Signal{Session: strconv.Itoa(i)}), 1)
+	}
+	require.Len(t, d.others, maxOthers)
 }

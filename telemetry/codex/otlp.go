@@ -49,7 +49,7 @@ func (d *otlp) event(r *otlplog.Record) []telemetry.Signal {
 		s.Kind = telemetry.Working
 	case "api_request":
 		code := r.Attrs.Get("http.response.status_code").Count()
-		if code == 0 || code < 400 {
+		if code < 400 { // also without a code
 			return out
 		}
 		s.Kind, s.Error = telemetry.Fault, telemetry.HTTPError(code)
