@@ -29,8 +29,9 @@
 // may close at once. The op "do" is a command of a user or a client, named by
 // "event". It gets an answer even if the session is ending, and needs no ok. After
 // the op "stream" the peer sends lines until it closes. It gets no answer, but the
-// session may send it lines. An invalid request is answered with {"error":"…"}⏎. Older and newer programs
-// understand each other: unknown members are ignored, an unknown op is an error.
+// session may send it lines. An invalid request is answered with
+// {"error":"…","bytes":0}⏎. Older and newer programs understand each other: unknown
+// members are ignored, an unknown op is an error.
 package control
 
 import (
@@ -60,8 +61,9 @@ type request struct {
 	Bytes int    `json:"bytes"`
 }
 
-// A reply is the first line of an answer. The member that reports an error comes
-// first, because a peer stops reading once it has what it needs.
+// A reply is the first line of an answer. An error comes before "bytes", because
+// package hook reads only the first member: if that is not "bytes", the request was
+// refused.
 type reply struct {
 	Error string `json:"error,omitempty"`
 	Bytes int    `json:"bytes"`

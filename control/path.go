@@ -34,8 +34,8 @@ func SocketDir() (string, error) {
 	return dir, err
 }
 
-// CheckSocketDir does the same as SocketDir, but removes a folder that it
-// created in the temporary folder.
+// CheckSocketDir does the same as SocketDir, but then removes the folder if it is in
+// the temporary folder and no session uses it.
 func CheckSocketDir() (string, error) {
 	dir, err := SocketDir()
 	if err == nil {

@@ -116,9 +116,9 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// sweep removes the stale sockets of killed processes from the folder. Nothing
-// else removes them, because every session uses a new name. The caller holds
-// the folder's lock, so no process is about to listen on one of them.
+// sweep removes the stale sockets of killed processes from the folder. Other
+// sessions do not replace them, because every session uses a new name. The caller
+// holds the folder's lock, so no process is about to listen on one of them.
 func sweep(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, "*.sock"))
 	for _, name := range names {
@@ -140,8 +140,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// Serve accepts peers, at most 64 at a time with one goroutine each, until ctx ends
-// or the server is closed. While all 64 wait for their answers, the next peer waits
+// Serve accepts peers, at most 64 at a time, each with its own goroutines, until ctx
+// ends or the server is closed. While all 64 wait for their answers, the next peer waits
 // too. At the end Serve closes all connections, waits for their goroutines, and
 // returns nil, or else the listener's error.
 func (s *Server) Serve(ctx context.Context, h Handler) error {

@@ -3,12 +3,13 @@
 //
 // The harness sends the URL to the model, so it cannot contain a secret. Instead the
 // server asks the system which process is at the other end of a connection, and
-// answers only the launched harness. Any other request gets an empty text and is
-// counted. The server neither interprets nor stores the texts.
+// answers only the launched harness. For the request of another process it calls
+// foreign, and answers with an empty text. The server neither interprets nor stores
+// the texts.
 //
 //	s, err := instructions.Listen()
 //	launch the harness with s.URL() in its instructions
-//	err = s.Serve(ctx, pid, func(ctx context.Context, r *instructions.Reading) { r.Answer(text) })
+//	err = s.Serve(ctx, pid, func(ctx context.Context, r *instructions.Reading) { r.Answer(text) }, foreign)
 package instructions
 
 import (
@@ -31,7 +32,7 @@ type Server struct {
 	listener net.Listener
 
 	mu     sync.Mutex // guards reader
-	reader int        // pid of the process that may read; 0 before the first request
+	reader int        // pid of the process that may read; 0 before the harness's first request
 }
 
 // Listen opens a port of the loopback interface. If Serve is never called, call

@@ -427,7 +427,7 @@ func (v *Vault) names() (names []string, err error) {
 
 // File writes a taken token to a file of mode 0600, for a program that reads the
 // token from a file. The caller calls remove when the program has ended. The file is
-// locked until then, so that Ungive removes it if this process is killed.
+// locked until then, so that Ungive removes it only if this process was killed.
 func (v *Vault) File(token Token) (path string, remove func(), err error) {
 	f, lock, err := v.lockedFile()
 	if err != nil {
