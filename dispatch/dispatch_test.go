@@ -472,7 +472,7 @@ func TestConfigErrors(t *testing.T) {
 		{Config{ID: "a", Command: []string{""}}, "client a: no command to run"},
 		{Config{ID: "a", Command: []string{"x", "y\x00z"}}, "client a: command word 1 holds a NUL byte"},
 		{Config{ID: "a", Command: []string{"x"}, Dir: "\x00"}, "client a: working directory holds a NUL byte"},
-		{Config{ID: "a", Command: []string{"x"}, Env: []string{"A=b", "C"}}, "client a: environment entry 1 is not KEY=value"},
+		{Config{ID: "a", Command: []string{"x"}, Env: []string{"A=b", "C"}}, "client a: environment entry 1 is not KEY=value, or holds a NUL byte"},
 		{Config{ID: "a", Command: []string{"x"}, Timeout: -1}, "client a: time-out -1ns is negative"},
 		{Config{ID: "a", Command: []string{"x"}, MaxAnswer: -1}, "client a: the largest size of an answer, -1 bytes, is negative"},
 	}

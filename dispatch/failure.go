@@ -35,7 +35,8 @@ func (f *Failure) Error() string {
 }
 
 // Unwrap returns the cause: [context.DeadlineExceeded] for a time-out, the
-// context's cause if the context ended the call, or an errno.
+// context's cause if the context ended the call, or the error that made the call
+// fail, for example an errno or what a [Func] returned.
 func (f *Failure) Unwrap() error { return f.Err }
 
 func (cfg *Config) fail(class lifeloop.FailureClass, why string, cause error) *Failure {

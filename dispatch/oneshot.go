@@ -4,11 +4,12 @@
 // one process for a session: one line in, one line out. A [Func] is a Go
 // function.
 //
-// The package does not validate an answer, use a shell or retry. It leaves no process
-// running: each program has its own process group, and the whole group is killed when
-// the call returns or the persistent client is closed or replaced. (A process that
-// moved to another group or session continues to run. If the caller is a subreaper, it
-// becomes the parent of that process.) An error never quotes what a client printed.
+// The package does not validate a program's answer, use a shell or retry. It leaves no
+// process running: each program has its own process group, and the whole group is
+// killed when the call returns or the persistent client is closed or replaced. (A
+// process that moved to another group or session continues to run. If the caller is a
+// subreaper, it becomes the parent of that process.) An error never quotes what a client
+// printed.
 //
 //	notes, err := dispatch.NewOneshot(dispatch.Config{ID: "notes", Command: []string{"/usr/bin/notes-client"}})
 //	answer, err := notes.Call(ctx, envelope)
@@ -52,8 +53,8 @@ type Config struct {
 	// Dir is the working directory; "" is the caller's.
 	Dir string
 	// Env is the client's environment, "KEY=value" each. nil means the part of the
-	// caller's environment, at the time of New, that every client inherits; see
-	// package environ.
+	// caller's environment, at the time of NewOneshot or NewPersistent, that every
+	// client inherits; see package environ.
 	Env []string
 	// Timeout limits one call, from its start to the client's exit or, for a
 	// [Persistent] client, to the end of its line. The context may end the call
@@ -137,7 +138,7 @@ func (c Config) validate() error {
 	}
 	for i, kv := range c.Env {
 		if strings.ContainsRune(kv, 0) || !strings.Contains(kv, "=") {
-			return fmt.Errorf("client %s: environment entry %d is not KEY=value", c.ID, i)
+			return fmt.Errorf("client %s: environment entry %d is not KEY=value, or holds a NUL byte", c.ID, i)
 		}
 	}
 	if c.Timeout < 0 {

@@ -24,7 +24,8 @@ import (
 
 const (
 	// lingerGrace limits the wait for a process that a client left behind and
-	// that still holds the client's stdout.
+	// that still holds the client's stdout. It also limits the wait for the exit
+	// of a persistent client that has closed its stdout.
 	lingerGrace = 25 * time.Millisecond
 	// blindPoll is the interval at which the client's exit is checked on a kernel
 	// without pidfds (before 5.2).
@@ -42,7 +43,7 @@ const (
 	timedOut                // the call timed out
 	canceled                // the context ended
 	tooLarge                // the answer is too large
-	pollFailed              // poll returned an error
+	pollFailed              // poll or the creation of its eventfd returned an error
 	answered                // the client ended a line; line mode only
 	closedStdout            // the client closed its stdout and still runs; line mode only
 )
@@ -365,8 +366,8 @@ func (t *tail) add(p []byte) {
 
 func (t *tail) bytes() []byte { return t.b[max(0, len(t.b)-MaxStderr):] }
 
-// replaceFile replaces the file atomically: a reader sees the stderr of one
-// call, never a mixture.
+// replaceFile replaces the file atomically: a reader sees the old content or the new
+// one, never a mixture.
 func replaceFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // creates the file with mode 0600
 	if err != nil {

@@ -1,10 +1,10 @@
 // Package otlp is a loopback receiver of OTLP/HTTP. It delivers the telemetry that
-// a harness exports, body by body in order, and forwards each request unchanged
-// to the receiver of the user's own telemetry.
+// a harness exports, body by body in order, and forwards each body unchanged to the
+// receiver of the user's own telemetry.
 //
 // It does not interpret the bodies. It never delays the harness: it answers a request
 // as soon as it has read it, even if the callback or the user's receiver is slow. A
-// body that does not fit into the limited queues is dropped, counted and reported.
+// body that does not fit into the limited queues is dropped and reported.
 //
 //	r, err := otlp.New(otlp.Config{Deliver: deliver, Path: secret})
 //	launch the harness with its exporter at r.Endpoint()
@@ -38,7 +38,7 @@ const (
 	Traces  Signal = "traces"
 )
 
-// Config configures a Receiver. Zero sizes and times mean the defaults.
+// Config configures a Receiver. A size of zero means the default.
 type Config struct {
 	// Deliver is called with each body, one at a time, on a goroutine that Run
 	// starts.
@@ -268,12 +268,12 @@ func unpack(raw []byte, encoding string, limit int64) (data []byte, code int, wh
 	}
 	zipped, err := gzip.NewReader(bytes.NewReader(raw))
 	if err != nil {
-		return nil, http.StatusBadRequest, "the body is not gzip"
+		return nil, http.StatusBadRequest, "the body is not valid gzip"
 	}
 	data, err = io.ReadAll(io.LimitReader(zipped, limit+1))
 	switch {
 	case err != nil:
-		return nil, http.StatusBadRequest, "the body is not gzip"
+		return nil, http.StatusBadRequest, "the body is not valid gzip"
 	case int64(len(data)) > limit:
 		return nil, http.StatusRequestEntityTooLarge, "the decompressed body is too large"
 	}
@@ -304,8 +304,8 @@ func answer(w http.ResponseWriter, isJSON bool, code int, why string) {
 var hopByHop = [...]string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Host"}
 
-// pass forwards one request unchanged, once: a retry would delay the requests that
-// wait behind it.
+// pass forwards the body and the end-to-end headers of one request, with the headers
+// of the target, once: a retry would delay the requests that wait behind it.
 func (r *Receiver) pass(ctx context.Context, p passed) {
 	to := r.upstream[p.signal]
 	err := func() error {

@@ -146,8 +146,8 @@ func TestRefusedRequests(t *testing.T) {
 		{"neither format", "/secret/v1/logs", "text/plain", "", nil, 415, "\x12\x3fthe body is neither application/json nor application/x-protobuf"},
 		{"no format", "/secret/v1/logs", "", "", nil, 415, "\x12\x3fthe body is neither application/json nor application/x-protobuf"},
 		{"another packing", "/secret/v1/logs", asJSON, "zstd", nil, 415, `{"message":"the content encoding is not supported"}`},
-		{"no gzip", "/secret/v1/logs", asProto, "gzip", []byte("plain"), 400, "\x12\x14the body is not gzip"},
-		{"torn gzip", "/secret/v1/logs", asJSON, "gzip", zip(t, []byte("whole"))[:15], 400, `{"message":"the body is not gzip"}`},
+		{"no gzip", "/secret/v1/logs", asProto, "gzip", []byte("plain"), 400, "\x12\x1athe body is not valid gzip"},
+		{"torn gzip", "/secret/v1/logs", asJSON, "gzip", zip(t, []byte("whole"))[:15], 400, `{"message":"the body is not valid gzip"}`},
 		{"too large", "/secret/v1/logs", asJSON, "", large, 413, `{"message":"the body is too large"}`},
 		{"too large unpacked", "/secret/v1/logs", asJSON, "gzip", zip(t, large), 413, `{"message":"the decompressed body is too large"}`},
 	} {
