@@ -60,7 +60,7 @@ type output struct {
 	armed   atomic.Bool           // the next output wakes the method report
 	wake    chan struct{}
 	tap     *tap       // queue of output for the sink; nil without Spec.Text
-	textsMu sync.Mutex // guards texts; locked only for an append
+	textsMu sync.Mutex // guards texts; locked only to append or take texts
 	texts   []oscText
 }
 
@@ -76,7 +76,7 @@ type ending struct {
 	rested    chan struct{}             // closed when the output of its whole tree has reached the user too
 	gone      chan struct{}             // closed after empty and rested, or drainTime after empty
 	over      chan struct{}             // closed when its guard has ended
-	killedMu  sync.Mutex                // guards killed; locked only for an append
+	killedMu  sync.Mutex                // guards killed; locked only to append or copy
 	killed    Killed
 	abandon   sync.Once
 	abandoned chan struct{} // closed by Abandon
@@ -399,7 +399,7 @@ func (c *Child) launch(spec Spec, path string, theirs [3]*os.File) error {
 	defer description.Close()
 	rights := unix.UnixRights(fdOf(description), fdOf(theirs[0]), fdOf(theirs[1]), fdOf(theirs[2]))
 	if err := unix.Sendmsg(fdOf(c.guard.socket), packet(msgLaunch), rights, nil, unix.MSG_NOSIGNAL); err != nil {
-		return wrapperError("start %s: send it to the guard: %w", spec.Argv[0], err)
+		return wrapperError("start %s: send the launch to the guard: %w", spec.Argv[0], err)
 	}
 	var buf [messageSize]byte
 	n, err := c.guard.socket.Read(buf[:])

@@ -37,7 +37,7 @@ type ground struct {
 	passed   passedStop   // a SIGTSTP that the wrapper passed on to the harness
 	stopping atomic.Bool  // the harness was asked to end
 	taking   sync.Mutex   // held by the goroutine that takes the terminal for the child
-	moved    bell         // rings after a move to the foreground or a continuation
+	moved    bell         // rings after a move to the foreground, a continuation or a call of Stop
 }
 
 // inBackground reports whether another process group has the terminal.
@@ -87,8 +87,8 @@ func (t *Terminal) suspend() {
 	t.Restore()
 }
 
-// surface sets the attributes again if a child has the terminal, and the modes that
-// suspend has undone.
+// surface sets the attributes for the child again, and the modes that suspend has
+// undone.
 func (t *Terminal) surface() {
 	if t.enter() != nil || t.inBackground() {
 		return
@@ -192,7 +192,8 @@ func (c *Child) ashore(s *source, b []byte) []byte {
 }
 
 // endsLinesTwice reports whether both the pty and the terminal add a carriage return
-// to the end of a line. In the foreground enter prevents that.
+// to the end of a line. In the foreground enter prevents that, unless the terminal is
+// shared.
 func (c *Child) endsLinesTwice() bool {
 	const both = unix.OPOST | unix.ONLCR
 	inner, err1 := getTermios(c.ptmx)

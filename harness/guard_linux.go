@@ -47,8 +47,8 @@ var guardIgnores = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, 
 //
 // A guard is the parent of one harness and of every orphan below it, and the
 // leader of their session, as a shell would be. That lets a harness stop itself
-// on Ctrl-Z. The guard exits when the wrapper has ended and no process of the
-// harness is left.
+// on Ctrl-Z. The guard exits when the wrapper has ended and no process of the harness
+// is left, and none of the wrapper's own processes.
 func GuardMain() int {
 	if os.Args[len(os.Args)-1] == wardenWord {
 		return wardenMain()
@@ -115,7 +115,7 @@ type guard struct {
 	orphaned bool           // the wrapper has ended
 	ended    bool           // the harness was reaped
 	termed   bool           // the harness's group got SIGTERM
-	notified map[int]uint64 // processes of other groups that got SIGTERM: pids with start times
+	notified map[int]uint64 // processes that got SIGTERM from termRound: pids with start times
 	termAt   time.Time      // when the other groups of the tree get SIGTERM; zero if never
 	graceEnd time.Time      // until when a tree that is being ended may clean up
 	killAt   time.Time      // time of the next SIGKILL; zero if nothing is to be killed

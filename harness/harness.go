@@ -12,12 +12,12 @@
 // terminal's state into a page of shared memory, so that a change costs no
 // system call and the guard can read the last state of a killed wrapper.
 //
-// The package is transparent. The child's stdin is a terminal if and only if the
-// wrapper's stdin is one, and so for stdout and stderr. Bytes are copied
-// unchanged before anything else is done with them, and the exit status is the
-// child's. It does not interpret the user's input, prints nothing except
-// sequences that undo terminal modes, and signals no process that it has not
-// identified.
+// The package is transparent. In the mode [Auto], the child's stdin is a terminal if
+// and only if the wrapper's stdin is one, and so for stdout and, if one of these two
+// is a terminal, for stderr. Bytes are copied unchanged, and the exit status is the
+// child's. The package interprets the user's keys only for signals such as Ctrl-C and
+// with [Spec].Line, prints nothing except sequences that undo or redo terminal modes,
+// and signals no process that it has not identified.
 //
 //	func main() { if len(os.Args) > 1 && os.Args[1] == "guard" { os.Exit(harness.GuardMain()) } ... }
 //
@@ -38,11 +38,12 @@ type Mode string
 
 const (
 	// Auto uses a pty if stdin or stdout is a terminal. The pty is used for those
-	// of the three files that are terminals for the wrapper; the others are pipes.
+	// of the three files that are terminals for the wrapper. The others are pipes,
+	// but a stdin that is not a terminal is inherited.
 	Auto Mode = "auto"
 	// Always uses a pty for all three files.
 	Always Mode = "always"
-	// Never uses three pipes.
+	// Never uses pipes, but a stdin that is not a terminal is inherited.
 	Never Mode = "never"
 )
 

@@ -15,7 +15,7 @@ import (
 )
 
 // The package needs /proc, pidfds, a subreaper and memfds: only Linux has them
-// all. On other systems every constructor returns an error, so neither a
+// all. On other systems OpenTerminal and Start return an error, so neither a
 // Terminal nor a Child exists.
 
 var errSystem = fmt.Errorf("not supported on %s: harnesses are wrapped on linux only", runtime.GOOS)

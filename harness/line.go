@@ -44,7 +44,7 @@ type Typed struct {
 // one, has a dialog open, or, with Typing.Follows, has pressed a key since.
 var ErrLine = errors.New("the user has begun a line, or has a dialog open")
 
-// ErrTyping means that only some keys were typed.
+// ErrTyping means that no keys, or only some of them, were typed.
 var ErrTyping = errors.New("the typing was stopped")
 
 // A typingError is why the typing was stopped. It wraps [ErrTyping].

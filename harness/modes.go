@@ -107,7 +107,7 @@ const modifyOtherKeys = 4 // the resource number of modifyOtherKeys
 type keyboard struct {
 	base  int // flags set without a push
 	depth int
-	flags [maxPushes]int // flags of the innermost pushes; deeper pushes are only counted
+	flags [maxPushes]int // flags of the innermost pushes; a full stack drops its outermost ones
 }
 
 const maxPushes = 16

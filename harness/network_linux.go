@@ -11,7 +11,8 @@ import (
 
 // SeparateNetwork makes cmd begin in a network of its own, whose loopback interface
 // it has to start with [Loopback]. A user other than root may create a network only in
-// a user namespace, so cmd gets one, in which the user has the same number.
+// a user namespace, so cmd gets one, in which the user has the same number. It also
+// does what [EndWithParent] does.
 func SeparateNetwork(cmd *exec.Cmd) {
 	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Pdeathsig: syscall.SIGTERM}
 	if os.Geteuid() != 0 {

@@ -24,8 +24,8 @@ type adoption struct {
 	stopped chan struct{} // closed when it has ended
 }
 
-// Adopt makes this process the parent of every process that is orphaned below it,
-// until Close. It reaps those that end, and the guard ends the others if this
+// Adopt makes this process the parent of every process that is orphaned below it.
+// Until Close, it reaps those that end, and the guard ends the others if this
 // process is killed. From now on every process that this one starts must be
 // registered with Own while Forks is held. A stopped guard is continued.
 func (t *Terminal) Adopt() error {

@@ -94,7 +94,7 @@ func (c *Child) run(signals caught) {
 func (c *Child) rest(pumped <-chan struct{}) (rest []*source) {
 	select {
 	case <-pumped:
-	default: // a pump still reads this pipe
+	default: // a pump has not ended yet
 		return nil
 	}
 	for _, s := range c.sources {
@@ -222,9 +222,9 @@ func (s *source) waits() (yes bool) {
 	return yes
 }
 
-// pass writes b to the user, then counts it. Only the modes are recorded before
-// the write: the guard must know them if the wrapper dies right after the
-// write.
+// pass writes b to the user, then counts it. The modes are recorded before the
+// write: the guard must know them if the wrapper dies right after the write. The
+// result is false if the stream accepts no more output.
 func (c *Child) pass(s *source, to int, b []byte) bool {
 	c.last.Store(int64(time.Since(c.began)))
 	out := b
@@ -679,7 +679,7 @@ func (c *Child) stopped(sig syscall.Signal) {
 // instead.
 func (c *Child) suspend(sig syscall.Signal, since *contWatch) {
 	if !c.frozen.Load() { // if the harness is frozen, its pump waits and cannot answer
-		s := c.sources[0] // the pty
+		s := c.sources[0] // the pty, or without one the pipe of stdout
 		select {
 		case <-s.caughtUp: // drop the answer to an earlier request
 		default:

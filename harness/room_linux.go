@@ -12,8 +12,8 @@ import (
 // the user's limit is at least as high, TaskRoom counts nothing.
 const manyTasks = 4096
 
-// TaskRoom returns how many processes and threads the user may still start, if that
-// is limited. The limit does not apply to root.
+// TaskRoom returns how many processes and threads the user may still start. limited is
+// false if the limit is at least manyTasks, or does not apply because the user is root.
 func TaskRoom() (room int, limited bool) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &limit); err != nil || limit.Cur >= manyTasks || os.Geteuid() == 0 {

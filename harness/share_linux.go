@@ -69,7 +69,8 @@ func (t *Terminal) share() {
 	}
 }
 
-// atRest reports whether no program of the pipeline has changed the attributes.
+// atRest reports whether no other program of the pipeline seems to use the terminal: its
+// attributes are those of the start, or it edits and echoes lines.
 func (t *Terminal) atRest(now *unix.Termios) bool {
 	const lines = unix.ICANON | unix.ECHO
 	return t.resting && sameTermios(now, &t.rest) || now.Lflag&lines == lines
@@ -301,7 +302,7 @@ func (c *Child) signalKeys(keys []byte) []byte {
 }
 
 // endLines passes the end-of-file key, which a shared terminal has turned into an empty
-// read, to the harness. It returns false if the terminal has hung up.
+// read, to the harness. It returns false if the terminal is not shared or has hung up.
 func (c *Child) endLines() bool {
 	t := c.terminal
 	if !t.shared {

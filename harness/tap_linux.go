@@ -14,8 +14,8 @@ const (
 )
 
 // A tap queues a child's output for the sink, in the order in which it was read.
-// The pumps never wait: if the sink is too slow, the oldest bytes of a stream are
-// dropped up to the end of a line, and the sink gets their number.
+// The pumps never wait: if the sink is too slow, the oldest bytes of all streams are
+// dropped, up to the end of a line, and the sink gets their number.
 type tap struct {
 	wake chan struct{} // has a buffer of 1; full if there is something to take
 

@@ -22,7 +22,7 @@ type Terminal struct {
 	sharing
 	stdin *feed // input of children with SameInput, or nil; owned by Start
 
-	mu sync.Mutex // guards the next four fields; never held while writing to a terminal
+	mu sync.Mutex // guards the next five fields; never held while writing to a terminal
 	attributes
 	guarding
 	adoption
@@ -675,8 +675,8 @@ func reap(pid int) {
 	}
 }
 
-// guardEnv is added to a guard's environment. One processor keeps the guard small,
-// since every wrapped harness has a guard.
+// guardEnv is the environment of the warden and, with the wrapper's mark, of a guard.
+// One processor keeps the guard small, since every wrapped harness has a guard.
 var guardEnv = []string{"GOMAXPROCS=1"}
 
 func (g *guardProcess) own(o owned) {
