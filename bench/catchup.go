@@ -59,9 +59,9 @@ func catchup(b *bench) (rows []row) {
 }
 
 // beside measures how much a catch-up delays the keyboard. It compares the 90th
-// percentile of the keys' times through three processes: one that is otherwise
-// idle, one that catches up at low priority as the watcher does, and one that
-// catches up on an ordinary goroutine.
+// percentile of the keys' times through four processes: two that are otherwise idle
+// (their ratio shows the noise), one that catches up at low priority as the watcher
+// does, and one that catches up on an ordinary goroutine.
 func beside(b *bench) []row {
 	path := b.program("history")
 	writeHistory(path, (*historian).claude)
@@ -173,8 +173,8 @@ func (h *historian) about(typical int) int {
 }
 
 // claude writes one turn of a Claude Code transcript: the prompt and some model
-// calls. Each call has a text and a tool call, whose result is in the record twice,
-// as in Claude Code.
+// calls. Each call has a text and a tool call. The result of a Bash call is in its
+// record twice, as in Claude Code.
 func (h *historian) claude() {
 	at := time.Unix(1763716440, 0).UTC()
 	last, line := "null", 0

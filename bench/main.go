@@ -31,7 +31,7 @@ import (
 // A row is one line of the table.
 type row struct {
 	what        string
-	floor, ours string // the median times of the minimal program and of lifeloop-wrap
+	floor, ours string // the median times, or the memory, of the minimal program and of lifeloop-wrap
 	ratio       string // ours divided by the floor, or ours minus the floor
 	median      float64
 	spread      string // the quartiles of the pairs
@@ -83,7 +83,7 @@ func main() {
 func run() (missed bool, err error) {
 	b := &bench{}
 	flag.StringVar(&b.wrap, "wrap", "bin/lifeloop-wrap", "`program` to measure, with lifeloop-hook in the same folder")
-	flag.IntVar(&b.rounds, "rounds", 24, "number of `pairs` per measurement, at least 20 for echo")
+	flag.IntVar(&b.rounds, "rounds", 24, "`number` of rounds, from which each measurement derives how often it runs; give echo at least 20")
 	only := flag.String("only", "", "`names` of the measurements to run, separated by commas; default all")
 	flag.Parse()
 	chosen, err := choose(*only)

@@ -6,7 +6,8 @@
 //
 // With a first argument "beside" or "aside", it also copies stdin to stdout like a
 // wrapper, while it reads the file again and again until stdin ends. "beside" reads
-// on an ordinary goroutine, "aside" with the watcher at low priority.
+// on an ordinary goroutine, "aside" with the watcher at low priority. With "idle" it only
+// copies stdin to stdout.
 //
 // With "folders" it lists each folder in a folder and asks for its stat, with "count"
 // it counts the lines of files.
