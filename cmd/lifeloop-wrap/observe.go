@@ -47,9 +47,10 @@ nothing and answers no hook: its integration mode is telemetry_only, no payload 
 placed, and without --ledger it stores nothing. Several PATHs are sources of one
 session. Without a PATH, observe finds the newest session of this folder in the
 adapter's usual places, and then switches to whichever session of this folder gets the
-newest prompt. For the adapter generic, PATHs are activity files: the session starts
-when one of them changes, and their content is not read. With --once, times come from
-the records, so the same files give the same lines.`,
+newest prompt; with --session or --ledger it does not switch. For the adapter generic,
+PATHs are activity files: the session starts when one of them changes, and their
+content is not read. With --once, times come from the records, so the same files give
+the same lines.`,
 		Example: `  lifeloop-wrap observe --adapter claude
   lifeloop-wrap observe --adapter claude --once --usage ~/.claude/projects/-src/5f0c….jsonl
   lifeloop-wrap observe --adapter codex --once rollout-….jsonl hooks=calls.jsonl
@@ -98,7 +99,7 @@ the records, so the same files give the same lines.`,
 	fl.BoolVar(&f.keepLog, "ledger", false, "store a ledger, as run does")
 	fl.StringVar(&f.resume, "resume", "", "`SESSION` to continue after its observer died; reading resumes where it stopped")
 	// The configuration reads these flags by name.
-	fl.StringArray("client", nil, "client for every event, as `ID=CMDLINE` (repeatable)")
+	fl.StringArray("client", nil, "client for every event except receipt.emitted and supervisor.tick, as `ID=CMDLINE` (repeatable)")
 	fl.StringArray("require", nil, "capability that must be available, as `CAP=LEVEL[:partial]` (repeatable)")
 	durationFlag(fl, new(time.Duration), "client-drain", 5*time.Second, "time for clients after the last record")
 	return cmd
@@ -111,8 +112,8 @@ type observer struct {
 	profile  profiles.Profile
 	manifest lifeloop.Manifest
 	sources  []profiles.Source
-	session  string                 // id of the harness session to observe, if the user named one
-	next     *supervisor.Successors // finds the next session to observe; nil if the user named a PATH or a session
+	session  string                 // id of the harness session to observe, which the user named or find chose; empty for any
+	next     *supervisor.Successors // finds the next session to observe; nil with a PATH, --session, --once or --ledger
 	out      io.Writer
 	notes    io.Writer     // notes for the user are written here
 	found    bool          // a session was found
@@ -155,7 +156,8 @@ func (o *observer) read(paths []string) error {
 	return nil
 }
 
-// sameSource reports whether two sources read the same file.
+// sameSource reports whether two sources have the same kind and read the same file or
+// server.
 func sameSource(a, b profiles.Source) bool {
 	one, err1 := os.Stat(a.Path)
 	other, err2 := os.Stat(b.Path)
@@ -192,8 +194,8 @@ func (o *observer) source(kind, path string) (profiles.Source, error) {
 		s.Path, err = filepath.Abs(path)
 		return s, err
 	}
-	return profiles.Source{}, usage("--source %s: adapter %s has no such source", kind, o.profile.Adapter).
-		withHint("its sources are %s", strings.Join(names, ", "))
+	return profiles.Source{}, usage("observe: there is no source of kind %s for adapter %s", kind, o.profile.Adapter).
+		withHint("the kinds are %s", strings.Join(names, ", "))
 }
 
 // holdsHookCalls reports whether a file begins with a recorded hook call.
@@ -262,7 +264,7 @@ func troubleText(what string) string {
 }
 
 // noSessionError returns the error for sources that contain no session, or not
-// the session that the user named.
+// the session o.session; nil if a session was found.
 func (o *observer) noSessionError() error {
 	if o.found {
 		return nil

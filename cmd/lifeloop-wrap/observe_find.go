@@ -14,12 +14,13 @@ import (
 	"lifeloop/supervisor"
 )
 
-// recent is the age of changes that counts as recent: if two sessions have
-// changed recently, the user must choose one.
+// recent is the limit of two times: since the last change of the newest session, and
+// between this change and that of the second newest. If both are shorter, the user must
+// choose one.
 const recent = 2 * time.Minute
 
 // find chooses the newest session of this folder, or the one that --session names.
-// If two changed recently, the user must choose.
+// If two could be the running one (see recent), it returns an error that lists them.
 func (o *observer) find() error {
 	if kind := o.flags.source; kind != "" && kind != o.profile.Transcript.Name {
 		return usage("--source %s needs a PATH", kind)
@@ -53,7 +54,7 @@ func (o *observer) find() error {
 	case len(fit) > 1 && o.session != "":
 		return usage("--session %s: several ids begin with this", o.session).withHint("sessions: %s", sessionList(fit))
 	case len(fit) > 1 && fit[0].At.Sub(fit[1].At) < recent && time.Since(fit[0].At) < recent:
-		return no(lifeloop.StateConflict, "observe: two sessions of adapter %s in %s changed in the last 2 minutes", o.profile.Adapter, dir).
+		return no(lifeloop.StateConflict, "observe: the two newest sessions of adapter %s in %s changed within 2 minutes of each other", o.profile.Adapter, dir).
 			withHint("pick one with --session: %s", sessionList(fit))
 	}
 	chosen := fit[0]
@@ -63,7 +64,7 @@ func (o *observer) find() error {
 	o.sources, o.session = o.profile.Together(chosen.Source), chosen.Session
 	for i, s := range o.sources {
 		o.sources[i] = o.withWindows(s, dir)
-		o.sources[i].Windows.Dir = "" // only sessions of this folder are observed
+		o.sources[i].Windows.Dir = "" // the windows apply to all sessions, because only those of this folder are observed
 	}
 	if len(fit) > 1 {
 		fmt.Fprintf(o.notes, "lifeloop-wrap: observing harness session %s, the newest of %d in %s; --session chooses another\n", vt.Plain(chosen.Session), len(fit), vt.Plain(dir))

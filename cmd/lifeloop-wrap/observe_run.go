@@ -125,8 +125,8 @@ func (o *observer) reopen() (err error) {
 	return nil
 }
 
-// recall replays the ledger of a killed observation, so that the sum of --usage
-// includes the model calls in it.
+// recall replays the ledger of a killed observation into k, and into o.facts, so that
+// the sum of --usage includes the model calls in it. Without --resume it returns nil.
 func (o *observer) recall(k *kernel.Kernel) (past *supervisor.Past, err error) {
 	if o.flags.resume == "" {
 		return nil, nil
