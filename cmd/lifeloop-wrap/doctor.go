@@ -15,10 +15,11 @@ func doctorCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [ADAPTER]",
 		Short: "Find problems with harnesses, sessions and this machine",
-		Long: `doctor examines each harness, its hooks and its own sessions of this folder, then the
-sessions that lifeloop-wrap has recorded, then this machine. It names a command for
-each problem. It starts a harness only to ask for its version, and writes nothing but
-missing summaries of recorded sessions.
+		Long: `doctor examines each harness, its hooks and its own sessions of this folder, the
+sessions that lifeloop-wrap has recorded, and this machine. It names a command for each
+problem. It starts a harness only to ask for its version. It changes nothing, except
+that it writes missing summaries of recorded sessions, creates the folder for sockets,
+and removes empty control groups that earlier runs with --contain have left.
 
 With --probe it plays one turn of the installed harness with a scripted model on
 loopback, without an account, and stores what it saw working with that version.`,

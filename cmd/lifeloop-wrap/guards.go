@@ -43,7 +43,7 @@ func policyOf(cfg config.Config) (*gate.Policy, error) {
 		policy, err = parsePolicy(cfg.Policy, text)
 	}
 	if f, ok := errors.AsType[*failure](err); ok {
-		return nil, refused(f.class, "%s", f.text).withHint("nothing is started under a policy that cannot be evaluated; lifeloop-wrap gate eval --policy FILE tests one")
+		return nil, refused(f.class, "%s", f.text).withHint("nothing is started under a policy that cannot be evaluated; lifeloop-wrap gate eval --policy FILE --intent FILE tests a policy")
 	}
 	return policy, err
 }

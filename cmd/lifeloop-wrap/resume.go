@@ -116,7 +116,8 @@ func recoverable(k store.Session) error {
 // tree.
 const guardPatience = 15 * time.Second
 
-// reopen opens the ledger of a session that is recovered.
+// reopen opens the ledger of a lost session, after the processes of its last wrapper
+// have ended.
 func (s *session) reopen() error {
 	if err := s.folder.AwaitGuards(guardPatience); err != nil {
 		return refused(lifeloop.StateConflict, "%v", err).withHint("try again in a few seconds")
@@ -165,7 +166,7 @@ func (s *session) replay(l *launcher, argv []string) (*kernel.Kernel, error) {
 				last = f.Profile
 			}
 			if f, ok := e.Fact.(kernel.Began); ok && f.Policy != cfg.Began.Policy {
-				return nil, refused(lifeloop.StateConflict, "session %s began with policy %s, and this is %s", s.id, f.Policy, cfg.Began.Policy).
+				return nil, refused(lifeloop.StateConflict, "session %s began with policy %s, and the policy of this run is %s", s.id, f.Policy, cfg.Began.Policy).
 					withHint("a session keeps its policy: give the same file with --policy, or abort the session and start another one")
 			}
 			s.facts.Apply(e)

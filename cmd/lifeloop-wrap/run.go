@@ -29,14 +29,15 @@ func runCmd(g *globals) *cobra.Command {
 		Use:   "run [flags] -- CMD [ARG…] | run --resume SESSION",
 		Short: "Run a harness in a session",
 		Long: `run starts CMD in this terminal, exactly as it would run without the wrapper, and
-records a session. With --retries, --fallback or an attempts block in the
-configuration it launches CMD again, or another program, after a failure.
-Otherwise it launches CMD once.
+records a session. With --retries, --fallback, --on-limit or an attempts block in
+the configuration it launches CMD again, or another program, after a failure. A
+renewal (--profile) may launch it again too. Otherwise it launches CMD once.
 
 The exit code is that of the last launch, or:
 
   128+n  signal n ended it
   1      the session failed although the last launch exited with 0
+  2      the command line or the configuration is wrong
   75     it stopped at a rate limit (--on-limit exit)
   124    the time limit of the session was reached (--max-duration, --idle-timeout)
   125    the wrapper failed or refused to run

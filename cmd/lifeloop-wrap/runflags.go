@@ -30,7 +30,7 @@ type runFlags struct {
 func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.SetInterspersed(false) // words after CMD are arguments of CMD
 	fl.StringVar(&f.adapter, "adapter", "", "`ID` of the adapter (default inferred from CMD's name)")
-	fl.StringArray("client", nil, "client for every event, as `ID=CMDLINE` (repeatable)")
+	fl.StringArray("client", nil, "client for every event except receipt.emitted and supervisor.tick, as `ID=CMDLINE` (repeatable)")
 	fl.StringArray("require", nil, "capability that must be available, as `CAP=LEVEL[:partial]` (repeatable)")
 	fl.StringArray("profile", nil, "`NAME` of a renewal profile, by which the session may be renewed (repeatable)")
 	fl.StringArray("meta", nil, "label of the session, as `K=V`; stored and reported, never interpreted (repeatable)")
@@ -44,7 +44,7 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.BoolVar(&f.otlp, "otlp", false, "receive the harness's log events (OTLP) and forward the user's own export")
 	fl.BoolVar(&f.noLedger, "no-ledger", false, "store no ledger")
 	fl.Int("retries", 0, "number of retries `N` after failures of the harness itself, for CMD and for each fallback")
-	fl.Int("max-retries", 0, "limit `N` on all retries together, whatever the cause (default with --retries: as many as it needs, at least 6)")
+	fl.Int("max-retries", 0, "limit `N` on all retries together, whatever the cause (default with --retries: as many as --retries needs, at least 6)")
 	fl.String("backoff", "", "wait before a retry, as `KIND:BASE[:MAX]`, where KIND is fixed, linear or exponential; such as exponential:1s:1m")
 	fl.StringArray("fallback", nil, "`CMDLINE` to run when CMD is not retried any more (repeatable)")
 	fl.String("contain", "never", "keep all processes of the session in a control group (cgroup): never, auto (where the system allows it) or always")

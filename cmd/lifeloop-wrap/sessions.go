@@ -76,9 +76,9 @@ func pruneCmd(g *globals) *cobra.Command {
 		Short: "Remove sessions that are not live",
 		Long: `prune removes ended and lost sessions: those older than D, those beyond the newest
 N, and, while all sessions together take more than S, the oldest ones. It never
-removes a live one. It prints the ids of what it removes. It also removes the empty
-control groups that killed wrappers with --contain have left. The retention block of
-the configuration does the same with ended sessions whenever one ends.`,
+removes a live one. It prints the ids of what it removes. It also removes empty control
+groups that earlier runs with --contain have left. The retention block of the
+configuration does the same with ended sessions whenever one ends.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			limit := store.Limit{OlderThan: -1, Keep: -1, Bytes: -1}

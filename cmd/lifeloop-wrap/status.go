@@ -81,15 +81,15 @@ func reasonText(reason string) string {
 	return reason
 }
 
-// launchText returns the number of the launch, its profile, and the reason why
-// the next launch waits.
+// launchText returns the number of the launch, its profile, and the time of the next
+// launch, or that a command paused the session.
 func launchText(s view.Status) string {
 	text := shortLaunch(s)
 	switch {
 	case s.RetryAt != nil:
 		text += ", next one at " + s.RetryAt.Local().Format(time.DateTime)
 	case s.Held:
-		text += ", paused; to continue: lifeloop-wrap resume"
+		text += ", paused; to continue: lifeloop-wrap resume SESSION"
 	}
 	return text
 }
@@ -136,7 +136,8 @@ func contextDetail(k store.Session) string {
 	}
 }
 
-// failedReceipts counts the receipts with status failed.
+// failedReceipts counts the receipts with status failed, without those that were issued
+// again for a repeated delivery.
 func failedReceipts(f store.Folder) (n int, err error) {
 	for e, err := range f.Facts(0) {
 		if err != nil {
