@@ -24,8 +24,8 @@ func (s *session) clients(t *harness.Terminal) (clientPrograms, error) {
 	})
 }
 
-// clientPrograms are the configured clients by id. Each is started at its first
-// call.
+// clientPrograms are the configured clients by id. A persistent client is started at
+// its first call, a oneshot client at each call.
 type clientPrograms map[string]supervisor.Client
 
 // newClientPrograms returns the programs of the configured clients. around

@@ -89,7 +89,7 @@ func (r *reader) print(cmd *cobra.Command, session string, render renderer, numb
 		}
 		return flush()
 	}
-	// New entries are printed immediately.
+	// Existing entries are printed in groups, new ones immediately.
 	if err := read(folder.Facts(next), printedTogether); err != nil || !r.follow || over {
 		return err
 	}

@@ -80,7 +80,8 @@ func usage(format string, args ...any) *failure {
 }
 
 // settle reports the error of a command and returns its exit code. If a signal
-// ended the harness, it does not return: it ends this process by the same signal.
+// ended the harness, it ends this process by the same signal, and returns only if
+// that signal does not end the process.
 func (g *globals) settle(err error, args []string, stderr io.Writer) int {
 	if err == nil {
 		return exitDone

@@ -70,7 +70,7 @@ type consumption struct {
 	warnings io.Writer
 
 	line    int // number of the newest input line
-	pending int // events printed since the state was written
+	pending int // events and warnings printed since the state was written
 }
 
 // restore reads the state and locks its file.

@@ -95,7 +95,7 @@ func (h *host) prepare() error {
 	return nil
 }
 
-// hostStore records which settings files were changed.
+// hostStore returns the store that records which settings files were changed.
 func hostStore(stateDir string) *hosts.Store { return hosts.At(filepath.Join(stateDir, "host")) }
 
 // installation returns what to install in the settings of the user, or of the
@@ -223,7 +223,8 @@ func (h *host) edit(edit func(profiles.Installation, bool) ([]hosts.Change, erro
 	return nil
 }
 
-// remove also removes the continuations that only these hooks would deliver.
+// remove also discards the stored continuations of the adapter's harness sessions, which
+// only its hooks would deliver.
 func (h *host) remove() error {
 	err := h.edit(h.store.Remove)
 	if err == nil && !h.dry {

@@ -32,7 +32,7 @@ import (
 type launcher struct {
 	session      *session
 	terminal     *harness.Terminal
-	ways         []way // the ways to launch, indexed by profile
+	ways         []way // the command in the command line and its fallbacks, indexed by kernel.Launch.Profile
 	policy       attempt.Policy
 	profiles     []profile.Profile // the active renewal profiles
 	activity     []profiles.Source
@@ -257,8 +257,8 @@ func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, e
 	return files, nil
 }
 
-// keys returns the keys that reset a launch in place. Without an active profile of
-// renewal, none are typed.
+// keys returns the keys that reset a launch in place, and whether there are any.
+// Without an active profile of renewal, none are typed.
 func (l *launcher) keys(w way, launch profiles.Launch) (profiles.Keys, bool) {
 	if len(l.profiles) == 0 || launch.Plain {
 		return profiles.Keys{}, false

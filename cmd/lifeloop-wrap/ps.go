@@ -138,7 +138,7 @@ func clientsText(clients []view.ClientCalls) string {
 	return "-"
 }
 
-// cut shortens a text that a user wrote.
+// cut shortens a text to at most n characters.
 func cut(text string, n int) string {
 	if r := []rune(text); len(r) > n {
 		return string(r[:n-1]) + "…"

@@ -33,7 +33,7 @@ func (s *session) anchors(t *harness.Terminal) (wait func(ended bool, signals <-
 	}
 	state := s.folder.Published()
 	if state.Failed > 0 && state.From == 0 {
-		state.From = 1 // an earlier version wrote it
+		state.From = 1 // an earlier version of this program, which had no From, stored the state
 	}
 	a := &anchoring{follow: true, file: c.File, push: push, last: state.Last, from: state.From}
 	a.warn = func(text string) { s.log.Warn().Msg(text) }

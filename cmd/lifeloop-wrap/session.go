@@ -146,7 +146,7 @@ func (s *session) close() {
 }
 
 func (s *session) kernelConfig(l *launcher, first kernel.Setup, argv []string) kernel.Config {
-	dir, _ := os.Getwd() // cannot fail, because the launcher has just found the folder
+	dir, _ := os.Getwd() // the folder is only recorded, so an error is ignored
 	digest := sha256.Sum256([]byte(strings.Join(argv[1:], "\x00")))
 	c := kernel.Config{
 		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: s.ledger != nil, Setup: first, Policy: l.policy,
