@@ -29,9 +29,9 @@ func runCmd(g *globals) *cobra.Command {
 		Use:   "run [flags] -- CMD [ARG…] | run --resume SESSION",
 		Short: "Run a harness in a session",
 		Long: `run starts CMD in this terminal, exactly as it would run without the wrapper, and
-records a session. With --retries, --fallback, --on-limit or an attempts block in
-the configuration it launches CMD again, or another program, after a failure. A
-renewal (--profile) may launch it again too. Otherwise it launches CMD once.
+records a session. With --retries, --fallback, --on-limit wait or an attempts block
+in the configuration it can launch CMD again, or another program, after a failure. A
+renewal (--profile) can launch it again too. Otherwise it launches CMD once.
 
 The exit code is that of the last launch, or:
 
