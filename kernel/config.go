@@ -101,7 +101,7 @@ func (c *Config) receivers() []Client {
 // Limits holds time limits and bounds. The zero value of each field means its
 // default.
 type Limits struct {
-	AbortGrace  time.Duration // the time from the first signal to KILL; 0 means none
+	AbortGrace  time.Duration // the time from the first signal to KILL; 0 means that KILL follows at once
 	WedgedAfter time.Duration // the silence after which a working harness counts as wedged; 0 means 5 min
 	FirstHook   time.Duration // the longest time from the launch to the first hook; 0 means 10 s
 	// ClientPatience is how long a hook waits for the earlier calls of its clients;
@@ -111,8 +111,8 @@ type Limits struct {
 	// ticks and levels of pressure is replaced; 0 is 64.
 	MaxQueue int
 	// MaxCalls is how many calls may wait for a client; then no call is made until
-	// fewer wait. 0 is 1,000. For an observer, observerQueue is the default of
-	// MaxQueue and MaxCalls.
+	// half as many wait, except about vital events. 0 is 1,000. For an observer,
+	// observerQueue is the default of MaxQueue and MaxCalls.
 	MaxCalls int
 	// SignDelay is how late a sign of life of the harness may reach the kernel. A
 	// time-out for silence fires later by the same time; 0 means no delay.
@@ -195,8 +195,8 @@ type Injected struct {
 	Hooks bool
 	// HookAtPrompt means that the harness calls no hook before the first prompt.
 	HookAtPrompt bool
-	// HooksFor says what the hooks are needed for; empty if this harness always
-	// gets hooks.
+	// HooksFor says what the hooks are needed for; empty if there are none, or if
+	// this harness always gets hooks.
 	HooksFor string
 }
 

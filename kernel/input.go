@@ -237,7 +237,8 @@ type (
 		Envelope lifeloop.DispatchEnvelope
 		Timeout  time.Duration
 	}
-	// Cancel gives up a dispatch that is still running.
+	// Cancel gives up what is still running under the id Call: a dispatch, the question
+	// to the policy's program, or the command or the typing of a renewal.
 	Cancel struct{ Call string }
 	// HookAnswer answers a hook with the context for the model, which may be
 	// empty.

@@ -22,12 +22,13 @@
 //
 // A [Kernel] is a set of machines, each in the file of its name: session, scopes (with
 // identity.go), turns (nested.go), pressure, books, activity (tools.go), health (degrade.go,
-// version.go), router (receipt.go), slots (payload.go, place.go, deliver.go), attempts
-// (timers.go, verdict.go), recovery, renewals, guards (permits.go, approvals.go), ending. A
-// machine owns its state: only its own methods access its fields. The hard part of the state is
-// computed from the facts and survives a crash; the soft part is lost in a crash by design. Each
-// fact is declared in a file of the machine that it changes. start.go and restart.go begin a
-// session and recover one; input.go lists the inputs and effects.
+// version.go), router (receipt.go, keys.go, skips.go, bounds.go), slots (payload.go, place.go,
+// deliver.go), attempts (timers.go, verdict.go), recovery (decide.go), renewals (renewal.go and
+// renewal_*.go), guards (permits.go, approvals.go), ending. A machine owns its state: only its
+// own methods access its fields. The hard part of the state is computed from the facts and
+// survives a crash; the soft part is lost in a crash by design. Each fact is declared in a file
+// of the machine that it changes, except Negotiated (start.go). start.go and restart.go begin a
+// session and recover one; input.go lists most inputs and effects.
 package kernel
 
 import (
@@ -186,7 +187,7 @@ type Result struct {
 	State   session.State
 	Code    int                   // the code to exit with
 	Signal  int                   // the signal that ended the last launch, if it determines Code
-	Failure lifeloop.FailureClass // set if the session was refused, or the wrapper and not the harness failed
+	Failure lifeloop.FailureClass // set if the session was refused, the harness was not started, or the wrapper failed
 	Why     string                // the reason in words for the user, if Failure is set
 }
 

@@ -50,7 +50,7 @@ type call struct {
 	Dispatched bool
 	Answer     *Answered
 	Settled    []*PayloadSettled // the result of each payload; nil while it waits
-	Uses       []*keyed          // the keys of its payloads that were not used before
+	Uses       []*keyed          // the entries of Keys that its payloads have made
 	First      *keyed            // the delivery that the answer repeats; nil if it repeats none
 	Skips      *skips            // the run of events that was skipped right before it; nil if none was
 }
@@ -185,7 +185,8 @@ func (f Answered) apply(k *Kernel) {
 func (CallOver) key() (string, bool) { return "call_over", false }
 func (f CallOver) apply(k *Kernel)   { delete(k.router.hard.Calls, f.Call) }
 
-// ByClient reports whether a client opened the frame of this event.
+// ByClient reports whether a client caused this event, by opening or closing a frame
+// of its own.
 func (f Observed) ByClient() bool {
 	return len(f.Record.Evidence) > 0 && f.Record.Evidence[0].Source == clientSource
 }
@@ -211,7 +212,7 @@ func newRouter() (r router) {
 func (r *router) call(id string) *call { return r.hard.Calls[id] }
 func (r *router) open() bool           { return len(r.hard.Calls)+len(r.hard.Skipped) > 0 }
 
-// forget removes a call that has ended.
+// forget removes a call that has its receipt, or that a newer call has replaced.
 func (r *router) forget(c *call) {
 	r.hard.Open[c.Client] = slices.DeleteFunc(r.hard.Open[c.Client], func(id string) bool { return id == c.ID })
 	delete(r.hard.Calls, c.ID)
@@ -285,7 +286,7 @@ func (s *step) emit(e emission) []callRef {
 	s.record(f)
 	s.router.enqueue(s, f.Calls)
 	// Without any client the wrapper itself is the client, and has observed the
-	// event. An observer without a ledger issues no receipts.
+	// event. An observer without clients and without a ledger issues no receipts.
 	if len(s.cfg.Clients) == 0 && (s.cfg.Ledger || !s.cfg.Observing) && e.event != lifeloop.ReceiptEmitted && e.event != lifeloop.SupervisorTick {
 		s.router.receipt(s, &call{Client: SelfClient, origin: f.origin(s.Kernel)}, outcome{status: lifeloop.Observed})
 	}

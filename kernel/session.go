@@ -13,9 +13,10 @@ import (
 // commands that pause and resume it. The moves are those of package session:
 //
 //	PENDING ──► RUNNING ◄──► PAUSED
-//	   │           │  └──► ABORTING ──► ABORTED
-//	   ▼           ├──► COMPLETED
-//	REJECTED       └──► FAILED
+//	   │         │ │ │          │
+//	   ▼         │ │ └─────► ABORTING ──► ABORTED
+//	REJECTED     │ └──► COMPLETED
+//	             └────► FAILED
 //
 // A session is PAUSED for one of five reasons: a command (hard.Paused), a
 // signal that stopped the harness, a long wait for the next attempt, a renewal,
@@ -34,7 +35,7 @@ type sessionMachine struct {
 		pausedAt   time.Time // when the pause by a command began, or the attempt ended during it; zero without a pause
 		eventAt    time.Time // time of the newest fact or sign of life
 		end        time.Time // hard.End as a time of Step's clock
-		ledgerLost bool      // the ledger is lost, so the kernel causes nothing any more
+		ledgerLost bool      // the ledger is lost, so no client is called and hooks are answered empty
 		replayedTo time.Time // the time of the last replayed fact
 		closing    bool      // the wrapper died, and the session is being closed
 	}
@@ -70,7 +71,8 @@ type (
 		From   session.State `json:"from"`
 		To     session.State `json:"to"`
 		Reason string        `json:"reason"`
-		// Failure is the class of an unmet requirement, if one refused the session.
+		// Failure is set if the session was refused because of an unmet requirement or
+		// by the gate.
 		Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
 	}
 	// DeadlineSet records a time that must survive a crash: the session's end.
@@ -84,22 +86,23 @@ type (
 		ElapsedMS int64  `json:"elapsed_ms"`
 		Tool      string `json:"tool,omitempty"` // the call that took too long
 	}
-	// CommandReceived records a command of the session socket that no other fact
-	// records, or its refusal.
+	// CommandReceived records a command that no other fact records, or the refusal of
+	// a command. A client's refused request for a renewal counts as one.
 	CommandReceived struct {
 		What    string                `json:"what"`
-		Reason  string                `json:"reason,omitempty"` // the reason given with the command
+		Reason  string                `json:"reason,omitempty"` // the reason given with the command; for a client's request, that of the refusal
 		Frame   string                `json:"frame,omitempty"`
 		Failure lifeloop.FailureClass `json:"failure,omitempty"`
 	}
 	// PauseRequested and ResumeRequested record commands of the session socket.
+	// ResumeRequested also records that the wrapper itself ended the pause.
 	PauseRequested struct {
 		Reason string `json:"reason,omitempty"`
 	}
 	ResumeRequested struct {
 		Reason string `json:"reason,omitempty"`
 		// RetryAt is the time of the next attempt, postponed by the length of the
-		// pause.
+		// pause; nil if no attempt waits.
 		RetryAt *time.Time `json:"retry_at,omitempty"`
 	}
 	// PausedAgain records that the harness was continued although a command has
@@ -234,8 +237,8 @@ func (m *sessionMachine) reject(s *step, why string, class lifeloop.FailureClass
 	s.record(SessionMoved{From: m.hard.State, To: session.Rejected, Reason: why, Failure: class})
 }
 
-// timer returns the session's own timer that fires next, and when. A pause stops
-// the idle timer, and not the session's time (DECISIONS H2).
+// timer returns the session's own timer that fires next, and when. A pause by a
+// command stops the idle timer, and not the session's time (DECISIONS H2).
 func (m *sessionMachine) timer(k *Kernel) (at time.Time, which Timer) {
 	if !m.active() || m.hard.TimedOut != "" || k.ending.draining() || k.cfg.Observing || k.cfg.OneHook {
 		return at, ""
@@ -261,7 +264,7 @@ func (m *sessionMachine) wake(s *step) {
 	if which == timerIdle {
 		elapsed = s.now.Sub(m.soft.eventAt)
 	}
-	s.recovery.settle(s, lifeloop.Timeout, "the session's time is over")
+	s.recovery.settle(s, lifeloop.Timeout, "the session timed out")
 	s.record(TimedOut{Timer: which, ElapsedMS: elapsed.Milliseconds()})
 	if m.is(session.Paused) {
 		m.move(s, session.Running, timeoutReason(which))
@@ -275,9 +278,9 @@ func (m *sessionMachine) wake(s *step) {
 	case s.recovery.planned() != nil:
 		s.recovery.giveUp(s, attempt.Timeout, string(which))
 	case s.renewals.between():
-		s.renewals.abandon(s, "the session's time is over")
+		s.renewals.abandon(s, "the session timed out")
 	case s.guards.launching():
-		s.guards.settle(s, "the session's time is over")
+		s.guards.settle(s, "the session timed out")
 	}
 }
 
@@ -376,8 +379,9 @@ func (m *sessionMachine) resumeRefusal(s *step) string {
 	return "no command paused the session"
 }
 
-// unpause continues a paused harness that is about to be ended, because a stopped
-// process handles no signal but KILL.
+// unpause ends a pause by a command without the command resume: the harness is about
+// to be ended, and a stopped process handles no signal but KILL; or the ledger is lost,
+// so that commands are refused from now on.
 func (m *sessionMachine) unpause(s *step, why string) {
 	s.record(ResumeRequested{Reason: why})
 	m.soft.pausedAt = time.Time{}

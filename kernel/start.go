@@ -74,12 +74,12 @@ func (s *step) approved() {
 	s.recovery.launch(s)
 }
 
-// startCause returns the cause of the first harness session.
+// startCause returns the cause of the first harness session of this launch.
 func (s *step) startCause() string { return cmp.Or(s.cfg.Cause, "startup") }
 
-// negotiate evaluates what the owner and the clients require. The first
-// requirement that is not satisfied ends the session before anything is
-// started.
+// negotiate evaluates what the owner and the clients require, and records each
+// result. why and class describe the first required capability that is not satisfied,
+// for which begin refuses the session; class is empty if there is none.
 func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
 	evaluate := func(client string, wants []negotiate.Want) {
 		for _, r := range negotiate.Capabilities(s.claims(), wants, s.cfg.profiles()...) {

@@ -213,8 +213,8 @@ func (t *turns) isOpen(id string) bool { return t.frame(id).ID == id }
 func (t *turns) prompts() int          { return t.hard.Prompts }
 
 // unfinished returns the reason why the last turn of an observed session is not
-// complete, or "" if it is. An interrupted turn is complete, because the user
-// chose to interrupt it.
+// complete, or "" if it is. last is the outcome of the newest turn that has ended. An
+// interrupted turn is complete, because the user chose to interrupt it.
 func (t *turns) unfinished(last telemetry.Outcome) string {
 	if f := t.top(); f != nil {
 		last = telemetry.Outcome(f.Outcome)
@@ -380,7 +380,7 @@ func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 }
 
 // likelyCause returns the cause of a harness session's start that no source names.
-// A harness session whose id the wrapper chose is a new one.
+// The first harness session counts as new if the launch gave the harness its id.
 func (s *step) likelyCause() string {
 	if s.scopes.number() == 1 && s.cfg.HarnessSession != "" {
 		return "startup"
@@ -553,8 +553,8 @@ func (t *turns) closeAll(s *step, ev []lifeloop.Evidence) {
 
 // close ends a frame whose end no source reported. A frame whose model stopped with
 // an outcome has that outcome. A frame whose harness is idle has the outcome of
-// endIdle. A frame is completed if its newest model call was an answer and nothing
-// else ended the harness. Otherwise it is abandoned.
+// endIdle. A frame is completed if its newest model call was an answer and the
+// harness is unharmed. Otherwise it is abandoned.
 func (t *turns) close(s *step, id string, ev []lifeloop.Evidence) {
 	f := t.frame(id)
 	switch {
