@@ -84,7 +84,7 @@ type (
 	Launching struct {
 		Run   string `json:"run"`   // harness_run_id
 		Cause string `json:"cause"` // first, retry, fallback, restart or renewal
-		// Attempt counts the launches of the profile from 1, Profile is its index
+		// Attempt counts the attempts of the profile from 1, Profile is its index
 		// and Name its name.
 		Attempt int    `json:"attempt"`
 		Profile int    `json:"profile"`

@@ -13,7 +13,7 @@ import (
 
 const (
 	maxWarnings    = 32       // the largest number of warnings in one receipt
-	keptWarnings   = 7        // how many of the last warnings are always kept, because the wrapper itself wrote them
+	keptWarnings   = 7        // how many of the last warnings are always kept, because the wrapper adds its own at the end
 	maxWarning     = 1024     // the largest size of a warning in bytes
 	maxPayloads    = 64       // the largest number of payloads in one answer
 	maxPayloadText = 12 << 10 // the largest size in bytes of the ids, kinds and keys of an answer's payloads

@@ -140,7 +140,7 @@ const repeatTime = 2 * time.Second
 
 // abort begins to end the harness. It first sends the signal that the wrapper
 // received, because without the wrapper the harness would have received that
-// signal.
+// signal; after a command, it first sends the harness's own quit signal.
 func (e *ending) abort(s *step, in AbortAsked) {
 	if s.session.is(session.None) {
 		e.soft.early = &in

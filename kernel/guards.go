@@ -31,7 +31,7 @@ type guards struct {
 	}
 }
 
-// A pending act waits for the answer of the gate.
+// A pending act waits for the answer of the gate, or for an approval.
 type pending struct {
 	asked, until time.Time
 	limit        time.Time    // when the hook of the act must be answered; zero without a hook
@@ -226,14 +226,14 @@ func (g *guards) answer(s *step, q GateAsked, f GateAnswered) {
 	}
 }
 
-// launching reports whether a launch waits for the gate.
+// launching reports whether a launch waits for the gate or an approval.
 func (g *guards) launching() bool {
 	return slices.ContainsFunc(g.hard.Approvals, func(q ApprovalAsked) bool { return q.act() == ActLaunch }) ||
 		slices.ContainsFunc(g.hard.Open, func(q GateAsked) bool { return q.Act == ActLaunch })
 }
 
 // settle refuses a launch that waits for the gate or an approval, because the
-// session is being ended.
+// session is being ended or the ledger is lost.
 func (g *guards) settle(s *step, why string) {
 	g.withdraw(s, why, func(act string, _ pending) bool { return act == ActLaunch })
 }

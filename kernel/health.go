@@ -162,8 +162,9 @@ func (h *health) observed(d *lifeloop.Degradation, also []SupportChange) {
 	}
 }
 
-// weaken records the capabilities that this launch lacks. This was known before
-// anything was negotiated, so it is not a degradation.
+// weaken records the capabilities that this launch lacks. For the first launch this
+// was known before anything was negotiated, so it is not a degradation. A later launch
+// is compared by relaunched.
 func (h *health) weaken(s *step) {
 	for _, w := range s.cfg.Weak {
 		if !h.hard.Weak[w.Capability] {

@@ -132,8 +132,9 @@ func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
 // as receipt_only.
 const expired = "expired"
 
-// refusal returns the reason why a payload cannot wait for a slot; empty if it
-// can. A payload for a harness session that has ended is always refused.
+// refusal returns the reason why a payload cannot wait for a slot; empty if it can,
+// or if it needs none (receipt_only). Unless the wrapper only observes, a payload for a
+// harness session that has ended cannot wait.
 func (l *slots) refusal(s *step, k *call, p lifeloop.PayloadEnvelope, placed negotiate.Placed) (lifeloop.FailureClass, string) {
 	hs := s.scopes.of(k.Scope)
 	switch {
@@ -158,8 +159,8 @@ func (l *slots) refusal(s *step, k *call, p lifeloop.PayloadEnvelope, placed neg
 	return "", ""
 }
 
-// fill removes from the waiting payloads, oldest first, those that a hook's slot
-// can carry and that fit into it.
+// fill puts into the answer of a hook, oldest first, the waiting payloads that the
+// hook's slot can carry and that fit into it.
 func (l *slots) fill(s *step, h *hook) {
 	for _, p := range l.soft.waiting {
 		choice, ok := l.choose(s, p, h)

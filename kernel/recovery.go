@@ -18,7 +18,7 @@ import (
 //	           │ └───► halt ──► drain
 //	           └─ completed ──► drain
 //
-// Only a pause delays the next launch beyond its planned time.
+// Only a pause, or the gate, delays the next launch beyond its planned time.
 type recovery struct {
 	hard struct {
 		Spent attempt.Spent
@@ -73,7 +73,7 @@ type (
 	// An AttemptCost counts what an attempt used.
 	AttemptCost struct {
 		// Short is how many launches in a row, this one included, ended within
-		// CrashLoop.Within.
+		// attempt.CrashLoop.Within.
 		Short      int   `json:"short,omitempty"`
 		Units      int64 `json:"units"`
 		Bytes      int64 `json:"bytes"`
@@ -324,7 +324,7 @@ func (r *recovery) plan(s *step, f *AttemptEnded, v verdict) {
 }
 
 // giveUp ends a session that waits for its next attempt. The fact names no
-// attempt, because none is in progress.
+// launch, because none is in progress.
 func (r *recovery) giveUp(s *step, cause attempt.Cause, detail string) {
 	f := AttemptEnded{AttemptRef: r.current(s, ""), Cause: cause, Detail: detail, Evidence: "no attempt was under way",
 		Failure: failureClass(cause, nil), Recovery: attempt.Halt, Reason: sentence(cause, detail, nil)}

@@ -26,9 +26,11 @@ import (
 // renewal_hook.go the part of it that needs a hook of the harness.
 //
 // The session is PAUSED from the end of the old harness session to the start of the
-// new one. A payload is in soft state only. If the wrapper dies before the token is
-// consumed, the recovery finishes the renewal. If it dies later, the payload is
-// lost, and the recovery continues the old harness session (DECISIONS R9).
+// new one. A payload is in soft state only. If the wrapper dies before the reset has
+// begun, the renewal is rolled back or refused. If it dies after that and before the
+// token is consumed, the recovery finishes the renewal. If it dies later, the payload is
+// lost, and the recovery continues the old harness session, or the new one if that has
+// had a prompt (DECISIONS R9).
 type renewals struct {
 	hard struct {
 		renewal.Machine
@@ -41,8 +43,9 @@ type renewals struct {
 		// The fields below belong to a reset in place. held is the continuation until
 		// the fresh session begins, and fresh the report of that session until the
 		// harness is at its prompt. typing: keys are being typed; stopped: the typing is
-		// being stopped; again: when to type them again; undone: the keys were taken
-		// back; why: the reason why the reset failed.
+		// being stopped; again: until when the renewal does nothing, for example types no
+		// keys (also before a relaunch); zero if it need not wait; undone: the keys were
+		// taken back; why: the reason why the reset failed.
 		held    *inHand
 		fresh   *FreshSeen
 		typing  bool
@@ -230,8 +233,8 @@ func (r *renewals) commanded(s *step, in RenewAsked) {
 }
 
 // wanted handles the answer of a client that asks for a renewal. The request is
-// ignored while a renewal is the act in progress, or if the answer is about an
-// earlier harness session.
+// ignored while a renewal is under way, or if the answer is about an earlier harness
+// session.
 func (r *renewals) wanted(s *step, k *call, profile string) {
 	if r.hard.Open() || k.Scope != s.scopes.number() {
 		return
@@ -563,7 +566,7 @@ func (r *renewals) obstacle(s *step) string {
 	case s.attempts.stopped():
 		return "the attempt failed"
 	case e.Lost, e.OutputLost:
-		return "the harness ended with an error: " + s.attempts.endReason()
+		return "the guard of the harness, or some of its output, was lost: " + s.attempts.endReason()
 	}
 	return ""
 }
@@ -604,7 +607,7 @@ func (r *renewals) relaunch(s *step, held inHand) {
 }
 
 // lost ends a renewal whose continuation is lost, and lets the old harness session
-// continue.
+// continue. If the harness has ended and cannot resume that session, a fresh one begins.
 func (r *renewals) lost(s *step, why string) {
 	r.end(s, lifeloop.PayloadRejected, why, false)
 	if r.hard.Ahead { // reset in place: the old harness session has not ended
@@ -729,9 +732,9 @@ func (r *renewals) abandon(s *step, why string) {
 	s.attempts.over(s)
 }
 
-// recover finishes a renewal after a crash of the wrapper, if its token is not
-// consumed and the session continues; done is then true. Otherwise it ends the
-// renewal; again is true if the harness had been ended for it, so that the old
+// recover finishes a renewal after a crash of the wrapper, if its reset had begun, its
+// token is not consumed, and the session can continue by a relaunch; done is then true.
+// Otherwise it ends the renewal; again is true if its reset had begun, so that the old
 // harness session must be launched again.
 func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 	if !r.hard.Open() {

@@ -314,7 +314,7 @@ func (r *renewals) enter(s *step) {
 }
 
 // overdue handles typed keys after which no fresh session began within the time
-// limit.
+// limit, and keys of the undo whose typing took too long.
 func (r *renewals) overdue(s *step) {
 	if r.soft.typing && !r.soft.stopped {
 		s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keysStop, Means: s.cfg.Means})

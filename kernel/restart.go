@@ -25,7 +25,7 @@ const (
 )
 
 // Replay returns a kernel in the state that the facts of a ledger give. Its
-// first input is [Restarted].
+// first input is [Restarted] or [CloseAsked].
 func Replay(cfg Config, entries iter.Seq[Entry]) *Kernel {
 	k := New(cfg)
 	for e := range entries {
@@ -162,8 +162,8 @@ func (r *recovery) reason(s *step, again bool) string {
 }
 
 // attemptLost records the end of the attempt that was in progress when the
-// wrapper died. The attempt is repeated, because that is the purpose of a
-// recovery, and the retry counts toward no budget.
+// wrapper died. The attempt is repeated whatever budget is left, because that is the
+// purpose of a recovery. The retry counts only toward the session's MaxRetries.
 func (s *step) attemptLost() {
 	e, spent := s.attempts.exit(), s.recovery.spent()
 	s.record(AttemptEnded{AttemptRef: s.recovery.current(s, s.attempts.run()),

@@ -12,9 +12,11 @@ import (
 
 // slots are the hooks of the harness that wait for an answer, and the payloads
 // that wait for a slot (payload.go). A hook with a slot waits, until its
-// deadline, for the clients that are called about its events; any other hook is
-// answered at once. A hook fails open: the harness continues, and a receipt
-// reports what was lost.
+// deadline, for the clients that are called about its events. A hook that asks
+// whether a tool may run waits for the gate, and the hook at the end of a turn may
+// wait for a renewal (renewal_hook.go). Any other hook is answered at once. A hook
+// fails open: the harness continues, and a receipt reports what was lost. Only a
+// tool about which the gate has not decided is refused.
 //
 //	called ──► waiting ──► answered ──► closed: delivered or not
 //	   │          │ calls returned, deadline

@@ -12,7 +12,8 @@ import (
 // with (DECISIONS L8). An untested version may write its records differently, so
 // capabilities that depend on records are only partial until they have worked in
 // this launch, or in an earlier session with this version. One fact for each
-// version records this, and one event per session reports it.
+// version of a launch records this. It is announced once in a session; only
+// negotiated capabilities are announced again in each launch.
 
 type (
 	// VersionSeen records the harness's version and, if it was not tested, its
