@@ -100,7 +100,7 @@ func (g *guards) given(s *step, in ApprovalGiven) {
 		return len(in.Intent) >= minIntent && strings.HasPrefix(q.Intent, in.Intent)
 	})
 	if i < 0 || s.session.ledgerLost() {
-		s.refuseCommand(what, in.Ask, in.Reason, lifeloop.StateConflict, "no act with this intent waits for an approval")
+		s.refuseCommand(what, in.Ask, in.Reason, lifeloop.StateConflict, "no act with this intent waits for an approval (an intent is named by its digest, or by at least 8 characters of it)")
 		return
 	}
 	q := g.hard.Approvals[i]

@@ -130,8 +130,8 @@ type (
 		Renewal *RenewalAct        // set for a renewal
 		Payload *PayloadAct        // set for a delivery
 	}
-	// A RenewalAct describes a renewal to the gate. Number counts the renewals of the
-	// session, so that no two have the same intent.
+	// A RenewalAct describes a renewal to the gate. Number is one more than the number
+	// of renewals of the session that have begun a reset.
 	RenewalAct struct {
 		ID, Profile, Client string
 		By                  renewal.By

@@ -51,8 +51,8 @@ type (
 		Undo    bool
 	}
 	// KeysTyped carries the result of TypeKeys. Busy says that nothing was typed,
-	// because the user has begun a line or has just sent one. Failure says why only
-	// some keys were typed, or none.
+	// because the user has begun a line, has just sent one, or has a dialog open.
+	// Failure says why only some keys were typed, or none.
 	KeysTyped struct {
 		Renewal string
 		Undo    bool
@@ -68,7 +68,7 @@ type (
 		Source, Detail string
 	}
 	// LineSeen says whether the user has begun a line in the harness, as far as the
-	// keys show it.
+	// keys show it. With some harnesses, an open dialog counts as a begun line.
 	LineSeen struct{ Begun bool }
 	// LineTaken is the effect that corrects the state of the user's line: the harness
 	// has taken it as a prompt, although the keys did not show that it was sent.
