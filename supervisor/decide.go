@@ -16,7 +16,7 @@ import (
 // to retry.
 func (s *supervisor) decide(e kernel.Decide) {
 	if s.p.Decider == nil {
-		s.results = append(s.results, kernel.Decided{Ask: e.Ask, Failure: lifeloop.InternalError, Why: "no such program"})
+		s.results = append(s.results, kernel.Decided{Ask: e.Ask, Failure: lifeloop.InternalError, Why: "retry.decide names no program"})
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, e.Timeout)
@@ -54,7 +54,7 @@ func askProgram(ctx context.Context, program Client, e kernel.Decide) kernel.Dec
 		return failed(lifeloop.InvalidRequest, "the answer is not {\"retry\": BOOL, \"delay_ms\": N}")
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return failed(lifeloop.InvalidRequest, "the answer has more than one JSON value")
+		return failed(lifeloop.InvalidRequest, "text follows the JSON value of the answer")
 	}
 	return kernel.Decided{Ask: e.Ask, Retry: *decision.Retry, DelayMS: decision.DelayMS}
 }

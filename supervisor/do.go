@@ -35,10 +35,11 @@ type FrameCommand struct {
 	Outcome string `json:"outcome,omitempty"`
 }
 
-// A SessionCommand is the input of `pause`, `resume`, `abort` and `renew`.
+// A SessionCommand is the input of `pause`, `resume`, `abort`, `renew`, `approve` and
+// `deny`.
 type SessionCommand struct {
-	// Reason is the caller's own text, recorded as the reason of the session's
-	// move: one line of at most 256 bytes.
+	// Reason is the caller's own text, recorded with the command: one line of at
+	// most 256 bytes.
 	Reason string `json:"reason,omitempty"`
 	// Profile is the profile of a renewal; empty for the first active profile.
 	Profile string `json:"profile,omitempty"`
@@ -65,7 +66,7 @@ func (c SessionCommand) Validate() error {
 }
 
 // A CommandAnswer is the answer to a command. FailureClass is empty when the
-// command was carried out or, for an abort, accepted.
+// command was carried out or, for an abort or a renewal, accepted.
 type CommandAnswer struct {
 	Error        string                `json:"error,omitempty"`
 	FailureClass lifeloop.FailureClass `json:"failure_class,omitempty"`
@@ -73,10 +74,10 @@ type CommandAnswer struct {
 	Renewal      string                `json:"renewal,omitempty"` // id of the renewal that began
 }
 
-// Do serves one command, on the goroutine of its connection. Every command is
-// answered: by the kernel, after its decision is on the ledger; with
-// internal_error when that write failed; and with state_conflict when the session
-// ended first.
+// Do serves one command, on the goroutine of its connection. Every valid and
+// permitted command is answered: by the kernel, after its decision is on the ledger;
+// with internal_error when that write failed; and with state_conflict when the
+// session ended first.
 //
 // A process of the harness's own tree needs the session's token: the model
 // decides what its tools do, and must not pause or end its own supervision by
@@ -92,7 +93,7 @@ func (s *supervisor) Do(ctx context.Context, c control.Command) []byte {
 	case c.Name == CommandApprove && s.inside(c):
 		answer = CommandAnswer{FailureClass: lifeloop.OperatorRequired, Error: "a process below the harness cannot approve an act: run the command in another terminal"}
 	case !s.admits(c):
-		answer = CommandAnswer{FailureClass: lifeloop.OperatorRequired, Error: "a process below the harness needs the session's token"}
+		answer = CommandAnswer{FailureClass: lifeloop.OperatorRequired, Error: "the command has a wrong token, or it has none and comes from a process below the harness"}
 	default:
 		answer = s.ask(ctx, id, in)
 	}

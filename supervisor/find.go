@@ -20,7 +20,7 @@ import (
 type Found struct {
 	Source  profiles.Source // the source, with its Path
 	Session string          // the harness's id of the session
-	At      time.Time       // time of the file's last change
+	At      time.Time       // time of the last change: of the file, or of the session in a database
 }
 
 // headSize is how many bytes from the start of a file are searched for the id of

@@ -38,7 +38,7 @@ type startError struct{ error }
 
 func (e startError) Unwrap() error { return e.error }
 
-// ExitCode returns the exit code that a shell uses: 126 not executable, 127 not
+// ExitCode returns the exit code that env(1) uses: 126 not executable, 127 not
 // found, 125 any other error.
 func (e startError) ExitCode() int {
 	var s *harness.StartError
@@ -108,8 +108,8 @@ func (s *sink) Text(stream int, b []byte, total int64) {
 	s.skipped = 0
 }
 
-// TextLost reports once that output was lost, because the guardrails could not
-// check it.
+// TextLost posts, once in a launch, that output was not posted as text: the
+// guardrails could not check it.
 func (s *sink) TextLost(bytes, lines int64) {
 	s.skipped += lines
 	if s.lost == 0 {
@@ -140,8 +140,8 @@ func (s *sink) Line(begun bool) { s.post(kernel.LineSeen{Begun: begun}) }
 
 func (s *sink) Continued() { s.post(kernel.ChildContinued{}) }
 
-// Stopped waits for the ledger, because this process may be stopped next. Without an
-// entry about the stop, the session would appear to be running.
+// Stopped waits for the ledger, because the wrapper's process may be stopped next.
+// Without an entry about the stop, the session would appear to be running.
 func (s *sink) Stopped(sig syscall.Signal) {
 	s.post(kernel.ChildStopped{Signal: int(sig)})
 	s.settle()

@@ -109,8 +109,8 @@ type caller interface {
 	Gone() <-chan struct{}
 }
 
-// Hook serves one hook call, on the goroutine of its connection. It returns when
-// the hook has ended.
+// Hook serves one hook call, on the goroutine of its connection. It returns when the
+// call was answered or needs no answer, or when the session has ended.
 func (s *supervisor) Hook(ctx context.Context, call *control.HookCall) { s.hook(ctx, call.Hook, call) }
 
 // hook serves a call. A hook that was not injected into the running launch gets an

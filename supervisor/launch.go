@@ -19,8 +19,8 @@ type launched struct {
 	started Child              // the harness, also after its end
 	stop    context.CancelFunc // ends the reading of its sources
 	drained chan struct{}      // closed when its sources were read to their end
-	// questions is set if the harness asks before each request to its model, and
-	// nil otherwise.
+	// questions is set if the launch has a plugin that streams events, or its harness
+	// asks before each request to its model; otherwise nil.
 	questions *questions
 	runs      bool // owned by the loop; the harness was started, and Launched was passed to the kernel
 	left      bool // owned by the loop; a process outlived the harness

@@ -289,7 +289,7 @@ type head struct {
 	file      kernel.Position // how far the source's main file was read
 	count     int64           // the number of signals so far, in included
 	sums      bool            // positions get the digest of the bytes before them
-	digest    string          // the digest of these signals
+	digest    string          // the digest of the signals so far
 	ahead     []ahead         // signals that were read and come after in
 	ended     bool            // the source has no further record
 
@@ -467,7 +467,7 @@ func (h *head) fresh() (kernel.Input, bool) {
 
 func (h *head) set(in kernel.SignalsSeen) {
 	h.in, h.before = in, h.at
-	// A signal in this record may have begun in an earlier record.
+	// The time of a signal may be that of an earlier record, but h.at never decreases.
 	for _, s := range in.Signals {
 		if s.At.After(h.at) {
 			h.at = s.At

@@ -16,9 +16,9 @@ import (
 	"lifeloop/watchers"
 )
 
-// This file serves a harness that asks before each request to its model. The question
-// does not name its session and turn. Only the events of a plugin show them, and
-// these arrive on another goroutine.
+// This file reads the events of a plugin, and serves a harness that asks before each
+// request to its model. The question does not name its session and turn. Only the
+// events of the plugin show them, and these arrive on another goroutine.
 
 // eventTime is how long a question waits for the events before it. The harness has
 // sent them, but they may arrive late on a busy machine.
@@ -163,8 +163,8 @@ type pending struct {
 	done     func()
 }
 
-// question answers one question of the harness with the payloads that the hook
-// calls made of it receive.
+// question answers one question of the harness with the payloads for the hook calls
+// that stand for it.
 func (s *supervisor) question(ctx context.Context, l *launched, reading caller) {
 	deadline := time.Now().Add(s.o.HookTime - hookMargin)
 	calls := s.asked(ctx, l, deadline)

@@ -28,8 +28,8 @@ type database struct {
 	ended    chan struct{}      // closed when reading has ended
 }
 
-// A table is one query on a database. Its fields, except the name, are owned by
-// the database's goroutine.
+// A table is one query on a database. Its fields, except source, are owned by the
+// database's goroutine.
 type table struct {
 	*decoder
 	tail    *sqlite.Tail

@@ -57,8 +57,8 @@ type Files struct {
 	ends      bool                 // each position has the digest of the bytes before it
 }
 
-// NewFiles checks that every source can be read. It reads only the last position
-// of those databases whose present content is to be skipped.
+// NewFiles checks the paths of databases and the addresses of servers. It reads
+// only the last position of those databases whose present content is to be skipped.
 func NewFiles(f Files) (*Files, error) {
 	f.decoders, f.databases, f.floors = map[string]*decoder{}, map[string]*database{}, map[string]time.Time{}
 	files := &f

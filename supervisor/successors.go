@@ -35,7 +35,7 @@ type Successors struct {
 	last     time.Time                       // when the newest record of the followed session was read
 	known    map[string]bool                 // sessions that existed at the start or were followed
 	paths    map[string]string               // the session of each file; empty if it belongs to another folder
-	held     map[string][]kernel.SignalsSeen // records of other sessions since they were last followed, kept for their prompt
+	held     map[string][]kernel.SignalsSeen // records of other sessions, kept for their next prompt; move empties it
 	passed   map[string]bool                 // sessions whose newest prompt was not followed
 }
 
@@ -90,8 +90,8 @@ func (s *Successors) noticed(path string) {
 	s.files.follow(found[0].Source, false)
 }
 
-// see posts the signals of a record, if their session is the followed one or
-// becomes it. path is the file of the record, or empty.
+// see posts the signals of a record, if their session is unknown, or is the followed
+// one or becomes it. path is the file or the database of the record.
 func (s *Successors) see(path string, in kernel.SignalsSeen) {
 	session := s.paths[path]
 	prompted := false

@@ -3,8 +3,9 @@
 // and then performs its effects.
 //
 // It makes no decisions: every rule is in the kernel, and everything specific
-// to a harness is behind a port. It never performs an effect whose fact is not
-// in the ledger: if a write fails, it ends the harness and returns ErrLedger.
+// to a harness is behind a port. It starts nothing whose fact is not in the
+// ledger: if a write fails, it ends the harness and returns ErrLedger, unless
+// Options.KeepGoing is set.
 //
 //	result, err := supervisor.Run(ctx, kernel.New(cfg), supervisor.Ports{
 //		Ledger: log, Launcher: launcher, Clients: clients, Door: door, Signals: signals,
@@ -70,8 +71,8 @@ type Plan struct {
 	// first launch, unless the session was recovered.
 	Setup kernel.Setup
 	// Start starts the harness. It may call post until Wait has returned; settle
-	// returns when every input posted before it is on the ledger. An error may
-	// be an interface{ ExitCode() int }.
+	// returns when every input posted before it is on the ledger, or after
+	// settleTime. An error may be an interface{ ExitCode() int }.
 	Start func(post func(kernel.Input), settle func()) (Child, error)
 	// Containment names the means that ends the launch if wrapper and guard are
 	// killed together. The fact of the launch records it.
@@ -97,7 +98,7 @@ type Plan struct {
 	Requests telemetry.Requests
 	Asking   Asking
 	// Keys make the running harness begin a fresh session. They are typed only if the
-	// Child has a method Type, as [harness.Child] does.
+	// Child implements typist, as [harness.Child] does.
 	Keys Keys
 	// Resets says that the plugin whose stream Requests decodes begins a fresh session
 	// instead. Requests is then a [telemetry.Resetter].
@@ -157,7 +158,7 @@ type Ports struct {
 // Options are the settings of a run. The zero value is usable.
 type Options struct {
 	// HookTime is the harness's time-out for a hook that has a slot. The answer is
-	// sent hookMargin earlier. 0 means 5 s.
+	// sent at least hookMargin before it. 0 means 5 s.
 	HookTime time.Duration
 	// Grace is the time from TERM to KILL if the ledger is lost. 0 means 5 s.
 	Grace time.Duration
@@ -192,7 +193,7 @@ const (
 	treeTime = 3 * time.Second
 )
 
-// ErrLedger wraps the failed write that ended a run.
+// ErrLedger is wrapped by the error for a ledger that could not be written or closed.
 var ErrLedger = errors.New("the ledger refused a write")
 
 // A supervisor is one run. The loop owns its fields, unless a comment names another
@@ -221,7 +222,7 @@ type supervisor struct {
 // launch.
 type posted struct {
 	of int
-	at time.Time // when it was posted; zero for an input that had to wait for room in the inbox
+	at time.Time // when it was posted; zero for an input that had to wait for room in the inbox, or that the loop made
 	kernel.Input
 }
 
@@ -416,9 +417,9 @@ func (s *supervisor) turn(inputs []posted) error {
 	return nil
 }
 
-// lost handles a failed write: it ends the run, or with KeepGoing continues without
-// the ledger. The effects that could not be recorded are not performed, but every
-// waiting caller is released.
+// lost handles a failed write: it returns the error that ends the run, or with
+// KeepGoing continues without the ledger. releaseAll handles the effects whose facts
+// could not be written.
 func (s *supervisor) lost(err error, effects []kernel.Effect) error {
 	s.releaseAll(effects)
 	if !s.o.KeepGoing {
@@ -514,7 +515,7 @@ func CloseLost(k *kernel.Kernel, l Ledger, now time.Time, reason string) error {
 	return nil
 }
 
-// post sends an input to the loop. It blocks while the loop is busy, so the byte
+// post sends an input to the loop. It blocks while the inbox is full, so the byte
 // pump must not call it.
 func (s *supervisor) post(in kernel.Input) { s.postOf(0, in) }
 
@@ -535,7 +536,7 @@ func (s *supervisor) postOf(launch int, in kernel.Input) {
 	}
 }
 
-// settleTime limits the wait for the ledger before this process is stopped.
+// settleTime limits the wait for the ledger before the wrapper's process is stopped.
 const settleTime = 200 * time.Millisecond
 
 // settle returns when every input that its caller posted before is on the
