@@ -25,8 +25,9 @@ func Limits() map[string]string {
 }
 
 // Try watches dir briefly, to test whether watching works. If Try fails, a Watcher
-// polls files. limit names the entry of Limits that is exhausted; it is empty if the
-// kernel shows no limits.
+// polls files. limit names the entry of Limits that is exhausted, and has no meaning if
+// the error is another one, such as a missing dir. It is empty if the kernel shows no
+// limits.
 func Try(dir string) (limit string, err error) {
 	n, err := newNotifier()
 	if err == nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // A Spec with a Pattern becomes a tail of a folder. Such a tail does not read;
-// it lists the folder and adds a tail for each matching entry. It gets a turn
-// only when the folder has new entries.
+// it lists the folder and adds a tail for each matching entry. It gets no turn
+// when a file in the folder grows.
 
 // anyEntry, as the name in a point, stands for all entries of the folder. A file may
 // have this name too: an event of that file only makes the folder be listed again.

@@ -35,7 +35,7 @@ type identity struct{ dev, ino uint64 }
 type tail struct {
 	Spec
 	parent *tail   // the tail whose pattern found it, or nil
-	points []point // the points that are watched for its path; empty if the file is polled
+	points []point // the points that are watched for its path; empty if watching failed
 	todo   todo
 	polled bool
 	behind bool // the last turn did not reach the end of the file
@@ -54,7 +54,7 @@ type reading struct {
 	file    *os.File
 	id      identity
 	off     int64  // end of the last line delivered
-	pending int64  // bytes after off known to contain no newline
+	pending int64  // bytes after off known to belong to a partial line or value
 	tooLong bool   // LineTooLong was reported for the line at off
 	head    []byte // the file's first min(headSize, off) bytes
 	end     string // Position.Last
@@ -644,8 +644,8 @@ func (w *Watcher) gone(t *tail) {
 	w.cfg.Deliver(Line{Source: t.Source, Path: t.Path, Pos: Position{Path: t.Path}, Gone: true})
 }
 
-// readAll reads a file into the buffer. It stops once it has read a little more
-// than MaxLine.
+// readAll reads a file into the buffer. It may stop before the end once it has read
+// more than MaxLine.
 func (w *Watcher) readAll(file *os.File) (int, error) {
 	for n := 0; ; {
 		m, err := file.ReadAt(w.buf[n:], int64(n))

@@ -287,7 +287,7 @@ func (w *Watcher) lose(t *tail, b []byte) []byte {
 	at := t.scan.start
 	t.lost, t.tooLong = true, false
 	if t.off+at >= t.quiet {
-		w.report(t, Broken, fmt.Errorf("the value that begins at byte %d never ends", t.off+at))
+		w.report(t, Broken, fmt.Errorf("the value that begins at byte %d cannot be read as JSON", t.off+at))
 	}
 	w.advance(t, b[:at+1])
 	return b[at+1:]
@@ -350,7 +350,7 @@ func (w *Watcher) searchValue(t *tail, until int64) (found, more bool) {
 			// value.
 			t.lost = true
 			if t.off+size > t.quiet {
-				w.report(t, Broken, fmt.Errorf("the value that begins at byte %d never ends", t.off+t.scan.start))
+				w.report(t, Broken, fmt.Errorf("the value that begins at byte %d cannot be read as JSON", t.off+t.scan.start))
 			}
 			w.skip(t, size)
 			return true, false

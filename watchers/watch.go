@@ -34,7 +34,7 @@ func newWatches() watches {
 }
 
 // A point is an entry of a folder whose change may make a path lead to another file.
-// It is the file itself, a link in the path, or the first missing part of the path.
+// It is the file itself, a link to it, or the first missing part of the path.
 type point struct{ dir, name string }
 
 func (p point) path() string { return filepath.Join(p.dir, p.name) }
@@ -47,8 +47,8 @@ const maxLinks = 40
 // one round of work: many files share most of their folders.
 type realDirs map[string]struct{}
 
-// resolve walks a path and returns the points to watch. Their folders contain
-// no symbolic links, so that each folder has one name. Links among the folders
+// resolve walks a path and returns the points to watch. The paths of their folders
+// contain no links, so that each folder has one name. Links among the folders
 // are followed but not watched: otherwise "/" or a home folder would be watched
 // all the time.
 func (known realDirs) resolve(path string) []point {
@@ -100,8 +100,8 @@ func parts(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
-// watch watches everything that the tail's path depends on. If that fails, it
-// returns the error. After a new watch it resolves the path again, to find what
+// watch watches the points of the tail's path. If that fails, it returns the
+// error. After a new watch it resolves the path again, to find what
 // appeared before the watch existed. Each round goes at least one folder deeper.
 func (w *Watcher) watch(t *tail) error {
 	for range 2 * maxLinks {

@@ -122,9 +122,9 @@ const (
 	Truncated   TroubleKind = "truncated"     // the file became shorter; it is read from the start if delivered lines were cut off
 	Replaced    TroubleKind = "replaced"      // the file is not the one of the position; it is read from the start
 	Deleted     TroubleKind = "deleted"       // the path no longer leads to a file
-	Unreadable  TroubleKind = "unreadable"    // the file exists but cannot be read
+	Unreadable  TroubleKind = "unreadable"    // the file exists but cannot be read, or the Spec is invalid
 	LineTooLong TroubleKind = "line_too_long" // a line or value longer than Config.MaxLine was skipped
-	Broken      TroubleKind = "broken"        // a value that cannot end was skipped, up to the next line that begins a value
+	Broken      TroubleKind = "broken"        // text that is no JSON value was skipped, up to the next line that begins with { or [
 	Recovered   TroubleKind = "recovered"     // the end of Polling, Deleted or Unreadable
 )
 
@@ -143,8 +143,8 @@ type Config struct {
 	Deliver func(Line)    // required
 	Trouble func(Trouble) // may be nil
 	// Placed, if not nil, gets the position at which the reading of a file without a
-	// From begins, once for each file, before its first line. If the file does not
-	// exist yet, the position has no inode.
+	// From begins, once for each file of the forms Lines and Values, before its first
+	// line. If the file does not exist yet, the position has no inode.
 	Placed func(source string, at Position)
 	// Ends adds Last to the positions, so that a file that was rewritten in place
 	// is not mistaken for one that grew.

@@ -127,7 +127,7 @@ func (t *Tail) Next(after Cursor, deliver func(at Cursor, record []byte)) (Curso
 	}
 }
 
-// Last returns the cursor of the last row. It reads no records.
+// Last returns the cursor of the last row. It delivers no records.
 func (t *Tail) Last() (Cursor, error) {
 	var at Cursor
 	err := t.with(func(c *conn, id Cursor) (err error) {

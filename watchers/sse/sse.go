@@ -10,8 +10,8 @@
 //	err = s.Run(ctx, func(data []byte) { … }, func(t sse.Trouble) { … })
 //
 // It connects to other machines only if configured to, uses no proxy, follows no
-// redirection, does not retry if a password is missing, and does not interpret the
-// data. Its errors never contain a password.
+// redirection, does not retry if the server rejects the password, and does not
+// interpret the data. Its errors never contain a password.
 package sse
 
 import (
