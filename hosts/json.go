@@ -120,8 +120,8 @@ func nameOf(m *child) string {
 	return literal.String()
 }
 
-// lookup returns the member of an object by its name, nil if there is none. If
-// the name occurs twice, twice is the second member.
+// lookup returns the member of an object by its name, nil if there is none. If the
+// name occurs twice, found is the second member and twice is true.
 func lookup(v hujson.Value, wanted string) (found *child, twice bool) {
 	object, ok := v.Value.(*hujson.Object)
 	if !ok {

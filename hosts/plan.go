@@ -127,7 +127,7 @@ func withHooks(settings *string, in profiles.Installation, before note) (string,
 	now.Was = remembered
 	back, err := strip(out, in.Ours, now.Was)
 	if err != nil || back != base {
-		return "", now, fmt.Errorf("hooks added to %s could not be removed again; the file was not changed", in.Path)
+		return "", now, fmt.Errorf("adding hooks to %s could not be undone exactly; the file was not changed", in.Path)
 	}
 	return out, now, nil
 }
@@ -152,8 +152,8 @@ func nothing(text string) bool {
 	return err == nil && kind(root) == '{' && len(list) == 0
 }
 
-// withTrust returns the text of the trust file for new settings. Consents that
-// the earlier settings needed are removed.
+// withTrust returns the text of the trust file for new settings. If it lacks a
+// consent, those that the earlier settings needed are removed too.
 func withTrust(trust, earlier *string, settings string, in profiles.Installation, before note) (string, note, error) {
 	text := ""
 	now := note{Absent: trust == nil}
@@ -193,7 +193,7 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 	back, err := withdraw(out, in.Trust, now.Values, replaced)
 	given, cause := consentGiven(out, in.Trust, list)
 	if err != nil || cause != nil || back != base || slices.Contains(given, false) {
-		return "", now, fmt.Errorf("records added to %s could not be removed again; the file was not changed", in.Trust.Path)
+		return "", now, fmt.Errorf("adding records to %s could not be undone exactly; the file was not changed", in.Trust.Path)
 	}
 	return out, now, nil
 }

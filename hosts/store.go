@@ -28,11 +28,12 @@ type Store struct {
 // At returns the store in a folder, which is created by the first edit.
 func At(dir string) *Store { return &Store{dir: dir} }
 
-// A ConflictError means that another program kept writing a file.
+// A ConflictError means that another program kept writing a file of the edit. Path is
+// the settings file, also if the other program wrote the file with the consents.
 type ConflictError struct{ Path string }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("edit %s: another program keeps changing it; the edit was given up", e.Path)
+	return fmt.Sprintf("edit %s: another program keeps changing the harness's settings; the edit was given up", e.Path)
 }
 
 // attempts limits how often an edit of a file that keeps changing is tried.

@@ -113,7 +113,7 @@ type launch struct {
 // until the session has ended or nothing more can happen.
 func (w World) RunOn(core Core) Result {
 	p := &player{world: w, core: core, now: Start(), control: w.control, launched: map[string]int{}, result: Result{Texts: map[uint64]*Text{}}}
-	for len(p.control) > 0 && p.control[0].at == 0 && p.control[0].do == doAbort { // controls at time 0 happen before the session begins
+	for len(p.control) > 0 && p.control[0].at == 0 && p.control[0].do == doAbort { // an abort at time 0 happens before the session begins
 		p.ask()
 	}
 	p.cause(kernel.Start{})
@@ -394,8 +394,8 @@ func (w World) failing() int {
 	return code
 }
 
-// resumes reports that a harness which was waiting for its user works again. Any
-// step except a sign of life shows that.
+// resumes reports that a harness which was waiting for its user works again. Output
+// shows that, and any signal except needs_input, idle and alive.
 func (p *player) resumes() {
 	if p.launch.asking {
 		p.launch.asking = false

@@ -46,7 +46,8 @@ type Result struct {
 	Launches []string       // the profiles that were launched, in order
 	State    session.State  // the last state
 	Code     int            // the exit code that `run` would have; 0 if the session has not ended
-	// Stuck means that the session will never end. Why is the reason in words.
+	// Stuck means that the session did not end, because nothing more can happen or a
+	// limit of the simulation was reached. Why is the reason in words.
 	Stuck bool
 	Why   string
 	// Texts has the texts of the script that facts do not contain, by the Seq of

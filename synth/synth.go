@@ -167,7 +167,7 @@ func (s *State) Reset() {
 }
 
 // Resume continues the same harness session in another process. The last
-// measurement is kept and will be reported again.
+// measurement is kept, and the next one is reported at any level.
 func (s *State) Resume() {
 	was := *s
 	s.Reset()
@@ -289,8 +289,8 @@ func (s *State) Flush() []Observation {
 	return append(out, s.Release()...)
 }
 
-// Release reports the usage that is held until the window is known. It is called
-// if the window will not be reported.
+// Release reports the usage that is held until the window is known. The caller calls
+// it if the window will not be reported.
 func (s *State) Release() []Observation {
 	if s.held == nil {
 		return nil
@@ -387,7 +387,7 @@ func (s *State) sample(sig telemetry.Signal) []Observation {
 	return []Observation{p}
 }
 
-// below reports whether l is a lower step than m.
+// below reports whether l is a lower level than m.
 func (l Level) below(m Level) bool {
 	order := []Level{Unknown, Low, Moderate, High, Critical}
 	return slices.Index(order, l) < slices.Index(order, m)

@@ -88,7 +88,7 @@ type entry struct {
 	usage telemetry.Usage
 }
 
-// See adds a signal's usage. It reports whether the total changed.
+// See adds a signal's usage. It reports whether the sums of the signal's source changed.
 func (m *Meter) See(sig telemetry.Signal) bool {
 	u := sig.Usage
 	if sig.Kind != telemetry.UsageSeen || u == nil || u.Estimate {
