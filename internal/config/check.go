@@ -158,7 +158,7 @@ func (c checker) clients(clients []Client) error {
 	return nil
 }
 
-// checkID rejects client ids that a receipt cannot carry.
+// checkID rejects client ids that a receipt cannot carry, and the wrapper's own id.
 func checkID(id string) error {
 	switch {
 	case id == "":

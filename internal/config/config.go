@@ -4,8 +4,8 @@
 //
 // It is strict. An unknown key, a value of the wrong type or an unknown event
 // is an error that names the file, the line and the nearest known word. It does
-// not guess or run a shell. It expands `${env:VAR}` in commands but not `$VAR`,
-// and does not follow YAML anchors, aliases and tags.
+// not guess or run a shell. It expands `${env:VAR}` but not `$VAR` in commands and
+// in the values of env, and does not follow YAML anchors, aliases and tags.
 //
 //	cfg, origins, err := config.Load(config.Options{
 //		Getenv: os.Getenv, ReadFile: trust.ReadFile, Project: project, WorkDir: dir,
@@ -40,7 +40,7 @@ type Config struct {
 	OnLedgerError  string          `yaml:"on_ledger_error"` // stop|continue
 	Contain        string          `yaml:"contain"`         // never|auto|always
 	OnLimit        string          `yaml:"on_limit"`        // off|wait|fallback|exit
-	Archive        bool            `yaml:"archive"`         // copy the harness's transcripts at the end
+	Archive        bool            `yaml:"archive"`         // copy the harness's transcripts when a launch has ended
 	Anchor         Anchor          `yaml:"anchor"`          // where run publishes the digests of a session's checkpoints
 	Policy         string          `yaml:"policy"`          // the gate's policy file; if empty, no act is checked
 	Retention      Retention       `yaml:"retention"`       // which ended sessions are removed

@@ -44,15 +44,17 @@ type Options struct {
 // variables and flags. A later source overrides an earlier one. A project's file
 // that is not trusted is not parsed, and [Config.Ignored] names it.
 //
-// A value replaces the earlier value completely, even if it is a list. Clients
-// are merged by id, and profiles by name: a later one replaces an earlier one,
-// and others are added. Every value outside lists has a variable: its path in
-// upper case, LIFELOOP_PRESSURE_HIGH for pressure.high.
+// A value replaces the earlier value completely, even if it is a list; but the flags
+// --require, --profile and --fallback add to their lists. A mapping is merged key by
+// key. Clients are merged by id, and profiles by name: a later one replaces an earlier
+// one, and others are added. Every single value outside lists and outside mappings with
+// free keys, such as env, has a variable: its path in upper case,
+// LIFELOOP_PRESSURE_HIGH for pressure.high.
 //
 // A relative state_dir, log_file, policy, anchor.file or program (the first word of
 // a command, if it has a slash) is relative to the folder of the file that contains
 // it, or to the working directory for a variable or a flag. A program without a slash is
-// searched in PATH; the words after it are not changed.
+// searched in PATH; the words after the program are not resolved.
 func Load(opts Options) (Config, Origins, error) {
 	files, err := opts.userFile()
 	if err != nil {
@@ -213,7 +215,7 @@ func unique[T any](list string, entries []T, origins Origins) error {
 	return nil
 }
 
-// mergeEnv reads the variable of every scalar outside lists.
+// mergeEnv reads the variable of every scalar outside lists and maps.
 func (o Options) mergeEnv(cfg *Config, origins Origins) error {
 	given := Origins{}
 	err := scalars(reflect.ValueOf(cfg).Elem(), "", func(path string, v reflect.Value, ms bool) error {

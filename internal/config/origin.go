@@ -28,8 +28,8 @@ func (o Origin) String() string {
 }
 
 // Origins maps the path of a value (`pressure.high`, `clients[0].timeout`) to
-// its origin. A missing path has the default value, or the origin of the list
-// or mapping that contains it.
+// its origin. A missing path has the default value, unless it is an entry of a list:
+// an entry has the origin of the list.
 type Origins map[string]Origin
 
 // Of returns the origin of the value at path, or of the nearest enclosing list.

@@ -17,8 +17,8 @@ import (
 )
 
 // Show prints the merged configuration as YAML that Load accepts, each value
-// followed by its origin. Commands are printed before ${env:VAR} is expanded. A
-// project's file that is not used is mentioned in a comment.
+// followed by its origin. In commands and in the values of env, ${env:VAR} is printed
+// unexpanded. A project's file that is not used is mentioned in a comment.
 func Show(cfg Config, origins Origins) string {
 	p := printer{origins: origins}
 	if cfg.Ignored != nil {

@@ -99,7 +99,7 @@ func expand(word string, getenv func(string) string) (string, error) {
 		}
 		value := getenv(name)
 		if value == "" {
-			return "", fmt.Errorf("${env:%s}: the variable %s is not set", name, name)
+			return "", fmt.Errorf("${env:%s}: the variable %s is not set, or empty", name, name)
 		}
 		out.WriteString(value)
 		word = after
