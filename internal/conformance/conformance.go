@@ -34,11 +34,11 @@ type Config struct {
 	AdapterID string        // the adapter whose manifest the sessions use
 	Mode      string        // Oneshot, Persistent, or "" for each mode that the client supports
 	Timeout   time.Duration // time limit of one call; 0 means the default of a session
-	// Profiles are the renewal profiles, including the built-in ones, by which an
-	// answer may ask for a renewal. If several have the same name, the first one is
-	// used.
+	// Profiles are the configured renewal profiles, by which an answer may ask for a
+	// renewal. The built-in ones are added; a configured one takes precedence over a
+	// built-in one with the same name.
 	Profiles []profile.Profile
-	// Profile names one of Profiles. A session is renewed by this profile, whose
+	// Profile names one of Profiles or a built-in one. A session is renewed by this profile, whose
 	// programs make the continuation token. If it is empty, no session is renewed.
 	Profile string
 }
@@ -76,10 +76,11 @@ type Call struct {
 	// EventID is the event_id of the document; several calls may have the same one.
 	EventID    string `json:"event_id"`
 	DurationMS int64  `json:"duration_ms"`
-	// Answer is what the client printed if that is JSON, and null otherwise.
+	// Answer is what the client printed, if that is JSON. It is null otherwise, and for
+	// a call that failed in another way, for example by its exit code.
 	Answer json.RawMessage `json:"answer"`
-	// Renews lists the profiles by which the answer asks for a renewal, if the client
-	// owns them and they are active.
+	// Renews lists all profiles by which the answer asks for a renewal. A session heeds
+	// only those that the client owns and that are active.
 	Renews []string `json:"asks_for_renewal,omitempty"`
 	// Failure is the reason why there is no valid answer; empty if there is one.
 	Failure string `json:"failure,omitempty"`
@@ -98,7 +99,8 @@ type Violation struct {
 	Times    int            `json:"times"`
 	Sentence string         `json:"sentence"`
 	Document string         `json:"document"`
-	// Stderr is the end of what the client printed to stderr in that step.
+	// Stderr is the end of what the client's process had printed to stderr by then. It
+	// is empty for a violation in a session.
 	Stderr string `json:"stderr,omitempty"`
 }
 

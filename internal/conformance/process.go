@@ -18,8 +18,8 @@ import (
 	"lifeloop/dispatch"
 )
 
-// This file runs the client outside of a session. It does not use package
-// dispatch, because the author of a client needs more than a receipt contains:
+// This file runs the client outside of a session. It does not call the client through
+// package dispatch, because the author of a client needs more than a receipt contains:
 // what the client has printed, whether it is still running, and which processes
 // it left behind.
 
@@ -36,7 +36,7 @@ type process struct {
 	exited chan struct{} // closed when it was reaped
 }
 
-// start starts the client in a process group of its own, until ctx ends.
+// start starts the client in a process group of its own, which is killed when ctx ends.
 func (k *kit) start(ctx context.Context) (*process, error) {
 	p := &process{cmd: exec.CommandContext(ctx, k.cfg.Command[0], k.cfg.Command[1:]...), mark: k.mark, exited: make(chan struct{})}
 	p.cmd.Cancel = func() error { return syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }

@@ -135,10 +135,10 @@ func (k *kit) renewal(ctx context.Context, mode string) error {
 // judgeRenewal derives violations and notes from a renewal.
 func (k *kit) judgeRenewal(r *renewed) {
 	if r.AskedBy == "test" {
-		k.Notes = append(k.Notes, fmt.Sprintf("%s: no answer of the client asked for a renewal (the profile's key asks says how), so the test asked for it", r.Mode))
+		k.Notes = append(k.Notes, fmt.Sprintf("%s: no answer of the client asked for a renewal (the key `asks` of the profile says how), so the test asked for it", r.Mode))
 	}
 	if r.again > 0 {
-		k.Notes = append(k.Notes, fmt.Sprintf("%s: the client asked for a renewal %d more times; the session's limit refused them", r.Mode, r.again))
+		k.Notes = append(k.Notes, fmt.Sprintf("%s: later requests of the client for a renewal: %d; the session's limit refused them", r.Mode, r.again))
 	}
 	broke := notPrepared
 	switch {

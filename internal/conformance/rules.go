@@ -95,7 +95,7 @@ func ruleOf(path string) rule {
 	return badMember
 }
 
-// shown returns the beginning of a text that is not JSON.
+// shown returns the beginning of a text that the client printed, for a message.
 func shown(text []byte) string {
 	const most = 60
 	if len(text) > most {

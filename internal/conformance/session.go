@@ -22,7 +22,7 @@ import (
 )
 
 // This file runs a session with the client, with the real loop, kernel, socket
-// and dispatch. Only the harness is scripted, and nothing is stored on disk.
+// and dispatch. Only the harness is scripted, and no ledger is written.
 
 // tick is the interval of supervisor.tick in the session with that event.
 const tick = 300 * time.Millisecond
@@ -264,8 +264,8 @@ func (s *world) await(what string, holds func() bool) bool {
 	}
 }
 
-// judge derives violations from the records of the session. A failure that was
-// already found outside of the session is not reported again.
+// judge derives violations from the records of the session. A violation that was
+// already found outside of the session is only counted again.
 func (s *world) judge() {
 	for _, f := range s.faults {
 		for _, b := range f.rules {
