@@ -208,7 +208,7 @@ func (l *Launch) claudeInjection(line claudeLine, dir string, h Host) (s injecte
 	return s, reason
 }
 
-// claudePlain reports whether a command line starts no session in this process.
+// claudePlain reports whether the program that a command line starts has no session itself.
 func claudePlain(args []string, line claudeLine, h Host) bool {
 	if line.command != "" || line.has("--help", "--version", "--desktop") {
 		return true
@@ -217,7 +217,7 @@ func claudePlain(args []string, line claudeLine, h Host) bool {
 	if slices.Contains(args, "--bg") || slices.Contains(args, "--background") {
 		return true
 	}
-	// The session runs in a tmux server; this process only displays it.
+	// The session runs in a tmux server; the program only displays it.
 	if line.has("--tmux") && line.has("--worktree") {
 		return true
 	}
@@ -307,7 +307,7 @@ func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string
 		err = mergeEnv(merged, env)
 	}
 	if err != nil {
-		return injectedSettings{}, "the file given with --settings cannot be merged: " + err.Error()
+		return injectedSettings{}, "the JSON given with --settings cannot be merged: " + err.Error()
 	}
 	if !h.Terminal || line.has("--print", "--init-only") {
 		out.weak = append(out.weak, Weakness{"telemetry.statusline", "only a terminal session has a status line"})

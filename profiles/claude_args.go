@@ -164,7 +164,7 @@ func claudeRepeats(word string, name bool) bool {
 	return !strings.ContainsFunc(word, func(r rune) bool { return !alphanumeric(r) && !strings.ContainsRune(others, r) })
 }
 
-// claudeUnrepeated are options that Claude Code never repeats, because they choose
+// claudeUnrepeated are options that Claude Code never repeats, such as those that choose
 // a session.
 var claudeUnrepeated = []string{
 	"--cloud", "--continue", "--correlation-id", "--deep-link-cwd-b64", "--deep-link-last-fetch", "--deep-link-origin", "--deep-link-repo",

@@ -15,7 +15,7 @@ import (
 	"lifeloop/telemetry/codex"
 )
 
-// codexProfile is the profile of Codex, as observed with 0.169.0.
+// codexProfile is the profile of Codex, as observed with the tested versions.
 func codexProfile() Profile {
 	return Profile{
 		Adapter:    "codex",
@@ -60,9 +60,9 @@ func codexProfile() Profile {
 }
 
 // codexScrub are variables that Codex sets for its tools: the ids of the outer
-// session and of the tool call, and a mark that a tool is running. CODEX_HOME,
-// which the user sets, and CODEX_SANDBOX*, which describes the sandbox that the
-// wrapper runs in, are not removed.
+// session and of the tool call, a mark that a tool is running, and Codex's version.
+// CODEX_HOME, which the user sets, and CODEX_SANDBOX*, which describes the sandbox that
+// the wrapper runs in, are not removed.
 var codexScrub = []string{
 	"CODEX_SESSION_ID", "CODEX_THREAD_ID", "CODEX_TOOL_CALL_ID", "CODEX_CI", "CODEX_VERSION",
 }
@@ -171,7 +171,7 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 
 // prompts reports whether the command line itself begins a turn, without a
 // terminal. Codex calls its first hook at the first prompt. If the result is
-// false, the user types that prompt, or it is in standard input.
+// false, that prompt may come late: from the user, or in standard input.
 func (l codexLine) prompts() bool {
 	named := 1 // the operands that are not prompts: the id of a thread
 	if l.sub == "" || l.has("--last") {

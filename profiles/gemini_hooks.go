@@ -61,7 +61,7 @@ func (l *Launch) injectGemini(line commandLine, h Host) (reason string) {
 	case h.Hooks == Never:
 		return "the user asked for no hooks"
 	case h.Hooks != Always && h.Needs == "" && !h.Guards:
-		return "nothing needs hooks, which would show on the screen; --hooks always injects them"
+		return "nothing needs hooks, which would show on the screen; `--hooks always` injects them"
 	case len(h.Hook) == 0:
 		return "there is no program for hooks to call"
 	case !utf8.ValidString(hookCommand(h.Hook, "")) || !utf8.ValidString(h.RunDir):

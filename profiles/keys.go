@@ -28,7 +28,8 @@ type Stroke struct {
 }
 
 // Clears returns the keys that give a launch of argv a fresh session. It returns false
-// for a command line that has no prompt, or whose harness has no such keys.
+// without a terminal, for a command line that answers its prompt and exits, and if the
+// harness has no such keys.
 func (p Profile) Clears(argv []string, terminal bool) (Keys, bool) {
 	if len(p.Keys.Reset) == 0 || !terminal || p.prints == nil || len(argv) == 0 || p.prints(argv[1:]) {
 		return Keys{}, false

@@ -101,7 +101,7 @@ func openclawHookless(line commandLine, sure bool) string {
 		return "hooks are known only for `openclaw agent --local` and `openclaw gateway run`"
 	}
 	if !sure || line.has("--reset") {
-		return "the command line has options that are not known"
+		return "the command line has --reset or an unknown option"
 	}
 	return ""
 }
@@ -114,7 +114,7 @@ func (l *Launch) injectOpenclaw(line commandLine, h Host) (reason string) {
 	case h.Socket == "" || len(h.Key) == 0:
 		return "there is no socket for the plugin"
 	case h.Hooks != Always && h.Needs == "" && !h.Guards:
-		return "nothing needs hooks, and OpenClaw would print a line about them; --hooks always injects them"
+		return "nothing needs hooks, and OpenClaw would print a line about them; `--hooks always` injects them"
 	case !utf8.ValidString(h.RunDir) || !utf8.ValidString(h.Socket) || !utf8.ValidString(h.Key):
 		return "the path of the session's folder or socket is not UTF-8 and cannot be written into a configuration"
 	}

@@ -162,8 +162,9 @@ func (l *Launch) injectOpencodeTerminal(line commandLine, mode opencodeMode, h H
 	return "the plugin in the terminal interface reports the sessions of this launch"
 }
 
-// injectOpencodeRun injects the URL. The store shows its turn. The session is the
-// only one there that got a prompt, or the log shows it.
+// injectOpencodeRun injects the URL. The store shows the turn. The session of this
+// launch is the only one in the store that got a prompt, or the log shows it. The reason
+// is why the other sources are not read.
 func (l *Launch) injectOpencodeRun(line commandLine, h Host) (reason string) {
 	if reason := opencodeInjectable(line, h); reason != "" {
 		return reason
@@ -190,7 +191,7 @@ func (l *Launch) injectOpencodeRun(line commandLine, h Host) (reason string) {
 		return l.opencodeUnread("OPENCODE_DB is not an absolute path")
 	}
 	windows := Windows{}
-	if !line.has("--dir") { // whose settings are not read here
+	if !line.has("--dir") { // the settings of that folder are not read here
 		windows.Of = opencodeWindows(Source{}, h).Of
 	}
 	l.Sources = append(l.Sources, Source{Name: "store", Decoder: opencode.StoreOfRun, Form: Rows, Query: opencodeEvents, Prompted: opencodePrompted, Path: store, Windows: windows})
@@ -274,10 +275,10 @@ func (l *Launch) opencodePlugin(attached bool, h Host) (reason string) {
 		data, _ := h.read(h.abs(theirs))
 		var ok bool
 		if base, ok = parseSettings(data); !ok {
-			return theirs + " of " + opencodeSettings + " is not JSON to which our plugin can be added"
+			return theirs + " of " + opencodeSettings + " is missing, or not JSON to which our plugin can be added"
 		}
 		if raw, has := base["plugin"]; has && json.Unmarshal(raw, &plugins) != nil || bytes.Contains(base["plugin"], []byte(`"."`)) || bytes.Contains(base["plugin"], []byte(`"./`)) || bytes.Contains(base["plugin"], []byte(`"../`)) {
-			return theirs + " of " + opencodeSettings + " has a plugin with a relative path, so it cannot be copied"
+			return theirs + " of " + opencodeSettings + " has plugins that are not a list, or one with a relative path, so it cannot be copied"
 		}
 	}
 	attach := "no"

@@ -101,12 +101,12 @@ type Launch struct {
 	// Plugin is true if a plugin was injected that sends a stream of events to the
 	// wrapper.
 	Plugin bool
-	// Resets is true if that plugin can begin a fresh session, on request.
+	// Resets is true if an injected plugin can begin a fresh session, on request.
 	Resets bool
 	// Clears is true if the answer to an injected hook at the end of a turn can make the
 	// harness empty its context.
 	Clears bool
-	// Requests returns the decoder for that stream and for the requests for
+	// Requests returns the decoder for the stream of a plugin and for the requests for
 	// Host.Instructions; nil if there is neither.
 	Requests func() telemetry.Requests
 	// Threads is a folder in which the harness locks a file, ID.lock, for each harness
@@ -326,7 +326,8 @@ type Profile struct {
 	// a compaction.
 	Estimates bool
 	Hooks     telemetry.Dialect // nil if the harness has no hooks
-	// Transcript describes a file whose path a signal reports in its field Path.
+	// Transcript describes a file whose path a signal reports in its field Path, or a
+	// database that observe reads.
 	Transcript Source
 	// Kinds are the other sources that `observe --source NAME` can read. They have
 	// no Path. Recorded hook calls are not listed.

@@ -15,8 +15,8 @@ func (l commandLine) without(names ...string) commandLine {
 	return slices.DeleteFunc(slices.Clone(l), func(p part) bool { return p.name == "" || slices.Contains(names, p.name) })
 }
 
-// words returns the words of the line, followed by the given operands. It adds
-// "--" if an option could take an operand as its value.
+// words returns the words of the line, followed by the given operands. It adds "--"
+// before them if an option could take one as its value, or if one looks like an option.
 func (l commandLine) words(operands ...string) (words []string) {
 	for _, p := range l {
 		words = append(words, p.words...)
