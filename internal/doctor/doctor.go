@@ -1,7 +1,7 @@
 // Package doctor examines the harnesses of a machine, the recorded sessions and
 // the machine itself, and names for each problem the command that fixes it. It
-// starts a harness only to ask for its version, and it writes nothing but missing
-// summaries of sessions.
+// starts a harness only to ask for its version. It writes missing summaries of
+// sessions and may create the folder for sockets, and leaves nothing else behind.
 //
 //	report := doctor.Examine(doctor.Config{Adapters: adapters, StateDir: dir, …})
 //	err := report.Print(os.Stdout, false)
@@ -74,7 +74,7 @@ type Adapter struct {
 	Program       *string  `json:"program"` // the program's path; null if it is not in PATH
 	Version       *string  `json:"version"` // the version that the program prints
 	Tested        []string `json:"tested_versions"`
-	VersionTested *bool    `json:"version_tested"` // null if either is unknown
+	VersionTested *bool    `json:"version_tested"` // null if the version is unknown, or none was tested
 	// Proven lists the capabilities that worked in earlier sessions with an
 	// untested version.
 	Proven       map[string]proven.Seen `json:"proven,omitempty"`
@@ -96,7 +96,7 @@ type Capability struct {
 	ReportedIn int `json:"told_in"`
 }
 
-// Examine examines the adapters, then the recorded sessions and the machine.
+// Examine examines the recorded sessions, then the adapters and the machine.
 func Examine(c Config) *Report {
 	e := &examiner{config: c, recordings: map[string]*recordings{}, proven: proven.Read(c.StateDir), Report: &Report{Version: c.Version, Adapters: []Adapter{}, Problems: []Finding{}, Notes: append([]Finding{}, c.Notes...)}}
 	if err := e.recorded(store.Open(c.StateDir)); err != nil {

@@ -52,7 +52,7 @@ func (e *examiner) hooks(p profiles.Profile) []InstalledHooks {
 			}
 			e.problem(p.Adapter, fmt.Sprintf("the %s settings cannot be read: %v", scope, err), fix)
 		case r.State == "partly":
-			e.problem(p.Adapter, fmt.Sprintf("hooks are missing in %s: %s", in.Path, strings.Join(append(r.Missing, r.Differing...), ", ")), verb("apply"))
+			e.problem(p.Adapter, fmt.Sprintf("hooks or consents are missing for %s: %s", in.Path, strings.Join(append(r.Missing, r.Differing...), ", ")), verb("apply"))
 		case r.State == "outdated":
 			e.problem(p.Adapter, fmt.Sprintf("hooks in %s are outdated: %s", in.Path, strings.Join(append(r.Differing, r.Missing...), ", ")), verb("apply"))
 		}
@@ -187,7 +187,7 @@ func (e *examiner) machine() {
 	case wanted == "":
 		e.note("machine", "XDG_RUNTIME_DIR is not set; the sockets are in "+dir, "export XDG_RUNTIME_DIR=/run/user/$(id -u)")
 	case !filepath.IsAbs(wanted) || !strings.HasPrefix(dir, filepath.Clean(wanted)+"/"):
-		e.problem("machine", fmt.Sprintf("the sockets are in %s, because %s is not your folder with mode 0700", dir, filepath.Join(wanted, "lifeloop")),
+		e.problem("machine", fmt.Sprintf("the sockets are in %s, because %s cannot be used as a private folder (yours, with mode 0700)", dir, filepath.Join(wanted, "lifeloop")),
 			"mkdir -p "+vt.Word(filepath.Join(wanted, "lifeloop"))+" && chmod 0700 "+vt.Word(filepath.Join(wanted, "lifeloop")))
 	}
 	if e.Machine.Bytes >= manyBytes && !e.config.Retained {

@@ -13,7 +13,8 @@ import (
 	"lifeloop/internal/nearest"
 )
 
-// Every number is limited, so that the sum of a few numbers does not overflow.
+// Every whole number of a document is limited, so that the sum of a few numbers does
+// not overflow.
 const (
 	maxCount = math.MaxInt32
 	maxMS    = 10 * 365 * 24 * int64(time.Hour/time.Millisecond)
@@ -32,8 +33,9 @@ type Worded interface{ SetWord(word string) bool }
 // in whole milliseconds. Embedded structs are flat. A field of type [Value]
 // takes any value.
 //
-// path is the path of v for errors. note, if not nil, is called with the path
-// of each value that was read, except structs and maps.
+// path is the path of v for errors. note, if not nil, is called with the path of each
+// list, of each entry of a list, and of each scalar, before it is read. It is not called
+// for a field of type [Value].
 func Decode(v Value, into any, path string, note func(path string, v Value)) error {
 	if note == nil {
 		note = func(string, Value) {}
@@ -41,7 +43,7 @@ func Decode(v Value, into any, path string, note func(path string, v Value)) err
 	return decoder(note).decode(v, reflect.ValueOf(into).Elem(), path, false)
 }
 
-// A decoder is called with the path of each value that was read.
+// A decoder is the function note of [Decode].
 type decoder func(path string, v Value)
 
 func isDuration(to reflect.Value) bool { return to.Type() == reflect.TypeFor[time.Duration]() }

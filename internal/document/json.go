@@ -18,7 +18,7 @@ func ParseJSON(data []byte) (Value, error) {
 	v, err := r.value("", 0)
 	if err == nil {
 		if _, end := r.dec.Token(); end != io.EOF {
-			v, err = r.here(), r.here().Errorf("", "a second document; a file has only one")
+			v, err = r.here(), r.here().Errorf("", "more text after the first JSON value")
 		}
 	}
 	return v, err

@@ -4,8 +4,8 @@
 // FIFO.
 //
 // It does not interpret files, and keeps no file open except the lock. It never
-// deletes a user's file, never guesses after an error, and does not wait for a
-// lock.
+// deletes a user's file and never guesses after an error. Lock does not wait for
+// another owner.
 //
 //	err := durable.Private(dir)                                   // 0700, and no other user can replace it
 //	lock, err := durable.Lock(filepath.Join(dir, "lock"))         // *LockedError names the owner

@@ -37,8 +37,7 @@ type Spec struct {
 // prefix.
 type Names []string
 
-// SetWord sets n to all variables if the word is "all", and returns false for
-// any other word.
+// SetWord sets n to all variables, and reports whether the word is "all".
 func (n *Names) SetWord(word string) bool {
 	*n = slices.Clone(all)
 	return word == "all"

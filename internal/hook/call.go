@@ -21,8 +21,9 @@ const (
 
 // Call sends a hook's input to the session behind socket and writes the answer to
 // out with one Write. The key proves that the launch injected the hook. If anything
-// fails or the deadline passes, Call returns an error and has written nothing,
-// unless the Write itself failed. To a server of another user it sends nothing.
+// fails or the deadline passes, Call returns an error and has written nothing, unless
+// the Write itself or the acknowledgement failed. To a server of another user it sends
+// nothing.
 //
 // The deadline limits the exchange with the session, not the write to out.
 func Call(socket, key, event string, input []byte, out io.Writer, deadline time.Time) error {
@@ -48,7 +49,7 @@ func Call(socket, key, event string, input []byte, out io.Writer, deadline time.
 	return nil
 }
 
-// Notify is like Call, but gets no answer. It returns when the kernel has
+// Notify is like Call, but gets no answer. It returns when the operating system has
 // accepted all bytes.
 func Notify(socket, key, event string, input []byte, deadline time.Time) error {
 	c, err := send(socket, OpNotify, key, event, input, deadline)

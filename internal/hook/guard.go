@@ -16,7 +16,7 @@ const Pass = "pass\n"
 const denied = 2 // the exit code by which a harness refuses the tool
 
 // guard asks the session whether a tool may run. It prints the session's refusal, or
-// nothing if the tool may run.
+// nothing if the tool may run, and returns 0. If it gets no answer, it returns denied.
 func guard(call command, socket string) int {
 	deadline := time.Now().Add(call.guard)
 	stdin := stream{unix.Stdin, deadline}

@@ -2,9 +2,10 @@
 // It sends the harness's input to the session behind a socket and prints the
 // answer. Package control is the other end.
 //
-// The hook fails open: after any error it prints nothing and its exit code is
-// 0, because a harness must continue without its wrapper. It reads no
-// configuration and no ledger, and does not interpret its input.
+// The hook fails open: after any error it prints nothing and its exit code is 0, because
+// a harness must continue without its wrapper. Only a hook with --guard, which asks
+// whether a tool may run, fails closed. The hook reads no configuration and no ledger,
+// and does not interpret its input.
 //
 //	func main() { os.Exit(hook.Main(os.Args[1:])) }
 //	// or without a separate process:
@@ -45,12 +46,13 @@ const (
 // FILE contains the key of the launch. The key is neither an argument, which every user
 // could read, nor a variable, which every process below the harness would inherit.
 //
-// A single deadline limits the whole call: 10 s or LIFELOOP_HOOK_TIMEOUT_MS.
+// Without --then and --guard, a single deadline limits the whole call: 10 s or
+// LIFELOOP_HOOK_TIMEOUT_MS.
 //
-// With --guard the hook asks whether a tool may run, and fails closed: unless the
-// session allows it within MS milliseconds, Main returns 2. On exit code 2,
-// Claude Code, Codex and Gemini CLI refuse the tool and use the text on stderr as
-// the reason.
+// With --guard the hook asks whether a tool may run, and prints the session's refusal or
+// nothing. It fails closed: without an answer within MS milliseconds, Main returns 2. On
+// exit code 2, Claude Code, Codex and Gemini CLI refuse the tool and use the text on
+// stderr as the reason.
 func Main(args []string) int {
 	call := parse(args)
 	socket := os.Getenv("LIFELOOP_SOCKET")

@@ -226,9 +226,9 @@ func (f Folder) owns(first kernel.Fact) error {
 		Fix: fmt.Sprintf("move that folder back to %s, or remove %s", filepath.Join(sessions, began.SessionID), f)}
 }
 
-// gone is called if the ledger is missing or empty. It returns a *FolderError if
-// another file shows that the ledger once had entries. err is the error of
-// reading the ledger, or nil.
+// gone is called if no entry of the ledger could be read. It returns a *FolderError if
+// the ledger is missing or empty, and another file shows that it once had entries. err
+// is the error of reading the ledger, or nil.
 func (f Folder) gone(err error) error {
 	what, shows := "its ledger is empty", []string{summaryFile} // not the token: it is written before the first entry
 	switch {

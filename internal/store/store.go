@@ -129,8 +129,8 @@ func isID(name string) bool {
 }
 
 // List returns the sessions that want accepts, the oldest first, and the number of
-// all sessions. For an ended session it reads only the summary. Sessions that
-// never began are omitted.
+// all sessions. For a session that is not live it reads only the summary, if there is a
+// valid one. Sessions that never began are omitted.
 func (s Store) List(want func(Brief) bool) (list []Session, total int, err error) {
 	err = s.each(false, func(b Brief, whole func() Session) {
 		total++
@@ -212,7 +212,7 @@ func (s Store) Summarize(id string) Session {
 // Read reads the ledger of one session.
 func (s Store) Read(id string) Session {
 	k := Session{Folder: s.Folder(id)}
-	live := k.Folder.Live() // checked before reading, so that a session that ends meanwhile counts as ended
+	live := k.Folder.Live() // checked before reading, so that a session that ends meanwhile does not count as lost
 	for e, err := range k.Folder.Facts(0) {
 		if err != nil {
 			k.Damage = err

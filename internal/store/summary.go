@@ -45,7 +45,7 @@ func form() string {
 	return string(canon.Sum(text))
 }
 
-// A Brief is the content of a summary's first line.
+// A Brief is the part of a summary's first line that describes the session.
 type Brief struct {
 	ID        string    `json:"session_id"`
 	StartedAt time.Time `json:"started_at"`

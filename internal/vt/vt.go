@@ -58,8 +58,9 @@ const (
 	C1Raw     // only the byte 0x9b, which means CSI; other bytes are more likely to be letters
 )
 
-// A Parser parses one stream. Its zero value is ready for use. It allocates
-// only to hold a sequence that is cut in two, and reuses that space.
+// A Parser parses one stream. Its zero value is ready for use. It allocates only to
+// hold the body of a sequence, for example of one that is cut in two, and reuses that
+// space.
 type Parser struct {
 	// Console means that the terminal is a console of Linux. There OSC R, and OSC P with
 	// seven hexadecimal digits, are complete Commands that nothing ends.
@@ -71,7 +72,7 @@ type Parser struct {
 	half  bool     // the text or the string has ended with the first byte of a C1 control
 	drop  bool     // the sequence in progress is malformed or too long
 	seq   Sequence // the sequence in progress, then the one that Next returned
-	body  []byte   // the body of a sequence that is cut in two
+	body  []byte   // the body of the sequence in progress, and of one that Next returned with Copied
 }
 
 type state uint8
