@@ -223,7 +223,7 @@ func (c checker) attempts(a policy.Attempts) error {
 		at := fmt.Sprintf("attempts.profiles[%d].command", i)
 		switch err := c.command(at, p.Command); {
 		case i == 0 && len(p.Command) > 0:
-			return c.refuse(at, "the first profile runs the command that run was given, so it must have none here; fallbacks come after it")
+			return c.refuse(at, "the first profile runs the command given to `run`, so it must have none here; fallbacks come after it")
 		case i > 0 && err != nil:
 			return err
 		}

@@ -16,7 +16,7 @@ type Exposure struct {
 }
 
 // Exposures lists the variables that commands have in their arguments. Variables
-// that every program inherits are not secret and are left out; variables in the
+// that every client inherits are not secret and are left out; variables in the
 // program's path are left out too.
 func (c Config) Exposures() (found []Exposure) {
 	add := func(key string, written []string) {
