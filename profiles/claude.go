@@ -278,7 +278,7 @@ func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string
 	case len(h.Hook) == 0:
 		return injectedSettings{}, "there is no program for hooks to call"
 	case !utf8.ValidString(hookCommand(h.Hook, "")):
-		return injectedSettings{}, "this program's path is not UTF-8 and cannot be written into settings"
+		return injectedSettings{}, "the path of this program or of the session's folder is not UTF-8 and cannot be written into settings"
 	case theirs.flaw != "":
 		return injectedSettings{}, theirs.flaw
 	}

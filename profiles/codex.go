@@ -226,7 +226,7 @@ func codexHookless(line codexLine, h Host) string {
 	case len(h.Hook) == 0:
 		return "there is no program for hooks to call"
 	case !utf8.ValidString(hookCommand(h.Hook, "")):
-		return "this program's path is not UTF-8 and cannot be written into an override"
+		return "the path of this program or of the session's folder is not UTF-8 and cannot be written into an override"
 	case codexHooksOff(line, h):
 		return "the user turned off the feature \"hooks\" of Codex"
 	}

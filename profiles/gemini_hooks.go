@@ -65,7 +65,7 @@ func (l *Launch) injectGemini(line commandLine, h Host) (reason string) {
 	case len(h.Hook) == 0:
 		return "there is no program for hooks to call"
 	case !utf8.ValidString(hookCommand(h.Hook, "")) || !utf8.ValidString(h.RunDir):
-		return "this program's path is not UTF-8 and cannot be written into settings"
+		return "the path of this program or of the session's folder is not UTF-8 and cannot be written into settings"
 	}
 	home := h.home("GEMINI_CLI_HOME", ".")
 	if home == "" {

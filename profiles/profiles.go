@@ -6,9 +6,10 @@
 // A launch changes nothing that belongs to the user. The arguments, environment and
 // files that are added are for that launch alone.
 //
-// All parts of one harness are in files of its name: its [Profile] and launch in
+// The parts of one harness are in files of its name: its [Profile] and launch in
 // claude.go, its command line in claude_args.go, and so on. Files of other names
-// are shared.
+// are shared; trial.go and rests.go have one function for each harness that has a trial
+// or sources.
 //
 //	p, _ := profiles.For("claude")
 //	l, err := p.Prepare(argv, host)
@@ -92,8 +93,8 @@ type Launch struct {
 	// Guards is true if a hook of ours is called before every tool call of the
 	// launch.
 	Guards bool
-	// Unguarded is the reason why Guards is false, although Host.Guards is set and
-	// the harness has such a hook.
+	// Unguarded is the reason why Guards is false, although the harness has such a
+	// hook. It counts only if Host.Guards is set.
 	Unguarded string
 	// HooksShow is true if the user can see the injected hooks, so that they are
 	// injected only if something needs them.

@@ -99,9 +99,9 @@ func (p Profile) Ask(argv []string, session string) ([]string, bool) {
 }
 
 // Fresh returns the command line that begins a new harness session in a terminal,
-// without the prompt of argv. It returns false for a command line that answers its
-// prompt and exits, because the prompt would be repeated, and if Resume returns
-// false.
+// without the prompt of argv. It returns false without a terminal, for a command line
+// that answers its prompt and exits, because the prompt would be repeated, and if Resume
+// returns false.
 func (p Profile) Fresh(argv []string, terminal bool) ([]string, bool) {
 	words, ok := p.Resume(argv, p.anySession, terminal)
 	if !ok || !terminal || p.prints == nil || p.prints(argv[1:]) {
