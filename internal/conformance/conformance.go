@@ -38,8 +38,9 @@ type Config struct {
 	// renewal. The built-in ones are added; a configured one takes precedence over a
 	// built-in one with the same name.
 	Profiles []profile.Profile
-	// Profile names one of Profiles or a built-in one. A session is renewed by this profile, whose
-	// programs make the continuation token. If it is empty, no session is renewed.
+	// Profile names one of Profiles or a built-in one. A session is renewed by this
+	// profile, whose programs make the continuation token. If it is empty, no session is
+	// renewed.
 	Profile string
 }
 

@@ -129,7 +129,7 @@ func (s *world) firstLaunch(post func(kernel.Input)) kernel.ChildExited {
 	s.done(post, firstSession, "turn-1")
 	s.until(lifeloop.FrameEnded, 1)
 
-	if s.manifest.LifecycleEvents[lifeloop.FrameOpening].Support.Stronger(lifeloop.Manual) { // support that is not stronger than manual cannot become weaker
+	if s.manifest.LifecycleEvents[lifeloop.FrameOpening].Support.Stronger(lifeloop.Manual) { // an untested version makes no support weaker that is manual or unavailable
 		s.begin("an untested version")
 		s.signals(post, telemetry.Signal{Kind: telemetry.Alive, Session: firstSession, Version: "99.0.0"})
 		s.until(lifeloop.CapabilityDegraded, 1)

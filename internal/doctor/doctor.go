@@ -40,7 +40,7 @@ type Config struct {
 	Host profiles.Host
 	// Installed returns the hooks that `host apply` would install.
 	Installed func(p profiles.Profile, project bool) (profiles.Installation, error)
-	// Retained means that the configuration limits how many sessions are kept.
+	// Retained means that the configuration limits which ended sessions are kept.
 	Retained bool
 	// Settings records which settings files of harnesses `host apply` has changed.
 	Settings *hosts.Store

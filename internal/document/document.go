@@ -35,7 +35,7 @@ const (
 // A Value is one value of a document.
 type Value struct {
 	Kind    Kind
-	Text    string // the content of a String; the JSON text of a Number or Bool
+	Text    string // the content of a String; the JSON text of a Number or Bool, except .inf and .nan
 	Line    int    // from 1; 0 when unknown
 	Column  int    // from 1
 	Items   []Value

@@ -4,9 +4,10 @@
 // home: those that the program created in the overlay, or replaced there by
 // renaming.
 //
-// It removes nothing in the home, and replaces a file there only if that file
-// has not changed since the overlay was made. It does not follow a link of the overlay
-// when it removes the overlay.
+// It removes nothing in the home, and replaces a file there only if that file has not
+// changed since the overlay was made. To the JSON files of Overlay.Merge it adds members,
+// even if they have changed. It does not follow a link of the overlay when it removes
+// the overlay.
 //
 //	err := overlay.Make(launch.Overlay, record) // before the launch
 //	kept, err := overlay.Settle(record) // after its end, or after a crash
