@@ -27,6 +27,10 @@ type Redactor struct {
 	lines *regexp.Regexp // the rest of a key whose lines are members of a JSON array
 	begin *regexp.Regexp // the first line of a private key
 	end   *regexp.Regexp // the last line of a private key
+	base  *regexp.Regexp // base64
+	eol   *regexp.Regexp // the end of a line, also in JSON
+	call  *regexp.Regexp // a call in a program, up to its first argument
+	path  *regexp.Regexp // a name in a program, perhaps a member of something
 }
 
 // A span is a part of a text.
@@ -134,6 +138,11 @@ func (r *rule) windows(text, low string) []span {
 }
 
 func (r *Redactor) apply(rule *rule, text, low string) string {
+	return r.replaced(rule, text, rule.windows(text, low))
+}
+
+// replaced returns text with marks for what a rule finds in some parts of it.
+func (r *Redactor) replaced(rule *rule, text string, parts []span) string {
 	var out strings.Builder
 	at, seen := 0, 0
 	replace := func(s span) {
@@ -145,7 +154,7 @@ func (r *Redactor) apply(rule *rule, text, low string) string {
 		out.WriteString(markOf(rule.name, secret))
 		at = s.to
 	}
-	for _, w := range rule.windows(text, low) {
+	for _, w := range parts {
 		for _, m := range rule.find.FindAllStringSubmatchIndex(text[w.from:w.to], -1) {
 			for i := range m {
 				if m[i] >= 0 {

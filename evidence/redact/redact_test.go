@@ -17,13 +17,22 @@ var (
 	block  = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEowIBAAKCAQEA\nabc+/=\n-----END RSA PRIVATE " + "KEY-----\n"
 	cut    = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEowIBAAKCAQEAa1\nxP7/dPZm4cR5tQ9+Zs"
 	hook   = "T01234567/B01234567/" + strings.Repeat("aB3", 8)
-	jwt    = "eyJhbGciOiJI.eyJzdWIiOiIx" + ".SflKxwRJSM"
+	// The first line of a key, which a text may mention.
+	mention = "-----BEGIN PRIVATE " + "KEY-----"
+	jwt     = "eyJhbGciOiJI.eyJzdWIiOiIx" + ".SflKxwRJSM"
 )
 
 type sample struct{ name, text, secret, rule string }
 
 func TestSecrets(t *testing.T) {
-	check(t, []sample{
+	check(t, secrets())
+	r := New()
+	require.Equal(t, "A=[redacted github sha256:"+strings.TrimPrefix(r.Text(ghp), "[redacted github sha256:"), r.Text("A="+ghp), "equal secrets have equal marks")
+	require.Regexp(t, `^before\n-----BEGIN RSA PRIVATE KEY-----\[redacted private_key sha256:[0-9a-f]{16}\]-----END RSA PRIVATE KEY-----\nafter$`, r.Text("before\n"+block+"after"))
+}
+
+func secrets() []sample {
+	return []sample{
 		{"github", "git clone with " + ghp, ghp, "github"},
 		{"github's new form", "github_pat_" + strings.Repeat("A1_", 10), "github_pat_" + strings.Repeat("A1_", 10), "github"},
 		{"aws", "id " + aws + ".", aws, "aws"},
@@ -68,15 +77,16 @@ func TestSecrets(t *testing.T) {
 		{"docker", "docker login -u me -p hunter2 r.io", "hunter2", "flag"},
 		{"sshpass", "sshpass -p hunter2 ssh x", "hunter2", "flag"},
 		{"mysql", "mysql -u root -phunter2 db", "hunter2", "flag"},
-	})
-	r := New()
-	require.Equal(t, "A=[redacted github sha256:"+strings.TrimPrefix(r.Text(ghp), "[redacted github sha256:"), r.Text("A="+ghp), "equal secrets have equal marks")
-	require.Regexp(t, `^before\n-----BEGIN RSA PRIVATE KEY-----\[redacted private_key sha256:[0-9a-f]{16}\]-----END RSA PRIVATE KEY-----\nafter$`, r.Text("before\n"+block+"after"))
+	}
 }
 
 // Names and values with escapes, keys in the middle of something, whole headers.
 func TestSecretsInOddForms(t *testing.T) {
-	check(t, []sample{
+	check(t, oddSecrets())
+}
+
+func oddSecrets() []sample {
+	return []sample{
 		{"a password with a quote", `{"password":"ab\"cdefgh1"}`, "cdefgh1", "member"},
 		{"a password with a backslash", `{"password":"ab\\cdefgh1"}`, "cdefgh1", "member"},
 		{"a password that ends with a backslash", `{"password":"cdefgh1\\","x":"y"}`, "cdefgh1", "member"},
@@ -112,7 +122,71 @@ func TestSecretsInOddForms(t *testing.T) {
 		{"docker's configuration", `{"auths":{"r.io":{"auth":"dTpodW50ZXIy"}}}`, "dTpodW50ZXIy", "member"},
 		{"kubectl's configuration", "    client-key-data: LS0tLS1CRUdJTi1", "LS0tLS1CRUdJTi1", "header"},
 		{"azure", "AccountName=me;AccountKey=a1b2c3d4e5==;x=y", "a1b2c3d4e5", "assignment"},
-	})
+	}
+}
+
+// Values that are strings with blanks, other operators, more names, and passwords with @.
+func TestSecretsOfAssignments(t *testing.T) {
+	check(t, assignedSecrets())
+	require.Regexp(t, `^postgres://u:\[redacted url_password sha256:[0-9a-f]{16}\]@host/db@1$`, New().Text("postgres://u:p@ss@host/db@1"))
+}
+
+func assignedSecrets() []sample {
+	horse := "correct horse battery staple"
+	return []sample{
+		{"blanks", `password = "` + horse + `"`, "staple", "assignment"},
+		{"blanks in a file of variables", `DB_PASSWORD="` + horse + `"`, "staple", "assignment"},
+		{"blanks in single quotes", `secret = '` + horse + `'`, "staple", "assignment"},
+		{"blanks in JSON", quoted(`PASSWORD="` + horse + `"`), "staple", "assignment"},
+		{"blanks twice in JSON", quoted(quoted(`PASSWORD="` + horse + `"`)), "staple", "assignment"},
+		{"blanks in YAML", `password: "` + horse + `"`, "staple", "member"},
+		{"blanks in YAML in JSON", quoted("db:\n  password: '" + horse + "'\n"), "staple", "member"},
+		{"an escaped quote", `password = "ab\"cd horse1"`, "horse1", "assignment"},
+		{"a string that does not end", `password = "hunter22`, "hunter22", "assignment"},
+		{"Go", `password := "hunter22"`, "hunter22", "assignment"},
+		{"Go in JSON", quoted(`password := "` + horse + `"`), "staple", "assignment"},
+		{"Ruby", `"password" => "hunter22"`, "hunter22", "assignment"},
+		{"Ruby without a string", `:db_password => hunter22`, "hunter22", "assignment"},
+		{"an appended value", `token += "hunter22"`, "hunter22", "assignment"},
+		{"an element", `config["db_password"] = "hunter22"`, "hunter22", "assignment"},
+		{"pass in YAML", "user: me\npass: hunter2\n", "hunter2", "header"},
+		{"pass in YAML in JSON", quoted("user: me\npass: hunter2\n"), "hunter2", "header"},
+		{"pass with a prefix in YAML", "DB_PASS: hunter2", "hunter2", "header"},
+		{"pass as a string in YAML", "smtp_pass: '" + horse + "'", "staple", "member"},
+		{"pass in Go", `pass := "hunter2"`, "hunter2", "assignment"},
+		{"pass with blanks", `DB_PASS="` + horse + `"`, "staple", "assignment"},
+		{"pass in JSON after a line", quoted("a\nDB_PASS=hunter"), "hunter", "assignment"},
+		{"a password with @", "postgres://u:p@ss@host/db", "ss@host", "url_password"},
+		{"a password with more @", "postgres://u:ab/p@@s@w0rd@host:5432/db", "w0rd", "url_password"},
+		{"a header in Go", `authorization := "Bearer hunter22x"`, "hunter22x", "authorization"},
+		{"a header of an element", `h["Authorization"] = "Bearer hunter22x"`, "hunter22x", "authorization"},
+		{"a header in a sentence", "The header Authorization: is required, as in Authorization: Bearer hunter22x", "hunter22x", "authorization"},
+		{"a key on one line", strings.ReplaceAll(block, "\n", " "), "MIIEowIBAAKCAQEA", "private_key"},
+		{"a key with slashes in JSON", strings.ReplaceAll(quoted(cut), "/", `\/`), "cR5t", "private_key"},
+		{"a key after one that is mentioned", mention + " begins it.\n" + cut, "cR5t", "private_key"},
+		{"a key that is cut off before another", cut + "\n" + block, "cR5t", "private_key"},
+	}
+}
+
+// Programs and sentences about secrets have none.
+func TestTextAboutSecrets(t *testing.T) {
+	r := New()
+	for _, text := range []string{
+		`authorization := r.Header.Get("Authorization")`, `authorization = getAuthorization(request, 1)`, "authorization: req.headers.authorization,", "const authorization = authHeader;",
+		`let authorization = format!("Bearer {}", token1);`, `authorization = request.headers["Authorization"]`, `if authorization == "" {`, "authorization: Option<String>, // since 1.2",
+		"headers: { authorization: auth_header }", `cookie := http.Cookie{Name: "a", Value: b}`,
+		"The header Authorization: is required for RFC 7235 and 2 others.", "Authorization: is required", "Authorization: (see below) for 3 reasons", "Authorization: Bearer tokens are described in RFC 6750.",
+		"password = getPassword(user)", "password := os.Getenv(name1)", `token = os.environ["TOKEN_1"]`, "API_KEY = settings.API_KEY", "connect(user=args.user, password=args.password)",
+		"connect(password=password, secret=client_secret)", "token = accessToken;", "token = await fetchToken()", "this.secret = new SecretKey2(bytes)", "secret := sha256.Sum256(data)", "password = undefined;",
+		"secret => hash(secret)", `url = "?password=" + pw + "&token=" + token + "&x=1"`, `url = '?password='+password+'&x='`, `password = "$OTHER_VARIABLE and more"`, `{"a":"PASSWORD=","b":"c d e f"}`,
+		"--- PASS: TestFoo1 (0.00s)", "PASS: test1.sh", "first-pass: ab12cd34", "compass: ab12cd34", "pass: the tests", `pass := compute2(x)`,
+		"A file begins with " + mention + " and has lines.\n\nThen it has more about AuthorizationHandler2.\n", "`" + mention + "` begins it, and it has more.",
+		"Look for this line:\n" + mention + "\nIt begins a key.\nIt has more.\n", mention + "\n...\n" + strings.Replace(mention, "BEGIN", "END", 1) + "\nmore\n",
+		quoted(mention + "\nIt begins a key.\n"), `if strings.Contains(s, "` + mention + `\n") {`,
+		"https://host:8080/a@b@c", "https://u@host/a:b@c",
+	} {
+		require.Equal(t, text, r.Text(text))
+	}
 }
 
 func check(t *testing.T, samples []sample) {

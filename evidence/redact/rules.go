@@ -1,7 +1,9 @@
 package redact
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -21,6 +23,12 @@ func nameWords() []string {
 // value matches one character of what can follow PASSWORD= in a command or a file.
 const value = `[^\s"'\\;&|<>,\[\](){}$]`
 
+// base64 has the characters of base64.
+const base64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+
+// identifier matches a name that is made of words, as in a program.
+const identifier = `_*(?:[A-Z]+(?:_[A-Z]+)*|[A-Za-z][a-z]*(?:[A-Z][a-z]{2,})*(?:_[a-z]+)*)`
+
 // gap matches white space, also the escaped line ends of JSON.
 const gap = `(?:\s|\\+[nrt])`
 
@@ -32,6 +40,10 @@ func New() *Redactor {
 		mark:  regexp.MustCompile(`\[redacted [a-z_]+ sha256:[0-9a-f]{16}\]`),
 		lines: regexp.MustCompile(`^\\*["']\s*,\s*\\*["']([A-Za-z0-9+/=]{16,})`),
 		begin: regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`),
+		base:  regexp.MustCompile(`[A-Za-z0-9+/=]{16,}`),
+		call:  regexp.MustCompile(`^[!&*]*(?:(?:await|new)\s+)?[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)\w+)*!?[(\[{<]`),
+		path:  regexp.MustCompile(`^[!&*]*(?:await\s+)?(` + identifier + `(?:(?:\.|::|->|\?\.)` + identifier + `)*)[!?]?(?:[\s;,)\]}"'\\+` + "`" + `]|$)`),
+		eol:   regexp.MustCompile(`\r?\n|\\+[nr]`),
 		end:   regexp.MustCompile(`-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`),
 	}
 	r.keys()
@@ -61,20 +73,30 @@ func (r *Redactor) keys() {
 }
 
 // key returns what follows the first line of a private key: up to its last line, to
-// the end of the string that it is in, or to the end of the text. Whatever is before each
-// line, such as its number, belongs to it.
+// the end of the string that it is in, to the first line of another document, or to the
+// end of the text. Whatever is before each line, such as its number, belongs to it. It
+// returns nothing where a text only mentions such a line.
 func (r *Redactor) key(text string, m []int) ([]span, int) {
 	from, to := m[1], len(text)
-	if i := strings.IndexAny(text[from:], "\"'`"); i >= 0 {
+	if i := strings.Index(text[from:], "-----BEGIN "); i >= 0 {
+		to = from + i
+	}
+	if i := strings.IndexAny(text[from:to], "\"'`"); i >= 0 {
 		to = from + i
 	}
 	if e := r.end.FindStringIndex(text[from:to]); e != nil {
+		if part := text[from : from+e[0]]; !r.beginsKey(part) && !slices.ContainsFunc(r.base.FindAllString(part, -1), isKey) {
+			return nil, from + e[1]
+		}
 		return []span{{from, from + e[0]}}, from + e[1]
 	}
 	for to > from && text[to-1] == '\\' {
 		to--
 	}
-	list := []span{{from, to}}
+	var list []span
+	if r.beginsKey(text[from:to]) {
+		list = []span{{from, to}}
+	}
 	for rest := to; ; { // the lines of an array follow
 		e := r.lines.FindStringSubmatchIndex(text[rest:min(len(text), rest+1000)])
 		if e == nil {
@@ -85,19 +107,47 @@ func (r *Redactor) key(text string, m []int) ([]span, int) {
 	}
 }
 
+// isKey reports whether a run of base64 is probably a part of a key, and not a name: it
+// has letters of both cases and something else, or begins as most keys do.
+func isKey(run string) bool {
+	return len(run) >= 16 && strings.ToLower(run) != run && strings.ToUpper(run) != run && (strings.ContainsAny(run, "0123456789+") || strings.HasPrefix(run, "MI"))
+}
+
+// beginsKey reports whether a text that follows the first line of a private key has
+// lines of a key: on the same line, or at the end of the next one that is no header.
+func (r *Redactor) beginsKey(text string) bool {
+	const headers = 30
+	for n := range headers {
+		line, next := text, len(text)
+		if e := r.eol.FindStringIndex(text); e != nil {
+			line, next = text[:e[0]], e[1]
+		}
+		line, text = strings.Trim(strings.ReplaceAll(line, `\/`, "/"), " \t\\"), text[next:]
+		switch {
+		case n == 0 && line != "":
+			i := r.base.FindStringIndex(line)
+			return i != nil && i[0] == 0 && isKey(line[:i[1]])
+		case line != "" && !strings.Contains(line, ": "):
+			return isKey(line[len(strings.TrimRight(line, base64)):])
+		}
+	}
+	return false
+}
+
 func (r *Redactor) headers() {
 	r.add("authorization", `\bDigest\s[^\n]{0,400}?response=\\*"([0-9a-f]{32})`, nil, "response=")
-	r.addExtended("authorization", `(?i)(\\*["'])?\b(?:proxy-)?authorization(?:(\\*["'])\]?\s*[:,=]\s*(\\*["'])|\s*[:=]\s*(\\*["'])?)`, unsaid, headerValue, "authorization")
-	r.followedBy(":=,")
+	r.addExtended("authorization", `(?i)(\\*["'])?\b(?:proxy-)?authorization(?:(\\*["'])\]?\s*(?:[:+]=|=>|[:,=])\s*(\\*["'])|\s*(?:[:+]=|=>|[:=])\s*(\\*["'])?)`, unsaid, r.headerValue, "authorization")
+	r.followedBy(":=,+")
 	r.addExtended("cookie", `(?i)(\\*["'])?\b(?:set-)?cookie(?:(\\*["'])\s*[:,]\s*(\\*["'])|\s*:\s*(\\*["'])?)`,
-		func(s string) bool { return unsaid(s) || !strings.Contains(s, "=") }, headerValue, "cookie")
+		func(s string) bool { return unsaid(s) || strings.HasPrefix(s, "=") || !strings.Contains(s, "=") }, r.headerValue, "cookie")
 	r.followedBy(":,")
 	r.add("bearer", `(?i:\bbearer\s+)([A-Za-z0-9._~+/=-]{16,})`, prose, "bearer")
 }
 
 // headerValue returns the whole value of a header. It ends with the string that it, or
-// the whole header, is in, or with its line.
-func headerValue(text string, m []int) ([]span, int) {
+// the whole header, is in, or with its line. An expression of a program and a sentence
+// have no value.
+func (r *Redactor) headerValue(text string, m []int) ([]span, int) {
 	from := m[1]
 	opening := ""
 	for _, g := range []int{3, 4} {
@@ -107,26 +157,56 @@ func headerValue(text string, m []int) ([]span, int) {
 	}
 	if opening != "" {
 		to := quotedUntil(text, from, len(opening)-1, opening[len(opening)-1])
-		return []span{{from, to}}, to
+		return []span{{from, trimmed(text, from, to)}}, to
+	}
+	if r.expression(text[from:min(len(text), from+200)]) || sentence(text[from:min(len(text), from+200)]) {
+		return nil, from
 	}
 	to := len(text)
 	if i := strings.IndexAny(text[from:], "\r\n\"'\\`"); i >= 0 {
 		to = from + i
 	}
-	return []span{{from, to}}, to
+	return []span{{from, trimmed(text, from, to)}}, to
+}
+
+// expression reports whether the text is an expression of a program: a call, a member of
+// something, or alone on its line a name of more than one word.
+func (r *Redactor) expression(text string) bool {
+	m := r.path.FindStringSubmatch(text)
+	line, _, _ := strings.Cut(text, "\n")
+	return r.call.MatchString(text) || m != nil && (strings.ContainsAny(m[1], ".:>") ||
+		len(strings.Fields(strings.TrimRight(line, " \t\r)]};,"))) == 1 && 'a' <= m[1][0] && strings.ContainsAny(m[1], "_ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+}
+
+// trimmed returns the end of a part of a text without the white space there.
+func trimmed(text string, from, to int) int {
+	return from + len(strings.TrimRight(text[from:to], " \t\r\n\f\v"))
 }
 
 // unsaid reports whether the value of a header is a variable, a placeholder or a
 // sentence.
 func unsaid(s string) bool {
 	fields := strings.Fields(s)
-	if len(s) < 6 || len(fields) == 0 || len(fields) == 1 && word(s) || strings.HasPrefix(s, "[redacted ") && strings.HasSuffix(strings.TrimSpace(s), "]") && len(fields) == 3 {
+	if len(s) < 6 || len(fields) == 0 || len(fields) == 1 && word(s) {
 		return true
 	}
 	if last := fields[min(1, len(fields)-1)]; strings.ContainsAny(fields[0][:1], "$<{%*") || strings.ContainsAny(last[:1], "$<{%*") {
 		return true
 	}
-	return len(fields) > 2 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ .,;:()-") == ""
+	return sentence(s) || len(fields) > 2 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ .,;:()-") == ""
+}
+
+// sentence reports whether a text begins with two words, or with the name of a scheme of
+// authorization and two words.
+func sentence(s string) bool {
+	if i := strings.IndexAny(s, "\r\n\"'\\`"); i >= 0 {
+		s = s[:i]
+	}
+	fields := strings.Fields(s)
+	if len(fields) > 0 && slices.Contains([]string{"apikey", "basic", "bearer", "digest", "hawk", "negotiate", "ntlm", "token"}, lower(fields[0])) {
+		fields = fields[1:]
+	}
+	return len(fields) > 1 && word(strings.Trim(fields[0], "(,;)")) && word(strings.Trim(fields[1], "(,;)"))
 }
 
 func (r *Redactor) vendors() {
@@ -155,8 +235,8 @@ func (r *Redactor) vendors() {
 
 func (r *Redactor) addresses() {
 	const scheme = `(?i)\b[a-z][a-z0-9+.-]*://`
-	// The password may have a slash; a port and a path do not begin one.
-	r.add("url_password", scheme+`[^\s/:@"'\\]*:([^\s@"'\\\[\]]+)@`, func(s string) bool {
+	// The password may have a slash and an @; a port and a path do not begin one.
+	r.add("url_password", scheme+`[^\s/:@"'\\]*:([^\s@"'\\\[\]]+(?:@[^\s@/?#,"'\\\[\]]*)*)@`, func(s string) bool {
 		i := strings.IndexAny(s, "/?#")
 		return i >= 0 && number(s[:i])
 	}, "://")
@@ -166,11 +246,15 @@ func (r *Redactor) addresses() {
 
 func (r *Redactor) assignments() {
 	names := nameWords()
-	r.add("assignment", `\b`+secretName+`\s*=\s*(?:\\?["'])?(`+value+`{6,})`, nil, names...)
-	r.followedBy(":=")
-	r.add("assignment", `\b(?:[A-Z0-9_]+_)?PASS=(?:\\?["'])?(`+value+`{4,})`, nil, "pass=")
+	const start = `(?:^|[^A-Za-z0-9_.-]|\\[nrt])` // of a name; also behind an escaped end of a line
+	const is = `(?:\\*["'])?\]?\s*(?:[:+]=|=>|=)\s*(\\*["'])?`
+	r.addExtended("assignment", `\b(`+secretName+`)`+is, nil, r.assigned(6, nil), names...)
+	r.followedBy(":=+")
+	r.addExtended("assignment", start+`((?:[A-Z0-9_]+_)?PASS)`+is, nil, r.assigned(4, nil), "pass")
+	r.followedBy(":=+")
 	r.add("assignment", `\b[A-Z0-9_]+_PWD=(?:\\?["'])?([^/\s"'\\;&|<>,\[\](){}$]`+value+`{3,})`, nil, "_pwd=")
-	r.add("assignment", `\b(?:[a-z0-9_]+_)?pass(?:\s=\s|=)(?:\\?["'])?(`+value+`{6,})`, prose, "pass=", "pass\t=", "pass =")
+	r.addExtended("assignment", start+`((?:[a-z0-9_]+_)?pass)`+is, nil, r.assigned(6, prose), "pass")
+	r.followedBy(":=+")
 	r.add("assignment", `\b_auth=(?:\\?["'])?(`+value+`{6,})`, nil, "_auth=")
 	r.add("assignment", `\blogin`+gap+`+[^\s\\]+`+gap+`+password`+gap+`+(`+value+`{3,})`, nil, "login")
 	member := func(text string, m []int) ([]span, int) {
@@ -204,12 +288,59 @@ func (r *Redactor) assignments() {
 		}
 	}, names...)
 	r.followedBy(":=")
-	r.add("member", `\b`+secretName+`\s*:\s*\\?"([^"\\\[\]{},:\s]{4,})\\?"`, nil, names...) // YAML
-	r.followedBy(":=")
-	r.add("member", `\b`+secretName+`'?\s*:\s*'([^'"\\\[\]{},:\s]{4,})'`, nil, names...)
+	r.addExtended("member", `\b(`+secretName+`)'?\s*:\s*(\\*["'])`, nil, r.assigned(4, nil), names...) // YAML
 	r.followedBy(":=")
 	r.add("header", `\b`+secretName+`:\s+(`+value+`{6,})`, prose, names...)
 	r.followedBy(":=")
+	const passName = start + `([A-Z0-9_]+_PASS|(?:(?:admin|db|ftp|mail|proxy|root|smtp|user)_)?pass)`
+	r.addExtended("member", passName+`:\s*(\\*["'])`, nil, r.assigned(4, nil), "pass:")
+	r.add("header", passName+`:[ \t]+(`+value+`{6,})`, prose, "pass:")
+}
+
+// assigned returns a function that finds the value of a name: a string, or otherwise at
+// least min characters that are not an expression of a program. keep says what is kept.
+func (r *Redactor) assigned(least int, keep func(string) bool) func(string, []int) ([]span, int) {
+	const longest = 4096 // of a string, so that the time stays linear
+	bare := regexp.MustCompile(fmt.Sprintf(`^%s{%d,}`, value, least))
+	first := regexp.MustCompile(`^` + value)
+	return func(text string, m []int) ([]span, int) {
+		from := m[1]
+		if m[4] >= 0 {
+			opening := text[m[4]:m[5]]
+			to := quotedUntil(text[:min(len(text), from+longest)], from, len(opening)-1, opening[len(opening)-1])
+			if s := text[from:to]; strings.HasPrefix(text[to:], opening) {
+				if len(s) < least || !first.MatchString(s) || between(s) || keep != nil && keep(s) {
+					return nil, from
+				}
+				return []span{{from, to}}, to
+			}
+		}
+		s := bare.FindString(text[from:])
+		if s == "" || keep != nil && keep(s) || m[4] < 0 && r.computed(text[m[2]:m[3]], text[m[3]:from], text[from:min(len(text), from+200)]) {
+			return nil, from
+		}
+		return []span{{from, from + len(s)}}, from + len(s)
+	}
+}
+
+// between reports whether s is what is between two strings of a program, such as the +
+// and the name of a variable.
+func between(s string) bool {
+	return strings.TrimSpace(s) != s || strings.HasPrefix(s, "+") && strings.HasSuffix(s, "+")
+}
+
+// computed reports whether an expression of a program is assigned to a name. The value in
+// NAME=value, as in a shell, is none.
+func (r *Redactor) computed(name, is, text string) bool {
+	code := strings.ContainsAny(is, " \t+:>")
+	if !code && lower(name) != name && strings.ToUpper(name) == name {
+		return false
+	}
+	if s := r.call.FindString(text); s != "" {
+		return code || !strings.ContainsAny(s, "0123456789")
+	}
+	m := r.path.FindStringSubmatch(text)
+	return m != nil && (strings.ContainsAny(m[1], ".:>") || m[1] == "undefined" || r.names.MatchString(m[1]) || strings.HasSuffix(lower(m[1]), "pass"))
 }
 
 // variable reports whether a value names a variable, where the secret is not.
