@@ -3,6 +3,7 @@ package redact
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -304,5 +305,43 @@ func BenchmarkText(b *testing.B) {
 				r.Text(text)
 			}
 		})
+	}
+}
+
+// The search for words and for what follows them finds what a search of the whole text
+// finds.
+func TestLawWordsMissNoSecret(t *testing.T) {
+	r := New()
+	slow := func(text string) string {
+		text = r.unescaped(text)
+		for i := range r.rules {
+			text = r.replaced(&r.rules[i], text, []span{{0, len(text)}})
+		}
+		return text
+	}
+	filler := strings.Repeat("word, ", 100) + "\n"
+	all := slices.Concat(secrets(), oddSecrets(), assignedSecrets())
+	require.NotEmpty(t, all)
+	for _, name := range []string{"token", "secret", "passwd", "password", "passphrase", "credential", "credentials", "api key", "access key", "account key", "secret key", "private key", "signing key", "encryption key", "client key data"} {
+		for _, separator := range []string{"", "_", "-"} {
+			name := strings.ReplaceAll(name, " ", separator)
+			for _, is := range []string{"=", " := ", " += ", " => ", ": ", `": "`, `": ["`, "_1 ="} {
+				all = append(all, sample{name: name, text: `"` + name + is + `hunter22"`})
+			}
+		}
+	}
+	for _, c := range all {
+		for _, text := range []string{c.text, quoted(c.text), filler + c.text + "\n" + filler + c.text, strings.ToUpper(c.text)} {
+			require.Equal(t, slow(text), r.Text(text), c.name)
+		}
+	}
+	for seed := range 100 {
+		random := rand.New(rand.NewPCG(uint64(seed), 2))
+		var b strings.Builder
+		for range random.IntN(6) + 1 {
+			b.WriteString(all[random.IntN(len(all))].text)
+			b.WriteString([]string{"", " ", "\n", filler, `"`, "password", " := ", "Authorization"}[random.IntN(8)])
+		}
+		require.Equal(t, slow(b.String()), r.Text(b.String()), "seed %d", seed)
 	}
 }
