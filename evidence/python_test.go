@@ -56,6 +56,7 @@ func TestVerifyWithoutUs(t *testing.T) {
 	q.journals(all, files(t, guarded(t), key))
 	q.unsigned(all, filepath.Join(q.dir, "key"))
 	q.tampered(filepath.Join(q.dir, "key"))
+	q.members(all)
 	q.signers(all["runpack.zip"], filepath.Join(q.dir, "key"))
 
 	cmd := exec.Command("python3", q.write("driver.py", []byte(driver)))
@@ -145,6 +146,70 @@ func (q *questions) chains(all map[string][]byte) {
 		q.ask("a chain with "+c[1], ChainKind, q.write(fmt.Sprintf("chain-%d.json", i), chain), "-", false, "fail")
 		require.False(q, verified(ChainFile, mapWith(all, ChainFile, chain), Options{}).OK, c)
 	}
+}
+
+// members asks about documents with one more member: each of their own in another case, and
+// an unknown one in each object and in each object of a list. The answer is that of this
+// package.
+func (q *questions) members(all map[string][]byte) {
+	n := 0
+	ask := func(what string, kind Kind, name string, data []byte) {
+		n++
+		r := verified(name, mapWith(all, name, data), Options{})
+		q.ask(what, kind, q.write(fmt.Sprintf("member-%d-%s", n, name), data), "-", false, verdict(r))
+	}
+	for _, name := range []string{"runpack.zip", "job.zip"} {
+		names, content := entriesOf(q, all[name])
+		for _, file := range slices.Sorted(maps.Keys(content)) {
+			if file == proofsFile {
+				continue
+			}
+			for what, doc := range withMember(q, content[file]) {
+				inside := maps.Clone(content)
+				inside[file] = doc
+				data := zipped(q, names, inside)
+				if file != manifestFile && file != packManifestFile {
+					data = tampering{}.redigested(q, slices.Clone(names), inside)
+				}
+				ask(file+" of "+name+" with "+what, Detect(all[name]), name, data)
+			}
+		}
+	}
+	for name, kind := range map[string]Kind{ChainFile: ChainKind, JournalFile: JournalKind} {
+		for what, doc := range withMember(q, all[name]) {
+			ask(name+" with "+what, kind, name, doc)
+		}
+	}
+	require.Greater(q, n, 100)
+}
+
+// withMember returns a file with one more member in its last document, in each way.
+func withMember(t testing.TB, file []byte) map[string][]byte {
+	lines := slices.Collect(bytes.Lines(file))
+	last := len(lines) - 1
+	all := map[string][]byte{}
+	var doc map[string]any
+	require.NoError(t, json.Unmarshal(lines[last], &doc))
+	try := func(what string, object map[string]any, name string, value any) {
+		object[name] = value
+		all[what] = bytes.Join(append(slices.Clone(lines[:last]), must(json.Marshal(doc))), nil)
+		delete(object, name)
+	}
+	var walk func(at string, object map[string]any)
+	walk = func(at string, object map[string]any) {
+		try(at+"approved_by", object, "approved_by", "CISO")
+		for name, value := range maps.Clone(object) {
+			try(at+strings.ToUpper(name), object, strings.ToUpper(name), value)
+			if list, is := value.([]any); is && len(list) > 0 {
+				value = list[len(list)-1]
+			}
+			if inner, is := value.(map[string]any); is {
+				walk(at+name+".", inner)
+			}
+		}
+	}
+	walk("", doc)
+	return all
 }
 
 func mapWith(all map[string][]byte, name string, data []byte) map[string][]byte {
