@@ -342,13 +342,26 @@ func (r *Report) summarize(checkpoints int, o Options) {
 func (r *Report) anchors(session string, list []Checkpoint, o Options) {
 	r.reach.checkpoints = list
 	others := 0
+	left := fmt.Sprintf("only %d checkpoints are left", len(list))
+	if len(list) == 1 {
+		left = "only 1 checkpoint is left"
+	}
+	type place struct {
+		session string
+		index   int
+	}
+	published := map[place]string{}
 	for _, a := range o.Anchors {
 		at := fmt.Sprintf("anchor of checkpoint %d", a.Index)
+		first, again := published[place{a.SessionID, a.Index}]
+		published[place{a.SessionID, a.Index}] = a.Digest
 		switch {
+		case again && first != a.Digest:
+			r.problem("anchor", at, "two digests of this checkpoint of session %s were published: the session was rewritten", a.SessionID)
 		case a.SessionID != session:
 			others++
 		case a.Index > len(list):
-			r.problem("truncated", at, "only %d checkpoints are left: the end was removed", len(list))
+			r.problem("truncated", at, "%s: the end was removed", left)
 		case list[a.Index-1].CheckpointDigest != a.Digest:
 			r.problem("anchor", at, "the checkpoint has another digest: the chain was rewritten")
 		default:

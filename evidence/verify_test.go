@@ -159,6 +159,14 @@ func TestAnchors(t *testing.T) {
 	require.Contains(t, shared.Notes, "anchors: 2 anchors of other sessions were ignored")
 	o.Anchors[1].Index = 4
 	require.Equal(t, []string{"truncated"}, codes(Verify(ChainKind, chain, o)))
+	// One checkpoint has one digest, also that of another session.
+	for _, twice := range [][]Anchor{{{r.ID, 3, r.Digest}, {r.ID, 3, first.Digest}}, {{r.ID, 3, first.Digest}, {r.ID, 3, r.Digest}},
+		{{r.ID, 3, r.Digest}, {"other", 1, r.Digest}, {"other", 1, first.Digest}}} {
+		o.Anchors = twice
+		require.Contains(t, codes(Verify(ChainKind, chain, o)), "anchor", twice)
+	}
+	o.Anchors = []Anchor{{r.ID, 3, r.Digest}, {r.ID, 3, r.Digest}, {"other", 1, r.Digest}, {"other", 1, r.Digest}}
+	require.True(t, Verify(ChainKind, chain, o).OK)
 	for _, text := range []string{"", "x", `{"session_id":"s"}`, `{"session_id":"s","checkpoint_index":0,"checkpoint_digest":"` + r.Digest + `"}`} {
 		_, err := ParseAnchors([]byte(text))
 		require.Error(t, err, text)

@@ -44,20 +44,21 @@ type anchoring struct {
 func anchorCmd(g *globals) *cobra.Command {
 	var a anchoring
 	cmd := &cobra.Command{
-		Use: "anchor SESSION [--follow] [--file FILE] [-- CMD [ARG…]]", Short: "Publish the digest of the newest checkpoint, or of each one",
-		Long: `anchor publishes an anchor, one line of JSON: the newest checkpoint of a session's
-evidence, and its digest. With --follow it publishes an anchor for every checkpoint
-so far and then for each new one, until the session ends. A running session never
-waits for this command. With an anchor block in the configuration, run does this by
-itself.
+		Use: "anchor SESSION [--follow] [--file FILE] [-- CMD [ARG…]]", Short: "Publish the digest of the newest checkpoint, or of each one", DisableFlagsInUseLine: true,
+		Long: `anchor publishes an anchor, one line of JSON: the newest checkpoint of a
+session's evidence, and its digest. With --follow it publishes an anchor for
+every checkpoint so far and then for each new one, until the session ends. A
+running session never waits for this command. With an anchor block in the
+configuration, run does this by itself.
 
-Without --file and CMD the line is printed. --file appends each line to FILE, unless
-FILE has it already. CMD is run for each line, also for one that FILE has, and reads
-it on its standard input.
-Keep the lines where the user and the programs of the session cannot change or remove
-them: evidence verify --anchor then detects that the end of a chain was removed. An
-anchor that cannot be published is reported on stderr, the next ones are still
-published, and the exit code is 1.`,
+Without --file and CMD the line is printed. --file appends each line to FILE,
+unless FILE has it already. CMD is run for each line, also for one that FILE
+has, and reads it on its standard input.
+
+Keep the lines where the user and the programs of the session cannot change or
+remove them: evidence verify --anchor then detects that the end of a chain was
+removed. An anchor that cannot be published is reported on stderr, the next ones
+are still published, and the exit code is 1.`,
 		Example: `  lifeloop-wrap evidence anchor last --follow --file /mnt/other-machine/anchors
   lifeloop-wrap evidence anchor last --follow -- git notes append -F -`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -115,7 +116,10 @@ func (a *anchoring) run(ctx context.Context, st store.Store, id string) error {
 	case last.Index > 0 && !a.follow:
 		a.publish(ctx, last)
 	}
-	if a.failed > 0 {
+	switch {
+	case a.failed == 1:
+		return no(lifeloop.TransportError, "1 anchor of session %s was not published", id)
+	case a.failed > 1:
 		return no(lifeloop.TransportError, "%d anchors of session %s were not published", a.failed, id)
 	}
 	return nil
