@@ -33,13 +33,12 @@ evidence. Existing files are not replaced.`,
 func redactCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "redact [FILE]", Short: "Print a text with marks in the place of secrets", Args: cobra.MaximumNArgs(1),
-		Long: `redact prints FILE, or its standard input, with marks in the place of secrets: known
-forms of tokens, private keys, Authorization headers, cookies, webhooks, passwords in
-addresses and in flags (--password, curl -u), and values of names such as API_KEY or
-DB_PASS. A
-mark has the first digits of the secret's SHA-256. JSON stays JSON. Use it on a
-transcript before it is given away, and read the result: not every secret has a known
-form.`,
+		Long: `redact prints FILE, or its standard input, with marks in the place of secrets:
+known forms of tokens, private keys, Authorization headers, cookies, webhooks,
+passwords in addresses and in flags (--password, curl -u), and values of names
+such as API_KEY or DB_PASS. A mark has the first digits of the secret's SHA-256.
+JSON stays JSON. Use it on a transcript before it is given away, and read the
+result: not every secret has a known form.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := "-"
 			if len(args) > 0 {

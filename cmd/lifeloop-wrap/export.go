@@ -28,21 +28,26 @@ type exportation struct {
 func exportCmd(g *globals) *cobra.Command {
 	var e exportation
 	cmd := g.onSession(&cobra.Command{
-		Use: "export SESSION --kind KIND --out PATH", Short: "Write the evidence of a session: runpack, pack, chain, trace or html",
-		Long: `export makes evidence, which others can verify, from the ledger of a session. The
-same ledger gives the same bytes. chain is a folder: the journal, the chain, and
-a runpack for each checkpoint. trace is a folder with a record for each decision of
-the gate; it needs a key. Without --key the other kinds are not signed, and a reader
-cannot know who made them. html is one page for people: turns, context, receipts, and
-the result of verifying the session's runpack. A file is replaced only if it is
-evidence too.`,
+		Use: "export SESSION --kind KIND --out PATH", Short: "Write a session's evidence: runpack, pack, chain, trace or html",
+		Long: `export makes evidence, which others can verify, from the ledger of a session.
+The same ledger gives the same bytes.
+
+  runpack, pack  a file
+  chain          a folder: the journal, the chain, a runpack for each checkpoint
+  trace          a folder with a record for each decision of the gate; it needs
+                 a key
+  html           a page for people: turns, context, receipts, and the result of
+                 verifying the session's runpack
+
+Without --key the other kinds are not signed, and a reader cannot know who made
+them. A file is replaced only if it is evidence too.`,
 	}, func(cmd *cobra.Command, st store.Store, id string) error { return g.export(cmd, st, id, e) })
 	f := cmd.Flags()
 	f.StringVar(&e.kind, "kind", "", "what to write: runpack, pack, chain, trace or html")
-	f.StringVar(&e.packType, "pack-type", "run", "with --kind pack, its type: run or job")
-	f.StringVar(&e.out, "out", "", "`PATH` to write: a file, or for chain and trace a folder")
+	f.StringVar(&e.packType, "pack-type", "run", "the type of --kind pack: run or job")
+	f.StringVar(&e.out, "out", "", "`PATH` to write: a file; for chain and trace a folder")
 	f.StringVar(&e.key, "key", "", "`FILE` with the private key that signs")
-	f.BoolVar(&e.raw, "raw", false, "also write the arguments and results of acts, not only their digests")
+	f.BoolVar(&e.raw, "raw", false, "write arguments and results too, not only digests")
 	return cmd
 }
 
@@ -160,9 +165,9 @@ func pageOf(x *evidence.Export, shown *page.Page, checked page.Checked, key ed25
 	return shown.HTML(checked)
 }
 
-// readExport reads the ledger of a session into an Export, and calls apply, unless
-// it is nil, for each entry. An unfinished last line, after a crash, is left out;
-// any other damage is an error.
+// readExport reads the ledger of a session into an Export, and calls apply for each
+// entry. An unfinished last line, after a crash, is left out; any other damage is an
+// error.
 func readExport(st store.Store, id string, apply func(kernel.Entry)) (*evidence.Export, page.Checked, error) {
 	x, checked := evidence.NewExport(), page.Checked{}
 	for e, err := range ledger.Read(string(st.Folder(id))) {
@@ -180,9 +185,7 @@ func readExport(st store.Store, id string, apply func(kernel.Entry)) (*evidence.
 		}
 		entry := kernel.Entry{Seq: e.Seq, At: e.At, Fact: f}
 		x.Apply(entry, string(e.Digest))
-		if apply != nil {
-			apply(entry)
-		}
+		apply(entry)
 		checked.Entries, checked.Head = e.Seq, string(e.Digest)
 	}
 	return x, checked, nil

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/internal/config"
@@ -159,4 +161,36 @@ func TestHostileTextKeepsColumns(t *testing.T) {
 	printRow(&out, k)
 	require.Equal(t, 10, strings.Count(out.String(), "\t"))
 	require.Equal(t, 1, strings.Count(out.String(), "\n"))
+}
+
+// The help of the commands for evidence fits a terminal of 80 columns, except for a line of
+// the library. A paragraph has no short line before its last one.
+func TestHelpOfEvidenceFitsATerminal(t *testing.T) {
+	commands := 0
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		commands++
+		text := cmd.Long + "\n\n" + cmd.UsageString()
+		for line := range strings.Lines(text) {
+			if !strings.HasPrefix(line, "Use \"") {
+				require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, "%s: %s", cmd.CommandPath(), line)
+			}
+		}
+		for paragraph := range strings.SplitSeq(cmd.Long, "\n\n") {
+			lines := strings.Split(paragraph, "\n")
+			for i, line := range lines[:len(lines)-1] {
+				word, _, _ := strings.Cut(lines[i+1], " ")
+				if !strings.HasPrefix(line, " ") {
+					require.Greater(t, len(line)+1+len(word), 72, "%s: %s", cmd.CommandPath(), line)
+				}
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	evidence, _, err := newRoot(&globals{}).Find([]string{"evidence"})
+	require.NoError(t, err)
+	walk(evidence)
+	require.Greater(t, commands, 8)
 }

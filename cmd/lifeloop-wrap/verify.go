@@ -35,22 +35,24 @@ func verifyCmd(g *globals) *cobra.Command {
 	var v verification
 	cmd := &cobra.Command{
 		Use: "verify PATH", Short: "Verify a runpack, pack, session chain, journal or trace", Args: cobra.ExactArgs(1),
-		Long: `verify checks an evidence file: digests, links, signatures, and the form and content
-of each file in it. It also prints what this does not prove. The exit code is 0, 2 if
-the verification failed, or 6 if the file cannot be read as evidence.
+		Long: `verify checks an evidence file: digests, links, signatures, and the form and
+content of each file in it. It also prints what this does not prove. The exit
+code is 0, 2 if the verification failed, or 6 if the file cannot be read as
+evidence. KIND is runpack, pack, session_chain, session_journal or trace.
 
 A session chain or a journal names its runpacks, which are read from its folder.
-With --anchor FILE a chain or a journal must contain each checkpoint that FILE names.
-That proves it up to the newest of these checkpoints, and nothing after it.`,
+With --anchor FILE a chain or a journal must contain each checkpoint that FILE
+names. That proves it up to the newest of these checkpoints, and nothing after
+it. --compat gives the verdicts of gait, the public reference implementation.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.verifyEvidence(cmd, args[0], v) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&v.kind, "kind", "", "runpack, pack, session_chain, session_journal or trace (default: detected from the content)")
+	f.StringVar(&v.kind, "kind", "", "`KIND` of evidence, if verify should not detect it")
 	f.StringVar(&v.key, "public-key", "", "`FILE` with the public key of the signer")
-	f.BoolVar(&v.signed, "require-signature", false, "require a signature, on each proof record of a pack too")
-	f.BoolVar(&v.strict, "strict", false, "refuse more than --compat: also files that could mislead a reader (default)")
-	f.BoolVar(&v.compat, "compat", false, "accept and refuse the same files as the public reference implementation, gait")
-	f.StringVar(&v.anchor, "anchor", "", "`FILE` with anchors of a chain or a journal, as evidence anchor prints them")
+	f.BoolVar(&v.signed, "require-signature", false, "require a signature, also of proof records")
+	f.BoolVar(&v.strict, "strict", false, "refuse also what could mislead a reader (default)")
+	f.BoolVar(&v.compat, "compat", false, "accept and refuse the same files as gait")
+	f.StringVar(&v.anchor, "anchor", "", "`FILE` with lines that evidence anchor printed")
 	cmd.MarkFlagsMutuallyExclusive("strict", "compat")
 	return cmd
 }
@@ -160,7 +162,7 @@ func unreadable(path string, err error) error {
 
 func inspectCmd(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use: "inspect PATH", Short: "Print the JSON records inside an evidence file, without verifying it", Args: cobra.ExactArgs(1),
+		Use: "inspect PATH", Short: "Print the JSON records in an evidence file, unverified", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := readArtifact(args[0])
 			if err != nil {
@@ -189,7 +191,7 @@ func inspectCmd(g *globals) *cobra.Command {
 func diffCmd(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "diff A B", Short: "List where two evidence files differ", Args: cobra.ExactArgs(2),
-		Long: "diff compares two evidence files, record by record and member by member. It\ndoes not verify them. The exit code is 0 if they are equal, and 2 if they differ.",
+		Long: "diff compares two evidence files, record by record and member by member. It does\nnot verify them. The exit code is 0 if they are equal, and 2 if they differ.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := readArtifact(args[0])
 			if err != nil {
