@@ -87,11 +87,20 @@ func traceDigest(members map[string]json.RawMessage) (digest string, uncovered [
 	return sign.Sum(text), uncovered, err
 }
 
+// traceMember returns the known member of a trace with a name in any case, or "".
+func traceMember(name string) string {
+	for _, names := range [][]string{traceRequired, traceTimes, traceOptional, {"signature"}} {
+		if i := slices.IndexFunc(names, func(known string) bool { return strings.EqualFold(known, name) }); i >= 0 {
+			return names[i]
+		}
+	}
+	return ""
+}
+
 // foldedMembers returns the members of a valid document as the decoder of the reference
 // reads them: a known name may have another case, and the last one counts.
 func foldedMembers(doc []byte) map[string]json.RawMessage {
 	members := map[string]json.RawMessage{}
-	known := slices.Concat(traceRequired, traceTimes, traceOptional, []string{"signature"})
 	dec := json.NewDecoder(bytes.NewReader(doc))
 	for _, err := dec.Token(); err == nil && dec.More(); {
 		var token json.Token
@@ -100,8 +109,8 @@ func foldedMembers(doc []byte) map[string]json.RawMessage {
 			err = dec.Decode(&v)
 		}
 		name, _ := token.(string)
-		if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
-			name = known[i]
+		if known := traceMember(name); known != "" {
+			name = known
 		}
 		members[name] = v
 	}
@@ -210,10 +219,9 @@ func (r *Report) traceContents(t traceFacts, members map[string]json.RawMessage,
 			r.problem("trace", name, "the time is not in canonical form") // the signature covers the time, not its form
 		}
 	}
-	known := slices.Concat(traceRequired, traceTimes, traceOptional, []string{"signature"})
 	for _, name := range uncovered {
-		if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
-			r.problem("trace", name, "the member must be spelled %s", known[i])
+		if known := traceMember(name); known != "" {
+			r.problem("trace", name, "the member must be spelled %s", known)
 		}
 	}
 	unknown, err := decodeExact(members["signature"], &sign.Signature{})
