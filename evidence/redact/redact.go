@@ -30,6 +30,7 @@ type Redactor struct {
 	base  *regexp.Regexp // base64
 	eol   *regexp.Regexp // the end of a line, also in JSON
 	call  *regexp.Regexp // a call in a program, up to its first argument
+	named *regexp.Regexp // a name in a program that has a secret
 	path  *regexp.Regexp // a name in a program, perhaps a member of something
 }
 

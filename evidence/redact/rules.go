@@ -29,6 +29,9 @@ const base64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/
 // identifier matches a name that is made of words, as in a program.
 const identifier = `_*(?:[A-Z]+(?:_[A-Z]+)*|[A-Za-z][a-z]*(?:[A-Z][a-z]{2,})*(?:_[a-z]+)*)`
 
+// wordEnd matches what follows such a name.
+const wordEnd = `(?:[\s;,)\]}"'\\+` + "`" + `]|$)`
+
 // gap matches white space, also the escaped line ends of JSON.
 const gap = `(?:\s|\\+[nrt])`
 
@@ -42,7 +45,8 @@ func New() *Redactor {
 		begin: regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`),
 		base:  regexp.MustCompile(`[A-Za-z0-9+/=]{16,}`),
 		call:  regexp.MustCompile(`^[!&*]*(?:(?:await|new)\s+)?[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)\w+)*!?[(\[{<]`),
-		path:  regexp.MustCompile(`^[!&*]*(?:await\s+)?(` + identifier + `(?:(?:\.|::|->|\?\.)` + identifier + `)*)[!?]?(?:[\s;,)\]}"'\\+` + "`" + `]|$)`),
+		path:  regexp.MustCompile(`^[!&*]*(?:await\s+)?(` + identifier + `(?:(?:\.|::|->|\?\.)` + identifier + `)*)[!?]?` + wordEnd),
+		named: regexp.MustCompile(`^[A-Za-z_]\w*(?:Token|Secret|Password|Passphrase|Key|Credentials?|_(?:token|secret|password|passphrase|key|credentials?))` + wordEnd),
 		eol:   regexp.MustCompile(`\r?\n|\\+[nr]`),
 		end:   regexp.MustCompile(`-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`),
 	}
@@ -187,13 +191,19 @@ func trimmed(text string, from, to int) int {
 // sentence.
 func unsaid(s string) bool {
 	fields := strings.Fields(s)
-	if len(s) < 6 || len(fields) == 0 || len(fields) == 1 && word(s) {
+	if len(s) < 6 || len(fields) == 0 || len(fields) == 1 && (word(s) || headerName(s)) {
 		return true
 	}
 	if last := fields[min(1, len(fields)-1)]; strings.ContainsAny(fields[0][:1], "$<{%*") || strings.ContainsAny(last[:1], "$<{%*") {
 		return true
 	}
 	return sentence(s) || len(fields) > 2 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ .,;:()-") == ""
+}
+
+// headerName reports whether s is the name of another header, such as Content-Type, as in a
+// list of names.
+func headerName(s string) bool {
+	return !slices.ContainsFunc(strings.Split(s, "-"), func(part string) bool { return part == "" || part[0] < 'A' || 'Z' < part[0] || !word(part) })
 }
 
 // sentence reports whether a text begins with two words, or with the name of a scheme of
@@ -290,7 +300,7 @@ func (r *Redactor) assignments() {
 	r.followedBy(":=")
 	r.addExtended("member", `\b(`+secretName+`)'?\s*:\s*(\\*["'])`, nil, r.assigned(4, nil), names...) // YAML
 	r.followedBy(":=")
-	r.add("header", `\b`+secretName+`:\s+(`+value+`{6,})`, prose, names...)
+	r.add("header", `\b`+secretName+`:\s+(`+value+`{6,})`, func(s string) bool { return prose(s) || r.named.MatchString(s) }, names...)
 	r.followedBy(":=")
 	const passName = start + `([A-Z0-9_]+_PASS|(?:(?:admin|db|ftp|mail|proxy|root|smtp|user)_)?pass)`
 	r.addExtended("member", passName+`:\s*(\\*["'])`, nil, r.assigned(4, nil), "pass:")
@@ -338,6 +348,9 @@ func (r *Redactor) computed(name, is, text string) bool {
 	}
 	if s := r.call.FindString(text); s != "" {
 		return code || !strings.ContainsAny(s, "0123456789")
+	}
+	if code && r.named.MatchString(text) {
+		return true
 	}
 	m := r.path.FindStringSubmatch(text)
 	return m != nil && (strings.ContainsAny(m[1], ".:>") || m[1] == "undefined" || r.names.MatchString(m[1]) || strings.HasSuffix(lower(m[1]), "pass"))
