@@ -138,13 +138,20 @@ func (s *supervisor) drain(l *launched) {
 // copyTranscripts copies the transcripts of a launch into the session's folder.
 // They were read to their end before.
 func (s *supervisor) copyTranscripts(l *launched) {
-	files, ok := l.plan.Sources.(interface{ Transcripts() []string })
-	if s.p.CopyTranscript == nil || !ok {
+	if s.p.CopyTranscript == nil {
 		return
 	}
-	for _, path := range files.Transcripts() {
+	for _, path := range transcripts(l.plan.Sources) {
 		s.postOf(l.number, kernel.TranscriptCopy(s.p.CopyTranscript(path)))
 	}
+}
+
+// transcripts lists the files of the harness's conversations that sources have read.
+func transcripts(sources Sources) []string {
+	if files, ok := sources.(interface{ Transcripts() []string }); ok {
+		return files.Transcripts()
+	}
+	return nil
 }
 
 // suspend performs Suspend or Continue: it stops the whole tree below the wrapper,

@@ -145,3 +145,21 @@ func (t joined) Watch(path string) {
 		s.Watch(path)
 	}
 }
+
+// Transcripts lists the transcripts of all sources that have any.
+func (t joined) Transcripts() (paths []string) {
+	for _, s := range t {
+		paths = append(paths, transcripts(s)...)
+	}
+	return paths
+}
+
+// Prompted returns the harness session of the first source that knows it.
+func (t joined) Prompted(ctx context.Context) string {
+	for _, s := range t {
+		if session := prompted(ctx, s); session != "" {
+			return session
+		}
+	}
+	return ""
+}

@@ -79,6 +79,17 @@ func TestSignsThatWaitForABusyLoop(t *testing.T) {
 	}
 }
 
+// A turn takes all inputs that wait, also with a sign of life before each: settle promises
+// that what was posted before is on the ledger after the next turn.
+func TestATurnTakesTheWholeInbox(t *testing.T) {
+	s := &supervisor{inbox: make(chan posted, batch)}
+	for range batch {
+		s.inbox <- posted{of: 1, Input: kernel.OutputSeen{}}
+	}
+	require.Len(t, s.gather(posted{Input: kernel.Wake{}}), 2*batch)
+	require.Empty(t, s.inbox)
+}
+
 // A silent harness is ended when its time-out and then SignDelay have passed.
 func TestASilentHarnessIsEndedInTime(t *testing.T) {
 	const limit = 100 * time.Millisecond

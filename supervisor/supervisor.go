@@ -185,7 +185,8 @@ const SignDelay = 100 * time.Millisecond
 
 const (
 	hookMargin = 500 * time.Millisecond
-	// batch is the largest number of inputs that one write and one sync commit.
+	// batch is the largest number of inputs that one write and one sync commit, apart
+	// from signs of life.
 	batch = 64
 	// treeTime limits the wait for processes that run longer than their harness.
 	// The guard kills them meanwhile; a process that still runs afterwards cannot
@@ -323,7 +324,7 @@ func (s *supervisor) gather(first posted) []posted {
 		inputs = append(inputs, posted{Input: in})
 	}
 	s.results = nil
-	for len(inputs) < batch {
+	for range batch {
 		select {
 		case in := <-s.inbox:
 			inputs = s.add(inputs, in)
