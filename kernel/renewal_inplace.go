@@ -321,5 +321,10 @@ func (r *renewals) overdue(s *step) {
 		s.do(Cancel{r.hard.ID})
 	}
 	r.soft.typing = false
-	r.fallBack(s, fmt.Sprintf("the harness began no fresh session within %s", r.rules(s).Filled().Clear))
+	limit := r.rules(s).Filled().Clear
+	why := fmt.Sprintf("the harness began no fresh session within %s", limit)
+	if r.soft.undone { // then soft.why is the reason for which the keys are taken back
+		why = fmt.Sprintf("%s; the keys were not taken back within %s", r.soft.why, limit)
+	}
+	r.fallBack(s, why)
 }
