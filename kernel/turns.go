@@ -380,10 +380,10 @@ func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 }
 
 // likelyCause returns the cause of a harness session's start that no source names.
-// The first harness session counts as new if the launch gave the harness its id.
+// For the first harness session it is that of the launch, if the command line has its id.
 func (s *step) likelyCause() string {
 	if s.scopes.number() == 1 && s.cfg.HarnessSession != "" {
-		return "startup"
+		return s.scopes.current().Cause
 	}
 	return "unknown"
 }
