@@ -278,12 +278,12 @@ func (f *AttemptEnded) launchCause() string {
 
 // continuation returns the checkpoint from which the launch of a profile
 // continues; empty for a fresh start. A restart after a crash continues the
-// harness session even if the policy saves no checkpoints.
+// harness session even if the policy saves no checkpoints, unless it broke a guardrail.
 func (r *recovery) continuation(s *step, profile int, restart bool) string {
 	switch {
 	case r.continues(s, profile):
 		return r.hard.Checkpoint
-	case restart && s.cfg.Resumes:
+	case restart && s.cfg.Resumes && s.attempts.broken() == "":
 		return s.scopes.prompted()
 	}
 	return ""
@@ -345,8 +345,8 @@ func (r *recovery) follow(s *step) {
 	s.session.planned(s.now)
 	if broken := s.attempts.broken(); s.cfg.Policy.Continuation && r.hard.Checkpoint != "" {
 		switch {
-		case broken != "": // continuing the conversation would break the same rule again
-			r.drop(s, "the conversation of the checkpoint broke guardrail "+broken)
+		case broken != "":
+			r.dropBroken(s, broken)
 		case n.Recovery == attempt.Fallback && !r.continues(s, n.Next):
 			r.drop(s, fmt.Sprintf("profile %s cannot continue a checkpoint of profile %s", s.profileName(n.Next), s.profileName(r.hard.CheckpointBy)))
 		}
@@ -361,6 +361,12 @@ func (r *recovery) follow(s *step) {
 func (r *recovery) drop(s *step, why string) {
 	s.record(CheckpointDropped{Checkpoint: r.hard.Checkpoint, Reason: why})
 	s.router.warn(s, "", why)
+}
+
+// dropBroken discards a checkpoint whose conversation broke a guardrail: the
+// continued conversation would break it again.
+func (r *recovery) dropBroken(s *step, rule string) {
+	r.drop(s, "the conversation of the checkpoint broke guardrail "+rule)
 }
 
 func (r *recovery) next(k *Kernel) time.Time {

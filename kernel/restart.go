@@ -139,7 +139,7 @@ func (s *step) followRecovered(again bool) {
 // checkpoint, even if the policy saves none, so that the recovery can continue
 // it.
 func (r *recovery) saveContinuation(s *step) {
-	if id := s.scopes.prompted(); s.cfg.Resumes && id != "" && id != r.checkpoint() {
+	if id := s.scopes.prompted(); s.cfg.Resumes && id != "" && id != r.checkpoint() && s.attempts.broken() == "" {
 		s.record(CheckpointSaved{Checkpoint: id})
 	}
 }
@@ -172,6 +172,9 @@ func (s *step) attemptLost() {
 		Retry: &RetryPlan{Number: spent.Retries() + 1, Of: s.cfg.Policy.Attempts, Wait: attempt.WaitRestart, At: s.now.UTC()},
 		Next:  spent.Profile})
 	s.recovery.arm(s)
+	if rule := s.attempts.broken(); rule != "" && s.recovery.checkpoint() != "" {
+		s.recovery.dropBroken(s, rule)
+	}
 }
 
 // closeLost ends a session whose wrapper died. Nothing is launched and no client is
