@@ -206,7 +206,7 @@ func (k *Kernel) Done() (Result, bool) {
 		}
 	} else if e != nil && e.Lost {
 		r.Failure, r.Why = lifeloop.InternalError, "the guard of the harness was killed, so the harness was ended"
-	} else if e != nil && e.OutputLost && r.Code == 125 {
+	} else if e != nil && e.OutputLost && e.Code == 0 && r.Code == 125 {
 		r.Failure, r.Why = lifeloop.InternalError, "the harness succeeded, but some of its output could not be written"
 	}
 	return r, true

@@ -90,7 +90,7 @@ func (g *guards) concludeLaunch(s *step, p pending, allowed bool, why string) {
 	case p.launch != nil:
 		s.attempts.launchFailed(s, LaunchFailed{Code: 125, Why: why, Withheld: true, Refused: !allowed && !s.ending.requested()})
 	case s.ending.requested():
-		s.session.move(s, session.Rejected, "aborted_before_start")
+		s.session.move(s, session.Rejected, abortedBeforeStart)
 	case !allowed:
 		s.refuse(why, lifeloop.OperatorRequired)
 	default:

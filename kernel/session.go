@@ -136,7 +136,7 @@ func (SessionMoved) key() (string, bool) { return "session_moved", true }
 func (f SessionMoved) apply(k *Kernel) {
 	h := &k.session.hard
 	h.State = f.To
-	if f.To == session.Rejected {
+	if f.To == session.Rejected && f.Reason != abortedBeforeStart { // an abort refuses nothing
 		h.Refused, h.RefusedWhy = cmp.Or(f.Failure, lifeloop.CapabilityUnsupported), f.Reason
 	}
 }

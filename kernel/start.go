@@ -28,6 +28,9 @@ func negotiatedOf(client string, r negotiate.Result) Negotiated {
 	return Negotiated{Client: client, Capability: r.Want.Capability, Level: string(r.Want.Level), Outcome: string(r.Outcome), Have: string(r.Have)}
 }
 
+// abortedBeforeStart is the reason of a session that was aborted before its first launch.
+const abortedBeforeStart = "aborted_before_start"
+
 func (s *step) start() {
 	began := s.cfg.Began
 	began.Budget = s.budget()
@@ -46,7 +49,7 @@ func (s *step) begin() {
 		if in.Ask != "" {
 			s.do(Reply{Ask: in.Ask})
 		}
-		s.session.move(s, session.Rejected, "aborted_before_start")
+		s.session.move(s, session.Rejected, abortedBeforeStart)
 		return
 	}
 	if why, class := s.negotiate(); class != "" {
