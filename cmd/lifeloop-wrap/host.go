@@ -223,15 +223,38 @@ func (h *host) edit(edit func(profiles.Installation, bool) ([]hosts.Change, erro
 	return nil
 }
 
-// remove also discards the stored continuations of the adapter's harness sessions, which
-// only its hooks would deliver.
+// remove also discards the stored continuations of the adapter's harness sessions that
+// only the removed hooks would deliver.
 func (h *host) remove() error {
 	err := h.edit(h.store.Remove)
-	if err == nil && !h.dry {
-		now := time.Now()
-		err = errors.Join(h.vault.Sweep(now, now.Add(-keepEnded)), discardHeld(h.vault, func(b vault.Binding) bool { return b.Adapter == h.adapter }))
+	if err != nil || h.dry {
+		return err
 	}
-	return err
+	only, err := h.onlyDelivers()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	return errors.Join(h.vault.Sweep(now, now.Add(-keepEnded)), discardHeld(h.vault, func(b vault.Binding) bool { return b.Adapter == h.adapter && only(b.Dir) }))
+}
+
+// onlyDelivers returns whether the removed hooks were the only ones for the harness
+// sessions of a folder: those of the project serve its folder only, beside the user's.
+func (h *host) onlyDelivers() (func(dir string) bool, error) {
+	if h.scope == "user" {
+		return func(string) bool { return true }, nil
+	}
+	profile, _ := profiles.For(h.adapter)
+	users, err := installation(profile, false, h.profile)
+	if err != nil {
+		return nil, err
+	}
+	r, err := h.store.Status(users)
+	if err != nil {
+		return nil, hostError(err)
+	}
+	here, err := os.Getwd()
+	return func(dir string) bool { return r.State == hosts.NotInstalled && dir == realPath(here) }, err
 }
 
 func (h *host) status() error {
