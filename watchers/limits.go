@@ -25,9 +25,8 @@ func Limits() map[string]string {
 }
 
 // Try watches dir briefly, to test whether watching works. If Try fails, a Watcher
-// polls files. limit names the entry of Limits that is exhausted, and has no meaning if
-// the error is another one, such as a missing dir. It is empty if the kernel shows no
-// limits.
+// polls files. limit names the entry of Limits that is exhausted. It is empty for another
+// error, such as a missing dir, and if the kernel shows no limits.
 func Try(dir string) (limit string, err error) {
 	n, err := newNotifier()
 	if err == nil {
@@ -39,6 +38,8 @@ func Try(dir string) (limit string, err error) {
 		return "", err
 	case errors.Is(err, syscall.ENOSPC):
 		return "max_user_watches", err
+	case errors.Is(err, syscall.EMFILE):
+		return "max_user_instances", err
 	}
-	return "max_user_instances", err
+	return "", err
 }

@@ -38,8 +38,9 @@ func TestTry(t *testing.T) {
 	limit, err := Try(t.TempDir())
 	require.NoError(t, err)
 	require.Empty(t, limit)
-	_, err = Try(filepath.Join(t.TempDir(), "nothing"))
+	limit, err = Try(filepath.Join(t.TempDir(), "nothing"))
 	require.ErrorContains(t, err, "no such file")
+	require.Empty(t, limit)
 	require.Contains(t, Limits(), "max_user_instances")
 }
 

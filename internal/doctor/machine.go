@@ -170,7 +170,9 @@ func sizeText(bytes int64) string {
 func (e *examiner) machine() {
 	stateDir := e.config.StateDir
 	e.Machine.StateDir, e.Machine.Inotify = stateDir, watchers.Limits()
-	if limit, err := watchers.Try("/"); err != nil {
+	if limit, err := watchers.Try("/"); err != nil && limit == "" {
+		e.note("machine", fmt.Sprintf("files cannot be watched and are polled: %v", err), "sysctl fs.inotify")
+	} else if err != nil {
 		e.problem("machine", fmt.Sprintf("files cannot be watched and are polled: %v (%s is %s)", err, limit, e.Machine.Inotify[limit]),
 			"sudo sysctl fs.inotify."+limit+"=65536")
 	}
