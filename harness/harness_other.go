@@ -118,8 +118,9 @@ func (*Child) Hold() error                              { panic(errSystem) }
 func (*Child) Free() error                              { panic(errSystem) }
 func (*Child) Abandon()                                 { panic(errSystem) }
 
-func (*Child) Type(context.Context, Typing) (bool, error) { panic(errSystem) }
-func (*Child) Locked(string) []string                     { panic(errSystem) }
+func (*Child) Type(context.Context, Typing) (Typed, error) { panic(errSystem) }
+func (*Child) LineTaken()                                  { panic(errSystem) }
+func (*Child) Locked(string) []string                      { panic(errSystem) }
 
 // EndWithParent changes nothing: only Linux sends a signal for the end of a parent.
 func EndWithParent(*exec.Cmd) {}

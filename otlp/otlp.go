@@ -139,7 +139,6 @@ func New(cfg Config) (*Receiver, error) {
 // PassOn sets the target to which each signal is forwarded. A signal without an
 // entry is not forwarded. Call it before Run.
 func (r *Receiver) PassOn(upstream map[Signal]Target) error {
-	r.upstream = upstream
 	for signal, to := range upstream {
 		u, err := url.Parse(to.URL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -147,6 +146,7 @@ func (r *Receiver) PassOn(upstream map[Signal]Target) error {
 			return fmt.Errorf("otlp receiver: the address to forward %s to is not an http URL", signal)
 		}
 	}
+	r.upstream = upstream
 	return nil
 }
 

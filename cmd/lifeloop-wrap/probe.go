@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -156,6 +157,8 @@ func probeAlone(ctx context.Context, p profiles.Profile, program, dir string) (*
 	inside.Stdout, inside.Stderr = &out, &failed
 	inside.Cancel = func() error { return inside.Process.Signal(syscall.SIGTERM) }
 	inside.WaitDelay = time.Minute // the process first ends the session
+	runtime.LockOSThread()         // the process would be ended if this thread ended
+	defer runtime.UnlockOSThread()
 	harness.SeparateNetwork(inside)
 	if err := inside.Start(); err != nil {
 		return playProbe(ctx, p, program, dir, false)
