@@ -57,7 +57,8 @@ func (x *Export) trace(e kernel.Entry, f kernel.GateAnswered) {
 	}
 }
 
-// Traces returns a signed TraceRecord for each decision of the gate, by file name.
+// Traces returns a signed TraceRecord for each decision that was evaluated, by file name.
+// key must not be nil.
 func (x *Export) Traces(key ed25519.PrivateKey) (map[string][]byte, error) {
 	if err := x.begun(); err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (x *Export) Traces(key ed25519.PrivateKey) (map[string][]byte, error) {
 	return files, nil
 }
 
-// launchNext is the key of an allowed launch that is not recorded yet.
+// launchNext is the key of a launch whose decision is recorded before the launch.
 const launchNext = "launch:next"
 
 // launching gives an allowed launch its name. If the launch is recorded before its

@@ -87,11 +87,12 @@ const (
 type Report struct {
 	OK   bool `json:"ok"`
 	Kind Kind `json:"kind"`
-	// Unreadable is set if the file cannot be read as an artifact of the kind.
+	// Unreadable is set if the file cannot be read as an artifact of the kind, or if the
+	// verification needs a public key and none was given.
 	Unreadable bool   `json:"unreadable,omitempty"`
 	Mode       string `json:"mode"` // strict or compat
 	ID         string `json:"id,omitempty"`
-	Digest     string `json:"digest,omitempty"` // the digest of the manifest, the pack or the last checkpoint
+	Digest     string `json:"digest,omitempty"` // of the manifest, the pack or the last checkpoint; of a trace, the digest of its intent
 	LegacyType string `json:"legacy_type,omitempty"`
 
 	Checked          int    `json:"checked"` // number of files, checkpoints or records
@@ -166,9 +167,9 @@ func Verify(kind Kind, data []byte, o Options) Report {
 	return *r
 }
 
-// unsigned refuses an artifact without a verified signature, if one is required. The
-// checks of each kind report more details, but do not find every case: a journal without
-// a checkpoint has no signature to check.
+// unsigned refuses an artifact without a verified signature, if one is required or a
+// public key is given. The checks of each kind report more details, but do not find every
+// case: a journal without a checkpoint has no signature to check.
 func (r *Report) unsigned(o Options) {
 	switch {
 	case r.SignatureStatus == SignatureFailed:

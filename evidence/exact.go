@@ -41,7 +41,7 @@ func decodeExact(doc []byte, into any) (unknown []string, err error) {
 		if v, present := written[name]; !present {
 			return nil, fmt.Errorf("%s is missing", name)
 		} else if !bytes.Equal(v, read[name]) {
-			return nil, fmt.Errorf("%s is not in canonical form", name)
+			return nil, fmt.Errorf("%s is not in canonical form, or a member in it is missing or unknown", name)
 		}
 	}
 	known := jsonNames(into)

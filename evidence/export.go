@@ -26,8 +26,8 @@ const (
 // entries in order; the same entries give the same bytes.
 //
 // The events of its journal are the acts that this program decides on: launches and
-// renewals of the harness, and deliveries of payloads. Without a policy they have
-// no verdict (DECISIONS G2).
+// renewals of the harness, deliveries of payloads and, under a policy, the harness's
+// tool calls. Without a policy the events have no verdict (DECISIONS G2).
 //
 //	x := evidence.NewExport()
 //	for entry := range entries {
@@ -46,7 +46,7 @@ type Export struct {
 
 	events   []SessionEvent
 	outcomes map[string]outcome // the results of acts, by intent id
-	waiting  map[string]string  // intent ids of acts without a result, by launch or by call and index
+	waiting  map[string]string  // intent ids of acts, by the key that settle uses for their results
 	run      string             // the launch that is recorded and whose decision follows
 	asked    map[string]kernel.GateAsked
 	seals    []seal

@@ -89,7 +89,7 @@ func (in *inspection) add(name string, data []byte) {
 // A Difference is a place where two artifacts differ. If one artifact does not
 // have this place, its side is empty.
 type Difference struct {
-	Path  string `json:"path"` // FILE, or FILE#RECORD.MEMBER
+	Path  string `json:"path"` // FILE, FILE#RECORD.MEMBER, or archive for the whole file
 	Left  string `json:"left,omitempty"`
 	Right string `json:"right,omitempty"`
 }

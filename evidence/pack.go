@@ -181,7 +181,7 @@ func (r *Report) pack(data []byte, o Options) {
 	r.packContents(a, m, o)
 	r.signatures(m.Signatures, doc, o)
 	if len(r.Problems) > 0 {
-		return // the content was changed after it was packed
+		return // the pack is refused in any case
 	}
 	if proofs, present := a.files[proofsFile]; present {
 		r.proofs(proofs, a, m, o)
@@ -200,7 +200,7 @@ func (r *Report) packContents(a archive, m packManifest, o Options) {
 	declared := map[string]bool{packManifestFile: true}
 	for _, e := range m.Contents {
 		if declared[e.Path] {
-			r.problem("manifest", e.Path, "contents declares this file twice")
+			r.problem("manifest", e.Path, "contents must declare a file once, and not the manifest itself")
 		}
 		declared[e.Path] = true
 		if e.Type != entryType(e.Path) && !o.Compat {
@@ -237,7 +237,7 @@ func (r *Report) runPack(a archive, m packManifest, o Options) {
 		return
 	}
 	if p.SchemaID != packRunSchema || p.SchemaVersion != schemaVersion {
-		r.problem("schema", runPayloadFile, "schema %q %q", p.SchemaID, p.SchemaVersion)
+		r.problem("schema", runPayloadFile, "schema %q %q is not that of a run's payload", p.SchemaID, p.SchemaVersion)
 	}
 	if p.RunID != m.SourceRef {
 		r.problem("source_ref", runPayloadFile, "run_id is %q, but source_ref is %q", p.RunID, m.SourceRef)
@@ -264,7 +264,7 @@ func (r *Report) runPack(a archive, m packManifest, o Options) {
 	want.RunID, want.CaptureMode, want.ManifestDigest = rp.manifest.RunID, rp.manifest.CaptureMode, rp.manifest.ManifestDigest
 	want.IntentsCount, want.ResultsCount, want.RefsCount = len(rp.intents), len(rp.results), len(rp.refs.Receipts)
 	if p != want {
-		r.problem("payload", runPayloadFile, "its ids, digest or counts differ from those of %s", nestedRunpack)
+		r.problem("payload", runPayloadFile, "its run_id, capture_mode, digest or counts differ from those of %s", nestedRunpack)
 	}
 }
 
@@ -275,22 +275,22 @@ func (r *Report) jobPack(a archive, m packManifest, o Options) {
 		return
 	}
 	if p.SchemaID != packJobSchema || p.SchemaVersion != schemaVersion {
-		r.problem("schema", jobPayloadFile, "schema %q %q", p.SchemaID, p.SchemaVersion)
+		r.problem("schema", jobPayloadFile, "schema %q %q is not that of a job's payload", p.SchemaID, p.SchemaVersion)
 	}
 	if err := s.check(jobStateSchema); err != nil {
 		r.problem("schema", jobStateFile, "%v", err)
 	}
 	if p.JobID != m.SourceRef || s.JobID != m.SourceRef {
-		r.problem("source_ref", jobPayloadFile, "job_id is not source_ref %q", m.SourceRef)
+		r.problem("source_ref", jobPayloadFile, "its job_id, or that of the state, is not source_ref %q", m.SourceRef)
 	}
 	if p.CheckpointCount != len(s.Checkpoints) || p.ApprovalCount != len(s.Approvals) {
 		r.problem("payload", jobPayloadFile, "it declares %d checkpoints and %d approvals, but the state has %d and %d", p.CheckpointCount, p.ApprovalCount, len(s.Checkpoints), len(s.Approvals))
 	}
 	if !slices.Contains(jobStatuses, PackStatus(p.Status)) {
-		r.problem("payload", jobPayloadFile, "status is %q", p.Status)
+		r.problem("payload", jobPayloadFile, "status %q is not a status of a job", p.Status)
 	}
 	if !o.Compat && p.jobFacts != s.jobFacts {
-		r.problem("payload", jobPayloadFile, "its status or reasons differ from those of %s", jobStateFile)
+		r.problem("payload", jobPayloadFile, "its status, reasons, fingerprint or safety invariants differ from those of %s", jobStateFile)
 	}
 	if slices.Contains([]PackStatus{JobBlocked, JobCompleted, JobCancelled, JobStopped}, PackStatus(s.Status)) {
 		r.reach.ended = s.Status

@@ -11,7 +11,7 @@ import (
 	"lifeloop/session"
 )
 
-// The files of a runpack besides its manifest.
+// The files of a runpack.
 const (
 	manifestFile = "manifest.json"
 	intentsFile  = "intents.jsonl"
@@ -28,7 +28,7 @@ const (
 	Raw       = "raw"
 )
 
-// A Header begins every document.
+// A Header has the members that begin most documents.
 type Header struct {
 	SchemaID        string    `json:"schema_id"`
 	SchemaVersion   string    `json:"schema_version"`

@@ -338,7 +338,8 @@ func (r *Report) summarize(checkpoints int, o Options) {
 }
 
 // anchors checks that the published digests are in the chain. A file of anchors may be
-// that of several sessions; those of other sessions are ignored.
+// that of several sessions. Anchors of other sessions are ignored, unless two of them
+// contradict each other, or there is no anchor of this session.
 func (r *Report) anchors(session string, list []Checkpoint, o Options) {
 	r.reach.checkpoints = list
 	others := 0
@@ -412,7 +413,7 @@ const maxJournalLine = 8 << 20
 func (r *Report) journal(doc []byte, o Options) {
 	j := journal{report: r}
 	if !o.Compat && bytes.Contains(doc, []byte("\r")) {
-		r.problem("journal", "", "a line ends with a carriage return; want a line feed alone")
+		r.problem("journal", "", "it contains a carriage return; a line must end with a line feed alone")
 		return
 	}
 	lines(doc, func(n int, line []byte) bool {
@@ -437,7 +438,7 @@ func (r *Report) journal(doc []byte, o Options) {
 	}
 	head := chain{Header: j.header.Header, SessionID: j.header.SessionID, RunID: j.header.RunID}
 	if !j.header.StartedAt.Equal(j.header.CreatedAt) {
-		head.CreatedAt = time.Time{} // this program writes the same time in both, so another program wrote the journal
+		head.CreatedAt = time.Time{} // an export writes the same time in both: the digest of the head must not match
 	}
 	for _, c := range j.checkpoints {
 		first, found := slices.BinarySearchFunc(j.events, c.SequenceStart, func(e SessionEvent, n int64) int { return cmp.Compare(e.Sequence, n) })

@@ -117,7 +117,8 @@ func foldedMembers(doc []byte) map[string]json.RawMessage {
 	return members
 }
 
-// uncovered notes the names of members that no digest or signature of an artifact covers.
+// uncovered notes the names of members that no digest or verified signature of an artifact
+// covers.
 func (r *Report) uncovered(at string, names []string) {
 	if at != "" {
 		at = " of " + at
@@ -125,9 +126,9 @@ func (r *Report) uncovered(at string, names []string) {
 	switch len(names) {
 	case 0:
 	case 1:
-		r.note("members: %s%s is not covered by the signature", names[0], at)
+		r.note("members: no verified signature covers %s%s", names[0], at)
 	default:
-		r.note("members: %s%s are not covered by the signature", someOf(names), at)
+		r.note("members: no verified signature covers %s%s", someOf(names), at)
 	}
 }
 

@@ -19,13 +19,13 @@ import (
 	"lifeloop/session"
 )
 
-// Names of the files that Chain writes.
+// Names of two of the files that Chain returns; the others are runpacks.
 const (
 	JournalFile = "journal.jsonl"
 	ChainFile   = "journal_chain.json"
 )
 
-// epoch returns the time of every entry of an archive.
+// epoch returns the time of every entry of an archive, and of a pack's manifest.
 func epoch() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // writeArchive packs files in the order of their names. They are not compressed, so
@@ -162,7 +162,7 @@ func (x *Export) env() Env {
 // Errors of a ledger that is too short for evidence. A verifier would refuse the result.
 var (
 	ErrNotBegun     = errors.New("its ledger does not contain the beginning of the session")
-	ErrNoCheckpoint = errors.New("it has no checkpoint yet; the first one is made when the harness runs")
+	ErrNoCheckpoint = errors.New("it has no checkpoint; the first checkpoint is made when the harness runs")
 )
 
 // begun returns ErrNotBegun if there is no session to write evidence of.

@@ -61,7 +61,8 @@ func (p *Page) measured(at time.Time, f kernel.ContextMeasured) {
 	}
 }
 
-// tokensAt returns the newest measurement before a time; empty if there is none.
+// tokensAt returns the newest measurement that is not after a time; empty if there is
+// none.
 func (p *Page) tokensAt(at time.Time) string {
 	i, known := slices.BinarySearchFunc(p.points, at, func(one point, at time.Time) int { return one.at.Compare(at) })
 	if known {

@@ -127,7 +127,7 @@ func (p *Page) took() string {
 	return d.Round(time.Second).String()
 }
 
-// observed adds an event of a frame.
+// observed adds an event of a frame, or the mark of a compaction.
 func (p *Page) observed(e kernel.Entry, f kernel.Observed) {
 	r := f.Record
 	if r.Event == lifeloop.ContextCompacted {
@@ -194,7 +194,7 @@ func (p *Page) receipt(at time.Time, f kernel.ReceiptIssued) {
 	p.receipts = append(p.receipts, line)
 }
 
-// Is reports whether a document is a page that HTML returned.
+// Is reports whether a document begins like a page that HTML returns.
 func Is(doc []byte) bool {
 	begin, _, _ := strings.Cut(source, "{{")
 	return bytes.HasPrefix(doc, []byte(begin))

@@ -30,7 +30,7 @@ func words(f kernel.Fact) (what, tone string) {
 		return "the harness session has the id " + f.ID, ""
 	case kernel.VersionSeen:
 		if len(f.Unproven) > 0 {
-			return "version " + f.Version + " was not tested: " + strings.Join(f.Unproven, " "), "warn"
+			return "version " + f.Version + " was not tested; not proven: " + strings.Join(f.Unproven, " "), "warn"
 		}
 		return "version " + f.Version, ""
 	case kernel.Observed:
@@ -58,7 +58,7 @@ func words(f kernel.Fact) (what, tone string) {
 		}
 		return fmt.Sprintf("the transcript was copied: %s, %s bytes, %s", f.File, grouped(f.Bytes), f.Digest), ""
 	case kernel.PauseRequested:
-		return "paused", "warn"
+		return "pause requested", "warn"
 	case kernel.ResumeRequested:
 		return "resumed", ""
 	case kernel.RenewalMoved:

@@ -40,7 +40,7 @@ type span struct{ from, to int }
 // A rule finds secrets.
 type rule struct {
 	name string
-	// words are what a text with such a secret contains, in lower case. Only what
+	// A text with such a secret contains one of words, which are in lower case. Only what
 	// surrounds them is searched: the expressions are far slower than the search for a
 	// word.
 	words []string

@@ -11,7 +11,7 @@ import (
 // max_tokens.
 const secretName = `[A-Za-z0-9_.-]*(?i:token|secret|passwd|password|passphrase|api[_-]?key|(?:access|account|secret|private|signing|encryption)[_-]?key|client[_-]?key[_-]?data|credentials?)(?:[_-][A-Za-z0-9]+)?`
 
-// nameWords are what a secretName contains.
+// nameWords returns words of which a secretName contains one.
 func nameWords() []string {
 	words := []string{"token", "secret", "passwd", "password", "passphrase", "credential", "client-key", "client_key", "clientkey"}
 	for _, kind := range []string{"api", "access", "account", "private", "signing", "encryption"} {
@@ -307,8 +307,9 @@ func (r *Redactor) assignments() {
 	r.add("header", passName+`:[ \t]+(`+value+`{6,})`, prose, "pass:")
 }
 
-// assigned returns a function that finds the value of a name: a string, or otherwise at
-// least min characters that are not an expression of a program. keep says what is kept.
+// assigned returns a function that finds the value of a name: a string, or a bare value
+// that is not an expression of a program. Either has "least" characters or more. keep
+// says what is kept.
 func (r *Redactor) assigned(least int, keep func(string) bool) func(string, []int) ([]span, int) {
 	const longest = 4096 // of a string, so that the time stays linear
 	bare := regexp.MustCompile(fmt.Sprintf(`^%s{%d,}`, value, least))

@@ -8,8 +8,8 @@
 // one (the seed and the public key).
 //
 // The package reads no file, creates no key and knows no document format. It
-// accepts only one spelling of a signature, a key and a digest, so that every
-// changed byte is detected.
+// accepts only one base64 form of a signature and of a key, and one form of a
+// digest, so that a changed character in them is detected.
 //
 //	digest, err := sign.Digest(document)
 //	s, err := sign.Sign(private, digest)
