@@ -126,9 +126,9 @@ func (r *Report) uncovered(at string, names []string) {
 	switch len(names) {
 	case 0:
 	case 1:
-		r.note("members: no verified signature covers %s%s", names[0], at)
+		r.note("members: %s%s is not covered by a verified signature", names[0], at)
 	default:
-		r.note("members: no verified signature covers %s%s", someOf(names), at)
+		r.note("members: %s%s are not covered by a verified signature", someOf(names), at)
 	}
 }
 

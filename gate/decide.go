@@ -27,7 +27,8 @@ type Decision struct {
 	MatchedRule  string // empty if the default or a fail-closed check decided
 	PolicyDigest string
 	TraceID      string // identifies intent, policy and verdict
-	// RateLimits are those of the rules that decided; [Limiter] applies them.
+	// RateLimits are those of all matching rules of the priority that decided; [Limiter]
+	// applies them if the verdict is allow.
 	RateLimits []RateLimit
 }
 
@@ -130,8 +131,9 @@ func (p *Policy) rules(in Intent, d *Decision) (won outcome) {
 	return won
 }
 
-// outcome returns the verdict of a matching rule, made stricter by its constraints
-// and by its action for destructive acts.
+// outcome returns the verdict of a matching rule, made stricter by its constraints. A
+// destructive act requires at least an approval, or in the phase plan a dry run, unless
+// it only starts processes in a sandbox that the rule accepts.
 func (r *Rule) outcome(in Intent) outcome {
 	o := outcome{r.Effect, slices.Clone(r.ReasonCodes), slices.Clone(r.Violations)}
 	if len(o.reasons) == 0 {

@@ -147,7 +147,7 @@ func TestPoliciesThatAreRefused(t *testing.T) {
 		{"two verdicts", "default_verdict: block\ndefault_action: allow\n", "differ"},
 		{"a rule without name", "rules: [{effect: allow}]\n", "rules[0]: name"},
 		{"a rule without effect", "rules: [{name: a}]\n", "effect is required"},
-		{"an invalid effect", "rules: [{name: a, effect: permit}]\n", "effect is"},
+		{"an invalid effect", "rules: [{name: a, effect: permit}]\n", "effect (or action) is"},
 		{"effect and action", "rules: [{name: a, effect: allow, action: block}]\n", "differ"},
 		{"an invalid priority", "rules: [{name: a, effect: allow, priority: high}]\n", "priority"},
 		{"an invalid class", "rules: [{name: a, effect: allow, match: {endpoint_class: [fs]}}]\n", "endpoint_classes"},

@@ -293,8 +293,8 @@ func plainNames(doc []byte, i int) bool {
 	return plain
 }
 
-// value checks an object, or a list of objects, that begins at doc[i], and returns
-// the index after it.
+// value checks an object, or a list of objects, that begins at doc[i]. It returns what a
+// callback of scan.Walk returns.
 func (m members) value(doc []byte, i int, path string, wrong *error) int {
 	switch {
 	case doc[i] == '{':

@@ -395,7 +395,7 @@ func ordered(at string, from, expires time.Time) error {
 	if from.IsZero() || expires.IsZero() || expires.After(from) {
 		return nil
 	}
-	return fmt.Errorf("%s: it expires before it begins", at)
+	return fmt.Errorf("%s: it expires before it begins, or at the same time", at)
 }
 
 func (s *Sandbox) normalize() error {

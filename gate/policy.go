@@ -251,7 +251,7 @@ func alias(name, value, other, otherValue string) (Verdict, error) {
 	case a != "" && b != "" && a != b:
 		return "", fmt.Errorf("%s and %s differ", name, other)
 	case v != "" && !v.Valid():
-		return "", fmt.Errorf("%s is %q; want allow, dry_run, require_approval or block", name, v)
+		return "", fmt.Errorf("%s (or %s) is %q; want allow, dry_run, require_approval or block", name, other, v)
 	default:
 		return v, nil
 	}

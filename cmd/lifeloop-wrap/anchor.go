@@ -37,7 +37,7 @@ type anchoring struct {
 
 	last   evidence.Anchor   // the newest anchor that an earlier process saved
 	from   int               // the oldest checkpoint that an earlier process could not publish; 0 if there is none
-	known  []evidence.Anchor // the anchors that file contained at the start
+	known  []evidence.Anchor // the session's anchors that file contained at the start
 	failed int               // number of anchors that could not be published
 }
 
@@ -112,7 +112,7 @@ func (a *anchoring) run(ctx context.Context, st store.Store, id string) error {
 	case err != nil:
 		return err
 	case last.Index == 0 && !a.follow:
-		return no(lifeloop.StateConflict, "session %s has no checkpoint yet", id).withHint("the first one is made when the harness runs")
+		return no(lifeloop.StateConflict, "session %s has no checkpoint", id).withHint("the first checkpoint is made when the harness runs")
 	case last.Index > 0 && !a.follow:
 		a.publish(ctx, last)
 	}
@@ -150,7 +150,7 @@ func (a *anchoring) read(ctx context.Context, id string, records iter.Seq2[store
 	return last, nil
 }
 
-// readFile reads the anchors that the file has already.
+// readFile reads the anchors of the session that the file has already.
 func (a *anchoring) readFile(id string) error {
 	if a.file == "" {
 		return nil

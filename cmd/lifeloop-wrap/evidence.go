@@ -17,7 +17,7 @@ import (
 )
 
 func evidenceCmd(g *globals) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "evidence", Short: "Make and check signed evidence of sessions"})
+	cmd := group(&cobra.Command{Use: "evidence", Short: "Make and check evidence of sessions"})
 	key := group(&cobra.Command{Use: "key", Short: "Make keys that sign evidence"})
 	key.AddCommand(&cobra.Command{
 		Use: "new FILE", Short: "Make a key pair: FILE is private, FILE.pub is public", Args: cobra.ExactArgs(1),
@@ -61,7 +61,7 @@ func (g *globals) newKey(cmd *cobra.Command, file string) error {
 	}
 	for _, name := range []string{file, file + ".pub"} {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return no(lifeloop.InvalidRequest, "cannot make key %s: %s exists", file, name).withHint("choose another name; a key is never replaced")
+			return no(lifeloop.InvalidRequest, "cannot make key %s: %s exists or cannot be examined", file, name).withHint("choose another name; a key is never replaced")
 		}
 	}
 	const hint = "FILE must be in a folder that exists and that you may write to"
@@ -87,7 +87,7 @@ func writeNew(name string, data []byte, perm fs.FileMode) error {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		_ = os.Remove(name) // do not leave an incomplete key
+		_ = os.Remove(name) // do not leave an incomplete file
 		return err
 	}
 	return nil

@@ -39,8 +39,8 @@ The same ledger gives the same bytes.
   html           a page for people: turns, context, receipts, and the result of
                  verifying the session's runpack
 
-Without --key the other kinds are not signed, and a reader cannot know who made
-them. A file is replaced only if it is evidence too.`,
+Without --key nothing is signed, and a reader cannot know who made it. A file is
+replaced only if it is evidence too.`,
 	}, func(cmd *cobra.Command, st store.Store, id string) error { return g.export(cmd, st, id, e) })
 	f := cmd.Flags()
 	f.StringVar(&e.kind, "kind", "", "what to write: runpack, pack, chain, trace or html")

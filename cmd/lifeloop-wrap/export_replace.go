@@ -49,7 +49,7 @@ func replaceable(st store.Store, id string, e exportation, files []string) error
 			continue
 		}
 		if data, err := durable.ReadFile(name); err != nil || !page.Is(data) && !isEvidence(data, e.folder()) {
-			return refuse("cannot replace %s: it is not evidence", name)
+			return refuse("cannot replace %s: it is not valid evidence", name)
 		}
 	}
 	return nil
@@ -64,8 +64,8 @@ func isEvidence(data []byte, inFolder bool) bool {
 
 func besideNothing(string) ([]byte, error) { return nil, fs.ErrNotExist }
 
-// sameSession refuses a folder that has a chain or traces of another session: its
-// files would be mixed with the new ones.
+// sameSession refuses a folder that has the chain of another session, or a runpack or
+// trace that the export does not replace: its files would be mixed with the new ones.
 func sameSession(id string, e exportation, files []string, refuse func(string, ...any) error) error {
 	if info, err := os.Stat(e.out); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -87,7 +87,7 @@ func sameSession(id string, e exportation, files []string, refuse func(string, .
 	}
 	for _, one := range entries {
 		if name := filepath.Join(e.out, one.Name()); strings.HasPrefix(one.Name(), prefix) && !slices.Contains(files, name) {
-			return refuse("cannot write to %s: %s belongs to another session", e.out, one.Name())
+			return refuse("cannot write to %s: %s is not a file of this export", e.out, one.Name())
 		}
 	}
 	return nil

@@ -27,8 +27,9 @@ const (
 	exitNotEvaluable = 6
 )
 
-// notEvaluable returns a failure with exit code 6: there is no verdict, so the
-// act is not permitted.
+// notEvaluable returns a failure with exit code 6. For gate eval it means that there is
+// no verdict, so the act is not permitted; for the commands of evidence, that the input
+// cannot be used.
 func notEvaluable(format string, args ...any) *failure {
 	return &failure{code: exitNotEvaluable, class: lifeloop.InvalidRequest, text: fmt.Sprintf(format, args...)}
 }
@@ -42,10 +43,10 @@ func gateCmd(g *globals) *cobra.Command {
 	eval := &cobra.Command{
 		Use: "eval --policy FILE --intent FILE", Short: "Print the verdict of a policy on an intent", Args: cobra.NoArgs,
 		Long: `eval evaluates one IntentRequest (JSON), the description of an act, by a policy
-(YAML) and prints the verdict. Only allow permits the act. The exit code is 0 for allow and for dry_run, 3 for
-block, 4 for require_approval, and 6 if there is no verdict: the policy or the
-intent cannot be evaluated, or the trace cannot be written. Rate limits count
-within one run of this command.
+(YAML) and prints the verdict. Only allow permits the act. The exit code is 0
+for allow and for dry_run, 3 for block, 4 for require_approval, and 6 if there
+is no verdict: the policy or the intent cannot be evaluated, or the trace cannot
+be written. Rate limits count within one run of this command.
 
 With --key and --trace-out it writes a signed TraceRecord.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return g.evalIntent(cmd, e) },
@@ -96,9 +97,9 @@ func (g *globals) evalIntent(cmd *cobra.Command, e evaluation) error {
 	return nil
 }
 
-// producer returns the producer_version in the evidence that this program writes. It
-// contains the commit of gait, the reference, whose normal form is used, because
-// digests differ between its versions.
+// producer returns the producer_version of the gate's intents and results, and of the
+// trace that gate eval writes. It contains the commit of gait, the reference, whose normal
+// form is used, because digests differ between its versions.
 func producer() string { return "lifeloop-wrap/" + version + " (gait 1c480c5)" }
 
 func readPolicy(cmd *cobra.Command, file string) (*gate.Policy, error) {

@@ -69,8 +69,9 @@ func ends(a policy.Attempts, p profiles.Profile, l profiles.Launch) kernel.Ends 
 	return e
 }
 
-// check examines each way to launch before the first launch, and finds the
-// fallbacks that cannot be launched.
+// check finds the fallbacks that cannot be launched, before the first launch. If
+// --timeout-inter would end a harness while it waits for the user, check returns an
+// error; only for this it also examines the command of the command line.
 func (l *launcher) check() ([]attempt.Profile, error) {
 	mustReport := l.session.cfg.Attempts.Timeouts.Inter > 0 && l.terminal.Pty() && !l.force
 	var out []attempt.Profile

@@ -26,16 +26,16 @@ func policyCmd(g *globals) *cobra.Command {
 		Long: `init writes a policy for run --policy: it denies writes outside of the workspace,
 files with secrets, and changes of the harness's own settings. It requires an approval
 for destructive commands, and for commands whose effect cannot be known before they
-run. It allows the rest. init also writes FILE.cases.yaml, with cases for policy test.
-Without FILE it prints the policy.`,
+run. It allows the rest. init also writes cases for policy test: with policy.yaml as
+FILE, they are in policy.cases.yaml. Without FILE it prints the policy.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.initPolicy(cmd, args) },
 	}, &cobra.Command{
 		Use: "test FILE CASES", Short: "Test a policy with cases", Args: cobra.ExactArgs(2),
 		Long: `test evaluates each case of CASES (YAML) by the policy FILE, as run --policy does in
-this folder, and prints those that differ. A case has a verdict, optionally a reason
-that must be among the reason codes, and one of: command, write, delete, read, url
-(a call of a tool; tool is its name), launch or renew (a program), inject (the
-placement of a payload).`,
+this folder, but without rate limits, and prints those that differ. A case has a
+verdict, optionally a reason that must be among the reason codes, and one of: command,
+write, delete, read, url (a call of a tool; tool is its name, and may stand alone),
+launch or renew (a program), inject (the placement of a payload).`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.testPolicy(cmd, args[0], args[1]) },
 	})
 	return cmd

@@ -22,7 +22,7 @@ func trustCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trust [FILE] | trust --revoke [FILE] | trust --list",
 		Short: "Trust a project's " + config.ProjectFile + ", which can name programs to run",
-		Long: `trust records the path and the content of FILE, a project's ` + config.ProjectFile + `, and prints
+		Long: `trust records the path and the digest of FILE, a project's ` + config.ProjectFile + `, and prints
 the programs that it names. Without FILE, the nearest one in this folder or above is
 used. Nothing in a file is used before it is trusted, and after a change of the file
 nothing is used until it is trusted again. The content of the programs is not

@@ -21,7 +21,8 @@ import (
 )
 
 // exitRefused is the exit code of a failed verification, and of diff for files that
-// differ. For a file that cannot be read as evidence, the code is exitNotEvaluable.
+// differ. For a file that cannot be read as evidence, or
+// that needs a public key to be verified, the code is exitNotEvaluable.
 // The public reference implementation, gait (package evidence), uses the same codes.
 const exitRefused = 2
 
@@ -38,12 +39,14 @@ func verifyCmd(g *globals) *cobra.Command {
 		Long: `verify checks an evidence file: digests, links, signatures, and the form and
 content of each file in it. It also prints what this does not prove. The exit
 code is 0, 2 if the verification failed, or 6 if the file cannot be read as
-evidence. KIND is runpack, pack, session_chain, session_journal or trace.
+evidence or needs --public-key to be verified. KIND is runpack, pack,
+session_chain, session_journal or trace.
 
 A session chain or a journal names its runpacks, which are read from its folder.
-With --anchor FILE a chain or a journal must contain each checkpoint that FILE
-names. That proves it up to the newest of these checkpoints, and nothing after
-it. --compat gives the verdicts of gait, the public reference implementation.`,
+With --anchor FILE a chain or a journal must contain each checkpoint of its
+session that FILE names. That proves it up to the newest of these checkpoints,
+and nothing after it. --compat gives the verdicts of gait, the public reference
+implementation.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.verifyEvidence(cmd, args[0], v) },
 	}
 	f := cmd.Flags()

@@ -55,8 +55,8 @@ func (l Launch) Intent(s Scene) (gate.Intent, error) {
 		[]gate.Target{{Kind: "other", Value: l.Program, Operation: "spawn", EndpointClass: "proc.exec"}})
 }
 
-// A Renewal is a move of the session into a fresh harness session. Number counts the
-// renewals of the session, so that each has an intent of its own.
+// A Renewal is a move of the session into a fresh harness session. Number is one more
+// than the number of the session's renewals that have begun a reset.
 type Renewal struct {
 	Adapter, Program string
 	ID, Profile      string
