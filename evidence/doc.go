@@ -213,7 +213,7 @@ func (r *Report) limits(o Options) {
 	}
 	r.truncation()
 	if r.Kind == ChainKind {
-		r.note("journal: a journal beside the chain is verified by itself")
+		r.note("journal: a journal beside the chain was not verified with it")
 	}
 	r.note("vantage: it shows what the producer recorded, on a machine that the producer controls")
 	r.note("completeness: acts that the producer did not observe are not in it; that nothing was changed does not show that nothing is missing")
@@ -233,6 +233,6 @@ func (r *Report) truncation() {
 	case r.reach.ended != "":
 		r.note("truncation: it reaches the end of the session (%s), if the producer wrote it whole", r.reach.ended)
 	default:
-		r.note("truncation: it does not show the end of the session, which still ran or was cut; a removed end is not noticed")
+		r.note("truncation: it does not show the end of the session, which still ran, or whose end was cut or not read; a removed end is not noticed")
 	}
 }

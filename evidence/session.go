@@ -195,7 +195,7 @@ func (h Header) ours() bool { return strings.HasPrefix(h.ProducerVersion, produc
 
 // sealed checks the runpack of a checkpoint, and that it holds the given events, if they
 // are known. If optional is set, the runpack may be absent, unless signatures are
-// verified, because the checkpoint's signature is in the runpack.
+// verified or required, because the checkpoint's signature is in the runpack.
 func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optional bool, o Options) {
 	at := fmt.Sprintf("checkpoint %d: %s", c.Index, c.RunpackPath)
 	if name := c.RunpackPath; !o.Compat && (name == "" || path.IsAbs(name) || strings.Contains(name, `\`) || path.Clean(name) != name || strings.HasPrefix(name, "..")) {

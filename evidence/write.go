@@ -346,7 +346,7 @@ func (x *Export) RunPack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
 
 // reasonCode returns the reason of a move to a state, with a code in place of a reason
 // that a user wrote: capture is by reference, and a text of a user may contain a secret.
-// The reason of an end that the harness caused is never a user's.
+// The reason of any other move is never a user's.
 func (x *Export) reasonCode(to session.State, reason string) string {
 	switch to {
 	case session.Paused, session.Running, session.Aborting, session.Aborted:
