@@ -206,6 +206,8 @@ func (r *Report) note(format string, args ...any) {
 // limits adds notes on what a verification of this kind cannot show.
 func (r *Report) limits(o Options) {
 	switch {
+	case r.Unreadable && r.SignatureStatus == SignatureMissing: // perhaps only because it was not read
+		r.note("origin: no signature was checked; anyone could have made this")
 	case r.SignatureStatus == SignatureSkipped:
 		r.note("origin: the signature was not checked, since no public key was given; anyone could have made this")
 	case r.SignatureStatus == SignatureMissing:

@@ -26,6 +26,9 @@ func signedDigest(doc []byte) (string, error) {
 // key's id, because signatures could have been removed or replaced.
 func (r *Report) signatures(list []sign.Signature, doc []byte, o Options) {
 	r.SignaturesTotal = len(list)
+	if len(list) > 0 {
+		r.SignatureStatus = SignatureSkipped
+	}
 	switch {
 	case o.PublicKey == nil && o.RequireSignature:
 		r.unreadable("no_key", "", "a signature is required, but no public key was given")
@@ -33,10 +36,7 @@ func (r *Report) signatures(list []sign.Signature, doc []byte, o Options) {
 	case len(list) == 0 && (o.RequireSignature || o.PublicKey != nil && !o.Compat):
 		r.problem("signature_missing", "", "there is no signature")
 		return
-	case len(list) == 0:
-		return
-	case o.PublicKey == nil:
-		r.SignatureStatus = SignatureSkipped
+	case len(list) == 0, o.PublicKey == nil:
 		return
 	}
 	digest, err := signedDigest(doc)

@@ -172,13 +172,15 @@ func (r *Report) trace(doc []byte, o Options) {
 		return
 	}
 	r.uncovered("", uncovered)
+	if t.Signature != nil {
+		r.SignaturesTotal, r.SignatureStatus = 1, SignatureSkipped
+	}
 	switch {
 	case o.PublicKey == nil:
 		r.unreadable("no_key", "", "a trace is verified by its signature, but no public key was given")
 	case t.Signature == nil:
 		r.problem("signature_missing", "", "there is no signature")
 	default:
-		r.SignaturesTotal = 1
 		r.SignatureStatus = SignatureFailed
 		if err := t.Signature.Verify(o.PublicKey, digest); err != nil {
 			r.problem("signature", "", "%v", err)

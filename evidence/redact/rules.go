@@ -11,7 +11,7 @@ import (
 // max_tokens.
 const secretName = `[A-Za-z0-9_.-]*(?i:token|secret|passwd|password|passphrase|api[_-]?key|(?:access|account|secret|private|signing|encryption)[_-]?key|client[_-]?key[_-]?data|credentials?)(?:[_-][A-Za-z0-9]+)?`
 
-// nameWords returns words of which a secretName contains one.
+// nameWords returns words; each text that secretName matches contains one of them.
 func nameWords() []string {
 	words := []string{"token", "secret", "passwd", "password", "passphrase", "credential", "client-key", "client_key", "clientkey"}
 	for _, kind := range []string{"api", "access", "account", "private", "signing", "encryption"} {
