@@ -14,7 +14,8 @@ import (
 type Gate struct {
 	Allowed int `json:"allowed"`
 	Refused int `json:"refused"`
-	// Last is the newest refusal; null if there was none.
+	// Last is the newest refusal; null if there was none, or if the user approved
+	// that act later.
 	Last *GateRefusal `json:"last_refusal"`
 	// Waiting lists the acts that wait for an approval, the oldest first. It is absent
 	// if there are none.

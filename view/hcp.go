@@ -75,7 +75,8 @@ type HCP struct {
 	out     []HCPMessage
 }
 
-// Apply adds one fact and returns its events: none, one or two.
+// Apply adds one fact and returns its events: at most two, except that each broken
+// rule of one check has its own.
 func (h *HCP) Apply(e kernel.Entry) []HCPMessage {
 	h.at, h.out = e.At, nil
 	switch f := e.Fact.(type) {
@@ -334,7 +335,7 @@ func (h *HCP) renews(f kernel.Fact) {
 	}
 }
 
-// measured emits how a renewal changed the size of the context.
+// measured emits the size of the context after a renewal.
 func (h *HCP) measured(f kernel.RenewalMeasured) {
 	message, details := fmt.Sprintf("the context has %d tokens after renewal %s", f.Tokens, f.Renewal), map[string]any{"renewal": f.Renewal, "tokens_after": f.Tokens}
 	if f.Broke {
@@ -351,7 +352,7 @@ func (h *HCP) attemptEnded(f kernel.AttemptEnded) {
 		return
 	}
 	message := f.Reason
-	if f.Run != "" { // without a run, the session failed while it waited for the next attempt
+	if f.Run != "" { // without a run, the session ended while no attempt was in progress
 		message = fmt.Sprintf("attempt %d of %s: %s", f.Attempt, f.Name, f.Reason)
 	}
 	h.emit(hcpError, map[string]any{"code": hcpErrorCode(f), "message": message, "recoverable": f.Recovery != attempt.Halt})
@@ -418,7 +419,7 @@ func (h *HCP) observe(f kernel.Observed) {
 	}
 }
 
-// subject names the session or frame of an event, with cause, outcome and
+// subject names the harness session or frame of an event, with cause, outcome and
 // reason.
 func subject(r lifeloop.EventRecord) string {
 	text := "the harness session"

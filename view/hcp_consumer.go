@@ -60,7 +60,7 @@ type HCPConsumer struct {
 	hold     time.Duration
 	sessions map[string]*hcpSession
 	waiting  map[string]*hcpSession // sessions with held events
-	seen     uint64                 // how many events were received so far; orders the sessions by their last event
+	seen     uint64                 // increases with each event; orders the sessions by their last event
 	held     int                    // the number of held events
 	bytes    int                    // bytes of the held lines
 	closed   int                    // closed sessions
@@ -92,7 +92,8 @@ type HCPOutcome struct {
 }
 
 // An HCPNotice is a warning of the consumer itself. From and To are the sequence
-// numbers of the first and the last event that it concerns.
+// numbers of the first and the last event that it concerns; for forgotten, both are
+// that of the session's last delivered event.
 type HCPNotice struct {
 	Warning   string `json:"warning"` // gap, late, implausible, closed or forgotten
 	SessionID string `json:"session_id"`
@@ -370,7 +371,7 @@ func (c *HCPConsumer) Restore(doc []byte) error {
 		return fmt.Errorf("not the state of a consumer: %w", err)
 	}
 	if stored.Sessions == nil {
-		return fmt.Errorf("not the state of a consumer: it has no sessions")
+		return fmt.Errorf(`not the state of a consumer: it has no member "sessions"`)
 	}
 	for id, s := range stored.Sessions {
 		if s == nil || s.Last == 0 || s.Last > maxSequence {

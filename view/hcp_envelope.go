@@ -65,7 +65,7 @@ func ParseHCPEvent(line []byte) (HCPEnvelope, error) {
 		return HCPEnvelope{}, fmt.Errorf("payload.event_type %w", err)
 	}
 	if e.Sequence, err = strconv.ParseUint(string(payload["sequence"]), 10, 64); err != nil || e.Sequence == 0 || e.Sequence > maxSequence {
-		return HCPEnvelope{}, errors.New("payload.sequence is not a whole number from 1 on")
+		return HCPEnvelope{}, errors.New("payload.sequence is not a whole number from 1 to 9007199254740991")
 	}
 	data, err := members(payload["data"])
 	if err != nil {
@@ -90,7 +90,8 @@ func members(doc []byte) (map[string]json.RawMessage, error) {
 	return m, nil
 }
 
-// longestWord limits ids and names, which are stored in a state file.
+// longestWord limits the members that are ids or names, because a session's id is
+// stored in the state file.
 const longestWord = 256
 
 func word(doc json.RawMessage) (string, error) {

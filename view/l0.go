@@ -24,7 +24,7 @@ type L0Event struct {
 	TS       int64             // Unix milliseconds; never decreases within a session
 	StreamID string            // the id of the wrapper's session
 	Seq      uint64            // 1, 2, 3, … within the session
-	Meta     map[string]string // the labels that the session was started with; L0's copy of the object user
+	Meta     map[string]string // the labels that the session was started with, as L0's user-provided meta object
 	Fields   []L0Field
 }
 
@@ -105,8 +105,8 @@ type l0Policy struct {
 //		for _, event := range l0.Apply(entry) { … }
 //	}
 //
-// In L0's words, each launch of the harness is an attempt and each profile is a
-// stream. The harness's output is counted and never shown. Facts for which L0
+// In L0's words, each launch of the harness is an attempt, except the launch of a
+// renewal, and each profile is a stream. The harness's output is counted and never shown. Facts for which L0
 // has no event, such as a pause, are skipped.
 type L0 struct {
 	// Tool returns the arguments of a tool call and its result, or the error text
@@ -292,8 +292,8 @@ func (l *L0) launching(f kernel.Launching) {
 	l.emit("ADAPTER_WRAP_START", "streamType", "process")
 }
 
-// renewed emits the token of a renewal as a checkpoint. A reset in place has no launch
-// that could resume from it, so the fresh session does.
+// renewed emits the digest of a renewal's token as a checkpoint. A reset in place has
+// no launch that could resume from it, so the fresh harness session does.
 func (l *L0) renewed(f kernel.RenewalMoved) {
 	switch {
 	case f.To == renewal.Negotiated:
@@ -498,7 +498,7 @@ func (l *L0) sentence(f kernel.AttemptEnded) string {
 	if l.Words != nil && f.Run != "" {
 		words = l.Words(f.Run)
 	}
-	return cmp.Or(words, f.Reason, "it failed: "+string(f.Cause))
+	return cmp.Or(words, f.Reason, "the attempt failed: "+string(f.Cause))
 }
 
 // budget returns the policy's limits of attempts, or the zero value if the session

@@ -307,7 +307,7 @@ func TestL0Callbacks(t *testing.T) {
 	for _, e := range aborted.apply(kernel.AbortRequested{}, kernel.AttemptEnded{Cause: attempt.Aborted, Recovery: attempt.Halt, AttemptCost: kernel.AttemptCost{Units: 3, Bytes: 9}}) {
 		hooks.Emit(e)
 	}
-	require.Equal(t, []string{"ABORT_REQUESTED", "ABORT_COMPLETED", "onAbort 3 9", "ERROR", "onError it failed: abort STREAM_ABORTED false false"}, calls)
+	require.Equal(t, []string{"ABORT_REQUESTED", "ABORT_COMPLETED", "onAbort 3 9", "ERROR", "onError the attempt failed: abort STREAM_ABORTED false false"}, calls)
 	require.Zero(t, hooks.Panics())
 }
 

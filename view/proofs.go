@@ -11,7 +11,7 @@ import (
 type Proofs struct {
 	list   []Proof
 	before []string // capabilities that earlier sessions have proven for the version of the newest launch
-	early  []string // events that the harness caused in the newest launch before its version was known
+	early  []string // events that the harness caused in the newest launch, except those found in before
 }
 
 // A Proof lists the capabilities that worked with one version.
@@ -20,7 +20,7 @@ type Proof struct {
 	Capabilities     []string
 }
 
-// All lists the versions in the order of their appearance.
+// All lists one Proof for each report of an untested version, in order.
 func (p *Proofs) All() []Proof { return p.list }
 
 // Apply adds one fact.

@@ -11,7 +11,7 @@ import (
 
 // Renewals are the renewals of a session, in the form of `status --json`.
 type Renewals struct {
-	Count int          `json:"count"` // the number of renewals with any outcome
+	Count int          `json:"count"` // the number of renewals that were asked for, whatever their outcome
 	Last  *LastRenewal `json:"last"`  // the newest renewal
 	// Stopped says why the session is not renewed again; empty while it may be.
 	Stopped string `json:"stopped,omitempty"`
@@ -35,7 +35,7 @@ type LastRenewal struct {
 	After      *int64                `json:"tokens_after"`
 }
 
-// renews adds a fact of a renewal.
+// renews adds a fact of a renewal or of the gate.
 func (s *Status) renews(e kernel.Entry) {
 	switch f := e.Fact.(type) {
 	case kernel.RenewalMoved:

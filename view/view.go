@@ -75,7 +75,7 @@ type Status struct {
 	HarnessVersion   *string                     `json:"harness_version"` // the version that a source reported
 	WorkDir          string                      `json:"work_dir"`
 	Meta             map[string]string           `json:"meta"`    // the labels given by --meta
-	Attempt          int                         `json:"attempt"` // the attempt's number in its profile, from 1
+	Attempt          int                         `json:"attempt"` // the attempt's number in its profile, from 1; 0 before the first launch
 	Profile          string                      `json:"profile"`
 	HarnessSessionID *string                     `json:"harness_session_id"`
 	PID              *int                        `json:"pid"`     // the harness's process id; null while no harness runs
@@ -156,7 +156,7 @@ func measured(f kernel.ContextMeasured) *Context {
 	}
 	c := &Context{Tokens: *f.Tokens, WindowSource: f.WindowSource, Stale: f.Stale, Estimate: f.Estimate, At: f.At}
 	if fraction, ok := (synth.Pressure{Used: c.Tokens, Window: f.Window}).Fraction(); ok {
-		fraction = float64(int64(fraction*10_000)) / 10_000 // rounded as in context.pressure_observed
+		fraction = float64(int64(fraction*10_000)) / 10_000 // rounded down as in context.pressure_observed
 		c.Window, c.Fraction, c.Level = &f.Window, &fraction, &f.Level
 	}
 	return c
@@ -400,7 +400,7 @@ func (s *Status) observe(f kernel.Observed, at time.Time) {
 }
 
 func (s *Status) capability(name string, support lifeloop.Support) {
-	if s.Capabilities == nil { // nil if the ledger's first entries are missing
+	if s.Capabilities == nil { // nil after a further launch has begun, or if the ledger's first entries are missing
 		s.Capabilities = map[string]lifeloop.Support{}
 	}
 	s.Capabilities[name] = support

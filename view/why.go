@@ -20,10 +20,12 @@ type Why struct {
 	// Session lists how the event's harness session began and how its id became
 	// known: each bind, rebind and refusal up to the event.
 	Session []Link `json:"session"`
-	// Frame lists the earlier events of the event's frame with their sources.
+	// Frame lists the earlier events of the event's frame with their sources, since the
+	// last frame.ended with the frame's id.
 	Frame []Link `json:"frame"`
-	// Sources are the files and hooks behind the event's evidence: how each became
-	// known, how far it was read at the event, and its faults.
+	// Sources lists every file whose path the harness had reported before the event.
+	// For the sources of the event's evidence, it also lists how far each was read at
+	// the event, and its faults.
 	Sources []Link `json:"sources"`
 	// Activity is the activity when the event was emitted, with its sources.
 	Activity []Link `json:"activity"`
@@ -102,8 +104,8 @@ const (
 	before        // every entry before the event
 	newest        // only the newest entry before the event
 	ofSource      // the newest entry of a source before the event, and the first one after it
-	ofFrame       // an entry before the event, if it names the event's frame; after the event, if it ends the wait of a call
-	ofCalls       // an entry after the event, if it names the event or one of its calls
+	ofFrame       // an entry before the event, if it names the event's frame; after the event as with ofCalls
+	ofCalls       // an entry after the event, if it names the event or one of its calls, or while a client that did not get the event has no receipt
 )
 
 func needs() map[string]need {
@@ -121,7 +123,7 @@ func needs() map[string]need {
 	return all
 }
 
-// typedText describes the request for a reset in place.
+// typedText describes one step of a reset in place: the reset, or what undoes or stops it.
 func typedText(f kernel.RenewalTyped) string {
 	switch f.Means {
 	case renewal.ByPlugin:
@@ -129,7 +131,7 @@ func typedText(f kernel.RenewalTyped) string {
 	case renewal.ByHook:
 		return "the hook at the end of the turn is answered: " + f.Keys
 	}
-	return "keys are typed: " + f.Keys
+	return "typing at the prompt: " + f.Keys
 }
 
 // Needs reports whether an entry can be evidence, from its number, its kind and the
@@ -222,7 +224,7 @@ func (w *Why) before(e kernel.Entry) {
 		}
 	case kernel.RenewalRerouted:
 		if w.Event.Event.Session() {
-			w.Renewal = append(w.Renewal, link(e, "it continues by "+string(f.Path)+": "+f.Why))
+			w.Renewal = append(w.Renewal, link(e, "the renewal continues by "+string(f.Path)+": "+f.Why))
 		}
 	case kernel.ActivityConfirmed:
 		w.Activity = append(w.Activity, link(e, f.To+", confirmed by the "+f.Source+": "+f.Detail))
@@ -316,7 +318,7 @@ func (w *Why) after(e kernel.Entry) {
 		text := fmt.Sprintf("receipt %s of %s: %s", f.Receipt.ReceiptID, f.Receipt.ClientID, f.Receipt.Status)
 		if _, mine := w.calls[f.Call]; f.Replay && mine {
 			w.Clients = append(w.Clients, link(e, text+", issued again, because the answer repeats the delivery of an earlier call"))
-		} else if !f.Replay && f.Receipt.EventID == w.Event.EventID { // the wrapper's own receipt, which has no client and no call
+		} else if !f.Replay && f.Receipt.EventID == w.Event.EventID { // a receipt that is issued again has the id of an earlier event
 			w.Clients = append(w.Clients, link(e, text))
 		}
 	}
