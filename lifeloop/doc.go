@@ -3,8 +3,8 @@
 // receipts, degradations, failure and retry classes, and their validation.
 //
 // It imports no other package of this module, does no I/O, names no client and no
-// harness, and never reads a payload body: a body is an [Opaque], which is redacted
-// when it is printed.
+// harness, and never interprets a payload body, whose encoding, size and digest it
+// checks: a body is an [Opaque], which is redacted when it is printed.
 //
 //	req := lifeloop.CallbackRequest{SchemaVersion: lifeloop.Version, Event: lifeloop.FrameOpening, ...}
 //	doc, err := lifeloop.DispatchEnvelope{SchemaVersion: lifeloop.Version, Request: req}.Encode()

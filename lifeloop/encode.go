@@ -133,8 +133,7 @@ func filledMap(m map[string]any) map[string]any {
 	return m
 }
 
-// marshal is json.Marshal without the escapes for HTML, which would make a body
-// longer than its byte_size.
+// marshal is json.Marshal without the escapes for HTML, which a body does not need.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -2,10 +2,10 @@
 // claims, before anything is dispatched: capabilities by level and support, and
 // payload placements in the client's order.
 //
-// Its functions are pure and accept any input: the same manifest and request give
-// the same answer. It does not know the state of a session, whether a slot is open,
-// or the content of a payload. For a capability that degraded in a session, the
-// caller passes a manifest with a weaker claim.
+// Its functions are pure: the same manifest and request give the same answer. Only
+// [DropExpired] changes its argument. The package does not know the state of a
+// session, whether a slot is open, or the content of a payload. For a capability that
+// degraded in a session, the caller passes a manifest with a weaker claim.
 //
 //	results := negotiate.Capabilities(manifest, wants)
 //	if class, refused := negotiate.Refused(results); refused {
@@ -156,10 +156,10 @@ func outcome(w Want, have lifeloop.Support) Outcome {
 	return Unsupported
 }
 
-// Refused reports whether a required want is not satisfied, and the failure class
-// of the rejected operation. Of several classes it returns the one that restricts
-// retries most, because it does not help that an operator provides one capability
-// while another one is permanently missing.
+// Refused reports whether the operation is rejected because of a want (see
+// [Result.Failure]), and its failure class. Of several classes it returns the one that
+// restricts retries most, because it does not help that an operator provides one
+// capability while another one is permanently missing.
 func Refused(results []Result) (lifeloop.FailureClass, bool) {
 	var worst lifeloop.FailureClass
 	for _, r := range results {

@@ -16,9 +16,10 @@ var beyondOneCall = []lifeloop.Event{
 
 // OneCall returns the claims that remain for a single hook call, if no wrapper
 // runs the harness: the events that hooks report, their slots except that of a
-// tool's result, and the harness's own ids. There is no ledger, tick, run, end of a
-// frame or session, or context pressure, and the hook is the only source. A renewal
-// is possible only with an active profile, and then the user resets the harness.
+// tool's result, and the id of the harness session. There is no ledger, tick, run,
+// task, end of a frame or session, or context pressure, and the hook is the only
+// source. A renewal is possible only with an active profile, and then the user resets
+// the harness.
 //
 // The manifest does not depend on which hook is called. A client negotiates in
 // every call. It must not be refused because of a capability that another hook

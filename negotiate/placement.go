@@ -32,8 +32,8 @@ type Placed struct {
 
 // classes lists the manifest classes that provide a payload placement, best first
 // (DECISIONS L6). pre_prompt_frame is "prepended before the next user or task
-// prompt", which is what the class pre_frame_leading provides. If only the
-// trailing class is available, the evidence of the receipt says so.
+// prompt", which is what the class pre_frame_leading provides; the trailing class is
+// used if no leading slot is open.
 func classes(p lifeloop.PayloadPlacement) []lifeloop.Placement {
 	switch p {
 	case lifeloop.DeveloperEquivalentFrame:

@@ -106,8 +106,8 @@ type l0Policy struct {
 //	}
 //
 // In L0's words, each launch of the harness is an attempt, except the launch of a
-// renewal, and each profile is a stream. The harness's output is counted and never shown. Facts for which L0
-// has no event, such as a pause, are skipped.
+// renewal, and each profile is a stream. The harness's output is counted and never
+// shown. Facts for which L0 has no event, such as a pause, are skipped.
 type L0 struct {
 	// Tool returns the arguments of a tool call and its result, or the error text
 	// of a failed one. The ledger has only their digests and sizes, which the

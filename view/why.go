@@ -105,7 +105,7 @@ const (
 	newest        // only the newest entry before the event
 	ofSource      // the newest entry of a source before the event, and the first one after it
 	ofFrame       // an entry before the event, if it names the event's frame; after the event as with ofCalls
-	ofCalls       // an entry after the event, if it names the event or one of its calls, or while a client that did not get the event has no receipt
+	ofCalls       // an entry after the event, if it names the event or one of its calls, or if a client did not get the event
 )
 
 func needs() map[string]need {
