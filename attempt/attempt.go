@@ -82,7 +82,7 @@ type Timeouts struct {
 // Checks configures the checks of an attempt's output.
 type Checks struct {
 	Rules      []Rule
-	Repeat     int  // repetitions of one line or tool call that count as drift; 0: off
+	Repeat     int  // how often in a row the same line or tool call is drift; 0: off
 	ZeroOutput bool // an attempt without output failed
 }
 
@@ -129,7 +129,7 @@ func DefaultOn() map[Cause]bool {
 }
 
 // DefaultMaxRetries returns the session's default budget: all counted retries of all
-// profiles, but at least six.
+// profiles, but at least six; 0 if attempts is not above 0.
 func DefaultMaxRetries(attempts, profiles int) int {
 	if attempts <= 0 {
 		return 0
@@ -222,7 +222,7 @@ func (p *Policy) After(s Spent, f Failure, seed string) Next {
 	}
 	limited := f.Cause == RateLimit && p.OnLimit != LimitOff
 	counted := f.Cause.Counted()
-	// Waiting for a limit uses up no budget.
+	// Waiting for a limit with a known end needs no budget.
 	waits := limited && p.OnLimit == LimitWait && f.Limit > 0
 	if waits || p.mayRetry(s, f) && (!limited || p.OnLimit == LimitWait) {
 		n := s.Uncounted

@@ -57,7 +57,7 @@ func (b Backoff) Delay(n int, seed string, number int) time.Duration {
 	return d.Truncate(time.Millisecond)
 }
 
-// longest limits the exponential wait.
+// longest limits a wait that grows or has jitter.
 const longest = 365 * 24 * time.Hour
 
 func times(d time.Duration, by float64) time.Duration {
@@ -67,8 +67,7 @@ func times(d time.Duration, by float64) time.Duration {
 	return longest
 }
 
-// fraction returns a number in [0,1), computed from a session's name and a retry's
-// number.
+// fraction returns a number in [0,1), computed from the seed and a retry's number.
 func fraction(seed string, number int) float64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/retry/%d", seed, number))
 	return float64(binary.BigEndian.Uint64(sum[:8])>>11) / (1 << 53)

@@ -39,7 +39,8 @@ const (
 )
 
 // Stops reports whether breaking the rule ends the attempt at once. An unrecoverable
-// rule does; the others take effect at the attempt's end (DECISIONS Z4, Z15).
+// rule does, unless it is only a warning; other rules that fail the attempt take effect
+// at its end (DECISIONS Z4, Z15).
 func (r Rule) Stops() bool { return r.Severity != Warning && !r.Recoverable }
 
 // Fails reports whether breaking the rule fails the attempt.
@@ -57,8 +58,8 @@ type RuleResult struct {
 // line that was read so far.
 type Finding struct {
 	Units int64        // the number of lines so far, including this one if it is complete
-	Rules []RuleResult // the results of all rules, if one was broken for the first time
-	Drift bool         // the line or call repeats earlier ones too often
+	Rules []RuleResult // the results of all output rules, if one was broken for the first time
+	Drift bool         // the line repeats earlier ones too often
 }
 
 const (
@@ -123,9 +124,9 @@ func (w *Watch) Printed() bool { return w.printed }
 // Units returns the number of lines so far, and of pieces passed as whole.
 func (w *Watch) Units() int64 { return w.units }
 
-// Oldest returns since when the oldest incomplete line has waited for its rest,
-// or zero if no line is incomplete. If the rest does not arrive soon, the caller
-// should call Examine.
+// Oldest returns since when the oldest incomplete line that output rules have not
+// examined yet has waited for its rest, or zero if there is none. If the rest does not
+// arrive soon, the caller should call Examine.
 func (w *Watch) Oldest() (at time.Time) {
 	for _, s := range w.streams {
 		if w.output && s.examined < len(s.line) && (at.IsZero() || s.since.Before(at)) {
@@ -139,9 +140,9 @@ func (w *Watch) Oldest() (at time.Time) {
 func (w *Watch) Skip(lines int64) { w.units += lines }
 
 // Text checks the next output of a stream, which was read at the given time. It
-// yields a Finding for each completed line, and for an incomplete line that breaks
-// a rule. If whole is set, b is one complete unit, with or without a newline at
-// its end.
+// yields a Finding for each completed line, and for a part of a line longer than
+// lineLimit if it breaks a rule. If whole is set, b is one complete unit, with or without
+// a newline at its end, and one more Finding follows after it.
 func (w *Watch) Text(at time.Time, stream int, b []byte, whole bool) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		s := w.stream(stream)
@@ -366,7 +367,7 @@ func (w *Watch) Tool(name, arguments string) bool {
 }
 
 // End matches the end of the text, at most textLimit bytes, against the exit rules. The
-// result is empty if there are none.
+// result is empty if there are no such rules.
 func (w *Watch) End() []RuleResult {
 	return w.match(OnExit, tail(w.text, textLimit))
 }
@@ -387,8 +388,8 @@ func (w *Watch) Clean() (results []RuleResult) {
 }
 
 // Broken returns the most severe broken rule. A rule that stops the attempt comes
-// before one that fails it, and among those a fatal rule comes first. ok is false
-// if no rule was broken.
+// before one that only fails it, and in each of the two groups a fatal rule comes
+// first. ok is false if no rule was broken but those with severity warning.
 func (w *Watch) Broken() (r Rule, ok bool) {
 	rank := func(r Rule) (n int) {
 		if r.Stops() {

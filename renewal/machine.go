@@ -76,8 +76,8 @@ func (m *Machine) Apply(v Move) {
 
 // Called changes the machine because an act is about to begin: the prepare command,
 // whose scope and id are those of the harness session to leave; the continue
-// command, which consumes the token even if it fails; the keys of a reset in place;
-// or the launch after that.
+// command, which consumes the token even if it fails; the keys of a reset in place; or
+// the new launch of the harness.
 func (m *Machine) Called(act Act, scope int, id string) {
 	switch act {
 	case Prepare:

@@ -12,9 +12,9 @@
 //	        refused     refused    ▼                         ▼
 //	                          rolled_back                  failed
 //
-// Until the prepare command runs, nothing that the client owns has changed, and the
-// renewal is refused. Until the reset, the old harness session continues, and the
-// renewal is rolled back. After the reset began, the renewal ends as delivered or
+// A renewal that ends before the prepare command runs, or because this command fails, is
+// refused. One that ends later, but before the reset, is rolled back. Both leave the old
+// harness session as it is. After the reset began, the renewal ends as delivered or
 // failed. At most one renewal is under way, and each ends once.
 //
 // A reset by relaunch ends the harness, consumes the token and starts the harness

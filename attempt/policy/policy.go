@@ -94,10 +94,11 @@ func (d Decide) wait() time.Duration {
 // Unset marks a number that was not given, where 0 is a valid value.
 const Unset = -1
 
-// Timeouts are the timers, and the time between TERM and KILL for a harness.
+// Timeouts are the timers, and the time from the first signal that ends a harness to
+// KILL.
 type Timeouts struct {
 	attempt.Timeouts
-	AbortGrace time.Duration `yaml:"abort_grace,ms"` // 0 means the default
+	AbortGrace time.Duration `yaml:"abort_grace,ms"` // 0: KILL follows at once; in a simulation, the default
 }
 
 // A Guardrail is a pattern that output must not match.
@@ -115,14 +116,14 @@ func (g *Guardrail) SetDefaults() {
 	*g = Guardrail{On: attempt.OnOutput, Severity: attempt.Error, Recoverable: true}
 }
 
-// Drift configures the detection of loops. An attempt is stopped after Repeat
-// repetitions in a row, of one line of output or of one tool call with the same
-// arguments; 0 turns this off.
+// Drift configures the detection of loops. An attempt is stopped when one line of
+// output, or one tool call with the same arguments, occurs Repeat times in a row; 0
+// turns this off.
 type Drift struct {
 	Repeat int `yaml:"repeat"`
 }
 
-// DefaultAbortGrace is the time from TERM to KILL unless the policy sets it.
+// DefaultAbortGrace is the time from the first signal to KILL unless the policy sets it.
 const DefaultAbortGrace = 5 * time.Second
 
 // Default returns the policy that applies if the user wrote none.

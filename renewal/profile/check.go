@@ -41,7 +41,7 @@ func (p Profile) Check(path string) error {
 	case p.Name == "":
 		return c.fault("name", "a profile needs a name")
 	case !name().MatchString(p.Name):
-		return c.fault("name", "a name has only letters, digits, dots, hyphens and underscores; found %q", p.Name)
+		return c.fault("name", "a name has only letters, digits, dots, hyphens and underscores, and begins with a letter or a digit; found %q", p.Name)
 	case strings.ContainsFunc(p.Client, unicode.IsControl):
 		return c.fault("client", "an id has no control characters")
 	case p.Self() && len(p.Prepare.Command)+len(p.Continue.Command) > 0:
@@ -132,7 +132,7 @@ func (c checker) command(path string, command []string, known ...string) error {
 			switch hint := nearest.Hint(inside, known); {
 			case slices.Contains(known, inside) && i > 0:
 			case slices.Contains(names(), inside):
-				return c.fault(at, "%s is not available in this command", brace(inside))
+				return c.fault(at, "%s is not available here", brace(inside))
 			case hint != "":
 				return c.fault(at, "unknown name %s%s", brace(inside), hint)
 			}

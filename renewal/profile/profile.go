@@ -112,7 +112,7 @@ func Paths() []Path { return []Path{InPlace, Relaunch} }
 type Timeouts struct {
 	Idle  time.Duration `yaml:"idle"`  // waiting for the end of a turn and an empty input line
 	Note  time.Duration `yaml:"note"`  // the turn that writes the note
-	Reset time.Duration `yaml:"reset"` // from the first act until the new session is observed
+	Reset time.Duration `yaml:"reset"` // from the new launch until its harness session is observed
 }
 
 // Limits stop renewals that follow each other too often.

@@ -15,7 +15,7 @@ import (
 // The names that may appear in braces in a word of a command.
 const (
 	Adapter        = "adapter"         // the adapter's id
-	HarnessSession = "harness_session" // the harness session that ends
+	HarnessSession = "harness_session" // the id of the harness session that ends
 	TokenText      = "token"           // the continuation; visible to other users
 	TokenFile      = "token_file"      // the path of a file with the continuation, removed when the program has ended
 )

@@ -3,8 +3,8 @@
 // continuation into text for the model after the reset.
 //
 // It does not decide whether a session is renewed and does not deliver the text. It
-// writes no log and saves no output of a program. Its errors are [*dispatch.Failure]
-// values, and they never quote a program or a continuation.
+// writes no log and saves no other output of a program. Prepare and Continue return
+// [*dispatch.Failure] errors, which never quote a program or a continuation.
 //
 //	r, err := programs.New(programs.Config{Profiles: active, Vault: vault.At(folder), Dir: dir, Around: around})
 //	digest, expires, err := r.Prepare(ctx, ref)      // before the reset
@@ -31,7 +31,7 @@ import (
 	"lifeloop/vault"
 )
 
-// A Config is what the programs of a session need. Profiles and Vault are required.
+// A Config is what the programs of a session need. Profiles, Vault and Dir are required.
 type Config struct {
 	Profiles []profile.Profile // the active profiles
 	Vault    *vault.Vault
@@ -251,8 +251,8 @@ func values(r Ref) map[string]string {
 }
 
 // noHooks returns variables that disable our hooks in the user's own settings: the
-// harness is started here only to write a note, from a copy of the session, and this
-// is no session of the user.
+// harness is started here only to write a note, in a copy of the harness session, and
+// this is no session of the user.
 func noHooks() []string { return []string{"LIFELOOP_SOCKET=/nonexistent"} }
 
 // call runs one program of a profile.
