@@ -19,7 +19,8 @@
 // the last entry of the previous segment. So each digest covers all entries before
 // it. With a copy of the last digest, a user can prove that no entry was changed,
 // moved, added or removed. Without such a copy, the removal of whole lines at the
-// very end is not detected; any other change is.
+// very end is not detected, nor is a change whose author computed all later digests
+// again; any other change is.
 //
 // With ordinary tools, the digest of line 7:
 //
@@ -31,8 +32,8 @@
 // # Writing
 //
 // One goroutine owns a [Log]; one process owns a folder (flock). An Append is one
-// write for any number of records, and at most one fdatasync. After a failed write
-// or sync the content of the disk is unknown: the log stays broken ([ErrBroken]),
+// write for any number of records, and at most one fdatasync, or two if it begins a
+// segment. After a failed write or sync the content of the disk is unknown: the log stays broken ([ErrBroken]),
 // and only a new Open can continue it.
 //
 //	log, err := ledger.Create(dir, ledger.Options{})

@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// ErrBroken is returned by every Append and Sync after the first that failed: the
-// content of the disk is unknown. It is wrapped together with the cause.
+// ErrBroken is returned by an Append or Sync whose write or sync failed, and by every
+// later one: the content of the disk is unknown. It is wrapped together with the cause,
+// which is fs.ErrClosed after Close.
 var ErrBroken = errors.New("ledger is broken")
 
 // ErrTornTail is the last error of a Read that finds an unfinished last line,

@@ -31,7 +31,7 @@ func (l Line) Entry() (Entry, error) {
 }
 
 // Lines yields the lines of the ledger in dir, in order. It is for a reader that
-// looks for few entries by their text. It reads only the end of each line. It
+// looks for few entries by their text. It parses only the end of each line. It
 // checks that no number and no segment is missing, but checks no links and
 // digests. Read takes many times as long. An unfinished last line is left out.
 func Lines(dir string) iter.Seq2[Line, error] {

@@ -266,8 +266,8 @@ func (l *Log) datasync() error {
 	return nil
 }
 
-// Close syncs, closes the file and unlocks the folder. Afterwards every call,
-// including a second Close, returns an error.
+// Close syncs, closes the file and unlocks the folder. Afterwards every Append, Sync
+// and Close returns an error.
 func (l *Log) Close() error {
 	var err error
 	if l.broken == nil {
