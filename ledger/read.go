@@ -70,7 +70,7 @@ func Verify(dir string) (Report, error) {
 // unfinished last line is yielded once it is whole; damage is a *[CorruptError].
 // The folder must exist, the ledger need not exist yet.
 //
-// The entries before seq, except a few just before it, are not checked, as in ReadFrom.
+// Of the entries before seq, it checks only some just before it, as ReadFrom does.
 func Follow(ctx context.Context, dir string, seq uint64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		// The watch starts before the first read, so that each later write causes an
