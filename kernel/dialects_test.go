@@ -39,9 +39,9 @@ type hcpJudge struct {
 
 var version4 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// hcpData lists the members in the data of each event. They are those of HCP L2
-// with two exceptions: no view shows the session's token, and the session's
-// metadata is added.
+// hcpData lists the members in the data of each emitted event. They are those of HCP
+// L2 with three exceptions: no view shows the session's token, progress has no
+// percent, and the session's metadata is added.
 var hcpData = map[string][]string{
 	"session_created":    {"state", "risk_level", "metadata"},
 	"state_changed":      {"from_state", "to_state", "reason"},

@@ -120,8 +120,8 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// Placement returns either a candidate or a failure, and every candidate occurs
-// in the client's list and in the manifest.
+// Placement returns either a candidate or receipt_only, or a failure, and every
+// candidate occurs in the client's list and in the manifest.
 func TestPlacementIsTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		claims := slots{}

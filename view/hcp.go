@@ -390,8 +390,8 @@ func hcpErrorCode(f kernel.AttemptEnded) string {
 	return "execution_error"
 }
 
-// observe emits lifecycle events. It skips a tick, which is emitted as a sign of
-// life, and receipt.emitted, which is emitted as its receipt.
+// observe emits lifecycle events. It skips a tick, whose data other facts report when
+// they change, and receipt.emitted, because the receipt itself is emitted.
 func (h *HCP) observe(f kernel.Observed) {
 	r := f.Record
 	event := string(r.Event)

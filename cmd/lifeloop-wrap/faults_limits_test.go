@@ -68,8 +68,9 @@ func limitFaults() (rows []fault) {
 	return rows
 }
 
-// firstUser is the first user id that the rows use. Each row has a user id of its
-// own, because a limit on processes counts all processes of one user.
+// firstUser is the first user id that the rows use. Each row that does not run as root
+// has a user id of its own, because a limit on processes counts all processes of one
+// user.
 const firstUser = 61_000
 
 func root() string {

@@ -53,7 +53,7 @@ type fault struct {
 	inject func(*faulted) // called while the tool runs; nil if the fault exists from the start
 	after  func(*faulted) // called when the wrapper has ended
 	exits  func(*faulted) bool
-	// noRecord is the reason why there is no ledger to check.
+	// noRecord says what the fault costs if there is no ledger to check.
 	noRecord string
 	refusal  bool          // the run may be refused before there is a session
 	noThread bool          // Go's runtime may end the wrapper, and its guard too
@@ -268,7 +268,8 @@ func (f *faulted) waiting() int {
 // drain reads the pipe of stdout to its end.
 func (f *faulted) drain() { go func() { _, _ = io.Copy(io.Discard, f.reader) }() }
 
-// shell continues the wrapper when it is stopped, as `fg` does.
+// shell continues the processes in continued, and the wrapper as `fg` does, if they are
+// stopped.
 func (f *faulted) shell() {
 	for _, pid := range f.continued {
 		if processState(pid) == "T" {
