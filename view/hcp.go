@@ -290,7 +290,7 @@ func object(m map[string]any) map[string]any {
 // as progress.
 func (h *HCP) checkpoint(id, when string) {
 	if h.saved[id] {
-		h.progress("checkpoint", fmt.Sprintf("%s continues from here, %s", id, when))
+		h.progress("checkpoint", fmt.Sprintf("checkpoint %s continues from here, %s", id, when))
 		return
 	}
 	if h.saved == nil {

@@ -433,7 +433,7 @@ func (l *L0) attemptEnded(f kernel.AttemptEnded) {
 			"isNetwork", kind == "network", "isModelIssue", kind == "model" || kind == "zero_output")
 	}
 	if f.GaveUp {
-		l.emit("RETRY_GIVE_UP", "attempt", l.retries.profile, "maxAttempts", l.budget().Attempts, "reason", "no retries of "+f.Name+" are left",
+		l.emit("RETRY_GIVE_UP", "attempt", l.retries.profile, "maxAttempts", l.budget().Attempts, "reason", f.Name+" is not retried again",
 			"lastError", l.sentence(f))
 	}
 }
