@@ -7,7 +7,8 @@ import (
 )
 
 // Marshal encodes v as encoding/json does, without HTML escaping, and returns the
-// canonical form of the result.
+// canonical form of the result. Like encoding/json, it replaces bytes of a string that
+// are not UTF-8 with U+FFFD.
 //
 // In RFC 8785 numbers are doubles, so an integer above 2^53 may lose its last
 // digits. Larger integers, for example nanoseconds, must be strings.

@@ -46,15 +46,17 @@ type Settlement struct {
 //   - a required want counts with its own outcome; a required placement that is
 //     not available is unsupported;
 //   - a preferred want that is not satisfied counts as degraded: the operation
-//     continues, with a warning;
+//     continues, with a warning. So does a payload that cannot be placed, without a
+//     warning, if its strictest placement is preferred;
 //   - an optional want that is not satisfied does not count;
 //   - of a payload that can be placed, each alternative that is passed over counts
 //     by its level, as degraded at most. So does a chosen slot with only partial
 //     support, unless a want for that placement class accepts partial support.
 //
 // Stronger support never makes the outcome worse, nor rejects an operation.
-// A rejected operation therefore never has the outcome satisfied, and an
-// operation with the outcome unsupported or requires_operator is always rejected.
+// If all wants are valid, a rejected operation therefore never has the outcome
+// satisfied, and an operation with the outcome unsupported or requires_operator is
+// always rejected.
 func (r Request) Against(m lifeloop.Manifest, epoch int64) Answer {
 	a := Answer{Outcome: Satisfied, Capabilities: Capabilities(m, r.Capabilities, r.Profiles...), Placements: make([]Settlement, len(r.Payloads))}
 	a.Failure, _ = Refused(a.Capabilities)

@@ -91,7 +91,7 @@ func NewWhy(e kernel.Entry) (w *Why, ok bool) {
 func quoted(s string) []byte {
 	text, err := canon.Marshal(s)
 	if err != nil {
-		return nil // a ledger cannot contain such a string
+		return nil // does not happen: every string can be encoded
 	}
 	return text
 }
