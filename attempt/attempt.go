@@ -160,6 +160,7 @@ type Spent struct {
 	Counted   int // counted retries of the current profile
 	Uncounted int // the other retries of the current profile
 	Total     int // retries of all kinds and profiles
+	Free      int // those of Total that count toward no budget
 	Short     int // consecutive launches that ended within CrashLoop.Within
 }
 
@@ -204,6 +205,9 @@ type Next struct {
 	Delay   time.Duration
 	Wait    Wait
 	Counted bool
+	// Free means that the retry counts toward no budget: it waits for a limit with a
+	// known end (DECISIONS Z3).
+	Free bool
 	// Profile is the index of the profile to launch next, or the current one.
 	Profile int
 	// GaveUp means that this profile had counted retries and gets no more (DECISIONS
@@ -229,7 +233,7 @@ func (p *Policy) After(s Spent, f Failure, seed string) Next {
 		if counted {
 			n = s.Counted
 		}
-		next := Next{Recovery: Retry, Retry: s.Retries() + 1, Wait: WaitBackoff, Counted: counted, Profile: s.Profile,
+		next := Next{Recovery: Retry, Retry: s.Retries() + 1, Wait: WaitBackoff, Counted: counted, Free: waits, Profile: s.Profile,
 			Delay: p.Backoff.Delay(n, seed, s.Total)}
 		if limited {
 			limit := f.Limit
@@ -270,7 +274,7 @@ func (p *Policy) mayRetry(s Spent, f Failure) bool {
 	switch {
 	case f.Final, f.Cause == Fatal, !p.On[f.Cause]:
 		return false
-	case s.Total >= p.MaxRetries:
+	case s.Total-s.Free >= p.MaxRetries:
 		return false
 	}
 	return !f.Cause.Counted() || s.Counted < p.Attempts

@@ -146,7 +146,7 @@ type madeCall struct {
 // spent is what the attempts have used up, by the judge's own count.
 type spent struct {
 	profile, attempt, counted, total int
-	limits                           int // retries that waited for a limit to be lifted
+	free                             int // retries that count toward no budget
 	next                             *kernel.AttemptEnded
 	run                              string
 }
@@ -560,15 +560,13 @@ func (j *judge) attemptEnded(f kernel.AttemptEnded) {
 			require.NotEqual(j.t, attempt.Fatal, f.Cause)
 		}
 		switch j.spent.total++; {
-		case f.Retry.Wait == attempt.WaitLimit, f.Retry.Wait == attempt.WaitRestart:
-			j.spent.limits++
+		case f.Retry.Free:
+			j.spent.free++
 		case f.Retry.Counted:
 			j.spent.counted++
 			require.LessOrEqual(j.t, j.spent.counted, p.Attempts, "the profile's budget")
 		}
-		if f.Retry.Wait != attempt.WaitLimit && f.Retry.Wait != attempt.WaitRestart {
-			require.LessOrEqual(j.t, j.spent.total, p.MaxRetries+j.spent.limits, "the session's budget")
-		}
+		require.LessOrEqual(j.t, j.spent.total-j.spent.free, p.MaxRetries, "the session's budget")
 		j.spent.next = &f
 	case attempt.Fallback:
 		require.Less(j.t, f.Next, len(p.Profiles))

@@ -86,11 +86,13 @@ type (
 		Profiles   []string `json:"profiles"`    // the primary, then the fallbacks
 	}
 	// A RetryPlan says when the next attempt begins, and why it waits until then.
-	// Counted says whether the retry counts toward the profile's budget.
+	// Counted says whether the retry counts toward the profile's budget, and Free
+	// whether it counts toward none.
 	RetryPlan struct {
 		Number  int          `json:"number"` // number among this profile's retries, from 1
 		Of      int          `json:"of"`     // the budget of counted retries of this profile
 		Counted bool         `json:"counted"`
+		Free    bool         `json:"free,omitempty"`
 		DelayMS int64        `json:"delay_ms"`
 		Wait    attempt.Wait `json:"wait"`
 		At      time.Time    `json:"at"`
@@ -129,6 +131,9 @@ func (f AttemptEnded) apply(k *Kernel) {
 	case attempt.Retry:
 		h.Next = &f
 		h.Spent.Total++
+		if f.Retry.Free {
+			h.Spent.Free++
+		}
 		if f.Retry.Wait == attempt.WaitQuarantine {
 			h.Spent.Short = 0
 		}
@@ -146,7 +151,7 @@ func (r *recovery) launched(f Launching) {
 	h := &r.hard
 	h.Next, h.Name = nil, f.Name
 	if f.Profile != h.Spent.Profile {
-		h.Spent = attempt.Spent{Profile: f.Profile, Total: h.Spent.Total}
+		h.Spent = attempt.Spent{Profile: f.Profile, Total: h.Spent.Total, Free: h.Spent.Free}
 	}
 	h.Spent.Launches = f.Attempt
 }
@@ -318,7 +323,7 @@ func (r *recovery) plan(s *step, f *AttemptEnded, v verdict) {
 		f.Skipped = append(f.Skipped, s.profileName(i)+": "+s.cfg.Policy.Profiles[i].Missing)
 	}
 	if next.Recovery == attempt.Retry {
-		f.Retry = &RetryPlan{Number: next.Retry, Of: s.cfg.Policy.Attempts, Counted: next.Counted,
+		f.Retry = &RetryPlan{Number: next.Retry, Of: s.cfg.Policy.Attempts, Counted: next.Counted, Free: next.Free,
 			DelayMS: next.Delay.Milliseconds(), Wait: next.Wait, At: s.now.Add(next.Delay).UTC()}
 	}
 }

@@ -163,13 +163,13 @@ func (r *recovery) reason(s *step, again bool) string {
 
 // attemptLost records the end of the attempt that was in progress when the
 // wrapper died. The attempt is repeated whatever budget is left, because that is the
-// purpose of a recovery. The retry counts only toward the session's MaxRetries.
+// purpose of a recovery. The retry counts toward no budget (DECISIONS Z3).
 func (s *step) attemptLost() {
 	e, spent := s.attempts.exit(), s.recovery.spent()
 	s.record(AttemptEnded{AttemptRef: s.recovery.current(s, s.attempts.run()),
 		Cause: attempt.Unknown, Detail: supervisorLost, Evidence: "the wrapper died", Failure: lifeloop.TransportError,
 		Code: e.Code, Signal: e.Signal, Recovery: attempt.Retry, Reason: "the wrapper died, and how the harness ended is unknown",
-		Retry: &RetryPlan{Number: spent.Retries() + 1, Of: s.cfg.Policy.Attempts, Wait: attempt.WaitRestart, At: s.now.UTC()},
+		Retry: &RetryPlan{Number: spent.Retries() + 1, Of: s.cfg.Policy.Attempts, Free: true, Wait: attempt.WaitRestart, At: s.now.UTC()},
 		Next:  spent.Profile})
 	s.recovery.arm(s)
 	if rule := s.attempts.broken(); rule != "" && s.recovery.checkpoint() != "" {

@@ -79,8 +79,8 @@ func Check(kind string, doc []byte) error {
 }
 
 // Line checks the document in a line of JSON that a program of ours wrote: an entry
-// of a ledger, a line of `events` or `receipts`, or an envelope that a client stored,
-// of which it checks the request. A line that contains none of these documents is
+// of a ledger, a line of `events` or `receipts`, or the request in an envelope that a
+// client stored. A line that contains none of these documents is
 // valid.
 func Line(line []byte) error {
 	var in struct {
