@@ -143,16 +143,53 @@ func (s *shell) write(name string, w *syntax.Word) {
 // items notes the words to which a loop sets a variable.
 func (s *shell) items(loop *syntax.WordIter) {
 	name, fixed := loop.Name.Value, loop.InPos.IsValid() && len(loop.Items) > 0
+	list := loop.InPos.IsValid()
 	for _, w := range loop.Items {
-		for _, parts := range unbraced(w) {
-			text, known := s.parts(parts, false)
-			fixed = fixed && known && text != "" && !strings.ContainsAny(text, " \t\n*?[~\x00")
+		words, lit := unbraced(w), w.Lit()
+		plain, flags := words != nil, false
+		for _, parts := range words {
 			s.write(name, &syntax.Word{Parts: parts})
+			text, known := s.parts(parts, false)
+			plain = plain && known && text != "" && !strings.ContainsAny(text, " \t\n*?[~\x00()<^#|") && slices.Contains(s.written[name], text) &&
+				!slices.ContainsFunc(parts, hasParam) // as $PWD, which changes
+			flags = flags || strings.HasPrefix(text, "-")
 		}
+		fixed = fixed && plain
+		list = list && (plain && !flags || lit != "" && !strings.Contains(lit, `\`) && !strings.ContainsAny(lit[:1], "-*?[{"))
 	}
-	if fixed && len(s.written[name]) < maxChoices {
+	if fixed {
 		s.fixed[name]++
 	}
+	if list {
+		s.lists[name]++
+	}
+}
+
+func hasParam(p syntax.WordPart) bool {
+	q, is := p.(*syntax.DblQuoted)
+	_, param := p.(*syntax.ParamExp)
+	return param || is && slices.ContainsFunc(q.Parts, hasParam)
+}
+
+// wholeParts reports whether parts have no other texts than their choices.
+func (s *shell) wholeParts(parts []syntax.WordPart, quoted bool) bool {
+	for i, p := range parts {
+		if !s.whole(p, quoted) || modified(parts, i) {
+			return false
+		}
+	}
+	return true
+}
+
+// modified reports whether zsh takes what follows a variable for a part of it, as in $x[1]
+// and $x:h.
+func modified(parts []syntax.WordPart, i int) bool {
+	p, is := parts[i].(*syntax.ParamExp)
+	if !is || !p.Short || i+1 == len(parts) {
+		return false
+	}
+	lit, is := parts[i+1].(*syntax.Lit)
+	return is && (strings.HasPrefix(lit.Value, "[") || len(lit.Value) > 1 && lit.Value[0] == ':' && strings.ContainsRune(nameLetters+"&", rune(lit.Value[1])))
 }
 
 // whole reports whether a part of a word has no other texts than its choices: it is known,
@@ -160,7 +197,7 @@ func (s *shell) items(loop *syntax.WordIter) {
 func (s *shell) whole(p syntax.WordPart, quoted bool) bool {
 	switch p := p.(type) {
 	case *syntax.DblQuoted:
-		return !slices.ContainsFunc(p.Parts, func(p syntax.WordPart) bool { return !s.whole(p, true) })
+		return s.wholeParts(p.Parts, true)
 	case *syntax.ParamExp:
 		if p.Param != nil && !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Exp == nil && p.Names == 0 {
 			name := p.Param.Value
@@ -270,6 +307,9 @@ func sequence(b *syntax.BraceExp) (words []string) {
 		ends[min(i, 2)] = n
 	}
 	from, to, step := ends[0], ends[1], max(ends[2], -ends[2], 1)
+	if letters && (min(from, to) < 'A' || max(from, to) > 'Z' && min(from, to) < 'a') { // with \, which quotes what follows
+		return nil
+	}
 	if count := max(from-to, to-from) / step; count < 0 || count >= maxChoices {
 		return nil
 	}

@@ -81,12 +81,15 @@ func (s *shell) command(args []arg) {
 	case programs:
 		s.script(u, rest)
 	case opaque:
-		if name != "git" && !(len(rest) == 1 && hasWord("crontab-l tmuxls", name+rest[0].text)) {
+		if name != "git" && !(len(rest) == 1 && rest[0].known && hasWord("crontab-l tmuxls", name+rest[0].text)) {
 			s.undecidable("command")
 		}
 	}
 	if s.builtin(name, rest) {
 		s.undecidable("command")
+	}
+	if setsForZsh(args) {
+		s.forget()
 	}
 	switch name {
 	case "eval":
@@ -331,6 +334,9 @@ func (s *shell) interpreter(u usage, args []arg) {
 			inner.gitDirs = s.gitDirs
 			inner.physical = in.has("P") || slices.ContainsFunc(in.flags, func(f flag) bool { return f.name == "o" && f.value.text == "physical" })
 			inner.depth, inner.funcs = s.depth, maps.Clone(s.funcs) // some may be exported
+			if len(s.funcs) > 0 {                                   // they may set variables
+				maps.Copy(inner.count, s.count)
+			}
 			for _, name := range []string{"HOME", "PWD", "CDPATH"} {
 				inner.count[name] = s.count[name] + s.count[""]
 			}

@@ -12,8 +12,11 @@ import (
 
 // beginning returns what precedes the first unknown part.
 func (s *shell) beginning(parts []syntax.WordPart, quoted bool) (text string, known bool) {
-	for _, p := range parts {
+	for i, p := range parts {
 		part, ok := s.part(p, quoted)
+		if modified(parts, i) {
+			return text, false
+		}
 		if !ok {
 			if q, is := p.(*syntax.DblQuoted); is {
 				part, _ = s.beginning(q.Parts, true)

@@ -16,8 +16,11 @@ const (
 
 // shape returns the shape of parts; it is empty if a part may be any text.
 func (s *shell) shape(parts []syntax.WordPart, quoted bool) (shape string) {
-	for _, p := range parts {
+	for i, p := range parts {
 		text, known := s.part(p, quoted)
+		if modified(parts, i) {
+			return ""
+		}
 		if !known {
 			if q, is := p.(*syntax.DblQuoted); is {
 				text = s.shape(q.Parts, true)

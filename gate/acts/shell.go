@@ -1,6 +1,7 @@
 package acts
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -144,9 +145,6 @@ func (s *shell) assignments(file *syntax.File) {
 				s.undecidable("command")
 			}
 			s.items(node)
-			if !slices.ContainsFunc(node.Items, func(w *syntax.Word) bool { return w.Lit() == "" || strings.ContainsAny(w.Lit()[:1], `-\\*?[`) }) && node.InPos.IsValid() {
-				s.lists[node.Name.Value]++
-			}
 		case *syntax.ForClause:
 			if items, is := node.Loop.(*syntax.WordIter); is && node.Select { // the variable may be empty
 				n[items.Name.Value]++
@@ -184,6 +182,9 @@ func (s *shell) assigns(words []*syntax.Word) {
 	}
 	if len(args) == 0 {
 		return
+	}
+	if setsForZsh(args) {
+		s.count[""]++
 	}
 	switch args[0].text {
 	case "eval", "source", ".":
@@ -354,12 +355,18 @@ func (s *shell) function(name string) {
 func (s *shell) trap(args []arg) {
 	before := len(s.dirs)
 	after := s.dirs
+	counts := maps.Clone(s.count)
 	s.apart(func() {
 		s.eval(args[:1])
 		after = s.dirs
 	})
-	if len(after) != before && slices.ContainsFunc(args[1:], func(a arg) bool { return !a.known || !hasWord("EXIT 0", a.text) }) {
-		s.dirs = nil
+	if slices.ContainsFunc(args[1:], func(a arg) bool { return !a.known || !hasWord("EXIT 0", a.text) }) {
+		if len(after) != before {
+			s.dirs = nil
+		}
+		if !maps.Equal(counts, s.count) { // an earlier command in a loop runs after it, too
+			s.forget()
+		}
 	}
 	s.traps = append(s.traps, args[0])
 }
@@ -536,11 +543,12 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 			if a.loose = true; !s.nested { // once per word, since commands may be nested deep
 				s.nested = true
 				a.choices = s.choices(parts)
-				a.whole = !slices.ContainsFunc(parts, func(p syntax.WordPart) bool { return !s.whole(p, false) })
+				a.whole = s.wholeParts(parts, false)
 				_, is := parts[0].(*syntax.ProcSubst)
 				a.pipe = is && len(parts) == 1
 				a.shape = s.shape(parts, false)
-				a.loose = slices.ContainsFunc(parts, func(p syntax.WordPart) bool { return s.loose(p, false) })
+				a.loose = slices.ContainsFunc(parts, func(p syntax.WordPart) bool { return s.loose(p, false) }) ||
+					a.whole && slices.ContainsFunc(a.texts(), func(text string) bool { return strings.HasPrefix(text, "-") })
 				s.nested = false
 			}
 		}
@@ -591,10 +599,10 @@ func braces(w *syntax.Word, short bool) [][]syntax.WordPart {
 // last unknown part.
 func (s *shell) parts(parts []syntax.WordPart, quoted bool) (text string, known bool) {
 	known = true
-	for _, p := range parts {
+	for i, p := range parts {
 		part, ok := s.part(p, quoted)
-		if !ok {
-			text, known = "", false
+		if !ok || modified(parts, i) {
+			part, text, known = "", "", false
 		}
 		text += part
 	}
@@ -617,7 +625,7 @@ func (s *shell) part(p syntax.WordPart, quoted bool) (text string, known bool) {
 		return s.parts(p.Parts, true)
 	case *syntax.ParamExp:
 		v, known := s.param(p)
-		if !known || !quoted && (strings.ContainsAny(v, " \t\n*?[") || s.changed("IFS")) {
+		if !known || !quoted && (strings.ContainsAny(v, " \t\n*?[(") || s.changed("IFS")) {
 			return "", false
 		}
 		return v, true

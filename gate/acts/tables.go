@@ -110,3 +110,23 @@ func (s *shell) setsTable(name string, args []arg) bool {
 		return a.namesTable()
 	})
 }
+
+// setsForZsh reports whether a builtin command of zsh or ksh, which bash does not have, sets
+// variables.
+func setsForZsh(args []arg) bool {
+	flag := func(letter string) bool {
+		return slices.ContainsFunc(args, func(a arg) bool {
+			text := a.start()
+			return len(text) > 1 && (text[0] == '-' || text[0] == '+') && strings.Contains(text, letter)
+		})
+	}
+	switch args[0].text {
+	case "print":
+		return flag("v")
+	case "set":
+		return flag("A")
+	case "zmodload", "zparseopts", "zformat", "zstyle", "integer", "float", "private", "nameref":
+		return true
+	}
+	return false
+}
