@@ -222,6 +222,9 @@ func TestLimits(t *testing.T) {
 		{"too many copies", manyCopies(maxCopied + 1), Undecidable},
 		{"choices of a function", "x=" + strings.Repeat("a", 500) + "; x=b; f() { cat " + strings.Repeat("$x ", 1000) + "; }; f", Undecidable},
 		{"long choices", "x=" + strings.Repeat("a", 4000) + "; x=" + strings.Repeat("b", 4000) + "; cat " + strings.Repeat("$x$x$x ", 4000) + "$(printf '" + strings.Repeat("a", 9000) + "%s'" + strings.Repeat(" a", 9000) + ")", ""},
+		{"a word of many variables", "x=a; x=b; cat " + strings.Repeat("$x", 30000), ""},
+		{"many words of a loop", "for f in {1..60}; do touch " + strings.Repeat("$f ", 20000) + "; done", Undecidable},
+		{"many sequences", "rm " + strings.Repeat("{a..z} ", 9000), Undecidable},
 		{"a long word of a loop", "for f in a .." + strings.Repeat("/", maxText) + "x; do touch $f; done", Undecidable},
 		{"too many targets", cds.String() + "touch " + manyWords(300), Undecidable},
 	} {

@@ -15,9 +15,11 @@ import (
 // one of them is enough, as for reading a secret.
 
 // maxChoices limits the choices of a word and the words of a sequence, maxChosen the
-// nesting of words that are searched for choices, maxText the bytes of all choices of a word.
+// nesting of words that are searched for choices, maxText the bytes of all choices of a word,
+// maxMade the choices and words of all words of a tool call besides the first one of each.
 const (
 	maxChoices = 64
+	maxMade    = 32 << 10
 	maxChosen  = 8
 	maxText    = 1 << 10
 )
@@ -43,9 +45,18 @@ func (s *shell) choices(parts []syntax.WordPart) string {
 	return b.String()
 }
 
+// made counts n choices or words. With too many, the line is undecidable, and made
+// returns false.
+func (c *collector) made(n int) bool {
+	if c.choosing += n; c.choosing > maxMade {
+		c.undecidable("command")
+	}
+	return c.choosing <= maxMade
+}
+
 // texts returns some texts that parts may have.
 func (s *shell) texts(parts []syntax.WordPart, quoted bool) []string {
-	if s.chosen++; s.chosen > maxChosen {
+	if s.chosen++; s.chosen > maxChosen || !s.made(0) {
 		s.chosen--
 		return nil
 	}
@@ -62,7 +73,7 @@ func (s *shell) texts(parts []syntax.WordPart, quoted bool) []string {
 				longer = append(longer, text+end)
 			}
 		}
-		if all = longer; len(all) == 0 || len(all) > maxChoices {
+		if all = longer; len(all) == 0 || len(all) > maxChoices || !s.made(len(all)-1) {
 			return nil
 		}
 	}
@@ -145,7 +156,7 @@ func (s *shell) items(loop *syntax.WordIter) {
 	name, fixed := loop.Name.Value, loop.InPos.IsValid() && len(loop.Items) > 0
 	list := loop.InPos.IsValid()
 	for _, w := range loop.Items {
-		words, lit := unbraced(w), w.Lit()
+		words, lit := s.unbraced(w), w.Lit()
 		plain, flags := words != nil, false
 		for _, parts := range words {
 			s.write(name, &syntax.Word{Parts: parts})

@@ -1,6 +1,7 @@
 package acts
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -46,7 +47,7 @@ func (s *shell) plain(p syntax.WordPart) string {
 	case *syntax.ArithmExp:
 		return aNumber
 	case *syntax.ParamExp:
-		if s.whole(p, true) && strings.Trim(strings.Join(s.written[p.Param.Value], ""), "0123456789") == "" {
+		if s.whole(p, true) && !slices.ContainsFunc(s.written[p.Param.Value], func(text string) bool { return len(text) > 20 || strings.Trim(text, "0123456789") != "" }) {
 			return aNumber
 		}
 		if p.Param != nil && (p.Length || p.Short && hasWord("? # $", p.Param.Value)) && p.Exp == nil && p.Repl == nil && p.Slice == nil {

@@ -356,6 +356,7 @@ func (s *shell) trap(args []arg) {
 	before := len(s.dirs)
 	after := s.dirs
 	counts := maps.Clone(s.count)
+	s.steps += len(counts) / 100 // the copy takes time
 	s.apart(func() {
 		s.eval(args[:1])
 		after = s.dirs
@@ -532,7 +533,7 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 	if w == nil {
 		return nil
 	}
-	words := unbraced(w)
+	words := s.unbraced(w)
 	if words == nil {
 		return []arg{{loose: true}}
 	}
@@ -559,13 +560,20 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 
 // unbraced returns the words that the expansion of braces makes of w; nil if they are too
 // many.
-func unbraced(w *syntax.Word) [][]syntax.WordPart {
+func (s *shell) unbraced(w *syntax.Word) [][]syntax.WordPart {
+	if !s.made(0) {
+		return nil
+	}
 	split := *w
 	syntax.SplitBraces(&split)
-	if words := braces(&split, false); words != nil {
-		return words
+	words := braces(&split, false)
+	if words == nil {
+		words = braces(&split, true)
 	}
-	return braces(&split, true)
+	if !s.made(max(len(words), 1) - 1) {
+		return nil
+	}
+	return words
 }
 
 // braces expands {a,b} and, unless short is set, sequences; nil if there are too many words.
@@ -583,6 +591,12 @@ func braces(w *syntax.Word, short bool) [][]syntax.WordPart {
 		}
 		if len(all)*len(choices) > maxChoices {
 			return nil
+		}
+		if len(choices) == 1 {
+			for i := range all {
+				all[i] = append(all[i], choices[0]...)
+			}
+			continue
 		}
 		var longer [][]syntax.WordPart
 		for _, before := range all {
@@ -677,7 +691,11 @@ func (s *shell) touch(a arg, op string) {
 	switch {
 	case a.pipe:
 	case a.whole && a.choices != "":
-		for _, text := range a.texts() {
+		texts := a.texts()
+		if !s.made(len(texts)) {
+			return
+		}
+		for _, text := range texts {
 			s.touch(arg{text: text, known: true}, op)
 		}
 	case !a.known || s.dirs == nil && !path.IsAbs(a.text) || strings.HasPrefix(a.text, "~") && s.changed("HOME"):

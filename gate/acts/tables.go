@@ -13,7 +13,7 @@ const tables = "BASH_CMDS BASH_ALIASES aliases galiases saliases"
 
 // mentionsTable reports whether a word may hold the name of a table of bash.
 func (s *shell) mentionsTable(w *syntax.Word) bool {
-	return slices.ContainsFunc(unbraced(w), func(parts []syntax.WordPart) bool {
+	return slices.ContainsFunc(s.unbraced(w), func(parts []syntax.WordPart) bool {
 		return slices.ContainsFunc(s.texts(parts, false), holdsTable)
 	})
 }

@@ -74,16 +74,17 @@ func (t Tool) Intent(s Scene) (gate.Intent, error) {
 
 // A collector gathers the targets of one tool call.
 type collector struct {
-	scene   Scene
-	dir     string // the working directory
-	targets []gate.Target
-	has     map[gate.Target]bool
-	placed  []copied
-	links   map[[2]string]bool // the answers of isLink
-	steps   int                // the commands that are analysed so far
-	read    int                // the words of these commands
-	numbers arithmetic
-	literal bool // a path has no patterns
+	scene    Scene
+	dir      string // the working directory
+	targets  []gate.Target
+	has      map[gate.Target]bool
+	placed   []copied
+	links    map[[2]string]bool // the answers of isLink
+	steps    int                // the commands that are analysed so far
+	read     int                // the words of these commands
+	numbers  arithmetic
+	choosing int  // the choices and words besides the first one of each word
+	literal  bool // a path has no patterns
 }
 
 // maxTargets limits the targets of one tool call. What a call with more touches is not
