@@ -14,7 +14,9 @@ import (
 
 func scene() Scene {
 	return Scene{Session: "s", Identity: "alice", Workspace: "/srv/w", Home: "/home/alice", Producer: "test", Now: time.Unix(0, 0),
-		Exists: func(p string) bool { return p == "/srv/w/Makefile" || p == "/srv/w/src/main.go" },
+		Exists: func(p string) bool {
+			return p == "/srv/w/Makefile" || p == "/srv/w/src/main.go" || p == "/srv/w/src/.env"
+		},
 		Resolve: func(p string) string {
 			at := "/"
 			for part := range strings.SplitSeq(p, "/") {

@@ -276,7 +276,7 @@ func (s *shell) values(name string, in invocation) {
 		case '<':
 			s.touch(f.value, "read")
 		}
-		if leavesOut := strings.HasPrefix(f.name, "exclude") && f.mark == ':' || name == "zip" && f.name == "x" || name == "rg" && strings.HasPrefix(f.value.text, "!"); !leavesOut {
+		if leavesOut := !f.doubt && strings.HasPrefix(f.name, "exclude") && f.mark == ':' || name == "zip" && f.name == "x" && !f.doubt || name == "rg" && strings.HasPrefix(f.value.text, "!"); !leavesOut {
 			s.argument(name, f.value)
 		}
 	}
@@ -649,9 +649,9 @@ func (s *shell) uses(name string, args []arg) string {
 // grep, and the file to which cp copies.
 func (s *shell) operandsRead(name string, u usage, in invocation, args []arg) []arg {
 	if name == "jq" || name == "yq" || name == "gojq" {
-		return in.withoutProgram(args)
+		return in.withoutProgram(args, func(a arg) bool { return name == "yq" && s.mayExist(a) })
 	}
-	args = withoutExcluded(name, args)
+	args = in.withoutExcluded(name, args)
 	var skip arg
 	switch n := len(in.operands); {
 	case hasWord("grep egrep fgrep rg", name) && n > 0 && !in.has("e f regexp file files"):
@@ -671,9 +671,10 @@ func (s *shell) operandsRead(name string, u usage, in invocation, args []arg) []
 	return args
 }
 
-// withoutProgram leaves out the program of jq, which is its first operand.
-func (in invocation) withoutProgram(args []arg) []arg {
-	if in.has("f from-file L") {
+// withoutProgram leaves out the program of jq, which is its first operand. yq may take it for
+// a file.
+func (in invocation) withoutProgram(args []arg, file func(arg) bool) []arg {
+	if in.has("f from-file L expression") {
 		return args
 	}
 	for i := 0; i < len(args); i++ {
@@ -684,6 +685,8 @@ func (in invocation) withoutProgram(args []arg) []arg {
 			i += 2
 		case a.text == "--indent":
 			i++
+		case !a.flag() && file(a):
+			return args
 		case !a.flag() && !(i == 0 && hasWord("e ea eval eval-all", a.text)): // the commands of yq
 			return slices.Concat(args[:i], args[i+1:])
 		}
@@ -691,11 +694,31 @@ func (in invocation) withoutProgram(args []arg) []arg {
 	return args
 }
 
+// mayExist reports whether there may be a file with the name that a holds.
+func (s *shell) mayExist(a arg) bool {
+	below := s.below(a)
+	return below == nil || s.scene.Exists == nil || slices.ContainsFunc(below, s.scene.Exists)
+}
+
 // withoutExcluded leaves out the patterns of files that a command does not read.
-func withoutExcluded(name string, args []arg) (rest []arg) {
+func (in invocation) withoutExcluded(name string, args []arg) (rest []arg) {
+	words, flags := 0, 0 // a word such as --exclude may be the value of another flag, or a file
+	for _, a := range args {
+		if strings.HasPrefix(a.start(), "--exclude") || name == "zip" && a.start() == "-x" {
+			words++
+		}
+	}
+	for _, f := range in.flags {
+		if !f.doubt && (strings.HasPrefix(f.name, "exclude") || name == "zip" && f.name == "x") {
+			flags++
+		}
+	}
+	if words != flags {
+		return args
+	}
 	for i, a := range args {
 		before := ""
-		if i > 0 {
+		if i > 0 && args[i-1].known {
 			before = args[i-1].text
 		}
 		switch {

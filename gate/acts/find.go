@@ -11,6 +11,9 @@ const findValues = "-name -iname -path -ipath -wholename -iwholename -lname -iln
 func (s *shell) find(name string, args []arg) {
 	var roots []arg
 	for _, a := range args {
+		if name == "find" && len(roots) == 0 && hasWord("-L -H -P", a.text) {
+			continue
+		}
 		if a.flag() || name == "find" && hasWord("( ! ,", a.text) {
 			break
 		}

@@ -188,6 +188,7 @@ type flag struct {
 	name  string
 	mark  byte // 0: a switch
 	value arg
+	doubt bool // it may be the value of the flag before it
 }
 
 // An invocation is the parsed arguments of a command.
@@ -226,9 +227,11 @@ func (u usage) writes() bool {
 // are a command with its own flags.
 func (u usage) parse(args []arg, ends bool) (in invocation) {
 	skip := u.skip
+	valued := false // the word may be the value of the word before it
 	for len(args) > 0 {
 		a := args[0]
 		args = args[1:]
+		flags, rest := len(in.flags), len(args)
 		switch {
 		case strings.HasPrefix(a.begin, "-"):
 			in.hidden = in.hidden || a.loose
@@ -260,12 +263,31 @@ func (u usage) parse(args []arg, ends bool) (in invocation) {
 		default:
 			args = u.shortFlags(&in, a, args)
 		}
+		for i := range in.flags[flags:] {
+			in.flags[flags+i].doubt = valued
+		}
+		valued = len(args) == rest && u.mayTake(a)
 		if ends && in.marked('|') {
 			in.operands = append(in.operands, args...)
 			return in
 		}
 	}
 	return in
+}
+
+// mayTake reports whether a word may be a flag that takes the next word as its value,
+// although the usage does not say so.
+func (u usage) mayTake(a arg) bool {
+	const switches = "archive verbose compress progress stats dry-run human-readable update checksum partial links perms times quiet ignore-case line-number invert-match word-regexp files-with-matches recursive extended-regexp perl-regexp fixed-strings gzip bzip2 xz zstd exclude-vcs exclude-vcs-ignores exclude-caches exclude-backups summarize apparent-size"
+	name, long := strings.CutPrefix(a.text, "--")
+	switch {
+	case !a.known:
+		return a.loose
+	case long:
+		_, found := u.named(name, false)
+		return !found && !strings.Contains(name, "=") && !hasWord(switches, name)
+	}
+	return len(a.text) > 2 && (a.text[:2] == "-l" || a.text[:2] == "-s") && hasWord(u.names, "zip") // as in -lf FILE
 }
 
 func (u usage) longFlag(in *invocation, a arg, args []arg, exact bool) []arg {
