@@ -154,11 +154,15 @@ func (s *shell) builtin(name string, args []arg) bool {
 		})
 	case "enable":
 		return flag("f")
+	case "zstyle":
+		return flag("e")
+	case "print": // of zsh: a prompt
+		return flag("P") && slices.ContainsFunc(args, func(a arg) bool { return substitutes(a.text) })
 	case "bind":
 		return flag("x")
 	case "set", "setopt", "setopts":
 		s.physical = s.physical || followsLinks(name, args)
-		return slices.ContainsFunc(args, func(a arg) bool { return indexRuns(a.text) })
+		return slices.ContainsFunc(args, func(a arg) bool { return indexRuns(a.text) || setsBraces(a.text) })
 	case "shopt":
 		if slices.ContainsFunc(args, func(a arg) bool { return !a.known || a.text == "cdable_vars" }) {
 			s.count["CDPATH"]++
@@ -294,7 +298,7 @@ func (s *shell) assigned(args []arg) []arg {
 	for len(args) > 0 && args[0].known && (args[0].text == "-" || strings.Index(args[0].text, "=") > 0) {
 		name, value, _ := strings.Cut(args[0].text, "=")
 		s.count[name]++
-		s.gitFolder(name, arg{text: value, known: true})
+		s.value(name, arg{text: value, known: true})
 		s.argument("env", arg{text: value, known: true})
 		args = args[1:]
 	}
@@ -408,7 +412,7 @@ func (f flag) loads() bool {
 func (a arg) setsProgram() bool {
 	name, value, is := strings.Cut(strings.ToLower(a.start()), "=")
 	return !a.known && !is || hasWord("auto_prepend_file auto_append_file opcache.preload sendmail_path", strings.TrimSpace(name)) ||
-		strings.Contains(value, "://") || strings.HasSuffix(strings.TrimSpace(name), "extension") && (!a.known || strings.Contains(value, "/"))
+		strings.Contains(value, "://") || strings.Contains(value, "\n") || strings.HasSuffix(strings.TrimSpace(name), "extension") && (!a.known || strings.Contains(value, "/"))
 }
 
 // takesCode reports whether a module of Python runs code that its arguments or its input
@@ -453,7 +457,7 @@ func (s *shell) cd(args []arg) {
 	case len(args) > 1 && !to.flag(): // zsh replaces the first word in the name of the folder
 		s.dirs = nil
 		return
-	case to.flag() && to.text != "-L", s.count["CDPATH"]+s.count[""] > 0 && !strings.HasPrefix(to.text, ".") && !path.IsAbs(to.text):
+	case to.flag() && to.text != "-L", s.count["CDPATH"]+s.count["cdpath"]+s.count[""] > 0 && !strings.HasPrefix(to.text, ".") && !path.IsAbs(to.text):
 		s.dirs = nil
 		return
 	case to.text == "-L":
@@ -592,6 +596,9 @@ func (s *shell) tool(name string, in invocation) {
 			s.undecidable("command")
 		}
 	case "zip":
+		if i := slices.IndexFunc(in.flags, func(f flag) bool { return f.name == "T" }); i >= 0 && i+1 < len(in.flags) && in.flags[i+1].name == "T" {
+			s.undecidable("command") // -TT COMMAND
+		}
 		if in.has("m move") && len(in.operands) > 0 {
 			s.each(in.operands[1:], "delete")
 		}

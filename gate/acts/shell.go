@@ -145,6 +145,9 @@ func (s *shell) assignments(file *syntax.File) {
 				s.undecidable("command")
 			}
 			s.items(node)
+			for _, text := range s.written[node.Name.Value] {
+				s.value(node.Name.Value, arg{text: text, known: true})
+			}
 		case *syntax.ForClause:
 			if items, is := node.Loop.(*syntax.WordIter); is && node.Select { // the variable may be empty
 				n[items.Name.Value]++
@@ -155,7 +158,7 @@ func (s *shell) assignments(file *syntax.File) {
 			n[""]++
 		case *syntax.ParamExp:
 			if e := node.Exp; e != nil && (e.Op == syntax.AssignUnset || e.Op == syntax.AssignUnsetOrNull) && node.Param != nil {
-				if hasWord(tables, node.Param.Value) {
+				if hasWord(tables+" "+prompts, node.Param.Value) {
 					s.undecidable("command")
 				}
 				n[node.Param.Value]++
@@ -202,6 +205,9 @@ func (s *shell) assigns(words []*syntax.Word) {
 				s.count[""]++
 			default:
 				s.count[lit]++
+				if hasWord(prompts, lit) && args[0].text != "unset" {
+					s.undecidable("command")
+				}
 			}
 		}
 	}
@@ -401,8 +407,9 @@ func (s *shell) heredoc(redirs []*syntax.Redirect) string {
 			w = r.Word
 		}
 		if w != nil {
-			text, _ := s.word(w)
-			return text
+			if text, known := s.word(w); known {
+				return text
+			}
 		}
 	}
 	return ""
@@ -466,7 +473,11 @@ func (s *shell) inside(n syntax.Node) {
 			}
 		case *syntax.Assign:
 			if n.Name != nil && n.Value != nil {
-				s.value(n.Name.Value, n.Value)
+				s.value(n.Name.Value, s.one(n.Value))
+			} else if n.Name == nil { // export "NAME=value"
+				a := s.one(n.Value)
+				name, _, _ := strings.Cut(a.start(), "=")
+				s.value(name, a.after(name+"="))
 			}
 		case *syntax.TestClause:
 			syntax.Walk(n, func(n syntax.Node) bool {
@@ -485,16 +496,6 @@ func (s *shell) inside(n syntax.Node) {
 func globRuns(text string) bool {
 	plain := strings.Trim(text, "*?|.") == "" || isPlain(strings.NewReplacer("*", "", "?", "", "|", "").Replace(text))
 	return !plain || !strings.Contains(text, "|") && strings.ContainsAny(text, "e+")
-}
-
-// value adds an undecidable command if the value w of the variable name may run commands
-// when it is used: as a prompt, or in arithmetic.
-func (s *shell) value(name string, w *syntax.Word) {
-	text, known := s.word(w)
-	s.gitFolder(name, arg{text: text, known: known})
-	if indexRuns(text) || hasWord("PS0 PS1 PS2 PS4 PROMPT_COMMAND", name) && (!known || strings.Contains(text, "$(") || strings.Contains(text, "`") || name == "PROMPT_COMMAND") {
-		s.undecidable("command")
-	}
 }
 
 // indexRuns reports whether a text runs a command as the index of a variable.
@@ -559,9 +560,12 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 }
 
 // unbraced returns the words that the expansion of braces makes of w; nil if they are too
-// many.
+// many, or those of zsh are others.
 func (s *shell) unbraced(w *syntax.Word) [][]syntax.WordPart {
 	if !s.made(0) {
+		return nil
+	}
+	if slices.ContainsFunc(w.Parts, charRange) {
 		return nil
 	}
 	split := *w
@@ -690,6 +694,8 @@ func (s *shell) touch(a arg, op string) {
 	}
 	switch {
 	case a.pipe:
+	case a.known && strings.HasPrefix(a.text, "=") && (op == opPut || op == "delete"): // zsh takes =NAME for the file of a command
+		s.undecidable("path")
 	case a.whole && a.choices != "":
 		texts := a.texts()
 		if !s.made(len(texts)) {

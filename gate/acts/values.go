@@ -1,0 +1,65 @@
+package acts
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// This file finds the values of variables that run commands when they are used.
+
+// prompts are the variables whose values a shell expands, so that a $(…) in them runs.
+// programVars are the variables with command lines that other programs run.
+const (
+	prompts     = "PS0 PS1 PS2 PS4 PROMPT_COMMAND BASH_ENV NULLCMD READNULLCMD"
+	programVars = "GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_PAGER GIT_PROXY_COMMAND EDITOR VISUAL PAGER MANPAGER LESSOPEN LESSCLOSE"
+)
+
+// value adds the commands that a value of a variable may run when it is used: as a prompt,
+// in arithmetic, or by a program such as git.
+func (s *shell) value(name string, a arg) {
+	s.gitFolder(name, a)
+	switch {
+	case indexRuns(a.text),
+		hasWord(prompts, name) && (!a.known || substitutes(a.text) || hasWord("PROMPT_COMMAND NULLCMD READNULLCMD", name)),
+		name == "ENV" && substitutes(a.text):
+		s.undecidable("command")
+	case !a.known:
+		if strings.HasPrefix(name, "GIT_") && hasWord(programVars, name) && !strings.HasPrefix(a.begin, "ssh ") {
+			s.undecidable("command")
+		}
+	case hasWord(programVars, name):
+		if line := strings.TrimLeft(a.text, "|- "); strings.ContainsAny(line, " \t\n;&|$`<>(") && !isOnlySSH(line) {
+			inner := s.newShell(s.dirs)
+			inner.depth = s.depth
+			inner.line(line)
+		}
+	}
+}
+
+// isOnlySSH reports whether a command line is one of ssh with options that run nothing.
+func isOnlySSH(line string) bool {
+	return strings.HasPrefix(line, "ssh ") && !strings.ContainsAny(line, ";&|$`<>()\n") && !strings.Contains(strings.ToLower(line), "command")
+}
+
+// substitutes reports whether a text runs a command when a shell expands it.
+func substitutes(text string) bool {
+	return strings.Contains(text, "$(") || strings.Contains(text, "`")
+}
+
+// setsBraces reports whether an argument of setopt makes zsh expand {ab} to a and b.
+func setsBraces(text string) bool {
+	return strings.ToLower(strings.ReplaceAll(text, "_", "")) == "braceccl"
+}
+
+// charRange reports whether an unquoted text has a sequence of characters that only zsh
+// expands, such as {-../}.
+func charRange(p syntax.WordPart) bool {
+	lit, is := p.(*syntax.Lit)
+	for i := 0; is && i+6 <= len(lit.Value); i++ {
+		if seq := lit.Value[i : i+6]; seq[0] == '{' && seq[2:4] == ".." && seq[5] == '}' && (!strings.Contains(nameLetters, seq[1:2]) || !strings.Contains(nameLetters, seq[4:5])) {
+			return true
+		}
+	}
+	return false
+}
