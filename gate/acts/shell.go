@@ -158,7 +158,7 @@ func (s *shell) assignments(file *syntax.File) {
 			n[""]++
 		case *syntax.ParamExp:
 			if e := node.Exp; e != nil && (e.Op == syntax.AssignUnset || e.Op == syntax.AssignUnsetOrNull) && node.Param != nil {
-				if hasWord(tables+" "+prompts, node.Param.Value) {
+				if node.Excl || hasWord(tables+" "+prompts, node.Param.Value) { // ${!x=…} sets the variable that x names
 					s.undecidable("command")
 				}
 				n[node.Param.Value]++

@@ -22,7 +22,8 @@ func (s *shell) value(name string, a arg) {
 	switch {
 	case indexRuns(a.text),
 		hasWord(prompts, name) && (!a.known || substitutes(a.text) || hasWord("PROMPT_COMMAND NULLCMD READNULLCMD", name)),
-		name == "ENV" && substitutes(a.text):
+		name == "ENV" && substitutes(a.text),
+		hasWord("PERL5OPT RUBYOPT NODE_OPTIONS", name) && (strings.ContainsAny(a.text, ";(") || strings.Contains(strings.ToLower(a.text), "data:")):
 		s.undecidable("command")
 	case !a.known:
 		if strings.HasPrefix(name, "GIT_") && hasWord(programVars, name) && !strings.HasPrefix(a.begin, "ssh ") {
