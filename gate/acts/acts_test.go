@@ -226,6 +226,7 @@ func TestLimits(t *testing.T) {
 		{"long choices", "x=" + strings.Repeat("a", 4000) + "; x=" + strings.Repeat("b", 4000) + "; cat " + strings.Repeat("$x$x$x ", 4000) + "$(printf '" + strings.Repeat("a", 9000) + "%s'" + strings.Repeat(" a", 9000) + ")", ""},
 		{"a word of many variables", "x=a; x=b; cat " + strings.Repeat("$x", 30000), ""},
 		{"many words of a loop", "for f in {1..60}; do touch " + strings.Repeat("$f ", 20000) + "; done", Undecidable},
+		{"braces that do not end", "rm " + strings.Repeat("{-..0", 9000), Undecidable},
 		{"many sequences", "rm " + strings.Repeat("{a..z} ", 9000), Undecidable},
 		{"a long word of a loop", "for f in a .." + strings.Repeat("/", maxText) + "x; do touch $f; done", Undecidable},
 		{"too many targets", cds.String() + "touch " + manyWords(300), Undecidable},

@@ -16,9 +16,10 @@ import (
 
 // maxChoices limits the choices of a word and the words of a sequence, maxChosen the
 // nesting of words that are searched for choices, maxText the bytes of all choices of a word,
-// maxMade the choices and words of all words of a tool call besides the first one of each.
+// maxList the words of one list such as {a,b}, maxMade the choices and words of all words of a tool call besides the first one of each.
 const (
 	maxChoices = 64
+	maxList    = 1 << 10
 	maxMade    = 32 << 10
 	maxChosen  = 8
 	maxText    = 1 << 10

@@ -568,11 +568,24 @@ func (s *shell) unbraced(w *syntax.Word) [][]syntax.WordPart {
 	if slices.ContainsFunc(w.Parts, charRange) {
 		return nil
 	}
+	open := 0
+	for _, p := range w.Parts {
+		if lit, is := p.(*syntax.Lit); is {
+			open += strings.Count(lit.Value, "{")
+		}
+	}
+	if open > maxChoices { // SplitBraces takes time with the square of these
+		s.undecidable("command")
+		return nil
+	}
 	split := *w
 	syntax.SplitBraces(&split)
 	words := braces(&split, false)
 	if words == nil {
 		words = braces(&split, true)
+	}
+	if words == nil { // one of them may be a secret
+		s.undecidable("command")
 	}
 	if !s.made(max(len(words), 1) - 1) {
 		return nil
@@ -590,10 +603,14 @@ func braces(w *syntax.Word, short bool) [][]syntax.WordPart {
 		} else if is {
 			choices = nil
 			for _, e := range b.Elems {
-				choices = append(choices, braces(e, short)...)
+				words := braces(e, short)
+				if words == nil {
+					return nil
+				}
+				choices = append(choices, words...)
 			}
 		}
-		if len(all)*len(choices) > maxChoices {
+		if n := len(all) * len(choices); n > maxList || n > maxChoices && len(all) > 1 && len(choices) > 1 {
 			return nil
 		}
 		if len(choices) == 1 {
