@@ -17,6 +17,13 @@ func (s *shell) program(name string, in invocation) {
 		if at := slices.IndexFunc(rest, func(a arg) bool { return !a.flag() }); first.text == "exec" && at >= 0 {
 			s.command(rest[at:])
 		}
+	case "yq":
+		if in.has("i inplace in-place") {
+			if len(rest) == 0 || in.has("f from-file expression") {
+				rest = in.operands
+			}
+			s.each(rest, "write")
+		}
 	case "uniq", "xxd":
 		s.each(rest, "write")
 	case "ffmpeg", "convert", "magick":
