@@ -14,9 +14,11 @@ import (
 type Gate struct {
 	Allowed int `json:"allowed"`
 	Refused int `json:"refused"`
-	// Last is the newest refusal; null if there was none, or if the user approved
-	// that act later.
+	// Last is the newest refusal of an act that the user has not approved later; null
+	// if there is none.
 	Last *GateRefusal `json:"last_refusal"`
+	// before is the refusal before Last.
+	before *GateRefusal
 	// Waiting lists the acts that wait for an approval, the oldest first. It is absent
 	// if there are none.
 	Waiting []GateWaiting `json:"waiting,omitempty"`
@@ -26,15 +28,16 @@ type Gate struct {
 // with its intent.
 type GateWaiting struct {
 	ask    string
-	Act    string    `json:"act"` // the act's name, as in its intent
-	Intent string    `json:"intent_digest"`
-	Until  time.Time `json:"until"`
+	before *GateRefusal // the refusal before that of this act
+	Act    string       `json:"act"` // the act's name, as in its intent
+	Intent string       `json:"intent_digest"`
+	Until  time.Time    `json:"until"`
 }
 
 // approving adds an act that waits for an approval.
 func (s *Status) approving(f kernel.ApprovalAsked) {
 	g := s.gate()
-	g.Waiting = append(slices.Clone(g.Waiting), GateWaiting{f.Ask, cmp.Or(f.Tool, f.Act, kernel.ActLaunch), f.Intent, f.Until})
+	g.Waiting = append(slices.Clone(g.Waiting), GateWaiting{f.Ask, g.before, cmp.Or(f.Tool, f.Act, kernel.ActLaunch), f.Intent, f.Until})
 	s.Gate = &g
 }
 
@@ -42,11 +45,24 @@ func (s *Status) approving(f kernel.ApprovalAsked) {
 // counted it as refused; if it was approved, it counts as allowed.
 func (s *Status) approved(f kernel.ApprovalAnswered) {
 	g := s.gate()
-	g.Waiting = slices.DeleteFunc(slices.Clone(g.Waiting), func(w GateWaiting) bool { return w.ask == f.Ask })
+	var answered GateWaiting
+	g.Waiting = slices.DeleteFunc(slices.Clone(g.Waiting), func(w GateWaiting) bool {
+		if w.ask == f.Ask {
+			answered = w
+		}
+		return w.ask == f.Ask
+	})
 	if f.Approved {
 		g.Allowed, g.Refused = g.Allowed+1, g.Refused-1
-		if g.Last != nil && g.Last.IntentDigest == f.Intent {
-			g.Last = nil
+		replace := func(r **GateRefusal) {
+			if *r != nil && (*r).IntentDigest == f.Intent {
+				*r = answered.before
+			}
+		}
+		replace(&g.Last)
+		replace(&g.before)
+		for i := range g.Waiting {
+			replace(&g.Waiting[i].before)
 		}
 	}
 	s.Gate = &g
@@ -83,6 +99,7 @@ func (s *Status) decided(f kernel.GateAnswered, at time.Time) {
 		if f.Tool != "" {
 			act = f.Tool
 		}
+		g.before = g.Last
 		g.Last = &GateRefusal{At: at, Act: act, Verdict: f.Verdict, Reasons: append([]string{}, f.Reasons...), Rule: f.Rule, IntentDigest: f.IntentDigest, TraceID: f.TraceID}
 	}
 	s.Gate = &g

@@ -16,7 +16,8 @@ import (
 
 // maxChoices limits the choices of a word and the words of a sequence, maxChosen the
 // nesting of words that are searched for choices, maxText the bytes of all choices of a word,
-// maxList the words of one list such as {a,b}, maxMade the choices and words of all words of a tool call besides the first one of each.
+// maxList the words of one list such as {a,b}, maxMade the choices and words of all words
+// of a tool call besides the first one of each.
 const (
 	maxChoices = 64
 	maxList    = 1 << 10
