@@ -32,14 +32,14 @@ type Renewer interface {
 }
 
 // errNoRenewer is the failure of a recovered renewal whose profile is not active.
-var errNoRenewer = errors.New("no renewal profile is active")
+var errNoRenewer = &dispatch.Failure{Class: lifeloop.InternalError, Why: "no renewal profile is active"}
 
 // prepareRenewal runs a prepare command. A token that arrives after the time limit
 // is removed.
 func (s *supervisor) prepareRenewal(e kernel.PrepareRenewal) {
 	s.renewing(e.Renewal, e.Timeout, func(ctx context.Context) kernel.Input {
 		in := kernel.RenewalPrepared{Renewal: e.Renewal}
-		err := errNoRenewer
+		var err error = errNoRenewer
 		if s.p.Renewer != nil {
 			in.Digest, in.Expires, err = s.p.Renewer.Prepare(ctx, e.RenewalRef)
 		}
@@ -55,7 +55,7 @@ func (s *supervisor) prepareRenewal(e kernel.PrepareRenewal) {
 func (s *supervisor) continueRenewal(e kernel.ContinueRenewal) {
 	s.renewing(e.Renewal, e.Timeout, func(ctx context.Context) kernel.Input {
 		in := kernel.RenewalContinued{Renewal: e.Renewal}
-		err := errNoRenewer
+		var err error = errNoRenewer
 		if s.p.Renewer != nil {
 			in.Text, err = s.p.Renewer.Continue(ctx, e.RenewalRef, e.Digest)
 		}

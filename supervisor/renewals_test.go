@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/harness"
+	"lifeloop/lifeloop"
 )
 
 // Only the keys that were typed are taken back, the last first. A line that the harness
@@ -27,4 +28,11 @@ func TestKeysAreTakenBack(t *testing.T) {
 	require.Equal(t, []string{"<<"}, back(2, false), "Enter was not typed")
 	require.Equal(t, []string{"<", "<<"}, back(3, false))
 	require.Equal(t, []string{"<", "<<", "back"}, back(3, true))
+}
+
+// The user reads why a recovered renewal failed.
+func TestNoRenewer(t *testing.T) {
+	class, why := failureOf(errNoRenewer)
+	require.Equal(t, lifeloop.InternalError, class)
+	require.Equal(t, "no renewal profile is active", why)
 }
