@@ -173,8 +173,8 @@ func (p *plain) digits() []byte {
 	return p.src[start:p.at]
 }
 
-// text accepts a string. Of the escapes only the short ones are plain, and they are
-// canonical.
+// text accepts a string. Of the escapes only the short ones but \/ are plain, and
+// they are canonical.
 func (p *plain) text() bool {
 	start := p.at
 	p.at++

@@ -322,7 +322,7 @@ func setAction(sig syscall.Signal, action kernelAction) (before kernelAction) {
 
 // A bell wakes all goroutines that wait for it.
 type bell struct {
-	mu sync.Mutex // guards rung
+	mu sync.Mutex // guards ch
 	ch chan struct{}
 }
 

@@ -127,7 +127,7 @@ func withHooks(settings *string, in profiles.Installation, before note) (string,
 	now.Was = remembered
 	back, err := strip(out, in.Ours, now.Was)
 	if err != nil || back != base {
-		return "", now, fmt.Errorf("adding hooks to %s could not be undone exactly; the file was not changed", in.Path)
+		return "", now, fmt.Errorf("%s was not changed: removing the added hooks again would not restore it exactly", in.Path)
 	}
 	return out, now, nil
 }
@@ -192,8 +192,11 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 	now.Replaced = replaced
 	back, err := withdraw(out, in.Trust, now.Values, replaced)
 	given, cause := consentGiven(out, in.Trust, list)
-	if err != nil || cause != nil || back != base || slices.Contains(given, false) {
-		return "", now, fmt.Errorf("adding records to %s could not be undone exactly; the file was not changed", in.Trust.Path)
+	switch {
+	case err != nil || back != base:
+		return "", now, fmt.Errorf("%s was not changed: removing the added records again would not restore it exactly", in.Trust.Path)
+	case cause != nil || slices.Contains(given, false):
+		return "", now, fmt.Errorf("%s was not changed: with the added records, the harness would still not run the hooks", in.Trust.Path)
 	}
 	return out, now, nil
 }

@@ -300,7 +300,8 @@ func answer(w http.ResponseWriter, isJSON bool, code int, why string) {
 	_, _ = w.Write(body) // the exporter may have closed the connection
 }
 
-// hopByHop lists the headers that belong to the connection, not to the request.
+// hopByHop lists the headers that are not forwarded: those of the connection, and two
+// that the HTTP client sets itself.
 var hopByHop = [...]string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Host"}
 

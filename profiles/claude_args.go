@@ -164,8 +164,8 @@ func claudeRepeats(word string, name bool) bool {
 	return !strings.ContainsFunc(word, func(r rune) bool { return !alphanumeric(r) && !strings.ContainsRune(others, r) })
 }
 
-// claudeUnrepeated are options that Claude Code never repeats, such as those that choose
-// a session.
+// claudeUnrepeated are options that Claude Code leaves out of the resume command in its
+// last line (see claudeHintVariable), such as those that choose a session.
 var claudeUnrepeated = []string{
 	"--cloud", "--continue", "--correlation-id", "--deep-link-cwd-b64", "--deep-link-last-fetch", "--deep-link-origin", "--deep-link-repo",
 	"--desktop", "--environment", "--file", "--fork-session", "--from-pr", "--init", "--init-only", "--maintenance", "--metadata", "--name",

@@ -334,7 +334,8 @@ type Profile struct {
 	// no Path. Recorded hook calls are not listed.
 	Kinds    []Source
 	sessions stored // zero if it is not known where the harness stores sessions
-	// windows implements WithWindows; nil if the harness has no such files.
+	// windows implements WithWindows; nil if no file of the harness gives the context
+	// windows of models.
 	windows func(s Source, h Host) Windows
 	// Asks is true if launches may use Host.Instructions.
 	Asks bool

@@ -125,8 +125,8 @@ func (s *Successors) see(path string, in kernel.SignalsSeen) {
 }
 
 // works reports whether a turn runs after these signals of the followed session, if
-// busy says whether one ran before them. Some harnesses do not record the end of a
-// turn. For them, an answer of the model without a tool call counts as the end.
+// busy says whether one ran before them. An answer of the model without a tool call
+// counts as the end, because some harnesses do not record the end of a turn.
 func works(busy bool, signals []telemetry.Signal) bool {
 	rests := false
 	for _, sig := range signals {

@@ -152,7 +152,7 @@ func (h *HCP) moved(f kernel.SessionMoved) {
 	}
 }
 
-// sigKILL is the signal that no process can ignore.
+// sigKILL is the number of SIGKILL, which no process can catch or ignore.
 const sigKILL = 9
 
 // processNames lists the processes for people, such as "sleep (4711), node (4712)".

@@ -527,7 +527,7 @@ func failureType(c attempt.Cause) string {
 	return "unknown" // the cause is unknown or fatal
 }
 
-// errorCode is the L0 code of a failure; most have none.
+// errorCode is the L0 code of a failure; empty if L0 has none for its cause.
 func (l *L0) errorCode(f kernel.AttemptEnded) string {
 	switch f.Cause {
 	case attempt.Aborted:

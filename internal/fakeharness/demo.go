@@ -16,7 +16,8 @@ const demoMark = "LIFELOOP_DEMO_STAND_IN=1"
 // arguments belong to another program.
 const speedVariable = "FAKEHARNESS_SPEED"
 
-// NameOf returns the program name for a built-in story.
+// NameOf returns the name of the harness with which the name of a story begins, such
+// as claude for claude-long.
 func NameOf(story string) string {
 	name, _, _ := strings.Cut(story, "-")
 	return name

@@ -10,7 +10,7 @@ import (
 // Plain returns s in a form that is safe to print as part of a line on a terminal. A
 // character that could move the cursor, end the line or reorder the text is written
 // as its escape in Go's syntax: \n, \u001b, \u202e. A byte that is not UTF-8 is
-// written as \x9b. All other text is unchanged.
+// written with its two digits, such as \x9b. All other text is unchanged.
 //
 // Text that comes from outside is printed with it: names of folders and files,
 // labels, ids, what a harness or a client reported, and errors about them.

@@ -5,10 +5,10 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// stream decodes one line of `gemini -p … --output-format stream-json`, which
-// reports one session with one prompt. The token counts at the end are sums
-// over all calls, including those outside the main chain, and do not show the
-// size of the context.
+// stream decodes the lines of `gemini -p … --output-format stream-json`, which
+// report one session with one prompt. The token counts at the end are not read: they
+// are sums over all model calls, including those for other purposes than the
+// conversation, and do not show the size of the context.
 type stream struct {
 	telemetry.Tally
 	telemetry.Digests

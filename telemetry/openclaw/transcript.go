@@ -160,8 +160,8 @@ func (d *transcript) message(r row, s *session) []telemetry.Signal {
 	return nil
 }
 
-// over reports facts that only a later row shows: that a run has finally
-// failed, or that no run answered the previous prompt.
+// over reports what only a later row decides: that a run has finally failed, and
+// the held prompt if no run has answered it.
 func (s *session) over(r row) []telemetry.Signal {
 	var out []telemetry.Signal
 	if s.failed != "" {
