@@ -645,7 +645,10 @@ func (r *renewals) settled(s *step, p *parcel, st lifeloop.Status, class lifeloo
 		return
 	}
 	if st != lifeloop.Delivered || r.hard.State != renewal.Resumed {
-		r.end(s, cmp.Or(class, lifeloop.PayloadRejected), why, false)
+		if class != lifeloop.OperatorRequired {
+			class = lifeloop.PayloadRejected // whatever the reason, the delivery is lost (DECISIONS R7)
+		}
+		r.end(s, class, why, false)
 		return
 	}
 	s.record(RenewalMoved{r.hard.Deliver()})
@@ -814,7 +817,7 @@ func (r *renewals) wake(s *step) {
 	case renewal.Continue:
 		r.lost(s, "the continue command took too long")
 	case renewal.Launch:
-		r.end(s, lifeloop.Timeout, "the new launch reported no harness session in time", false)
+		r.end(s, lifeloop.PayloadRejected, "the new launch reported no harness session in time", false)
 	}
 }
 
