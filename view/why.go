@@ -214,6 +214,9 @@ func (w *Why) before(e kernel.Entry) {
 		if w.Event.Event.Session() {
 			w.Renewal = append(w.Renewal, link(e, renewalText(f)))
 		}
+		if f.To == renewal.Delivered { // then it did not cause the events that follow
+			w.Renewal = nil
+		}
 	case kernel.RenewalCalled:
 		if w.Event.Event.Session() {
 			w.Renewal = append(w.Renewal, link(e, "the "+f.Command+" command runs"))

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/renewal"
 	"lifeloop/view"
 )
 
@@ -52,4 +54,27 @@ func TestWhyOfARecordedSession(t *testing.T) {
 
 	_, ok := view.NewWhy(all[0])
 	require.False(t, ok, "no event")
+}
+
+// A renewal is evidence of the harness sessions that it ends and begins, and not of those
+// after its delivery.
+func TestWhyNamesTheRenewalUntilItsDelivery(t *testing.T) {
+	moved := func(to renewal.State) kernel.Fact {
+		return kernel.RenewalMoved{Move: renewal.Move{Renewal: "rnw_1", To: to}}
+	}
+	event := func(e lifeloop.Event) kernel.Fact { return kernel.Observed{Record: lifeloop.EventRecord{Event: e}} }
+	facts := []kernel.Fact{moved(renewal.Asked), moved(renewal.Resetting), event(lifeloop.SessionEnded),
+		moved(renewal.Resumed), event(lifeloop.SessionStarted), moved(renewal.Delivered), event(lifeloop.SessionEnded)}
+	var all []kernel.Entry
+	for i, f := range facts {
+		all = append(all, kernel.Entry{Seq: uint64(i + 1), Fact: f})
+	}
+	for at, steps := range map[int]int{2: 2, 4: 3, 6: 0} {
+		why, ok := view.NewWhy(all[at])
+		require.True(t, ok)
+		for _, e := range all {
+			why.Apply(e)
+		}
+		require.Len(t, why.Renewal, steps, "event %d", at)
+	}
 }
