@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -47,10 +48,12 @@ func (g *globals) initPolicy(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	cases := strings.TrimSuffix(args[0], ".yaml") + ".cases.yaml"
-	for name, text := range map[string]string{args[0]: starter.Policy(), cases: starter.Cases()} {
-		if err := writeNew(name, []byte(text), 0o644); err != nil {
-			return err
-		}
+	if err := writeNew(cases, []byte(starter.Cases()), 0o644); err != nil {
+		return err
+	}
+	if err := writeNew(args[0], []byte(starter.Policy()), 0o644); err != nil {
+		_ = os.Remove(cases) // remove the file that was created above
+		return err
 	}
 	return g.print(cmd, map[string]any{"ok": true, "policy": args[0], "cases": cases}, args[0]+"\n"+cases+"\n")
 }
