@@ -10,9 +10,9 @@ import (
 
 // Weaken returns the manifest with the support to for one capability, which is
 // missing in a launch or became weaker in a session. It does not change its
-// argument. An unknown name and receipts.native change nothing. [ContinuationStore]
-// stands for renewal.continuation.payload_delivery: without a store no continuation is
-// delivered.
+// argument. An unknown name and receipts.native change nothing. For
+// [ContinuationStore] it changes renewal.continuation.payload_delivery, because without a
+// store no continuation is delivered.
 func Weaken(m lifeloop.Manifest, capability string, to lifeloop.Support) lifeloop.Manifest {
 	if class, ok := strings.CutPrefix(capability, placementPrefix); ok {
 		if claim, ok := m.Placement[lifeloop.Placement(class)]; ok {

@@ -100,7 +100,7 @@ func (s *shell) sedScript(script string) bool {
 }
 
 // backups adds what is not known of the copies that an edit in place keeps. In their name
-// each * stands for the name of the file, and they may be in another folder.
+// each * is replaced by the name of the file, and they may be in another folder.
 func (s *shell) backups(in invocation) {
 	for _, f := range in.flags {
 		if hasWord("i in-place", f.name) && (!f.value.known || strings.Contains(f.value.text, "/")) {
