@@ -44,7 +44,7 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.BoolVar(&f.otlp, "otlp", false, "receive the harness's log events (OTLP) and forward the user's own export")
 	fl.BoolVar(&f.noLedger, "no-ledger", false, "store no ledger")
 	fl.Int("retries", 0, "number of retries `N` after failures of the harness itself, for CMD and for each fallback")
-	fl.Int("max-retries", 0, "limit `N` on all retries together, whatever the cause (default with --retries: as many as --retries needs, at least 6)")
+	fl.Int("max-retries", 0, "limit `N` on all retries together, except waits for a limit with a known end (default with --retries: as many as --retries needs, at least 6)")
 	fl.String("backoff", "", "wait before a retry, as `KIND:BASE[:MAX]`, where KIND is fixed, linear or exponential; such as exponential:1s:1m")
 	fl.StringArray("fallback", nil, "`CMDLINE` to run when CMD is not retried any more (repeatable)")
 	fl.String("contain", "never", "keep all processes of the session in a control group (cgroup): never, auto (where the system allows it) or always")
