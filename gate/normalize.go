@@ -36,7 +36,7 @@ var (
 func words(s string) []string { return strings.Fields(s) }
 
 // normalize converts an intent to the form from which the digest is computed.
-// Its steps have the same order as in the reference.
+// Its steps have the same order as in the reference (see the package comment).
 func (in *Intent) normalize() error {
 	in.ToolName = lower(in.ToolName)
 	if in.ToolName == "" {

@@ -175,7 +175,7 @@ func (c *Child) ashore(s *source, b []byte) []byte {
 		}
 		moved := c.moved.wait()
 		if c.stopping.Load() {
-			return nil // without the wrapper, a stopped job would have ended before it could write
+			return nil // the output is dropped: without the wrapper, the stopped harness would have ended before it wrote this
 		}
 		c.freeze()
 		select {

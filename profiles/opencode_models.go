@@ -68,8 +68,9 @@ func opencodeModel(data []byte, member, provider, model string) (tokens int64, g
 	return tokens, given, id
 }
 
-// opencodeRenewed reports whether OpenCode may replace the window in its list, with the
-// answer of the provider or for users with a subscription.
+// opencodeRenewed reports whether OpenCode may use another context window than its list
+// of models says. For some providers it asks the provider; for some models of OpenAI the
+// window depends on the user's subscription.
 func opencodeRenewed(provider, model string) bool {
 	return slices.Contains([]string{"github-copilot", "modal", "digitalocean"}, provider) ||
 		provider == "openai" && (strings.Contains(model, "gpt-5.5") || strings.Contains(model, "gpt-5.6"))

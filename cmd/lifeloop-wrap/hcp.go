@@ -56,8 +56,8 @@ late event and for each line that is not an envelope.`,
 		},
 	}
 	cmd.Flags().StringVar(&state, "state", "", "`FILE` to record the processed events in (default none)")
-	cmd.Flags().IntVar(&window, "window", view.HCPWindow, "number of events of a session that wait for a missing one")
-	durationFlag(cmd.Flags(), &hold, "window-time", view.HCPWindowTime, "time that an event waits for a missing one")
+	cmd.Flags().IntVar(&window, "window", view.HCPWindow, "hold back at most `N` events of a session while an earlier one is missing")
+	durationFlag(cmd.Flags(), &hold, "window-time", view.HCPWindowTime, "hold an event back for at most this time")
 	return cmd
 }
 
@@ -220,7 +220,7 @@ func (c *consumption) print(out []view.HCPOutcome) error {
 			case "closed":
 				text = fmt.Sprintf("closed: session %s: %s arrived after the end of the session; dropped", n.SessionID, numbers)
 			case "forgotten":
-				text = fmt.Sprintf("forgotten: session %s, because too many sessions are open; the last of it was %s", n.SessionID, numbers)
+				text = fmt.Sprintf("forgotten: session %s, because too many sessions are open; %s was its last", n.SessionID, numbers)
 			}
 			if err := c.warn(n, text); err != nil {
 				return err
