@@ -21,25 +21,25 @@ func (x *Export) judged(e kernel.Entry, f kernel.GateAnswered) {
 	delete(x.asked, f.Ask)
 	key := "decision:" + f.Ask
 	switch f.Act {
-	case kernel.ActLaunch:
+	case gate.ActLaunch:
 		if key = launchNext; x.run != "" { // a launch within the session is recorded before its decision
 			key, x.run = "launch:"+x.run, ""
 		}
-	case kernel.ActRenew:
+	case gate.ActRenew:
 		key = "renewal:" + q.Renewal
-	case kernel.ActInject:
+	case gate.ActInject:
 		key = payloadKey(q.Dispatch, q.Index)
 	}
 	x.act(e, 0, cmp.Or(f.Tool, f.Act), key)
 	ev := &x.events[len(x.events)-1]
 	ev.IntentDigest, ev.PolicyDigest, ev.TraceID = f.IntentDigest, f.PolicyDigest, f.TraceID
-	ev.Verdict, ev.ReasonCodes, ev.Violations = f.Verdict, f.Reasons, f.Violations
+	ev.Verdict, ev.ReasonCodes, ev.Violations = string(f.Verdict), f.Reasons, f.Violations
 	x.trace(e, f)
 	if f.Rule != "" {
 		ev.MatchedRuleIDs = []string{f.Rule}
 	}
-	if f.Act == kernel.ActTool || f.Act == kernel.ActInject { // the ledger has no result of a tool, and the result of a delivery only later
-		x.settle(key, outcome{OK: f.Allowed(), Status: f.Verdict})
+	if f.Act == gate.ActTool || f.Act == gate.ActInject { // the ledger has no result of a tool, and the result of a delivery only later
+		x.settle(key, outcome{OK: f.Allowed(), Status: string(f.Verdict)})
 	}
 }
 

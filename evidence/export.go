@@ -111,9 +111,9 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 			x.launching(f.Run)
 			break
 		}
-		tool := "harness.launch"
+		tool := gate.ActLaunch
 		if f.Cause == "renewal" {
-			tool = "harness.renew"
+			tool = gate.ActRenew
 		}
 		x.act(e, 0, tool, "launch:"+f.Run)
 	case kernel.Running:
@@ -123,7 +123,7 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 	case kernel.Placing:
 		for i, item := range f.Items {
 			if !x.guarded() { // under a policy, the decision becomes the event
-				x.act(e, i, "harness.inject", payloadKey(item.Call, item.Index))
+				x.act(e, i, gate.ActInject, payloadKey(item.Call, item.Index))
 			}
 		}
 		x.seal(e.At)

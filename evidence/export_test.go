@@ -16,6 +16,7 @@ import (
 	"lifeloop/evidence/sign"
 	"lifeloop/gate"
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/ledger"
 	"lifeloop/session"
 )
@@ -71,20 +72,20 @@ func guarded(t testing.TB) *Export {
 	policy := sign.Sum([]byte("policy"))
 	decided := func(act, tool string, v gate.Verdict) kernel.GateAnswered {
 		intent := sign.Sum([]byte(tool))
-		return kernel.GateAnswered{Ask: tool, Act: act, GateDecision: kernel.GateDecision{Tool: tool, Verdict: string(v), Reasons: []string{"reason"}, Rule: "rule",
+		return kernel.GateAnswered{Ask: tool, Act: act, GateDecision: input.GateDecision{Tool: tool, Verdict: v, Reasons: []string{"reason"}, Rule: "rule",
 			IntentDigest: intent, ArgsDigest: sign.Sum(nil), PolicyDigest: policy, TraceID: gate.TraceID(policy, intent, v)}}
 	}
 	for i, f := range []kernel.Fact{
 		kernel.Began{SessionID: "22222222-2222-4222-8222-222222222222", Version: "0.1.0", Policy: policy},
 		kernel.SessionMoved{From: session.None, To: session.Pending},
-		decided(kernel.ActLaunch, "harness.launch", gate.Allow),
+		decided(gate.ActLaunch, "harness.launch", gate.Allow),
 		kernel.Launching{Run: "run_1", Cause: "first"},
 		kernel.Running{Run: "run_1"},
 		kernel.SessionMoved{From: session.Pending, To: session.Running},
-		decided(kernel.ActTool, "tool.bash", gate.Allow),
-		decided(kernel.ActTool, "tool.rm", gate.Block),
-		kernel.GateAsked{Ask: "harness.inject", Act: kernel.ActInject, Dispatch: "call_1"},
-		decided(kernel.ActInject, "harness.inject", gate.Allow),
+		decided(gate.ActTool, "tool.bash", gate.Allow),
+		decided(gate.ActTool, "tool.rm", gate.Block),
+		kernel.GateAsked{Ask: "harness.inject", Act: gate.ActInject, Dispatch: "call_1"},
+		decided(gate.ActInject, "harness.inject", gate.Allow),
 		placing,
 		kernel.PayloadSettled{Call: "call_1", Status: "delivered"},
 		kernel.Exited{Run: "run_1"},

@@ -26,6 +26,15 @@ const (
 	schemaVersion = "1.0.0"
 )
 
+// The acts that a wrapper asks about. An intent has the act as its tool name; that of a
+// tool call has the name of the tool instead of ActTool.
+const (
+	ActLaunch = "harness.launch"
+	ActRenew  = "harness.renew"
+	ActInject = "harness.inject"
+	ActTool   = "harness.tool"
+)
+
 // A Verdict is the outcome of a decision. Only Allow permits the act.
 type Verdict string
 

@@ -3,6 +3,7 @@ package kernel
 import (
 	"time"
 
+	"lifeloop/kernel/input"
 	"lifeloop/session"
 	"lifeloop/telemetry"
 )
@@ -195,7 +196,7 @@ func (a *activity) lives(s *step, at time.Time) {
 
 // output handles output of the harness to its terminal. Output is a sign of life.
 // It confirms the activities starting and working, and ends wedged.
-func (a *activity) output(s *step, in OutputSeen) {
+func (a *activity) output(s *step, in input.OutputSeen) {
 	a.alive(s)
 	a.sign(s, ActivitySeen{Output: in.Total})
 	s.attempts.output(s, in)

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"lifeloop/gate"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 )
 
@@ -34,16 +37,7 @@ type (
 		Reason   string                `json:"reason,omitempty"` // the reason given with the command
 		Failure  lifeloop.FailureClass `json:"failure,omitempty"`
 	}
-	// ApprovalGiven is the command approve or deny of the session socket. Intent is the
-	// digest of the intent to answer, or its first characters, at least minIntent of
-	// them.
-	ApprovalGiven struct {
-		Ask, Intent, Reason string
-		Approve             bool
-	}
 )
-
-func (in ApprovalGiven) handle(s *step) { s.guards.given(s, in) }
 
 func (ApprovalAsked) key() (string, bool) { return "approval_asked", true }
 func (f ApprovalAsked) apply(k *Kernel) {
@@ -56,12 +50,12 @@ func (f ApprovalAnswered) apply(k *Kernel) {
 	h.Approvals = slices.DeleteFunc(slices.Clone(h.Approvals), func(q ApprovalAsked) bool { return q.Ask == f.Ask })
 }
 
-func (q ApprovalAsked) act() string { return cmp.Or(q.Act, ActLaunch) }
+func (q ApprovalAsked) act() string { return cmp.Or(q.Act, gate.ActLaunch) }
 
 // waits makes an act wait for an approval if the gate's decision f requires one and
 // the session is configured to wait. It reports whether the act waits.
 func (g *guards) waits(s *step, p pending, f GateAnswered) bool {
-	if f.Act == ActInject || f.Verdict != verdictApproval || f.Failure != "" || s.cfg.ApprovalWait <= 0 || s.ending.requested() || s.session.ledgerLost() {
+	if f.Act == gate.ActInject || f.Verdict != gate.RequireApproval || f.Failure != "" || s.cfg.ApprovalWait <= 0 || s.ending.requested() || s.session.ledgerLost() {
 		return false
 	}
 	until := s.now.Add(s.cfg.ApprovalWait)
@@ -72,7 +66,7 @@ func (g *guards) waits(s *step, p pending, f GateAnswered) bool {
 		return false
 	}
 	if p.reply != "" {
-		s.do(Reply{Ask: p.reply, Renewal: p.renewal})
+		s.do(effect.Reply{Ask: p.reply, Renewal: p.renewal})
 		p.reply = ""
 	}
 	p.decision, p.until = f, until
@@ -84,14 +78,14 @@ func (g *guards) waits(s *step, p pending, f GateAnswered) bool {
 // asksUser reports whether a tool call of the harness waits for an approval, so that
 // the silence of the harness has a known reason.
 func (g *guards) asksUser() bool {
-	return slices.ContainsFunc(g.hard.Approvals, func(q ApprovalAsked) bool { return q.act() == ActTool })
+	return slices.ContainsFunc(g.hard.Approvals, func(q ApprovalAsked) bool { return q.act() == gate.ActTool })
 }
 
 // minIntent is how many characters of an intent's digest a command must give at
 // least.
 const minIntent = 8
 
-func (g *guards) given(s *step, in ApprovalGiven) {
+func (g *guards) given(s *step, in input.ApprovalGiven) {
 	what := "deny"
 	if in.Approve {
 		what = "approve"
@@ -104,7 +98,7 @@ func (g *guards) given(s *step, in ApprovalGiven) {
 		return
 	}
 	q := g.hard.Approvals[i]
-	s.do(Reply{Ask: in.Ask})
+	s.do(effect.Reply{Ask: in.Ask})
 	g.approval(s, q, ApprovalAnswered{Approved: in.Approve, Reason: in.Reason})
 }
 

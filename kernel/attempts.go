@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"lifeloop/attempt"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 
 	"lifeloop/session"
 	"lifeloop/telemetry"
@@ -41,16 +43,16 @@ type attempts struct {
 // attempting holds the observations of the current attempt.
 type attempting struct {
 	watch   *attempt.Watch
-	units   int64             // lines of output so far, earlier launches included
-	bytes   int64             // bytes of output so far, earlier launches included
-	saved   int64             // units at the last checkpoint
-	lived   time.Time         // the attempt's first sign of life
-	quiet   time.Time         // the attempt's last sign of life
-	failure *FailureSeen      // the reported cause of its failure, before it has ended
-	turn    telemetry.Outcome // the outcome of the last turn; empty if unknown
-	closed  time.Time         // when that turn ended, or the failure was reported
-	did     bool              // a turn or a tool call was reported in this attempt
-	limited bool              // the policy's action for a rate limit was taken
+	units   int64              // lines of output so far, earlier launches included
+	bytes   int64              // bytes of output so far, earlier launches included
+	saved   int64              // units at the last checkpoint
+	lived   time.Time          // the attempt's first sign of life
+	quiet   time.Time          // the attempt's last sign of life
+	failure *input.FailureSeen // the reported cause of its failure, before it has ended
+	turn    telemetry.Outcome  // the outcome of the last turn; empty if unknown
+	closed  time.Time          // when that turn ended, or the failure was reported
+	did     bool               // a turn or a tool call was reported in this attempt
+	limited bool               // the policy's action for a rate limit was taken
 	earlier earlierCost
 }
 
@@ -257,7 +259,7 @@ func (a *attempts) launch(s *step, l Launching, id, cause string) {
 	s.scopes.open(s, id, cause, own("launch"), nil)
 	s.record(l)
 	a.soft.next = ""
-	s.guards.launch(s, Launch{Run: l.Run, Number: a.hard.Number, Profile: l.Profile, Resume: l.Checkpoint,
+	s.guards.launch(s, effect.Launch{Run: l.Run, Number: a.hard.Number, Profile: l.Profile, Resume: l.Checkpoint,
 		Fresh: l.Cause == causeRenewal && l.Checkpoint == ""})
 }
 
@@ -267,14 +269,14 @@ func (a *attempts) launch(s *step, l Launching, id, cause string) {
 func (a *attempts) recovered() {
 	a.soft.attempting = attempting{watch: attempt.NewWatch(&attempt.Policy{}), did: true}
 	if limit := a.hard.Limit; a.hard.Stop.cause == attempt.RateLimit && limit.Until != nil {
-		a.soft.failure = &FailureSeen{Cause: attempt.RateLimit, Until: *limit.Until, Source: limit.Source}
+		a.soft.failure = &input.FailureSeen{Cause: attempt.RateLimit, Until: *limit.Until, Source: limit.Source}
 	}
 }
 
-func (a *attempts) launched(s *step, in Launched) {
+func (a *attempts) launched(s *step, in input.Launched) {
 	s.record(Running{Run: a.hard.Run, PID: in.PID, Hooks: s.cfg.HooksFor, Containment: in.Containment})
 	if in.Setup != nil {
-		s.cfg.Setup = in.Setup.valid()
+		s.cfg.Launch = in.Setup.Valid()
 		s.pressure.use(in.Setup.Synth)
 		if id := s.cfg.HarnessSession; id != "" && s.scopes.current().ID == "" {
 			s.scopes.bind(s, id, s.startCause(), "launch: the harness was given this id")
@@ -298,17 +300,17 @@ func (a *attempts) launched(s *step, in Launched) {
 	}
 }
 
-func (a *attempts) launchFailed(s *step, in LaunchFailed) {
+func (a *attempts) launchFailed(s *step, in input.LaunchFailed) {
 	a.soft.launchWhy = in.Why
 	s.activity.own(s, stopped, "not started")
 	s.record(Exited{Run: a.hard.Run, Code: in.Code, NotStarted: true, Transient: in.Transient, Refused: in.Refused})
 	if !in.Withheld {
-		s.do(Release{})
+		s.do(effect.Release{})
 	}
 	s.sourcesDrained()
 }
 
-func (a *attempts) exited(s *step, in ChildExited) {
+func (a *attempts) exited(s *step, in input.ChildExited) {
 	s.health.stopExpecting()
 	s.router.stopTicks()
 	s.record(Exited{Run: a.hard.Run, Code: in.Code, Signal: in.Signal, Leftover: in.Leftover, Lost: in.Lost, OutputLost: in.OutputLost, Interrupted: in.Interrupted})
@@ -317,8 +319,8 @@ func (a *attempts) exited(s *step, in ChildExited) {
 		a.examineRest(s)
 	}
 	s.activity.own(s, stopped, a.endReason())
-	s.do(Release{})
-	s.do(DrainSources{})
+	s.do(effect.Release{})
+	s.do(effect.DrainSources{})
 }
 
 // restartSilence restarts the wait for the next sign of life.
@@ -343,7 +345,7 @@ func (a *attempts) sign(s *step, at time.Time) {
 	}
 }
 
-func (a *attempts) output(s *step, in OutputSeen) {
+func (a *attempts) output(s *step, in input.OutputSeen) {
 	a.soft.bytes = a.soft.earlier.bytes + in.Total
 	if a.soft.watch == nil {
 		return // the harness was not launched
@@ -432,7 +434,7 @@ func (a *attempts) checkpoint(s *step, id string) {
 
 // failureSeen stores the reported cause of a failure until the attempt has
 // ended. The action for a rate limit may be taken at once.
-func (a *attempts) failureSeen(s *step, in FailureSeen) {
+func (a *attempts) failureSeen(s *step, in input.FailureSeen) {
 	if !a.unjudged(s) {
 		return
 	}
@@ -443,7 +445,7 @@ func (a *attempts) failureSeen(s *step, in FailureSeen) {
 }
 
 // limitMet takes the policy's action for a rate limit, once for each limit.
-func (a *attempts) limitMet(s *step, in FailureSeen) {
+func (a *attempts) limitMet(s *step, in input.FailureSeen) {
 	action := s.cfg.Policy.OnLimit
 	if action == attempt.LimitOff || a.soft.limited || a.stopped() {
 		return
@@ -497,7 +499,7 @@ func (a *attempts) signal(s *step, sig telemetry.Signal) {
 // cause. Another error is dropped, because the exit code shows the failure too.
 func (a *attempts) failed(s *step, sig telemetry.Signal, kind telemetry.ErrorKind) {
 	if c, _ := consequences(kind); c != "" {
-		a.failureSeen(s, FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
+		a.failureSeen(s, input.FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
 		a.close(s, sig)
 	}
 }
@@ -547,7 +549,7 @@ func (a *attempts) over(s *step) {
 	s.renewals.conclude(s, "the attempt ended")
 	e, v := a.hard.Exit, a.judge(s)
 	if v.Cause == attempt.RateLimit {
-		a.limitMet(s, FailureSeen{Cause: v.Cause, Until: v.until, Source: v.evidence})
+		a.limitMet(s, input.FailureSeen{Cause: v.Cause, Until: v.until, Source: v.evidence})
 	}
 	f := AttemptEnded{AttemptRef: s.recovery.current(s, a.hard.Run), Cause: v.Cause, Detail: v.detail, Evidence: v.evidence,
 		Code: e.Code, Signal: e.Signal, AttemptCost: AttemptCost{Units: a.soft.units, Bytes: a.soft.bytes}}

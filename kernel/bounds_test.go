@@ -12,6 +12,9 @@ import (
 
 	"lifeloop/canon"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
 )
@@ -20,18 +23,18 @@ import (
 // hook with a slot waits for it. answered returns the facts from the answer on.
 func answered(t *testing.T, r *lifeloop.CallbackResponse) []kernel.Entry {
 	w := &world{t: t, now: start, cfg: defaults(), l0: &l0Judge{}, hcp: &hcpJudge{}}
-	w.cfg.Clients = []kernel.Client{{ID: "notes", Events: map[lifeloop.Event]bool{lifeloop.SessionStarted: true, lifeloop.ReceiptEmitted: true}}}
+	w.cfg.Clients = []setup.Client{{ID: "notes", Events: map[lifeloop.Event]bool{lifeloop.SessionStarted: true, lifeloop.ReceiptEmitted: true}}}
 	w.cfg.Hooks, w.cfg.HarnessSession = true, "S1"
 	w.k = kernel.New(w.cfg)
-	w.step(kernel.Start{})
-	w.step(kernel.Launched{PID: 1})
-	w.step(kernel.HookCalled{Hook: "h1", Deadline: w.now.Add(time.Minute), Call: telemetry.HookCall{Event: "SessionStart", Session: "S1",
+	w.step(input.Start{})
+	w.step(input.Launched{PID: 1})
+	w.step(input.HookCalled{Hook: "h1", Deadline: w.now.Add(time.Minute), Call: telemetry.HookCall{Event: "SessionStart", Session: "S1",
 		Slot: "pre_session", Capacity: 1 << 20, Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: "hook", Detail: "SessionStart", Session: "S1", Cause: "startup"}}}})
 	before := len(w.entries)
-	w.step(kernel.Returned{Call: "call_1", Response: r})
-	w.step(kernel.HookClosed{Hook: "h1", Delivered: true})
-	w.step(kernel.ChildExited{})
-	w.step(kernel.SourcesDrained{})
+	w.step(input.Returned{Call: "call_1", Response: r})
+	w.step(input.HookClosed{Hook: "h1", Delivered: true})
+	w.step(input.ChildExited{})
+	w.step(input.SourcesDrained{})
 	return w.entries[before:]
 }
 
@@ -135,13 +138,13 @@ func TestAnAnswerOverItsLimitIsFailed(t *testing.T) {
 func TestReceiptsDoNotWaitForever(t *testing.T) {
 	cfg := defaults()
 	cfg.Hooks, cfg.HarnessSession = true, "S1"
-	cfg.Clients = []kernel.Client{{ID: "notes", Timeout: time.Second,
+	cfg.Clients = []setup.Client{{ID: "notes", Timeout: time.Second,
 		Events: map[lifeloop.Event]bool{lifeloop.SessionStarted: true, lifeloop.FrameOpening: true, lifeloop.FrameEnded: true}}}
 	k := kernel.New(cfg)
 	var events []string // events in the order of their receipts
 	calls, given := 0, 0
-	var step func(in kernel.Input)
-	step = func(in kernel.Input) {
+	var step func(in input.Input)
+	step = func(in input.Input) {
 		turn := k.Step(start, in)
 		for _, f := range turn.Facts {
 			switch f := f.(type) {
@@ -154,24 +157,24 @@ func TestReceiptsDoNotWaitForever(t *testing.T) {
 			}
 		}
 		for _, e := range turn.Effects {
-			if d, ok := e.(kernel.Dispatch); ok {
+			if d, ok := e.(effect.Dispatch); ok {
 				calls++
 				answer := &lifeloop.CallbackResponse{Status: lifeloop.Observed}
 				if calls == 1 {
 					answer.ClientPayloads = []lifeloop.PayloadEnvelope{payload("notes", 1, []string{"pre_prompt_frame", "note", "text"})}
 				}
-				step(kernel.Returned{Call: d.Call, Response: answer})
+				step(input.Returned{Call: d.Call, Response: answer})
 			}
 		}
 	}
-	step(kernel.Start{})
-	step(kernel.Launched{PID: 1})
-	step(kernel.HookCalled{Hook: "h1", Deadline: start.Add(time.Minute), Call: telemetry.HookCall{Event: "SessionStart", Session: "S1",
+	step(input.Start{})
+	step(input.Launched{PID: 1})
+	step(input.HookCalled{Hook: "h1", Deadline: start.Add(time.Minute), Call: telemetry.HookCall{Event: "SessionStart", Session: "S1",
 		Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: "hook", Detail: "SessionStart", Session: "S1", Cause: "startup"}}}})
 	for i := 0; given == 0 && i < 600; i++ {
 		frame := fmt.Sprint("c", i)
-		step(kernel.FrameRequested{Ask: "a", Open: true, Frame: frame})
-		step(kernel.FrameRequested{Ask: "a", Frame: frame})
+		step(input.FrameRequested{Ask: "a", Open: true, Frame: frame})
+		step(input.FrameRequested{Ask: "a", Frame: frame})
 	}
 	require.Equal(t, 1001, given)
 	require.Len(t, events, 1001)

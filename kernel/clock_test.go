@@ -9,6 +9,7 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/telemetry"
 )
 
@@ -37,34 +38,34 @@ func TestMachineClock(t *testing.T) {
 
 // No timer depends on how the machine's clock is set, forwards or backwards.
 func TestASetClockChangesNoTimer(t *testing.T) {
-	live := kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: "hook", Session: "S1"}}}
+	live := input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: "hook", Session: "S1"}}}
 	on := map[attempt.Cause]bool{attempt.Model: true}
 	for _, c := range []struct {
 		name   string
 		policy attempt.Policy
-		before func(c *machineClock, step func(kernel.Input)) // does what must happen before the clock is set
-		wait   time.Duration                                  // time between setting the clock and the timer
-		want   kernel.Fact                                    // the fact that the timer records; it must not be recorded earlier
+		before func(c *machineClock, step func(input.Input)) // does what must happen before the clock is set
+		wait   time.Duration                                 // time between setting the clock and the timer
+		want   kernel.Fact                                   // the fact that the timer records; it must not be recorded earlier
 	}{
 		{"the first sign", attempt.Policy{Timeouts: attempt.Timeouts{Initial: time.Minute}}, nil, time.Minute, kernel.TimedOut{}},
 		{"silence", attempt.Policy{Timeouts: attempt.Timeouts{Inter: time.Minute}},
-			func(_ *machineClock, step func(kernel.Input)) { step(live) }, time.Minute, kernel.TimedOut{}},
+			func(_ *machineClock, step func(input.Input)) { step(live) }, time.Minute, kernel.TimedOut{}},
 		{"an idle session", attempt.Policy{Timeouts: attempt.Timeouts{Idle: time.Minute}}, nil, time.Minute, kernel.TimedOut{}},
 		{"the session's time", attempt.Policy{Timeouts: attempt.Timeouts{Session: time.Minute}}, nil, time.Minute, kernel.TimedOut{}},
 		{"a retry", attempt.Policy{Retries: attempt.Retries{Attempts: 1, MaxRetries: 1, On: on, Backoff: attempt.Backoff{Kind: attempt.Fixed, Base: time.Minute}}},
-			func(_ *machineClock, step func(kernel.Input)) {
-				step(kernel.ChildExited{Code: 1})
-				step(kernel.SourcesDrained{})
+			func(_ *machineClock, step func(input.Input)) {
+				step(input.ChildExited{Code: 1})
+				step(input.SourcesDrained{})
 			}, time.Minute, kernel.Launching{}},
 		{"a program that decides", attempt.Policy{Retries: attempt.Retries{Attempts: 1, MaxRetries: 1, On: on, Decide: time.Minute}},
-			func(_ *machineClock, step func(kernel.Input)) {
-				step(kernel.ChildExited{Code: 1})
-				step(kernel.SourcesDrained{})
+			func(_ *machineClock, step func(input.Input)) {
+				step(input.ChildExited{Code: 1})
+				step(input.SourcesDrained{})
 			}, time.Minute, kernel.Launching{}},
 		{"a rate limit", attempt.Policy{Timeouts: attempt.Timeouts{Inter: time.Minute}},
-			func(c *machineClock, step func(kernel.Input)) {
+			func(c *machineClock, step func(input.Input)) {
 				step(live)
-				step(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.LimitWait, Source: "hook", Session: "S1", Until: c.now().Round(0).Add(time.Minute)}}})
+				step(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.LimitWait, Source: "hook", Session: "S1", Until: c.now().Round(0).Add(time.Minute)}}})
 			}, 2 * time.Minute, kernel.TimedOut{}},
 	} {
 		for _, set := range []time.Duration{-time.Hour, 0, time.Hour} {
@@ -74,21 +75,21 @@ func TestASetClockChangesNoTimer(t *testing.T) {
 				cfg.Policy = c.policy
 				k := kernel.New(cfg)
 				var facts []kernel.Fact
-				step := func(in kernel.Input) { facts = k.Step(clock.now(), in).Facts }
-				step(kernel.Start{})
-				step(kernel.Launched{PID: 1})
+				step := func(in input.Input) { facts = k.Step(clock.now(), in).Facts }
+				step(input.Start{})
+				step(input.Launched{PID: 1})
 				if c.before != nil {
 					c.before(clock, step)
 				}
 				clock.set = set
 				clock.elapsed += c.wait - time.Millisecond
-				step(kernel.Wake{})
+				step(input.Wake{})
 				require.Empty(t, of(c.want, facts), "it is not due yet")
 				clock.elapsed += time.Millisecond
 				at, ok := k.Deadline()
 				require.True(t, ok)
 				require.Zero(t, clock.now().Sub(at))
-				step(kernel.Wake{})
+				step(input.Wake{})
 				require.NotEmpty(t, of(c.want, facts), "it is due")
 			})
 		}

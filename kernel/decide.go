@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"lifeloop/attempt"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
 )
@@ -33,40 +35,7 @@ type (
 		Why        string                `json:"why,omitempty"`
 		DurationMS int64                 `json:"duration_ms"`
 	}
-	// Decided carries the program's answer: Retry and DelayMS, or a Failure with a
-	// short reason in Why.
-	Decided struct {
-		Ask     string
-		Retry   bool
-		DelayMS *int64 // nil means the delay of the policy's own rule
-		Failure lifeloop.FailureClass
-		Why     string
-	}
-	// Decide asks the program of the policy.
-	Decide struct {
-		Ask      string
-		Timeout  time.Duration
-		Question RetryQuestion
-	}
-	// A RetryQuestion is the document that the program reads.
-	RetryQuestion struct {
-		SessionID    string                `json:"session_id"`
-		Profile      string                `json:"profile"`
-		Attempt      int                   `json:"attempt"` // retries of the profile so far
-		Total        int                   `json:"total_retries"`
-		Cause        attempt.Cause         `json:"cause"`
-		Detail       string                `json:"detail"`
-		FailureClass lifeloop.FailureClass `json:"failure_class"`
-		Reason       string                `json:"reason"`
-		Code         int                   `json:"code"`
-		Signal       int                   `json:"signal"`
-		DefaultRetry bool                  `json:"default_retry"`
-		DefaultDelay int64                 `json:"default_delay_ms"`
-	}
 )
-
-func (in Decided) handle(s *step) { s.recovery.decided(s, in) }
-func (Decide) isEffect()          {}
 
 func (RetryAsked) key() (string, bool)    { return "retry_asked", true }
 func (f RetryAsked) apply(k *Kernel)      { k.recovery.hard.Asked = &f }
@@ -92,13 +61,13 @@ func (r *recovery) conclude(s *step, f, refused AttemptEnded) {
 	ask := s.cfg.NewID("ask_")
 	r.soft.asked = s.now
 	s.record(RetryAsked{Ask: ask, Until: s.now.Add(timeout).UTC(), Planned: f, Refused: refused})
-	s.do(Decide{Ask: ask, Timeout: timeout, Question: RetryQuestion{SessionID: s.cfg.Session, Profile: f.Name, Attempt: f.Retry.Number - 1,
+	s.do(effect.Decide{Ask: ask, Timeout: timeout, Question: effect.RetryQuestion{SessionID: s.cfg.Session, Profile: f.Name, Attempt: f.Retry.Number - 1,
 		Total: r.hard.Spent.Total, Cause: f.Cause, Detail: f.Detail, FailureClass: f.Failure, Reason: f.Reason, Code: f.Code, Signal: f.Signal,
 		DefaultRetry: true, DefaultDelay: f.Retry.DelayMS}})
 }
 
 // decided handles the program's answer. A late answer is dropped.
-func (r *recovery) decided(s *step, in Decided) {
+func (r *recovery) decided(s *step, in input.Decided) {
 	if r.hard.Asked == nil || r.hard.Asked.Ask != in.Ask {
 		return
 	}
@@ -110,7 +79,7 @@ func (r *recovery) decided(s *step, in Decided) {
 // policy's own rule.
 func (r *recovery) settle(s *step, class lifeloop.FailureClass, why string) {
 	if q := r.hard.Asked; q != nil {
-		s.do(Cancel{q.Ask})
+		s.do(effect.Cancel{Call: q.Ask})
 		r.answer(s, RetryAnswered{Ask: q.Ask, Failure: class, Why: why})
 	}
 }

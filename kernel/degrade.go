@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 )
@@ -113,7 +114,7 @@ func (s *step) negotiated(capability string) bool {
 	asked := func(wants []negotiate.Want) bool {
 		return slices.ContainsFunc(wants, func(w negotiate.Want) bool { return w.Capability == capability })
 	}
-	return asked(s.cfg.Wants) || slices.ContainsFunc(s.cfg.Clients, func(c Client) bool { return asked(c.Wants) })
+	return asked(s.cfg.Wants) || slices.ContainsFunc(s.cfg.Clients, func(c setup.Client) bool { return asked(c.Wants) })
 }
 
 // renegotiate evaluates the requirements of the owner and the clients again, and
@@ -173,7 +174,7 @@ func agreement(client, capability string) string { return client + "\x00" + capa
 // capabilities: set if one of them is now weaker than the call's client requires,
 // otherwise empty.
 func (s *step) unmet(k *call) lifeloop.FailureClass {
-	i := slices.IndexFunc(s.cfg.Clients, func(c Client) bool { return c.ID == k.Client })
+	i := slices.IndexFunc(s.cfg.Clients, func(c setup.Client) bool { return c.ID == k.Client })
 	if i < 0 {
 		return ""
 	}

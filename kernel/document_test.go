@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 )
 
@@ -17,9 +18,9 @@ func TestAnUnusableSessionIDIsUnknown(t *testing.T) {
 		w := &world{t: t, now: start, cfg: defaults(), l0: &l0Judge{}, hcp: &hcpJudge{}}
 		w.cfg.HarnessSession = id
 		w.k = kernel.New(w.cfg)
-		w.step(kernel.Start{}) // checks every document
-		setup := w.cfg.Setup
-		w.step(kernel.Launched{PID: 1, Setup: &setup})
+		w.step(input.Start{}) // checks every document
+		setup := w.cfg.Launch
+		w.step(input.Launched{PID: 1, Setup: &setup})
 		receipts := 0
 		for _, e := range w.entries {
 			if f, ok := e.Fact.(kernel.ReceiptIssued); ok {

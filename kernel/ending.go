@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"lifeloop/attempt"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
 )
@@ -27,12 +30,12 @@ type ending struct {
 		Why       string
 	}
 	soft struct {
-		early    *AbortAsked // the abort was requested before the session began
-		aborted  time.Time   // when the last abort was handled that was not a repetition
-		rung     int         // the number of the newest rung; 0 before the first
-		first    int         // the signal of the first rung
-		stopDue  time.Time   // when the next rung is due
-		killAt   time.Time   // the end of the grace period, for the whole tree
+		early    *input.AbortAsked // the abort was requested before the session began
+		aborted  time.Time         // when the last abort was handled that was not a repetition
+		rung     int               // the number of the newest rung; 0 before the first
+		first    int               // the signal of the first rung
+		stopDue  time.Time         // when the next rung is due
+		killAt   time.Time         // the end of the grace period, for the whole tree
 		drainDue time.Time
 		draining bool
 		left     bool // the harness has ended, and processes of its tree still clean up
@@ -71,16 +74,10 @@ type (
 	// and got KILL. More is the number of killed processes that are not listed.
 	// Clients says that clients left them behind.
 	ProcessesKilled struct {
-		Run       string    `json:"run"`
-		Clients   bool      `json:"clients,omitempty"`
-		Processes []Process `json:"processes"`
-		More      int       `json:"more,omitempty"`
-	}
-	// A Process is one process. Name is the system's name for it, and no text of
-	// its command line.
-	Process struct {
-		PID  int    `json:"pid"`
-		Name string `json:"name"`
+		Run       string          `json:"run"`
+		Clients   bool            `json:"clients,omitempty"`
+		Processes []input.Process `json:"processes"`
+		More      int             `json:"more,omitempty"`
 	}
 	// DrainBegan records that the harness ended and clients have until Until.
 	DrainBegan struct {
@@ -110,11 +107,11 @@ func (f AbortRequested) apply(k *Kernel) {
 	}
 }
 
-func (e *ending) requested() bool    { return e.hard.Requested }
-func (e *ending) signal() int        { return e.hard.Signal }
-func (e *ending) early() *AbortAsked { return e.soft.early }
-func (e *ending) stopping() bool     { return e.soft.rung > 0 }
-func (e *ending) draining() bool     { return e.soft.draining }
+func (e *ending) requested() bool          { return e.hard.Requested }
+func (e *ending) signal() int              { return e.hard.Signal }
+func (e *ending) early() *input.AbortAsked { return e.soft.early }
+func (e *ending) stopping() bool           { return e.soft.rung > 0 }
+func (e *ending) draining() bool           { return e.soft.draining }
 
 // drainTime returns how long the drain still lasts.
 func (e *ending) drainTime(now time.Time) time.Duration { return e.soft.drainDue.Sub(now) }
@@ -141,7 +138,7 @@ const repeatTime = 2 * time.Second
 // abort begins to end the harness. It first sends the signal that the wrapper
 // received, because without the wrapper the harness would have received that
 // signal; after a command, it first sends the harness's own quit signal.
-func (e *ending) abort(s *step, in AbortAsked) {
+func (e *ending) abort(s *step, in input.AbortAsked) {
 	if s.session.is(session.None) {
 		e.soft.early = &in
 		return
@@ -149,7 +146,7 @@ func (e *ending) abort(s *step, in AbortAsked) {
 	if !e.soft.aborted.IsZero() && s.now.Before(e.soft.aborted.Add(repeatTime)) {
 		if in.Ask != "" {
 			s.record(CommandReceived{What: "abort", Reason: in.Reason})
-			s.do(Reply{Ask: in.Ask})
+			s.do(effect.Reply{Ask: in.Ask})
 		}
 		return
 	}
@@ -159,7 +156,7 @@ func (e *ending) abort(s *step, in AbortAsked) {
 	e.soft.aborted = s.now
 	s.record(AbortRequested{Signal: in.Signal, Reason: in.Reason})
 	if in.Ask != "" {
-		s.do(Reply{Ask: in.Ask})
+		s.do(effect.Reply{Ask: in.Ask})
 	}
 	if s.cfg.OneHook || s.cfg.Observing { // an observer has no harness to end
 		s.sourcesDrained()
@@ -244,7 +241,7 @@ func (e *ending) send(s *step, signal int, tree bool) {
 	if e.soft.rung == 1 {
 		e.soft.killAt = s.now.Add(s.cfg.AbortGrace)
 	}
-	stop := Stop{Signal: signal, Tree: tree}
+	stop := effect.Stop{Signal: signal, Tree: tree}
 	if !tree {
 		stop.Grace = max(e.soft.killAt.Sub(s.now), 0)
 	}
@@ -258,16 +255,16 @@ func (e *ending) exited(s *step, leftover int) {
 	if e.soft.rung == 0 {
 		return
 	}
-	effect := "ended"
+	took := "ended"
 	if leftover > 0 {
-		effect = "partly" // the guard ends the other processes
+		took = "partly" // the guard ends the other processes
 	}
-	s.record(StopResult{Rung: e.soft.rung, Effect: effect})
+	s.record(StopResult{Rung: e.soft.rung, Effect: took})
 }
 
 // sourcesDrained handles the input SourcesDrained. The fact about killed processes
 // comes before the end of their attempt.
-func (e *ending) sourcesDrained(s *step, in SourcesDrained) {
+func (e *ending) sourcesDrained(s *step, in input.SourcesDrained) {
 	e.soft.left = false
 	if len(in.Killed) > 0 && !e.soft.draining {
 		s.record(ProcessesKilled{Run: s.attempts.run(), Processes: in.Killed, More: in.More})
@@ -276,7 +273,7 @@ func (e *ending) sourcesDrained(s *step, in SourcesDrained) {
 }
 
 // clientsEnded records the processes that clients left behind and that were killed.
-func (e *ending) clientsEnded(s *step, in ClientsEnded) {
+func (e *ending) clientsEnded(s *step, in input.ClientsEnded) {
 	if len(in.Killed) > 0 {
 		s.record(ProcessesKilled{Run: s.attempts.run(), Clients: true, Processes: in.Killed, More: in.More})
 	}
@@ -343,12 +340,12 @@ func (e *ending) finish(s *step) {
 	if !e.soft.draining || s.router.open() || s.slots.open() || s.State().Terminal() {
 		return
 	}
-	programs := slices.ContainsFunc(s.cfg.Clients, func(c Client) bool { return c.Program })
+	programs := slices.ContainsFunc(s.cfg.Clients, func(c setup.Client) bool { return c.Program })
 	switch {
 	case !programs || s.session.closing(): // there is no client process to end: those of the dead wrapper ended with it
 	case e.soft.clients == clientsRun:
 		e.soft.clients = clientsEnding
-		s.do(EndClients{})
+		s.do(effect.EndClients{})
 		return
 	case e.soft.clients == clientsEnding:
 		return

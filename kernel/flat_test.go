@@ -8,6 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
 )
@@ -30,7 +33,7 @@ type rush struct {
 // A returned is the answer of a client, and its time.
 type returned struct {
 	at time.Time
-	in kernel.Returned
+	in input.Returned
 }
 
 func newRush(t *testing.T, takes map[string]time.Duration) *rush {
@@ -39,20 +42,20 @@ func newRush(t *testing.T, takes map[string]time.Duration) *rush {
 	cfg.Hooks, cfg.HarnessSession, cfg.Ledger, cfg.Tick, cfg.ClientDrain = true, "S0", true, time.Second, 5*time.Second
 	cfg.NewID = func(prefix string) string { n++; return fmt.Sprintf("%s%09d", prefix, n) }
 	for id := range takes {
-		c := kernel.Client{ID: id, Events: map[lifeloop.Event]bool{}, Timeout: 5 * time.Second}
+		c := setup.Client{ID: id, Events: map[lifeloop.Event]bool{}, Timeout: 5 * time.Second}
 		for _, e := range lifeloop.Events() {
 			c.Events[e] = true
 		}
 		cfg.Clients = append(cfg.Clients, c)
 	}
 	r := &rush{t: t, k: kernel.New(cfg), now: start, takes: takes}
-	r.step(kernel.Start{})
-	r.step(kernel.Launched{PID: 1})
+	r.step(input.Start{})
+	r.step(input.Launched{PID: 1})
 	r.hook("SessionStart", "pre_session", telemetry.Signal{Kind: telemetry.SessionLive, Cause: "startup", Session: "S0"})
 	return r
 }
 
-func (r *rush) step(in kernel.Input) {
+func (r *rush) step(in input.Input) {
 	turn := r.k.Step(r.now, in)
 	for _, f := range turn.Facts {
 		_, body, err := kernel.Encode(f)
@@ -67,9 +70,9 @@ func (r *rush) step(in kernel.Input) {
 	}
 	for _, e := range turn.Effects {
 		switch e := e.(type) {
-		case kernel.Dispatch:
+		case effect.Dispatch:
 			r.answers++
-			in := kernel.Returned{Call: e.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}}
+			in := input.Returned{Call: e.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}}
 			if event := e.Envelope.Request.Event; event == lifeloop.FrameOpening || event == lifeloop.FrameOpened {
 				p := payload(e.Client, 1, []string{"side_channel_context", "note", "text", "preferred"})
 				if key := fmt.Sprint("k", r.answers); r.takes[e.Client] == 0 { // a slow client needs 1,000 s to use all the keys that are kept
@@ -78,9 +81,9 @@ func (r *rush) step(in kernel.Input) {
 				in.Response.ClientPayloads = append(in.Response.ClientPayloads, p)
 			}
 			r.due = append(r.due, returned{r.now.Add(r.takes[e.Client]), in})
-		case kernel.HookAnswer:
+		case effect.HookAnswer:
 			if e.Context.Len() > 0 {
-				r.step(kernel.HookClosed{Hook: e.Hook, Delivered: true})
+				r.step(input.HookClosed{Hook: e.Hook, Delivered: true})
 			}
 		}
 	}
@@ -99,7 +102,7 @@ func (r *rush) pass(d time.Duration) {
 		r.step(in)
 	}
 	if at, ok := r.k.Deadline(); ok && !at.After(r.now) {
-		r.step(kernel.Wake{})
+		r.step(input.Wake{})
 	}
 }
 
@@ -108,7 +111,7 @@ func (r *rush) hook(event, slot string, signals ...telemetry.Signal) {
 	for i := range signals {
 		signals[i].Source, signals[i].Detail = "hook", event
 	}
-	r.step(kernel.HookCalled{Hook: fmt.Sprint("h", r.hooks), Deadline: r.now.Add(4 * time.Second), Call: telemetry.HookCall{
+	r.step(input.HookCalled{Hook: fmt.Sprint("h", r.hooks), Deadline: r.now.Add(4 * time.Second), Call: telemetry.HookCall{
 		Event: event, Session: signals[0].Session, Turn: signals[0].Turn, Slot: slot, Capacity: 9500, Signals: signals}})
 }
 
@@ -132,7 +135,7 @@ func (r *rush) turns(i, n int) {
 			u.Window, u.WindowSource = 200_000, "reported"
 			records = append(records, u)
 		}
-		r.step(kernel.SignalsSeen{Signals: records, Source: "transcript", Position: &kernel.Position{Path: "/t", Offset: int64(i)}})
+		r.step(input.SignalsSeen{Signals: records, Source: "transcript", Position: &input.Position{Path: "/t", Offset: int64(i)}})
 		r.hook("Stop", "", sig(telemetry.TurnStop))
 		r.pass(10 * time.Millisecond)
 		r.hook("Idle", "", sig(telemetry.TurnEnd))
@@ -145,8 +148,8 @@ func (r *rush) turns(i, n int) {
 }
 
 func (r *rush) end() {
-	r.step(kernel.ChildExited{})
-	r.step(kernel.SourcesDrained{})
+	r.step(input.ChildExited{})
+	r.step(input.SourcesDrained{})
 	for range 100 {
 		r.pass(time.Second)
 	}
@@ -163,7 +166,7 @@ func (r *rush) warm() {
 			calls = append(calls, telemetry.Signal{Kind: telemetry.UsageSeen, Source: "transcript", Session: "S0", Side: "title",
 				Usage: &telemetry.Usage{ID: fmt.Sprint("warm-", i, "-", n), Input: 1}})
 		}
-		r.step(kernel.SignalsSeen{Signals: calls})
+		r.step(input.SignalsSeen{Signals: calls})
 	}
 }
 

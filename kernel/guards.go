@@ -4,9 +4,11 @@ import (
 	"slices"
 	"time"
 
+	"lifeloop/gate"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/renewal"
-	"lifeloop/telemetry"
 )
 
 // guards ask the gate before each act that a policy guards: each launch of the
@@ -34,41 +36,16 @@ type guards struct {
 // A pending act waits for the answer of the gate, or for an approval.
 type pending struct {
 	asked, until time.Time
-	limit        time.Time    // when the hook of the act must be answered; zero without a hook
-	launch       *Launch      // the launch; nil for the session's first one, and for other acts
-	hook         string       // the hook of a tool call or of a delivery
-	canAsk       bool         // the hook of a tool call can make the harness ask its user
-	parcel       *parcel      // the payload to deliver
-	renewal      string       // the renewal that is asked about
-	path         renewal.Path // how that renewal resets the harness
-	reply        string       // the command that asked for a renewal and has no reply yet
-	decision     GateAnswered // the gate's decision, if the act waits for an approval
+	limit        time.Time      // when the hook of the act must be answered; zero without a hook
+	launch       *effect.Launch // the launch; nil for the session's first one, and for other acts
+	hook         string         // the hook of a tool call or of a delivery
+	canAsk       bool           // the hook of a tool call can make the harness ask its user
+	parcel       *parcel        // the payload to deliver
+	renewal      string         // the renewal that is asked about
+	path         renewal.Path   // how that renewal resets the harness
+	reply        string         // the command that asked for a renewal and has no reply yet
+	decision     GateAnswered   // the gate's decision, if the act waits for an approval
 }
-
-// The guarded acts, as intents name them. The intent of a tool call has the name of
-// the tool.
-const (
-	ActLaunch = "harness.launch"
-	ActRenew  = "harness.renew"
-	ActInject = "harness.inject"
-	ActTool   = "harness.tool"
-)
-
-// Guarding says by which policy acts are guarded.
-type Guarding struct {
-	// Gate is the digest of the policy; empty if nothing is guarded.
-	Gate string
-	// ApprovalWait is how long a launch, a renewal or a tool call waits for an
-	// approval that the policy requires; 0: it does not wait.
-	ApprovalWait time.Duration
-}
-
-// The verdicts of the gate. Only verdictAllow permits an act at once.
-const (
-	verdictAllow    = "allow"
-	verdictBlock    = "block"
-	verdictApproval = "require_approval"
-)
 
 // gateTime is how long an act waits for the gate. It is short, because the gate is
 // a function in this process.
@@ -95,68 +72,13 @@ type (
 	GateAnswered struct {
 		Ask string `json:"ask"`
 		Act string `json:"act"`
-		GateDecision
+		input.GateDecision
 		// Failure is set if there was no decision; then the act is refused.
 		Failure    lifeloop.FailureClass `json:"failure,omitempty"`
 		Why        string                `json:"why,omitempty"`
 		DurationMS int64                 `json:"duration_ms"`
 	}
-	// A GateDecision is what the gate decided about one intent. It has digests and
-	// codes, and no argument of the act.
-	GateDecision struct {
-		Tool         string   `json:"tool_name,omitempty"` // the tool name in the intent
-		Verdict      string   `json:"verdict"`
-		Reasons      []string `json:"reason_codes"`
-		Violations   []string `json:"violations,omitempty"`
-		Rule         string   `json:"matched_rule,omitempty"`
-		IntentDigest string   `json:"intent_digest,omitempty"`
-		ArgsDigest   string   `json:"args_digest,omitempty"`
-		PolicyDigest string   `json:"policy_digest,omitempty"`
-		TraceID      string   `json:"trace_id,omitempty"`
-	}
-	// GateDecided carries the decision, or a Failure with a short reason in Why.
-	GateDecided struct {
-		Ask      string
-		Decision GateDecision
-		Failure  lifeloop.FailureClass
-		Why      string
-	}
-	// AskGate asks the gate about an act.
-	AskGate struct {
-		Ask     string
-		Act     string
-		Profile int                // index of the profile to launch
-		Use     *telemetry.ToolUse // set for a tool call; it contains text of the session
-		Renewal *RenewalAct        // set for a renewal
-		Payload *PayloadAct        // set for a delivery
-	}
-	// A RenewalAct describes a renewal to the gate. Number is one more than the number
-	// of renewals of the session that have begun a reset.
-	RenewalAct struct {
-		ID, Profile, Client string
-		By                  renewal.By
-		Path                renewal.Path
-		Number              int
-	}
-	// A PayloadAct describes the delivery of a payload to the gate. It has a digest in
-	// the place of the body.
-	PayloadAct struct {
-		ID, Client, Kind string
-		Digest           string
-		Placement        lifeloop.PayloadPlacement
-		Slot             string
-		Bytes            int
-	}
-	// A HookVerdict is the answer to a hook by which the harness asks whether a
-	// tool may run.
-	HookVerdict struct {
-		Decision telemetry.Decision
-		Reason   string // for the model; empty if the tool may run
-	}
 )
-
-func (in GateDecided) handle(s *step) { s.guards.decided(s, in) }
-func (AskGate) isEffect()             {}
 
 func (GateAsked) key() (string, bool) { return "gate_asked", false }
 func (f GateAsked) apply(k *Kernel)   { k.guards.hard.Open = append(k.guards.hard.Open, f) }
@@ -164,14 +86,11 @@ func (f GateAsked) apply(k *Kernel)   { k.guards.hard.Open = append(k.guards.har
 // key returns false for a tool call: its decision need not be on the disk before the
 // hook is answered. It is written before and synced right after the answer, so only a
 // failure of the machine between the two can lose it (DECISIONS F3).
-func (f GateAnswered) key() (string, bool) { return "gate_answered", f.Act != ActTool }
+func (f GateAnswered) key() (string, bool) { return "gate_answered", f.Act != gate.ActTool }
 func (f GateAnswered) apply(k *Kernel) {
 	h := &k.guards.hard
 	h.Open = slices.DeleteFunc(slices.Clone(h.Open), func(q GateAsked) bool { return q.Ask == f.Ask })
 }
-
-// Allowed reports whether the act may happen.
-func (d GateDecision) Allowed() bool { return d.Verdict == verdictAllow }
 
 func newGuards() (g guards) {
 	g.soft.acts = map[string]pending{}
@@ -181,7 +100,7 @@ func newGuards() (g guards) {
 // guarded reports whether the acts of this session need the gate's permission.
 func (c *Config) guarded() bool { return c.Gate != "" }
 
-func (g *guards) ask(s *step, p pending, f GateAsked, e AskGate) {
+func (g *guards) ask(s *step, p pending, f GateAsked, e effect.AskGate) {
 	p.asked, p.until = s.now, s.now.Add(gateTime)
 	if !p.limit.IsZero() {
 		p.until = sooner(p.until, p.limit)
@@ -203,7 +122,7 @@ func (g *guards) question(ask string) *GateAsked {
 
 // decided handles the gate's answer. A late one is dropped, because its act was
 // refused already.
-func (g *guards) decided(s *step, in GateDecided) {
+func (g *guards) decided(s *step, in input.GateDecided) {
 	q := g.question(in.Ask)
 	if q == nil {
 		return
@@ -217,10 +136,10 @@ func (g *guards) answer(s *step, q GateAsked, f GateAnswered) {
 	delete(g.soft.acts, q.Ask)
 	f.Ask, f.Act, f.DurationMS = q.Ask, q.Act, max(s.now.Sub(p.asked).Milliseconds(), 0)
 	if f.Failure != "" {
-		f.GateDecision = GateDecision{Verdict: verdictBlock, Reasons: []string{"gate_failed"}, PolicyDigest: s.cfg.Gate}
+		f.GateDecision = input.GateDecision{Verdict: gate.Block, Reasons: []string{"gate_failed"}, PolicyDigest: s.cfg.Gate}
 	}
 	s.record(f)
-	s.turn.SyncAfter = s.turn.SyncAfter || f.Act == ActTool
+	s.turn.SyncAfter = s.turn.SyncAfter || f.Act == gate.ActTool
 	if !g.waits(s, p, f) {
 		g.conclude(s, p, f, nil)
 	}
@@ -228,20 +147,20 @@ func (g *guards) answer(s *step, q GateAsked, f GateAnswered) {
 
 // launching reports whether a launch waits for the gate or an approval.
 func (g *guards) launching() bool {
-	return slices.ContainsFunc(g.hard.Approvals, func(q ApprovalAsked) bool { return q.act() == ActLaunch }) ||
-		slices.ContainsFunc(g.hard.Open, func(q GateAsked) bool { return q.Act == ActLaunch })
+	return slices.ContainsFunc(g.hard.Approvals, func(q ApprovalAsked) bool { return q.act() == gate.ActLaunch }) ||
+		slices.ContainsFunc(g.hard.Open, func(q GateAsked) bool { return q.Act == gate.ActLaunch })
 }
 
 // settle refuses a launch that waits for the gate or an approval, because the
 // session is being ended or the ledger is lost.
 func (g *guards) settle(s *step, why string) {
-	g.withdraw(s, why, func(act string, _ pending) bool { return act == ActLaunch })
+	g.withdraw(s, why, func(act string, _ pending) bool { return act == gate.ActLaunch })
 }
 
 // closed refuses the pending tool call and deliveries of a hook that has ended.
 func (g *guards) closed(s *step, hook string) {
 	g.withdraw(s, "the hook ended before the answer", func(act string, p pending) bool {
-		return p.hook == hook && (act == ActTool || act == ActInject)
+		return p.hook == hook && (act == gate.ActTool || act == gate.ActInject)
 	})
 }
 
@@ -264,7 +183,7 @@ func (g *guards) withdraw(s *step, why string, which func(act string, p pending)
 func (g *guards) settleLost(s *step) {
 	for _, q := range slices.Clone(g.hard.Open) {
 		s.record(GateAnswered{Ask: q.Ask, Act: q.Act, Failure: lifeloop.TransportError, Why: "the wrapper died before the answer was recorded",
-			GateDecision: GateDecision{Verdict: verdictBlock, Reasons: []string{"gate_failed"}, PolicyDigest: s.cfg.Gate}})
+			GateDecision: input.GateDecision{Verdict: gate.Block, Reasons: []string{"gate_failed"}, PolicyDigest: s.cfg.Gate}})
 	}
 	for _, q := range slices.Clone(g.hard.Approvals) {
 		s.record(ApprovalAnswered{Ask: q.Ask, Intent: q.Intent, Failure: lifeloop.TransportError})

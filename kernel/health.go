@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/session"
@@ -38,11 +40,11 @@ type health struct {
 		Weak      map[string]bool             // capabilities that this launch lacks from its start
 	}
 	soft struct {
-		hookDue time.Time            // when the first hook must have been called; zero after it
-		reports                      // what the sources of this launch have reported
-		early   []SourceTrouble      // troubles that came before the first harness session
-		watched map[string]bool      // paths of files that signals named
-		readAt  map[string]time.Time // when the position of a source was recorded last
+		hookDue time.Time             // when the first hook must have been called; zero after it
+		reports                       // what the sources of this launch have reported
+		early   []input.SourceTrouble // troubles that came before the first harness session
+		watched map[string]bool       // paths of files that signals named
+		readAt  map[string]time.Time  // when the position of a source was recorded last
 	}
 }
 
@@ -83,7 +85,7 @@ type (
 	// ledger records it for each record with signals, and resumes there.
 	SourceRead struct {
 		Source string `json:"source"`
-		Position
+		input.Position
 		// Start says that reading of the source began here.
 		Start bool `json:"start,omitempty"`
 		// Newest is the time of the newest signal of the record, by its own clock.
@@ -104,20 +106,6 @@ type (
 		What   string `json:"what"`
 	}
 )
-
-// A Position says up to which byte a file was read, so that after a crash reading
-// continues there without losing or repeating a line. Dev, Ino and Prefix, a digest
-// of the first bytes, show whether the path still names the same file.
-type Position struct {
-	Path   string `json:"path"`
-	Dev    uint64 `json:"dev"`
-	Ino    uint64 `json:"ino"`
-	Prefix string `json:"prefix"`
-	Offset int64  `json:"offset"`
-	// Last has the digest of the bytes right before Offset, and how many bytes the
-	// digest covers.
-	Last string `json:"last,omitempty"`
-}
 
 func (Weakened) key() (string, bool)         { return "weakened", false }
 func (f Weakened) apply(k *Kernel)           { k.health.hard.Weak[f.Capability] = true }
@@ -168,7 +156,7 @@ func (h *health) observed(d *lifeloop.Degradation, also []SupportChange) {
 func (h *health) weaken(s *step) {
 	for _, w := range s.cfg.Weak {
 		if !h.hard.Weak[w.Capability] {
-			s.record(w)
+			s.record(Weakened(w))
 		}
 	}
 }
@@ -397,13 +385,13 @@ func (h *health) named(s *step, sig telemetry.Signal) {
 	}
 	h.soft.watched[sig.Path] = true
 	s.record(SourceNamed{Path: sig.Path, By: sig.Source + ": " + sig.Detail})
-	s.do(Watch{sig.Path})
+	s.do(effect.Watch{Path: sig.Path})
 }
 
 // read records how far a source was read. The position of a record that led to
 // facts (news) is always recorded; otherwise at most one per second, so that a
 // source with many records does not fill the ledger.
-func (h *health) read(s *step, source string, to Position, news bool) {
+func (h *health) read(s *step, source string, to input.Position, news bool) {
 	if !news && s.now.Sub(h.soft.readAt[source]) < saveEvery {
 		return
 	}
@@ -413,7 +401,7 @@ func (h *health) read(s *step, source string, to Position, news bool) {
 
 // trouble records that a source cannot be read as expected. It degrades the source,
 // as soon as there is a harness session.
-func (h *health) trouble(s *step, in SourceTrouble) {
+func (h *health) trouble(s *step, in input.SourceTrouble) {
 	s.record(SourceTroubled(in))
 	if s.scopes.number() == 0 {
 		h.soft.early = append(h.soft.early, in)
@@ -433,7 +421,7 @@ func (h *health) earlyTroubles(s *step) {
 
 // troubled degrades a source. A source that was truncated or replaced is not
 // degraded, because it is read from its start and no record is lost.
-func (h *health) troubled(s *step, in SourceTrouble) {
+func (h *health) troubled(s *step, in input.SourceTrouble) {
 	switch in.What {
 	case "polling":
 		h.sourceWorth(s, in.Source, lifeloop.Partial, "the "+in.Source+" is polled, because its changes cannot be watched")

@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 
+	"lifeloop/kernel/input"
 	"lifeloop/telemetry"
 )
 
@@ -31,7 +32,7 @@ func (k *Kernel) Foreign(sig telemetry.Signal) bool {
 		sig.Source == storeSource && sig.Session != "" && sig.Session != k.cfg.HarnessSession
 }
 
-func (s *step) signals(in SignalsSeen) {
+func (s *step) signals(in input.SignalsSeen) {
 	before := len(s.turn.Facts)
 	for _, sig := range in.Signals {
 		s.signal(sig, nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
 )
 
 // play plays the lines of a scenario, without their outputs.
@@ -24,7 +25,7 @@ func (w *world) play(lines ...string) {
 // that were recorded, with the identity in each document.
 func (w *world) requested() (out []string) {
 	for _, e := range w.seen {
-		if d, ok := e.(kernel.Dispatch); ok {
+		if d, ok := e.(effect.Dispatch); ok {
 			r := d.Envelope.Request
 			out = append(out, fmt.Sprintln(r.Event, r.AdapterID, text(r.HarnessRunID), text(r.HarnessSessionID)))
 		}

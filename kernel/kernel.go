@@ -1,15 +1,15 @@
 // Package kernel makes all decisions in a session, but performs none of the
 // actions itself.
 //
-// [Kernel.Step] takes one [Input] and a clock reading and returns a [Turn]: the
+// [Kernel.Step] takes one [input.Input] and a clock reading and returns a [Turn]: the
 // facts that became true and the effects that must now be performed. The caller
 // appends the facts to the ledger first and performs the effects second; the
 // results of effects are passed back as further inputs.
 //
 //	k := kernel.New(cfg)
-//	turn := k.Step(now, kernel.Start{})
+//	turn := k.Step(now, input.Start{})
 //	append(turn.Facts); sync if turn.Sync; perform(turn.Effects)
-//	// call Step with Wake at k.Deadline(); stop when k.Done()
+//	// call Step with input.Wake at k.Deadline(); stop when k.Done()
 //
 // The clock readings of the steps never go back. If they are monotonic, as those of
 // time.Now are, setting the machine's clock moves no timer of this process. Times
@@ -28,13 +28,15 @@
 // own methods access its fields. The hard part of the state is computed from the facts and
 // survives a crash; the soft part is lost in a crash by design. Each fact is declared in a file
 // of the machine that it changes, except Negotiated (start.go). start.go and restart.go begin a
-// session and recover one; input.go lists most inputs and effects.
+// session and recover one; input.go passes each input to its machine.
 package kernel
 
 import (
 	"cmp"
 	"time"
 
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/session"
@@ -92,7 +94,7 @@ func New(cfg Config) *Kernel {
 		cfg.Manifest = negotiate.Observed(cfg.Manifest)
 	}
 	cfg.MaxQueue, cfg.MaxCalls = cmp.Or(cfg.MaxQueue, 64), cmp.Or(cfg.MaxCalls, 1000)
-	cfg.Setup = cfg.Setup.valid()
+	cfg.Launch = cfg.Launch.Valid()
 	return &Kernel{cfg: cfg, scopes: newScopes(), turns: newTurns(), gauges: gauges{pressure: newPressure(cfg.Synth)}, activity: newActivity(),
 		health: newHealth(), router: newRouter(), slots: newSlots(), guards: newGuards()}
 }
@@ -100,13 +102,13 @@ func New(cfg Config) *Kernel {
 // Step advances the kernel by one input. After each input, every machine performs
 // the actions whose time has come, so it does not matter whether an input or a
 // Wake comes first.
-func (k *Kernel) Step(now time.Time, in Input) Turn {
+func (k *Kernel) Step(now time.Time, in input.Input) Turn {
 	if k.State().Terminal() {
 		return Turn{} // the session has ended, so later inputs are ignored
 	}
 	k.step = step{Kernel: k, now: now}
 	s := &k.step
-	in.handle(s)
+	s.handle(in)
 	for _, m := range k.machines() {
 		if s.due(m.next(k)) {
 			m.wake(s)
@@ -155,7 +157,7 @@ func (s *step) record(f Fact) {
 	s.turn.Sync = s.turn.Sync || durable
 }
 
-func (s *step) do(e Effect) { s.turn.Effects = append(s.turn.Effects, e) }
+func (s *step) do(e effect.Effect) { s.turn.Effects = append(s.turn.Effects, e) }
 
 // due reports whether a time has come; the zero time never comes.
 func (s *step) due(at time.Time) bool { return !at.IsZero() && !s.now.Before(at) }

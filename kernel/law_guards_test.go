@@ -10,7 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"lifeloop/gate"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/renewal"
 	"lifeloop/telemetry"
@@ -41,7 +45,7 @@ func subject(q kernel.GateAsked) string {
 }
 
 func (g *guardAccount) grant(ask string) {
-	if q := g.acts[ask]; q.Act == kernel.ActLaunch {
+	if q := g.acts[ask]; q.Act == gate.ActLaunch {
 		g.launches++
 	} else {
 		g.granted[subject(q)] = true
@@ -65,7 +69,7 @@ func (g *guardAccount) fact(t require.TestingT, f kernel.Fact) {
 		}
 	case kernel.ApprovalAsked:
 		require.Contains(t, g.waiting, f.Ask, "an approval without a decision")
-		require.NotEqual(t, kernel.ActInject, f.Act, "a delivery never waits for an approval")
+		require.NotEqual(t, gate.ActInject, f.Act, "a delivery never waits for an approval")
 		g.waiting[f.Ask] = true
 	case kernel.ApprovalAnswered:
 		require.True(t, g.waiting[f.Ask], "an answer without a question")
@@ -83,15 +87,15 @@ func (g *guardAccount) fact(t require.TestingT, f kernel.Fact) {
 		}
 	case kernel.RenewalMoved:
 		if f.To == renewal.Negotiated {
-			require.True(t, g.granted[subject(kernel.GateAsked{Act: kernel.ActRenew, Renewal: f.Renewal})], "a renewal that was not permitted")
+			require.True(t, g.granted[subject(kernel.GateAsked{Act: gate.ActRenew, Renewal: f.Renewal})], "a renewal that was not permitted")
 		}
 	case kernel.Placing:
 		for _, item := range f.Items {
-			require.True(t, g.granted[subject(kernel.GateAsked{Act: kernel.ActInject, Hook: f.Hook, Dispatch: item.Call, Index: item.Index})], "payload %s was not permitted", item.PayloadID)
+			require.True(t, g.granted[subject(kernel.GateAsked{Act: gate.ActInject, Hook: f.Hook, Dispatch: item.Call, Index: item.Index})], "payload %s was not permitted", item.PayloadID)
 		}
 	case kernel.HookAnswered:
 		if f.Decision == telemetry.Allow {
-			require.True(t, g.granted[subject(kernel.GateAsked{Act: kernel.ActTool, Hook: f.Hook})], "a tool call that was not permitted")
+			require.True(t, g.granted[subject(kernel.GateAsked{Act: gate.ActTool, Hook: f.Hook})], "a tool call that was not permitted")
 		}
 	}
 }
@@ -104,7 +108,7 @@ func (j *judge) guarded(f kernel.Fact) {
 	j.guardAccount.fact(j.t, f)
 	switch f := f.(type) {
 	case kernel.GateAnswered:
-		j.reach["gate "+f.Act+" "+f.Verdict]++
+		j.reach["gate "+f.Act+" "+string(f.Verdict)]++
 		if f.Failure != "" {
 			j.reach["gate "+string(f.Failure)]++
 		}
@@ -120,13 +124,13 @@ func (j *judge) guarded(f kernel.Fact) {
 }
 
 // effect checks that no guarded act happens without its decision.
-func (g *guardAccount) effect(t require.TestingT, e kernel.Effect) {
+func (g *guardAccount) effect(t require.TestingT, e effect.Effect) {
 	switch e := e.(type) {
-	case kernel.Launch:
+	case effect.Launch:
 		require.Positive(t, g.launches, "a launch that was not permitted")
-	case kernel.HookAnswer:
+	case effect.HookAnswer:
 		if e.Verdict != nil && e.Verdict.Decision == telemetry.Allow {
-			require.True(t, g.granted[subject(kernel.GateAsked{Act: kernel.ActTool, Hook: e.Hook})], "a tool call that was not permitted")
+			require.True(t, g.granted[subject(kernel.GateAsked{Act: gate.ActTool, Hook: e.Hook})], "a tool call that was not permitted")
 		}
 	}
 }
@@ -148,7 +152,7 @@ func checkGuarded(t require.TestingT, cfg kernel.Config, entries []kernel.Entry,
 // drawGate draws whether a policy guards the session.
 func drawGate(r *rapid.T, cfg *kernel.Config) {
 	if !cfg.Observing && chance(r, "guarded", 2) {
-		cfg.Guarding = kernel.Guarding{Gate: "sha256:policy", ApprovalWait: pick(r, "approval wait", 0, 2*time.Second, 20*time.Second)}
+		cfg.Guarding = setup.Guarding{Gate: "sha256:policy", ApprovalWait: pick(r, "approval wait", 0, 2*time.Second, 20*time.Second)}
 	}
 }
 
@@ -173,8 +177,8 @@ func (w *fate) decides() {
 		return
 	}
 	ask := pick(w.r, "which question", asks...)
-	in := kernel.GateDecided{Ask: ask, Decision: kernel.GateDecision{Tool: w.acts[ask].Act, IntentDigest: pick(w.r, "intent", "aaaaaaaaaa", "aaaaaaaaab", "bbbbbbbbbb"),
-		Verdict: pick(w.r, "verdict", "allow", "allow", "allow", "allow", "allow", "allow", "block", "require_approval", "require_approval", "dry_run", "")}}
+	in := input.GateDecided{Ask: ask, Decision: input.GateDecision{Tool: w.acts[ask].Act, IntentDigest: pick(w.r, "intent", "aaaaaaaaaa", "aaaaaaaaab", "bbbbbbbbbb"),
+		Verdict: gate.Verdict(pick(w.r, "verdict", "allow", "allow", "allow", "allow", "allow", "allow", "block", "require_approval", "require_approval", "dry_run", ""))}}
 	if chance(w.r, "the gate fails", 12) {
 		in.Failure, in.Why = lifeloop.TransportError, "the trace cannot be written"
 	}
@@ -183,6 +187,6 @@ func (w *fate) decides() {
 
 // approves lets the user approve or deny an act that may wait for that.
 func (w *fate) approves() {
-	w.feed(kernel.ApprovalGiven{Ask: "a1", Approve: !chance(w.r, "denied", 3), Reason: pick(w.r, "reason", "", "because"),
+	w.feed(input.ApprovalGiven{Ask: "a1", Approve: !chance(w.r, "denied", 3), Reason: pick(w.r, "reason", "", "because"),
 		Intent: pick(w.r, "of the intent", "aaaaaaaaaa", "aaaaaaaaab", "bbbbbbbbbb", "aaaaaaaa", "aaaa", "")})
 }

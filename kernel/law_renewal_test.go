@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/renewal"
 	"lifeloop/telemetry"
@@ -31,7 +33,7 @@ type renewalAccount struct {
 	renewals  int             // launches for a renewal
 	fresh     bool            // the launch of this step is that of a renewal
 	tokens    int             // tokens so far
-	command   kernel.Effect   // the command that runs
+	command   effect.Effect   // the command that runs
 	crashedIn bool            // the wrapper crashed during the reset
 	renewed   bool            // the launch after a reset has not reported its session yet
 	path      renewal.Path
@@ -174,15 +176,15 @@ func (j *judge) renewing(f kernel.Launching) {
 
 // renewalEffect checks that the commands of a profile run one at a time, and after
 // their facts.
-func (j *judge) renewalEffect(e kernel.Effect) {
+func (j *judge) renewalEffect(e effect.Effect) {
 	switch e := e.(type) {
-	case kernel.PrepareRenewal:
+	case effect.PrepareRenewal:
 		require.Equal(j.t, j.renewal, e.Renewal)
 		j.command = e
-	case kernel.ContinueRenewal:
+	case effect.ContinueRenewal:
 		require.True(j.t, j.consumed[e.Digest], "a token is used before that is recorded")
 		j.command = e
-	case kernel.TypeKeys:
+	case effect.TypeKeys:
 		require.Equal(j.t, j.renewal, e.Renewal)
 		require.NotEmpty(j.t, j.keys, "keys without a fact")
 		require.Equal(j.t, j.keys == "undo", e.Undo)
@@ -190,7 +192,7 @@ func (j *judge) renewalEffect(e kernel.Effect) {
 			j.reach["keys taken back"]++
 		}
 		j.keys, j.command = "", e
-	case kernel.HookAnswer:
+	case effect.HookAnswer:
 		if e.Clear {
 			require.Equal(j.t, "reset", j.keys, "a context is emptied without a fact")
 			require.Equal(j.t, renewal.ByHook, j.cfg.Means)
@@ -198,7 +200,7 @@ func (j *judge) renewalEffect(e kernel.Effect) {
 			j.keys, j.emptying = "", e.Hook
 			j.reach["emptied by a hook"]++
 		}
-	case kernel.DiscardToken:
+	case effect.DiscardToken:
 		require.True(j.t, !j.consumed[e.Digest] || j.crashedIn, "a token that was used is removed")
 		require.True(j.t, j.progress.Over())
 	}
@@ -267,7 +269,7 @@ func (w *fate) renews() {
 	case w.judge.command != nil:
 		w.feed(w.drawRenewal())
 	default:
-		w.feed(kernel.RenewAsked{Ask: "a1", Profile: pick(w.r, "profile", "", "p1")})
+		w.feed(input.RenewAsked{Ask: "a1", Profile: pick(w.r, "profile", "", "p1")})
 	}
 }
 
@@ -276,7 +278,7 @@ func (w *fate) advance() bool {
 	switch {
 	case w.judge.command != nil:
 		if w.alive && chance(w.r, "the user types", 3) {
-			w.feed(kernel.LineSeen{Begun: chance(w.r, "a line", 2)})
+			w.feed(input.LineSeen{Begun: chance(w.r, "a line", 2)})
 		}
 		w.feed(w.drawRenewal())
 	case w.cfg.Means == renewal.ByHook && w.path == renewal.InPlace && w.alive && !w.progress.Over() && w.progress != renewal.Resumed:
@@ -292,7 +294,7 @@ func (w *fate) advance() bool {
 	case w.progress == renewal.Resetting && w.alive:
 		w.exit()
 	case w.progress == renewal.Resetting && w.due:
-		w.feed(kernel.SourcesDrained{})
+		w.feed(input.SourcesDrained{})
 	default:
 		return false
 	}
@@ -306,36 +308,36 @@ func (w *fate) newSession() {
 	if w.alive && chance(w.r, "as full as before", 3) {
 		full := telemetry.Signal{Source: "transcript", Kind: telemetry.UsageSeen, Session: w.id, Detail: "r",
 			Usage: &telemetry.Usage{ID: "m", Used: 190_000}, Window: 200_000, WindowSource: "reported"}
-		w.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{full}})
+		w.feed(input.SignalsSeen{Signals: []telemetry.Signal{full}})
 	}
 }
 
 // begins calls the hook of a harness session that begins.
 func (w *fate) begins(id, cause string) {
 	w.hooks++
-	in := kernel.HookCalled{Hook: fmt.Sprint("h", w.hooks), Deadline: w.now.Add(4 * time.Second)}
+	in := input.HookCalled{Hook: fmt.Sprint("h", w.hooks), Deadline: w.now.Add(4 * time.Second)}
 	sig := telemetry.Signal{Source: "hook", Kind: telemetry.SessionLive, Session: id, Cause: cause, Detail: "SessionStart"}
 	in.Call = telemetry.HookCall{Event: "SessionStart", Slot: telemetry.SlotSession, Capacity: 9500, Session: sig.Session, Signals: []telemetry.Signal{sig}}
 	w.feed(in)
 	if !chance(w.r, "not soon", 3) {
 		w.now = w.now.Add(4 * time.Second)
-		w.feed(kernel.Wake{})
+		w.feed(input.Wake{})
 	}
-	w.feed(kernel.HookClosed{Hook: in.Hook, Delivered: w.asked[in.Hook].answers > 0})
+	w.feed(input.HookClosed{Hook: in.Hook, Delivered: w.asked[in.Hook].answers > 0})
 }
 
 // toPrompt lets the turn end and the harness wait for the user, who may have begun a line.
 func (w *fate) toPrompt() {
 	for len(w.open) > 0 && !w.over {
 		open := w.open[len(w.open)-1]
-		w.feed(kernel.FrameRequested{Ask: "a1", Frame: open})
+		w.feed(input.FrameRequested{Ask: "a1", Frame: open})
 		if len(w.open) > 0 && w.open[len(w.open)-1] == open {
-			w.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{{Source: "hook", Kind: telemetry.TurnEnd, Session: w.id, Turn: open, Detail: "r"}}})
+			w.feed(input.SignalsSeen{Signals: []telemetry.Signal{{Source: "hook", Kind: telemetry.TurnEnd, Session: w.id, Turn: open, Detail: "r"}}})
 			break
 		}
 	}
-	w.feed(kernel.LineSeen{Begun: chance(w.r, "a line", 6)})
-	w.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{{Source: "registry", Kind: telemetry.Idle, Session: w.id, Detail: "r"}}})
+	w.feed(input.LineSeen{Begun: chance(w.r, "a line", 6)})
+	w.feed(input.SignalsSeen{Signals: []telemetry.Signal{{Source: "registry", Kind: telemetry.Idle, Session: w.id, Detail: "r"}}})
 }
 
 // clears lets the harness follow the keys: it ends its session and begins a fresh one,
@@ -343,17 +345,17 @@ func (w *fate) toPrompt() {
 func (w *fate) clears() {
 	if chance(w.r, "the keys have no effect", 3) {
 		w.now = w.now.Add(15 * time.Second)
-		w.feed(kernel.Wake{})
+		w.feed(input.Wake{})
 		return
 	}
 	if chance(w.r, "its process holds it", 4) {
-		w.feed(kernel.FreshSeen{Renewal: w.renewal, ID: w.otherID(), Source: "threads", Detail: "lock"})
+		w.feed(input.FreshSeen{Renewal: w.renewal, ID: w.otherID(), Source: "threads", Detail: "lock"})
 		if chance(w.r, "the hook comes later", 2) {
 			w.toPrompt()
 			return
 		}
 	} else if !chance(w.r, "no end", 3) {
-		w.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{{Source: "hook", Kind: telemetry.SessionGone, Session: w.id, Reason: "clear", Detail: "SessionEnd"}}})
+		w.feed(input.SignalsSeen{Signals: []telemetry.Signal{{Source: "hook", Kind: telemetry.SessionGone, Session: w.id, Reason: "clear", Detail: "SessionEnd"}}})
 	}
 	if chance(w.r, "no start", 5) {
 		return
@@ -368,24 +370,24 @@ func (w *fate) endsTurn() {
 	case w.typed && w.emptying != "":
 		hook := w.emptying
 		w.emptying = ""
-		w.feed(kernel.HookClosed{Hook: hook, Delivered: !chance(w.r, "not delivered", 8)})
+		w.feed(input.HookClosed{Hook: hook, Delivered: !chance(w.r, "not delivered", 8)})
 	case w.typed && chance(w.r, "the next prompt is sent", 3):
 		w.hooks++
 		sig := telemetry.Signal{Source: "hook", Kind: telemetry.Prompt, Session: w.id, Detail: "UserPromptSubmit"}
-		w.feed(kernel.HookCalled{Hook: fmt.Sprint("h", w.hooks), Deadline: w.now.Add(4 * time.Second), Call: telemetry.HookCall{
+		w.feed(input.HookCalled{Hook: fmt.Sprint("h", w.hooks), Deadline: w.now.Add(4 * time.Second), Call: telemetry.HookCall{
 			Event: "UserPromptSubmit", Slot: telemetry.SlotFrame, Capacity: 9500, Session: w.id, Signals: []telemetry.Signal{sig}}})
 	case w.typed && !chance(w.r, "no report", 4):
-		w.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{{Source: "transcript", Kind: telemetry.Cleared, Session: w.id, Detail: "r"}}})
+		w.feed(input.SignalsSeen{Signals: []telemetry.Signal{{Source: "transcript", Kind: telemetry.Cleared, Session: w.id, Detail: "r"}}})
 		w.now = w.now.Add(2 * time.Second)
-		w.feed(kernel.Wake{})
+		w.feed(input.Wake{})
 	case w.typed || chance(w.r, "no hook", 4):
 		w.toPrompt()
 		w.now = w.now.Add(pick(w.r, "rest", 0, 2*time.Second, 15*time.Second))
-		w.feed(kernel.Wake{})
+		w.feed(input.Wake{})
 	default:
 		w.hooks++
 		sig := telemetry.Signal{Source: "hook", Kind: telemetry.TurnStop, Session: w.id, Outcome: telemetry.Completed, Detail: "Stop"}
-		w.feed(kernel.HookCalled{Hook: fmt.Sprint("h", w.hooks), Deadline: w.now.Add(9 * time.Second),
+		w.feed(input.HookCalled{Hook: fmt.Sprint("h", w.hooks), Deadline: w.now.Add(9 * time.Second),
 			Call: telemetry.HookCall{Event: "Stop", Session: w.id, Clears: true, Signals: []telemetry.Signal{sig}}})
 	}
 }
@@ -394,12 +396,12 @@ func (w *fate) endsTurn() {
 func (w *fate) otherID() string { return fmt.Sprint("S", w.hooks+100) }
 
 // drawRenewal draws the outcome of the command that runs.
-func (w *fate) drawRenewal() kernel.Input {
+func (w *fate) drawRenewal() input.Input {
 	failure := pick(w.r, "command fails", "", "", "", lifeloop.TransportError)
 	defer func() { w.judge.command = nil }()
 	switch e := w.judge.command.(type) {
-	case kernel.PrepareRenewal:
-		in := kernel.RenewalPrepared{Renewal: e.Renewal, Failure: failure, Why: "said so"}
+	case effect.PrepareRenewal:
+		in := input.RenewalPrepared{Renewal: e.Renewal, Failure: failure, Why: "said so"}
 		if failure == "" {
 			w.tokens++
 			in.Digest = fmt.Sprint("sha256:", w.tokens)
@@ -408,14 +410,14 @@ func (w *fate) drawRenewal() kernel.Input {
 			}
 		}
 		return in
-	case kernel.TypeKeys:
-		return kernel.KeysTyped{Renewal: e.Renewal, Undo: e.Undo, Busy: !e.Undo && chance(w.r, "busy", 6),
+	case effect.TypeKeys:
+		return input.KeysTyped{Renewal: e.Renewal, Undo: e.Undo, Busy: !e.Undo && chance(w.r, "busy", 6),
 			Failure: pick(w.r, "keys fail", "", "", "", "", "the typing was stopped")}
-	case kernel.ContinueRenewal:
+	case effect.ContinueRenewal:
 		if failure != "" {
-			return kernel.RenewalContinued{Renewal: e.Renewal, Failure: failure, Why: "said so"}
+			return input.RenewalContinued{Renewal: e.Renewal, Failure: failure, Why: "said so"}
 		}
 		return continuation(e.Renewal, strings.Repeat("x", pick(w.r, "continuation", 5, 100, 9000)))
 	}
-	return kernel.Wake{}
+	return input.Wake{}
 }

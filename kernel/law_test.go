@@ -18,6 +18,9 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/profiles"
@@ -183,7 +186,7 @@ func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 }
 
 // step gives one input to the kernel and checks the turn against the laws.
-func (j *judge) step(in kernel.Input) kernel.Turn {
+func (j *judge) step(in input.Input) kernel.Turn {
 	j.input(in)
 	wasOver := j.over
 	turn := j.k.Step(j.now, in)
@@ -193,7 +196,7 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 		return turn
 	}
 	must := false
-	call, hooked := in.(kernel.HookCalled)
+	call, hooked := in.(input.HookCalled)
 	if hooked {
 		a := j.asked[call.Hook]
 		a.opened = opened(turn)
@@ -238,38 +241,38 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 }
 
 // input notes what an input means for the account.
-func (j *judge) input(in kernel.Input) {
+func (j *judge) input(in input.Input) {
 	j.hurry, j.given = false, false
 	switch in := in.(type) {
-	case kernel.Restarted:
+	case input.Restarted:
 		j.begun, j.hurry, j.launches = false, true, 0 // the gate is asked again about a launch that it allowed
-	case kernel.HookCalled:
+	case input.HookCalled:
 		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline, session: in.Call.Session, clears: in.Call.Clears}
-	case kernel.HookClosed:
+	case input.HookClosed:
 		if a := j.asked[in.Hook]; a != nil && a.answers == 0 {
 			a.gone = true
 		}
-	case kernel.LedgerLost:
+	case input.LedgerLost:
 		j.ledgerLost = true
-	case kernel.LineSeen:
+	case input.LineSeen:
 		j.begun = in.Begun
-	case kernel.FrameRequested:
+	case input.FrameRequested:
 		j.asking = in.Ask
-	case kernel.PauseAsked:
+	case input.PauseAsked:
 		j.asking = in.Ask
-	case kernel.ResumeAsked:
+	case input.ResumeAsked:
 		j.asking = in.Ask
-	case kernel.RenewAsked:
+	case input.RenewAsked:
 		if j.asking = in.Ask; j.cfg.Gate != "" { // the gate may decide before the answer
 			j.asking, j.owes = "", append(j.owes, in.Ask)
 		}
-	case kernel.ApprovalGiven:
+	case input.ApprovalGiven:
 		j.asking, j.given = in.Ask, in.Approve
-	case kernel.AbortAsked:
+	case input.AbortAsked:
 		j.asking, j.aborted, j.hurry = in.Ask, true, true
-	case kernel.SourcesDrained:
+	case input.SourcesDrained:
 		j.due = false
-	case kernel.Returned:
+	case input.Returned:
 		j.landed(in.Call)
 	}
 }
@@ -652,7 +655,7 @@ func (j *judge) observed(f kernel.Observed) {
 	}
 	require.ElementsMatch(j.t, receivers, calls, "the clients that subscribed to %s are called once each, or skipped", r.Event)
 	if len(j.cfg.Clients) == 0 && (j.cfg.Ledger || !j.cfg.Observing) && r.Event != lifeloop.SupervisorTick {
-		receivers = []string{kernel.SelfClient}
+		receivers = []string{"lifeloop-wrap"}
 	}
 	slices.Sort(receivers)
 	j.receivers[r.EventID] = strings.Join(receivers, " ")
@@ -779,39 +782,39 @@ func (j *judge) inOrder(f kernel.ReceiptIssued) {
 	}
 }
 
-func (j *judge) effect(e kernel.Effect) {
-	j.reach[strings.Replace(fmt.Sprintf("%T", e), "kernel.", "effect ", 1)]++
+func (j *judge) effect(e effect.Effect) {
+	j.reach[strings.Replace(fmt.Sprintf("%T", e), "effect.", "effect ", 1)]++
 	if j.cfg.Gate != "" {
 		j.guardAccount.effect(j.t, e)
 	}
 	switch e := e.(type) {
-	case kernel.PrepareRenewal, kernel.ContinueRenewal, kernel.DiscardToken, kernel.TypeKeys:
+	case effect.PrepareRenewal, effect.ContinueRenewal, effect.DiscardToken, effect.TypeKeys:
 		j.renewalEffect(e)
-	case kernel.Launch:
+	case effect.Launch:
 		j.launched++
 		j.permitted = true
 		require.Equal(j.t, e.Fresh, j.fresh, "a fresh start is that of a renewal")
 		require.False(j.t, j.running || j.due, "one harness at a time, and read to its end")
 		require.Equal(j.t, j.launched+j.withheld, e.Number)
 		j.running = true
-	case kernel.Suspend, kernel.Continue:
-		_, j.suspended = e.(kernel.Suspend)
+	case effect.Suspend, effect.Continue:
+		_, j.suspended = e.(effect.Suspend)
 		require.True(j.t, j.running)
-	case kernel.Release:
+	case effect.Release:
 		j.released++
-	case kernel.DrainSources:
+	case effect.DrainSources:
 		j.drains++
 		j.due = true
-	case kernel.EndClients:
+	case effect.EndClients:
 		require.Empty(j.t, j.flying, "a client is ended while it is called")
-	case kernel.Dispatch:
+	case effect.Dispatch:
 		require.False(j.t, j.ledgerLost, "a client is called although the ledger is lost")
 		require.Positive(j.t, e.Timeout)
 		require.NotContains(j.t, j.flying, e.Client, "one call in flight per client")
 		j.flying[e.Client] = e.Call
 		r := e.Envelope.Request
 		j.claim(r.EventID, r.AdapterID, r.HarnessRunID, r.HarnessSessionID)
-	case kernel.Reply:
+	case effect.Reply:
 		if i := slices.Index(j.owes, e.Ask); j.asking == "" && i >= 0 {
 			j.owes = slices.Delete(j.owes, i, i+1)
 		} else {
@@ -819,9 +822,9 @@ func (j *judge) effect(e kernel.Effect) {
 			j.asking = ""
 		}
 		j.reach["reply "+string(e.Failure)]++
-	case kernel.Cancel:
+	case effect.Cancel:
 		j.landed(e.Call)
-	case kernel.HookAnswer:
+	case effect.HookAnswer:
 		a := j.asked[e.Hook]
 		require.NotNil(j.t, a)
 		require.False(j.t, a.gone && !a.waits, "an answer to a hook that is gone")
@@ -909,7 +912,7 @@ type fate struct {
 
 type moment struct {
 	now time.Time
-	in  kernel.Input
+	in  input.Input
 }
 
 // String describes a world whose test failed.
@@ -938,7 +941,7 @@ func pick[T any](r *rapid.T, label string, from ...T) T { return from[roll(r, la
 
 func chance(r *rapid.T, label string, of int) bool { return roll(r, label, of) == of-1 }
 
-func (w *fate) feed(in kernel.Input) {
+func (w *fate) feed(in input.Input) {
 	w.past = append(w.past, moment{w.now, in})
 	launched := w.launched
 	w.step(in)
@@ -954,13 +957,13 @@ func drawConfig(r *rapid.T) kernel.Config {
 	n := map[string]int{}
 	cfg := kernel.Config{
 		Session: "sess", Ledger: !chance(r, "no ledger", 5), ClientDrain: pick(r, "drain", time.Second, 5*time.Second),
-		Limits:    kernel.Limits{AbortGrace: 5 * time.Second, FirstHook: pick(r, "first hook", 0, 2*time.Second), ClientPatience: pick(r, "patience", 0, 0, -1, 300*time.Millisecond, 10*time.Second), MaxQueue: pick(r, "max queue", 0, 1, 2, 3), MaxCalls: pick(r, "max calls", 0, 0, 2, 5)},
+		Limits:    setup.Limits{AbortGrace: 5 * time.Second, FirstHook: pick(r, "first hook", 0, 2*time.Second), ClientPatience: pick(r, "patience", 0, 0, -1, 300*time.Millisecond, 10*time.Second), MaxQueue: pick(r, "max queue", 0, 1, 2, 3), MaxCalls: pick(r, "max calls", 0, 0, 2, 5)},
 		Observing: chance(r, "observing", 10),
 		Tick:      pick(r, "tick", 0, 30*time.Second),
 		NewID:     func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began:     kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
-		Setup: kernel.Setup{Injected: kernel.Injected{Hooks: !chance(r, "no hooks", 4)}, NoTelemetry: chance(r, "no telemetry", 8),
-			HarnessSession: pick(r, "id", "S1", "S1", ""), Versions: kernel.Versions{Tested: pick(r, "tested", nil, []string{"1"}, []string{"1", "2"})},
+		Launch: setup.Launch{Injected: setup.Injected{Hooks: !chance(r, "no hooks", 4)}, NoTelemetry: chance(r, "no telemetry", 8),
+			HarnessSession: pick(r, "id", "S1", "S1", ""), Versions: setup.Versions{Tested: pick(r, "tested", nil, []string{"1"}, []string{"1", "2"})},
 			Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
 				ContextPressure: lifeloop.Claim{Support: drawSupport(r, "context pressure")},
 				Receipts:        lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
@@ -984,7 +987,7 @@ func drawConfig(r *rapid.T) kernel.Config {
 			SeenAs: pick(r, "seen as", "", lifeloop.SeenAsUser, lifeloop.SeenAsDeveloper)}
 	}
 	if chance(r, "weak", 4) {
-		cfg.Weak = []kernel.Weakened{{Capability: string(lifeloop.FrameOpening), Reason: "the user turned it off"}, {Capability: "placement.pre_session"}}
+		cfg.Weak = []setup.Weakness{{Capability: string(lifeloop.FrameOpening), Reason: "the user turned it off"}, {Capability: "placement.pre_session"}}
 	}
 	if chance(r, "policy", 2) {
 		cfg.Policy = drawPolicy(r)
@@ -1005,7 +1008,7 @@ func drawConfig(r *rapid.T) kernel.Config {
 		cfg.Hooks, cfg.Synth.Hooks, cfg.NoTelemetry, cfg.HarnessSession, cfg.Weak = false, false, false, "", nil
 	}
 	for i := range roll(r, "clients", 4) {
-		c := kernel.Client{ID: fmt.Sprint("client", i+1), Events: map[lifeloop.Event]bool{}, Timeout: pick(r, "timeout", time.Second, 30*time.Second)}
+		c := setup.Client{ID: fmt.Sprint("client", i+1), Events: map[lifeloop.Event]bool{}, Timeout: pick(r, "timeout", time.Second, 30*time.Second)}
 		for _, e := range lifeloop.Events() {
 			c.Events[e] = !chance(r, "does not want "+string(e), 4)
 		}
@@ -1151,9 +1154,9 @@ func (w *fate) detail(sig *telemetry.Signal) {
 }
 
 // drawHook draws the call of a hook: mostly one that a harness could make.
-func (w *fate) drawHook() kernel.HookCalled {
+func (w *fate) drawHook() input.HookCalled {
 	w.hooks++
-	in := kernel.HookCalled{Hook: fmt.Sprint("h", w.hooks)}
+	in := input.HookCalled{Hook: fmt.Sprint("h", w.hooks)}
 	wait := pick(w.r, "wait", 4*time.Second, 4*time.Second, 500*time.Millisecond, 0, -time.Second)
 	in.Deadline = w.now.Add(wait)
 	sig := telemetry.Signal{Source: "hook", Session: w.drawSession()}
@@ -1189,8 +1192,8 @@ func (w *fate) drawHook() kernel.HookCalled {
 }
 
 // drawAnswer draws the answer of a client, or its failure.
-func (w *fate) drawAnswer(call, client string) kernel.Returned {
-	in := kernel.Returned{Call: call}
+func (w *fate) drawAnswer(call, client string) input.Returned {
+	in := input.Returned{Call: call}
 	if chance(w.r, "no answer", 5) {
 		in.Failure = pick(w.r, "failure", lifeloop.Timeout, lifeloop.TransportError, lifeloop.InvalidRequest, lifeloop.FailureClass(""))
 		in.Why = pick(w.r, "why", "", "said so")
@@ -1261,9 +1264,9 @@ func (w *fate) drawAgain(client string) []lifeloop.PayloadEnvelope {
 }
 
 // drawDecision draws what the program answers, mostly to its newest question.
-func (w *fate) drawDecision() kernel.Decided {
+func (w *fate) drawDecision() input.Decided {
 	newest := w.questions[len(w.questions)-1]
-	in := kernel.Decided{Ask: pick(w.r, "question", newest, newest, newest, w.questions[0]), Retry: !chance(w.r, "refused", 3)}
+	in := input.Decided{Ask: pick(w.r, "question", newest, newest, newest, w.questions[0]), Retry: !chance(w.r, "refused", 3)}
 	switch {
 	case chance(w.r, "no decision", 4):
 		in.Failure, in.Why = lifeloop.TransportError, "said so"
@@ -1282,7 +1285,7 @@ func (w *fate) act() {
 		return
 	}
 	if w.due && chance(r, "read to the end", 2) {
-		w.feed(kernel.SourcesDrained{})
+		w.feed(input.SourcesDrained{})
 		return
 	}
 	if len(w.unanswered()) > 0 && !chance(r, "before the gate answers", 4) {
@@ -1328,20 +1331,20 @@ func (w *fate) act() {
 func (w *fate) start() {
 	w.pending = false
 	if chance(w.r, "launch fails", 30) {
-		w.feed(kernel.LaunchFailed{Code: pick(w.r, "why", 125, 126, 127)})
+		w.feed(input.LaunchFailed{Code: pick(w.r, "why", 125, 126, 127)})
 		return
 	}
 	w.alive = true
-	w.feed(kernel.Launched{PID: 42})
+	w.feed(input.Launched{PID: 42})
 }
 
 // acts are the inputs that act chooses from.
 var acts = map[string]func(*fate){
 	"signal": (*fate).signal,
-	"wake":   func(w *fate) { w.feed(kernel.Wake{}) },
+	"wake":   func(w *fate) { w.feed(input.Wake{}) },
 	"trouble": func(w *fate) {
-		w.feed(kernel.SourceTrouble{Source: "transcript", What: pick(w.r, "trouble", "polling", "recovered", "deleted", "truncated")})
-		w.feed(kernel.UnknownSeen{Source: "transcript", Types: map[string]int{"novelty": w.hooks + 1}})
+		w.feed(input.SourceTrouble{Source: "transcript", What: pick(w.r, "trouble", "polling", "recovered", "deleted", "truncated")})
+		w.feed(input.UnknownSeen{Source: "transcript", Types: map[string]int{"novelty": w.hooks + 1}})
 	},
 	"hook": func(w *fate) { w.feed(w.drawHook()) },
 	"answer": func(w *fate) {
@@ -1363,15 +1366,15 @@ var acts = map[string]func(*fate){
 		// A hook with an answer may report its delivery. A hook without an answer
 		// may only end.
 		id := fmt.Sprint("h", pick(w.r, "which", w.hooks, w.hooks, max(0, w.hooks-1), w.hooks/2))
-		w.feed(kernel.HookClosed{Hook: id, Delivered: !chance(w.r, "not delivered", 3) && w.asked[id] != nil && w.asked[id].answers > 0})
+		w.feed(input.HookClosed{Hook: id, Delivered: !chance(w.r, "not delivered", 3) && w.asked[id] != nil && w.asked[id].answers > 0})
 	},
 	"frame":  (*fate).frame,
 	"output": (*fate).output,
 	"failure": func(w *fate) {
-		w.feed(kernel.FailureSeen{Cause: pick(w.r, "cause", attempt.Model, attempt.Network, attempt.RateLimit, attempt.Fatal, attempt.Unknown),
+		w.feed(input.FailureSeen{Cause: pick(w.r, "cause", attempt.Model, attempt.Network, attempt.RateLimit, attempt.Fatal, attempt.Unknown),
 			Until: pick(w.r, "until", time.Time{}, w.now.Add(time.Minute)), Source: "stream"})
 	},
-	"checkpoint": func(w *fate) { w.feed(kernel.CheckpointSeen{Checkpoint: pick(w.r, "checkpoint", "T1", "T2")}) },
+	"checkpoint": func(w *fate) { w.feed(input.CheckpointSeen{Checkpoint: pick(w.r, "checkpoint", "T1", "T2")}) },
 	"exit": func(w *fate) {
 		if w.alive {
 			w.exit()
@@ -1387,18 +1390,18 @@ var acts = map[string]func(*fate){
 
 func (w *fate) signal() {
 	source := pick(w.r, "source", "transcript", "registry", "terminal", "statusline")
-	in := kernel.SignalsSeen{Signals: []telemetry.Signal{w.drawSignal(source)}}
+	in := input.SignalsSeen{Signals: []telemetry.Signal{w.drawSignal(source)}}
 	if chance(w.r, "more", 3) {
 		in.Signals = append(in.Signals, w.drawSignal(source))
 	}
 	if source == "transcript" {
-		in.Position = &kernel.Position{Path: "/f1", Offset: int64(w.hooks)}
+		in.Position = &input.Position{Path: "/f1", Offset: int64(w.hooks)}
 	}
 	w.feed(in)
 }
 
 func (w *fate) frame() {
-	in := kernel.FrameRequested{Ask: "a1", Open: !chance(w.r, "close", 3), Outcome: pick(w.r, "outcome", "", "failed", "oh")}
+	in := input.FrameRequested{Ask: "a1", Open: !chance(w.r, "close", 3), Outcome: pick(w.r, "outcome", "", "failed", "oh")}
 	in.Frame = pick(w.r, "frame", "c1", "c2", "c3", fmt.Sprint("c", w.hooks), fmt.Sprint("p", w.turns+1), "")
 	if !in.Open && len(w.open) > 0 && !chance(w.r, "another frame", 4) {
 		in.Frame = pick(w.r, "open frame", w.open...)
@@ -1414,9 +1417,9 @@ func (w *fate) output() {
 	if !w.alive {
 		return
 	}
-	in := kernel.OutputSeen{}
+	in := input.OutputSeen{}
 	if chance(w.r, "read earlier", 4) {
-		w.feed(kernel.SignOfLife{At: w.now.Add(-pick(w.r, "ago", 0, time.Millisecond, time.Minute))})
+		w.feed(input.SignOfLife{At: w.now.Add(-pick(w.r, "ago", 0, time.Millisecond, time.Minute))})
 	}
 	if w.cfg.Policy.Reads() {
 		in.Text = []byte(pick(w.r, "text", "working\n", "working\n", "working\n", "bad\n", "bad\n", "\x1b[2J"))
@@ -1431,14 +1434,14 @@ func (w *fate) output() {
 func (w *fate) command() {
 	switch pick(w.r, "command", "pause", "pause", "resume", "resume", "renew", "abort") {
 	case "pause":
-		w.feed(kernel.PauseAsked{Ask: "a1", Reason: pick(w.r, "reason", "", "lunch")})
+		w.feed(input.PauseAsked{Ask: "a1", Reason: pick(w.r, "reason", "", "lunch")})
 	case "resume":
-		w.feed(kernel.ResumeAsked{Ask: "a1"})
+		w.feed(input.ResumeAsked{Ask: "a1"})
 	case "renew":
-		w.feed(kernel.RenewAsked{Ask: "a1", Profile: pick(w.r, "profile", "", "p1", "p2")})
+		w.feed(input.RenewAsked{Ask: "a1", Profile: pick(w.r, "profile", "", "p1", "p2")})
 	case "abort":
 		if chance(w.r, "really", 4) {
-			w.feed(kernel.AbortAsked{Ask: "a1", Signal: 15, Reason: "enough"})
+			w.feed(input.AbortAsked{Ask: "a1", Signal: 15, Reason: "enough"})
 		}
 	}
 }
@@ -1451,7 +1454,7 @@ func (w *fate) crash() {
 	w.cfg.Renews = w.cfg.Renews && !chance(w.r, "recovered without a terminal", 4)
 	w.judge.crash()
 	w.pending, w.alive = false, false
-	w.feed(kernel.Restarted{PID: 99})
+	w.feed(input.Restarted{PID: 99})
 }
 
 func (w *fate) rare() {
@@ -1459,14 +1462,14 @@ func (w *fate) rare() {
 	case "crash":
 		w.crash()
 	case "stop":
-		w.feed(kernel.ChildStopped{Signal: 19})
+		w.feed(input.ChildStopped{Signal: 19})
 	case "continue":
-		w.feed(kernel.ChildContinued{})
+		w.feed(input.ChildContinued{})
 	case "abort":
-		w.feed(kernel.AbortAsked{Signal: pick(w.r, "signal", 2, 15)})
+		w.feed(input.AbortAsked{Signal: pick(w.r, "signal", 2, 15)})
 	case "lost":
 		if w.cfg.Ledger && !w.ledgerLost {
-			w.feed(kernel.LedgerLost{})
+			w.feed(input.LedgerLost{})
 		}
 	case "exit":
 		if w.alive && chance(w.r, "now", 3) {
@@ -1474,14 +1477,14 @@ func (w *fate) rare() {
 		}
 	case "drained":
 		if w.drains > 0 && !w.alive && !w.pending {
-			w.feed(kernel.SourcesDrained{})
+			w.feed(input.SourcesDrained{})
 		}
 	}
 }
 
 func (w *fate) exit() {
 	w.alive, w.bytes = false, 0
-	w.feed(kernel.ChildExited{Code: pick(w.r, "code", 0, 0, 1), Signal: pick(w.r, "by signal", 0, 0, 9), Lost: chance(w.r, "lost", 8)})
+	w.feed(input.ChildExited{Code: pick(w.r, "code", 0, 0, 1), Signal: pick(w.r, "by signal", 0, 0, 9), Lost: chance(w.r, "lost", 8)})
 }
 
 // pass lets time pass: often none, often to a deadline or close to it.
@@ -1499,7 +1502,7 @@ func (w *fate) pass() {
 // finish ends the world, in the order of the supervisor.
 func (w *fate) finish() {
 	if w.cfg.Observing && !w.over {
-		w.feed(kernel.SourcesDrained{})
+		w.feed(input.SourcesDrained{})
 	}
 	// Clients and hooks are silent from here on.
 	for range 200 {
@@ -1509,20 +1512,20 @@ func (w *fate) finish() {
 		switch {
 		case w.pending:
 			w.pending, w.alive = false, true
-			w.feed(kernel.Launched{PID: 42})
+			w.feed(input.Launched{PID: 42})
 		case w.alive:
 			w.exit()
 		case w.due:
-			w.feed(kernel.SourcesDrained{})
+			w.feed(input.SourcesDrained{})
 		case w.judge.command != nil && chance(w.r, "the command ends", 2):
 			w.feed(w.drawRenewal())
 		case w.paused:
-			w.feed(kernel.ResumeAsked{Ask: "a1"})
+			w.feed(input.ResumeAsked{Ask: "a1"})
 		default:
 			at, ok := w.k.Deadline()
 			require.True(w.t, ok, "it is not over, and has no deadline")
 			w.now = at
-			w.feed(kernel.Wake{})
+			w.feed(input.Wake{})
 		}
 	}
 	w.ended()
@@ -1589,9 +1592,9 @@ func play(r *rapid.T) map[string]int {
 	w := &fate{judge: newJudge(r, cfg, start), r: r, sent: map[string][][]lifeloop.PayloadEnvelope{}, calm: pick(r, "calm", 3, 20, 20, 200)}
 	defer func() { r.Logf("%v", w) }() // rapid prints only the log of a failing world
 	if chance(r, "aborted early", 40) {
-		w.feed(kernel.AbortAsked{Signal: 15})
+		w.feed(input.AbortAsked{Signal: 15})
 	}
-	w.feed(kernel.Start{})
+	w.feed(input.Start{})
 	if !w.refused {
 		for range pick(r, "length", 5, 30, 60, 60) {
 			w.act()

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
 )
@@ -23,14 +25,14 @@ func frameContext(id, parent string) *lifeloop.FrameContext {
 }
 
 // requestFrame opens or closes a client's frame, or refuses the request.
-func (s *step) requestFrame(in FrameRequested) {
+func (s *step) requestFrame(in input.FrameRequested) {
 	failure, why := s.frameRefusal(in)
 	what := "frame close"
 	if in.Open {
 		what = "frame open"
 	}
 	s.record(CommandReceived{What: what, Frame: in.Frame, Failure: failure})
-	s.do(Reply{Ask: in.Ask, Failure: failure, Why: why})
+	s.do(effect.Reply{Ask: in.Ask, Failure: failure, Why: why})
 	if failure != "" {
 		return
 	}
@@ -44,7 +46,7 @@ func (s *step) requestFrame(in FrameRequested) {
 }
 
 // frameRefusal returns why a request is refused; empty if it is accepted.
-func (s *step) frameRefusal(in FrameRequested) (lifeloop.FailureClass, string) {
+func (s *step) frameRefusal(in input.FrameRequested) (lifeloop.FailureClass, string) {
 	if err := lifeloop.Validate(*frameContext(in.Frame, in.Parent)); err != nil {
 		return lifeloop.InvalidRequest, err.Error()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/kernel"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/profiles"
@@ -46,7 +47,7 @@ func (w *world) configure(d *datadriven.TestData) {
 		cfg.Manifests = append(cfg.Manifests, m)
 	}
 	for _, id := range p.clients {
-		c := kernel.Client{ID: id, Events: map[lifeloop.Event]bool{}, Timeout: p.timeout, Wants: p.wants[id], Program: p.programs}
+		c := setup.Client{ID: id, Events: map[lifeloop.Event]bool{}, Timeout: p.timeout, Wants: p.wants[id], Program: p.programs}
 		for _, e := range lifeloop.Events() {
 			c.Events[e] = e != lifeloop.ReceiptEmitted && e != lifeloop.SupervisorTick || slices.Contains(p.named, string(e))
 			if p.only != nil {
@@ -67,10 +68,10 @@ func defaults() kernel.Config {
 	limit := int64(8192)
 	place := lifeloop.PlacementClaim{Support: lifeloop.Native, MaxBytes: &limit}
 	cfg := kernel.Config{
-		Session: "sess", Ledger: true, ClientDrain: 5 * time.Second, Limits: kernel.Limits{AbortGrace: 5 * time.Second},
+		Session: "sess", Ledger: true, ClientDrain: 5 * time.Second, Limits: setup.Limits{AbortGrace: 5 * time.Second},
 		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began: kernel.Began{SessionID: "sess", AdapterID: "fake", Program: "fake", Clients: []string{}},
-		Setup: kernel.Setup{Manifest: lifeloop.Manifest{
+		Launch: setup.Launch{Manifest: lifeloop.Manifest{
 			AdapterID: "fake", AdapterVersion: "0.1.0",
 			LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{}, ContextPressure: lifeloop.Claim{Support: lifeloop.Native},
 			Receipts:        lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
@@ -138,7 +139,7 @@ func (w *world) launchOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		class, support, _ := strings.Cut(a.Vals[0], ":")
 		cfg.Manifest.Placement[lifeloop.Placement(class)] = lifeloop.PlacementClaim{Support: lifeloop.Support(support)}
 	case "weak":
-		cfg.Weak = append(cfg.Weak, kernel.Weakened{Capability: a.Vals[0], Reason: "the user turned it off"})
+		cfg.Weak = append(cfg.Weak, setup.Weakness{Capability: a.Vals[0], Reason: "the user turned it off"})
 	case "quit":
 		cfg.Quit = w.integer(a.Vals[0])
 	case "by-turn":

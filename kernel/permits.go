@@ -5,6 +5,9 @@ import (
 	"strings"
 
 	"lifeloop/canon"
+	"lifeloop/gate"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/renewal"
 	"lifeloop/session"
@@ -16,46 +19,46 @@ import (
 
 // admit asks about the first launch of the session, before the session runs.
 func (g *guards) admit(s *step) {
-	g.ask(s, pending{}, GateAsked{Act: ActLaunch, Profile: s.recovery.spent().Profile}, AskGate{})
+	g.ask(s, pending{}, GateAsked{Act: gate.ActLaunch, Profile: s.recovery.spent().Profile}, effect.AskGate{})
 }
 
 // launch performs a launch. Under a policy it asks the gate first, and the launch
 // waits for the decision, unless the gate has admitted it already.
-func (g *guards) launch(s *step, l Launch) {
+func (g *guards) launch(s *step, l effect.Launch) {
 	if g.soft.admitted || !s.cfg.guarded() {
 		g.soft.admitted = false
 		s.do(l)
 		return
 	}
-	g.ask(s, pending{launch: &l}, GateAsked{Act: ActLaunch, Profile: l.Profile}, AskGate{})
+	g.ask(s, pending{launch: &l}, GateAsked{Act: gate.ActLaunch, Profile: l.Profile}, effect.AskGate{})
 }
 
 // renew asks about a renewal whose capabilities are available. Until it is
 // allowed, nothing that belongs to a client is changed. reply is the id of the
 // command that requested it.
 func (g *guards) renew(s *step, r *renewal.Machine, path renewal.Path, reply string) {
-	client := cmp.Or(s.renewals.rules(s).Client, SelfClient)
-	g.ask(s, pending{renewal: r.ID, path: path, reply: reply}, GateAsked{Act: ActRenew, Renewal: r.ID, Profile: s.recovery.spent().Profile},
-		AskGate{Renewal: &RenewalAct{ID: r.ID, Profile: r.Profile, Client: client, By: r.By, Path: path, Number: r.Count + 1}})
+	client := cmp.Or(s.renewals.rules(s).Client, selfClient)
+	g.ask(s, pending{renewal: r.ID, path: path, reply: reply}, GateAsked{Act: gate.ActRenew, Renewal: r.ID, Profile: s.recovery.spent().Profile},
+		effect.AskGate{Renewal: &effect.RenewalAct{ID: r.ID, Profile: r.Profile, Client: client, By: r.By, Path: path, Number: r.Count + 1}})
 }
 
 // tool asks about a tool call of the harness, whose hook waits.
 func (g *guards) tool(s *step, h *hook) {
 	use := h.call.Use
-	g.ask(s, pending{hook: h.id, limit: h.limit, canAsk: use.CanAsk}, GateAsked{Act: ActTool, Hook: h.id, Tool: use.Name, Call: use.Tool}, AskGate{Use: use})
+	g.ask(s, pending{hook: h.id, limit: h.limit, canAsk: use.CanAsk}, GateAsked{Act: gate.ActTool, Hook: h.id, Tool: use.Name, Call: use.Tool}, effect.AskGate{Use: use})
 }
 
 // deliver asks about a payload that is to be delivered by a hook.
 func (g *guards) deliver(s *step, h *hook, p *parcel) {
 	e := p.payload
-	act := &PayloadAct{ID: e.PayloadID, Client: p.client, Kind: e.PayloadKind, Placement: p.chosen.Payload, Slot: string(p.chosen.Class), Bytes: size(e)}
+	act := &effect.PayloadAct{ID: e.PayloadID, Client: p.client, Kind: e.PayloadKind, Placement: p.chosen.Payload, Slot: string(p.chosen.Class), Bytes: size(e)}
 	switch {
 	case e.Body != nil:
 		act.Digest = string(canon.Sum([]byte(e.Body.Reveal())))
 	case e.ContentDigest != nil:
 		act.Digest = *e.ContentDigest
 	}
-	g.ask(s, pending{hook: h.id, limit: h.limit, parcel: p}, GateAsked{Act: ActInject, Hook: h.id, Payload: e.PayloadID, Dispatch: p.call, Index: p.index}, AskGate{Payload: act})
+	g.ask(s, pending{hook: h.id, limit: h.limit, parcel: p}, GateAsked{Act: gate.ActInject, Hook: h.id, Payload: e.PayloadID, Dispatch: p.call, Index: p.index}, effect.AskGate{Payload: act})
 }
 
 // conclude performs or refuses an act after the gate's decision f. a is the user's
@@ -69,14 +72,14 @@ func (g *guards) conclude(s *step, p pending, f GateAnswered, a *ApprovalAnswere
 		}
 	}
 	switch f.Act {
-	case ActTool:
+	case gate.ActTool:
 		if a != nil && a.Failure != lifeloop.StateConflict {
 			s.activity.waited(s)
 		}
 		s.slots.judged(s, p.hook, f.verdict(p.canAsk, a, why))
-	case ActInject:
+	case gate.ActInject:
 		s.slots.permitted(s, p, f)
-	case ActRenew:
+	case gate.ActRenew:
 		s.renewals.permitted(s, p, allowed, why)
 	default:
 		g.concludeLaunch(s, p, allowed, why)
@@ -88,7 +91,7 @@ func (g *guards) concludeLaunch(s *step, p pending, allowed bool, why string) {
 	case p.launch != nil && allowed && s.ending.signal() == 0:
 		s.do(*p.launch)
 	case p.launch != nil:
-		s.attempts.launchFailed(s, LaunchFailed{Code: 125, Why: why, Withheld: true, Refused: !allowed && !s.ending.requested()})
+		s.attempts.launchFailed(s, input.LaunchFailed{Code: 125, Why: why, Withheld: true, Refused: !allowed && !s.ending.requested()})
 	case s.ending.requested():
 		s.session.move(s, session.Rejected, abortedBeforeStart)
 	case !allowed:
@@ -103,14 +106,14 @@ func (g *guards) concludeLaunch(s *step, p pending, allowed bool, why string) {
 // refused.
 func (f GateAnswered) refusal() string {
 	what := f.Act
-	if f.Act == ActTool {
+	if f.Act == gate.ActTool {
 		what = "this call of a tool"
 	}
 	text := "the policy does not allow " + what
 	switch {
 	case f.Failure != "":
 		return text + ": " + f.Why
-	case f.Verdict == verdictApproval:
+	case f.Verdict == gate.RequireApproval:
 		text = "the policy requires approval of " + what + ", which was not given"
 	}
 	if codes := strings.Join(f.Reasons, ", "); codes != "" {
@@ -125,13 +128,13 @@ func (f GateAnswered) refusal() string {
 // verdict returns the answer to the hook of a tool call. If the policy requires an
 // approval and the user gave no answer, the harness asks its user itself, if its
 // hook can make it do so.
-func (f GateAnswered) verdict(canAsk bool, a *ApprovalAnswered, why string) HookVerdict {
+func (f GateAnswered) verdict(canAsk bool, a *ApprovalAnswered, why string) effect.HookVerdict {
 	unanswered := a == nil || a.Failure == lifeloop.Timeout
 	switch {
 	case f.Allowed(), a != nil && a.Approved:
-		return HookVerdict{Decision: telemetry.Allow}
-	case f.Verdict == verdictApproval && canAsk && f.Failure == "" && unanswered:
-		return HookVerdict{Decision: telemetry.Ask, Reason: "the policy requires approval: " + cmp.Or(strings.Join(f.Reasons, ", "), "no reason given")}
+		return effect.HookVerdict{Decision: telemetry.Allow}
+	case f.Verdict == gate.RequireApproval && canAsk && f.Failure == "" && unanswered:
+		return effect.HookVerdict{Decision: telemetry.Ask, Reason: "the policy requires approval: " + cmp.Or(strings.Join(f.Reasons, ", "), "no reason given")}
 	}
-	return HookVerdict{Decision: telemetry.Deny, Reason: why}
+	return effect.HookVerdict{Decision: telemetry.Deny, Reason: why}
 }

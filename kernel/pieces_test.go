@@ -12,6 +12,7 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 )
 
 // TestPiecesAndTheirTimesMakeNoDifference: the same output gives the same facts,
@@ -43,7 +44,7 @@ func written(t *testing.T, cfg kernel.Config, output string, piece func(n int) i
 	n := 0
 	cfg.NewID = func(prefix string) string { n++; return prefix }
 	k, now, total := kernel.New(cfg), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), int64(0)
-	step := func(in kernel.Input) {
+	step := func(in input.Input) {
 		for _, f := range k.Step(now, in).Facts {
 			switch e := f.(type) {
 			case kernel.ActivitySeen, kernel.ActivityConfirmed: // may come earlier or later
@@ -57,19 +58,19 @@ func written(t *testing.T, cfg kernel.Config, output string, piece func(n int) i
 			facts = append(facts, kernel.Kind(f)+" "+string(body))
 		}
 	}
-	step(kernel.Start{})
-	step(kernel.Launched{PID: 1})
-	step(kernel.CheckpointSeen{Checkpoint: "T1"})
+	step(input.Start{})
+	step(input.Launched{PID: 1})
+	step(input.CheckpointSeen{Checkpoint: "T1"})
 	for rest := output; len(rest) > 0; {
 		now = now.Add(pause)
-		step(kernel.Wake{})
+		step(input.Wake{})
 		n := piece(len(rest))
 		total += int64(n)
-		step(kernel.OutputSeen{Total: total, Text: []byte(rest[:n])})
+		step(input.OutputSeen{Total: total, Text: []byte(rest[:n])})
 		rest = rest[n:]
 	}
 	now = time.Date(2026, 1, 2, 3, 4, 5, int(199*time.Millisecond), time.UTC)
-	step(kernel.ChildExited{Signal: 15})
-	step(kernel.SourcesDrained{})
+	step(input.ChildExited{Signal: 15})
+	step(input.SourcesDrained{})
 	return facts
 }

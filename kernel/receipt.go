@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
 )
@@ -107,7 +108,7 @@ func (r *router) announce(s *step, k *call, doc lifeloop.Receipt) {
 	if s.session.is(session.Pending) {
 		return // a session that is refused has no events (DECISIONS H5)
 	}
-	if slices.ContainsFunc(s.cfg.Clients, func(c Client) bool { return c.Events[lifeloop.ReceiptEmitted] }) {
+	if slices.ContainsFunc(s.cfg.Clients, func(c setup.Client) bool { return c.Events[lifeloop.ReceiptEmitted] }) {
 		data := map[string]any{"receipt_id": doc.ReceiptID, "client_id": doc.ClientID, "event": string(doc.Event), "status": string(doc.Status)}
 		if k.First != nil {
 			data["replay"] = true

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"lifeloop/gate"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/renewal"
@@ -47,7 +50,7 @@ type renewals struct {
 		// keys (also before a relaunch); zero if it need not wait; undone: the keys were
 		// taken back; why: the reason why the reset failed.
 		held    *inHand
-		fresh   *FreshSeen
+		fresh   *input.FreshSeen
 		typing  bool
 		stopped bool
 		again   time.Time
@@ -78,51 +81,6 @@ type (
 		Tokens  int64  `json:"tokens_after"`
 		Broke   bool   `json:"broke,omitempty"`
 	}
-
-	// RenewalPrepared carries the result of PrepareRenewal: the digest of the token,
-	// which is in the vault, or a Failure with a short reason in Why.
-	RenewalPrepared struct {
-		Renewal string
-		Digest  string
-		Expires *time.Time
-		Failure lifeloop.FailureClass
-		Why     string
-	}
-	// RenewalContinued carries the result of ContinueRenewal: the text for the new
-	// session and its digest, or a Failure.
-	RenewalContinued struct {
-		Renewal string
-		Text    lifeloop.Opaque
-		Digest  string
-		Failure lifeloop.FailureClass
-		Why     string
-	}
-
-	// PrepareRenewal runs the prepare program of a profile and stores the
-	// continuation that it prints, which the contract calls a token.
-	PrepareRenewal struct {
-		RenewalRef
-		Timeout time.Duration
-	}
-	// ContinueRenewal takes the token out of the vault and runs the continue program
-	// with it.
-	ContinueRenewal struct {
-		RenewalRef
-		Digest  string
-		Timeout time.Duration
-	}
-	// DiscardToken removes a token that will not be used. Without a Digest, it
-	// removes any token that the prepare program of this renewal has stored.
-	DiscardToken struct {
-		RenewalRef
-		Digest string
-	}
-	// A RenewalRef names the renewal, client and session to which a token is
-	// bound.
-	RenewalRef struct {
-		Renewal, Profile, Client, Adapter string
-		Session                           string // the harness session to leave
-	}
 )
 
 func (RenewalMoved) key() (string, bool) { return "renewal_moved", true }
@@ -151,13 +109,6 @@ const (
 	commandPrepare  = "prepare"
 	commandContinue = "continue"
 )
-
-func (in RenewalPrepared) handle(s *step)  { s.renewals.prepared(s, in) }
-func (in RenewalContinued) handle(s *step) { s.renewals.continued(s, in) }
-
-func (PrepareRenewal) isEffect()  {}
-func (ContinueRenewal) isEffect() {}
-func (DiscardToken) isEffect()    {}
 
 // causeRenewal is the cause of a launch and of a new harness session, and the
 // reason why the old harness session ended.
@@ -215,12 +166,12 @@ func (r *renewals) rules(s *step) renewal.Rules {
 	return renewal.Rules{Profile: r.hard.Profile}
 }
 
-func (r *renewals) ref(s *step) RenewalRef {
-	return RenewalRef{Renewal: r.hard.ID, Profile: r.hard.Profile, Client: r.rules(s).Client, Adapter: s.cfg.Manifest.AdapterID, Session: r.hard.OldID}
+func (r *renewals) ref(s *step) effect.RenewalRef {
+	return effect.RenewalRef{Renewal: r.hard.ID, Profile: r.hard.Profile, Client: r.rules(s).Client, Adapter: s.cfg.Manifest.AdapterID, Session: r.hard.OldID}
 }
 
 // commanded handles the command `renew`.
-func (r *renewals) commanded(s *step, in RenewAsked) {
+func (r *renewals) commanded(s *step, in input.RenewAsked) {
 	rules, class, why := r.admit(s, in.Profile)
 	if class != "" {
 		s.refuseCommand("renew", in.Ask, in.Reason, class, why)
@@ -228,7 +179,7 @@ func (r *renewals) commanded(s *step, in RenewAsked) {
 	}
 	class, why = r.begin(s, rules, renewal.Request{By: renewal.ByUser, Reason: in.Reason}, in.Ask)
 	if class != "" || !s.cfg.guarded() {
-		s.do(Reply{Ask: in.Ask, Failure: class, Why: why, Renewal: r.hard.ID})
+		s.do(effect.Reply{Ask: in.Ask, Failure: class, Why: why, Renewal: r.hard.ID})
 	}
 }
 
@@ -337,7 +288,7 @@ func (r *renewals) permitted(s *step, p pending, allowed bool, why string) {
 		r.end(s, class, why, false)
 	}
 	if p.reply != "" {
-		s.do(Reply{Ask: p.reply, Failure: class, Why: why, Renewal: p.renewal})
+		s.do(effect.Reply{Ask: p.reply, Failure: class, Why: why, Renewal: p.renewal})
 	}
 }
 
@@ -461,7 +412,7 @@ func (r *renewals) review(s *step) {
 		hs := s.scopes.current()
 		s.record(RenewalCalled{Renewal: r.hard.ID, Command: commandPrepare, Scope: s.scopes.number(), ID: hs.ID})
 		r.start(s, act)
-		s.do(PrepareRenewal{RenewalRef: r.ref(s), Timeout: r.rules(s).Filled().Prepare})
+		s.do(effect.PrepareRenewal{RenewalRef: r.ref(s), Timeout: r.rules(s).Filled().Prepare})
 	case renewal.Reset:
 		r.reset(s)
 	}
@@ -488,7 +439,7 @@ func (r *renewals) mayReset(s *step) bool {
 }
 
 // prepared applies the result of the prepare command.
-func (r *renewals) prepared(s *step, in RenewalPrepared) {
+func (r *renewals) prepared(s *step, in input.RenewalPrepared) {
 	if in.Renewal != r.hard.ID || r.soft.act != renewal.Prepare {
 		return
 	}
@@ -549,7 +500,7 @@ func (r *renewals) drained(s *step) bool {
 	}
 	s.record(RenewalCalled{Renewal: r.hard.ID, Command: commandContinue, Digest: r.hard.Digest})
 	r.start(s, renewal.Continue)
-	s.do(ContinueRenewal{RenewalRef: r.ref(s), Digest: r.hard.Digest, Timeout: r.rules(s).Filled().Continue})
+	s.do(effect.ContinueRenewal{RenewalRef: r.ref(s), Digest: r.hard.Digest, Timeout: r.rules(s).Filled().Continue})
 	return true
 }
 
@@ -575,7 +526,7 @@ func (r *renewals) obstacle(s *step) string {
 // session, by a relaunch or in place, and the command's text waits for a slot of
 // it. If the command failed, or no slot can take the text, the old harness session
 // continues if it can.
-func (r *renewals) continued(s *step, in RenewalContinued) {
+func (r *renewals) continued(s *step, in input.RenewalContinued) {
 	if in.Renewal != r.hard.ID || r.soft.act != renewal.Continue {
 		return
 	}
@@ -682,14 +633,14 @@ func (r *renewals) over(s *step, v renewal.Move) {
 	r.soft.act, r.soft.held, r.soft.typing = renewal.None, nil, false
 	s.record(RenewalMoved{v})
 	r.receipt(s, renewalStep{event: r.eventAfter(was), scope: s.scopes.number(), failure: v.Failure, why: v.Why})
-	s.guards.withdraw(s, v.Why, func(act string, p pending) bool { return act == ActRenew && p.renewal == r.hard.ID })
+	s.guards.withdraw(s, v.Why, func(act string, p pending) bool { return act == gate.ActRenew && p.renewal == r.hard.ID })
 	s.slots.giveUpCall(s, r.hard.ID, v.Why)
 	if !s.session.closing() && !s.session.ledgerLost() {
 		if act == renewal.Prepare || act == renewal.Continue || typing {
-			s.do(Cancel{r.hard.ID})
+			s.do(effect.Cancel{Call: r.hard.ID})
 		}
 		if r.hard.Digest != "" && !r.hard.Consumed {
-			s.do(DiscardToken{RenewalRef: r.ref(s), Digest: r.hard.Digest})
+			s.do(effect.DiscardToken{RenewalRef: r.ref(s), Digest: r.hard.Digest})
 		}
 	}
 	if resets {
@@ -756,7 +707,7 @@ func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 	unsure := r.hard.Prepares && r.hard.Digest == "" || r.hard.Unused()
 	r.conclude(s, why)
 	if unsure {
-		s.do(DiscardToken{RenewalRef: r.ref(s), Digest: r.hard.Digest})
+		s.do(effect.DiscardToken{RenewalRef: r.ref(s), Digest: r.hard.Digest})
 	}
 	return false, again
 }

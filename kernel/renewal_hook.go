@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"lifeloop/kernel/input"
 	"lifeloop/renewal"
 	"lifeloop/telemetry"
 )
@@ -23,10 +24,10 @@ import (
 
 // atTurnEnd is the part of a renewal that belongs to the hook at the end of a turn.
 type atTurnEnd struct {
-	hook   string      // the hook at the end of a turn that waits for the renewal, or whose answer was to clear the context
-	prompt *HookCalled // the hook of the next prompt, which waits for the fresh session
-	until  time.Time   // until when prompt waits
-	rests  time.Time   // from when on a harness at its prompt is expected to call no hook of the last turn any more
+	hook   string            // the hook at the end of a turn that waits for the renewal, or whose answer was to clear the context
+	prompt *input.HookCalled // the hook of the next prompt, which waits for the fresh session
+	until  time.Time         // until when prompt waits
+	rests  time.Time         // from when on a harness at its prompt is expected to call no hook of the last turn any more
 }
 
 const (
@@ -135,7 +136,7 @@ func (r *renewals) release(s *step) {
 // session. A prompt that comes while the hook at the end of a turn waits shows that the
 // user has left that turn. That hook is then answered without a reset, because emptying
 // the context now would hit the new turn.
-func (r *renewals) prompting(s *step, in HookCalled) bool {
+func (r *renewals) prompting(s *step, in input.HookCalled) bool {
 	if !s.byHook() || !prompts(in.Call) || in.Call.Session != s.scopes.current().ID {
 		return false
 	}
@@ -192,7 +193,7 @@ func (r *renewals) emptied(s *step, sig telemetry.Signal) {
 	if sig.Kind != telemetry.Cleared || !s.byHook() || !r.clearing() || r.soft.act != renewal.Clear || r.soft.fresh != nil {
 		return
 	}
-	r.soft.fresh = &FreshSeen{Renewal: r.hard.ID, ID: sig.Session, Source: sig.Source, Detail: sig.Detail}
+	r.soft.fresh = &input.FreshSeen{Renewal: r.hard.ID, ID: sig.Session, Source: sig.Source, Detail: sig.Detail}
 	r.soft.again = s.now.Add(emptyingTakes)
 	if p := r.soft.prompt; p != nil {
 		r.soft.until = sooner(p.Deadline, r.soft.again)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/renewal"
@@ -42,37 +44,6 @@ type (
 		Path    renewal.Path `json:"path"`
 		Why     string       `json:"why"`
 	}
-
-	// TypeKeys types the keys of this launch: those that begin a fresh session, or with
-	// Undo those that take them back. [Cancel] stops it between two keys. If Means is
-	// ByPlugin, our plugin is asked for the same instead.
-	TypeKeys struct {
-		Renewal string
-		Undo    bool
-	}
-	// KeysTyped carries the result of TypeKeys. Busy says that nothing was typed,
-	// because the user has begun a line, has just sent one, or has a dialog open.
-	// Failure says why only some keys were typed, or none.
-	KeysTyped struct {
-		Renewal string
-		Undo    bool
-		Busy    bool
-		Failure string
-	}
-	// FreshSeen reports a session that the harness has begun after the keys were typed.
-	// It is seen by something that the harness's process holds, such as a lock, because
-	// the hooks of the session may come much later.
-	FreshSeen struct {
-		Renewal        string
-		ID             string
-		Source, Detail string
-	}
-	// LineSeen says whether the user has begun a line in the harness, as far as the
-	// keys show it. With some harnesses, an open dialog counts as a begun line.
-	LineSeen struct{ Begun bool }
-	// LineTaken is the effect that corrects the state of the user's line: the harness
-	// has taken it as a prompt, although the keys did not show that it was sent.
-	LineTaken struct{}
 )
 
 // The keys that RenewalTyped names.
@@ -91,16 +62,6 @@ func (f RenewalTyped) apply(k *Kernel) {
 
 func (RenewalRerouted) key() (string, bool) { return "renewal_rerouted", true }
 func (f RenewalRerouted) apply(k *Kernel)   { k.renewals.hard.Reroute(f.Path) }
-
-func (TypeKeys) isEffect()  {}
-func (LineTaken) isEffect() {}
-
-func (in KeysTyped) handle(s *step) { s.renewals.typed(s, in) }
-func (in FreshSeen) handle(s *step) { s.renewals.seen(s, in) }
-func (in LineSeen) handle(s *step) {
-	s.activity.line(in.Begun)
-	s.renewals.lineSeen(s, in.Begun)
-}
 
 // inHand is a continuation that waits for the fresh session of a reset in
 // place.
@@ -143,7 +104,7 @@ func (r *renewals) lineFree(s *step) bool {
 func (r *renewals) consume(s *step) {
 	s.record(RenewalCalled{Renewal: r.hard.ID, Command: commandContinue, Digest: r.hard.Digest})
 	r.start(s, renewal.Continue)
-	s.do(ContinueRenewal{RenewalRef: r.ref(s), Digest: r.hard.Digest, Timeout: r.rules(s).Filled().Continue})
+	s.do(effect.ContinueRenewal{RenewalRef: r.ref(s), Digest: r.hard.Digest, Timeout: r.rules(s).Filled().Continue})
 }
 
 // typeKeys types the keys of the reset, or with renewal.Undo those that undo it. A
@@ -160,12 +121,12 @@ func (r *renewals) typeKeys(s *step, act renewal.Act) {
 	s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keys, Means: s.cfg.Means})
 	r.start(s, act)
 	r.soft.typing, r.soft.stopped, r.soft.fresh = true, false, nil
-	s.do(TypeKeys{Renewal: r.hard.ID, Undo: act == renewal.Undo})
+	s.do(effect.TypeKeys{Renewal: r.hard.ID, Undo: act == renewal.Undo})
 }
 
 // typed applies the outcome of typing. If the user had begun a line, the keys are typed
 // later. If they were typed but no fresh session begins, the time limit ends the wait.
-func (r *renewals) typed(s *step, in KeysTyped) {
+func (r *renewals) typed(s *step, in input.KeysTyped) {
 	act := renewal.Clear
 	if in.Undo {
 		act = renewal.Undo
@@ -244,7 +205,7 @@ func (r *renewals) interrupt(s *step) {
 	if r.soft.typing && !r.soft.stopped && !s.activity.atPrompt() && !s.scopes.current().Ended && r.clearing() {
 		r.soft.stopped = true
 		s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keysStop, Means: s.cfg.Means})
-		s.do(Cancel{r.hard.ID})
+		s.do(effect.Cancel{Call: r.hard.ID})
 	}
 }
 
@@ -290,7 +251,7 @@ func (r *renewals) opened(s *step) {
 }
 
 // seen stores the report of a fresh session, for enter.
-func (r *renewals) seen(s *step, in FreshSeen) {
+func (r *renewals) seen(s *step, in input.FreshSeen) {
 	if in.Renewal == r.hard.ID && r.clearing() && in.ID != "" && !s.scopes.known(in.ID) {
 		r.soft.fresh = &in
 	}
@@ -318,7 +279,7 @@ func (r *renewals) enter(s *step) {
 func (r *renewals) overdue(s *step) {
 	if r.soft.typing && !r.soft.stopped {
 		s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keysStop, Means: s.cfg.Means})
-		s.do(Cancel{r.hard.ID})
+		s.do(effect.Cancel{Call: r.hard.ID})
 	}
 	r.soft.typing = false
 	limit := r.rules(s).Filled().Clear

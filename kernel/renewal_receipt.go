@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 )
@@ -24,7 +25,7 @@ type renewalStep struct {
 func (r *renewals) receipt(s *step, of renewalStep) {
 	client := r.rules(s).Client
 	if client == "" {
-		client = SelfClient
+		client = selfClient
 	}
 	k := &call{Client: client, origin: origin{Event: of.event, EventID: s.cfg.NewID("evt_"), Invocation: s.invocationID(), Mode: s.modeOf(nil), Scope: of.scope,
 		Adapter: s.cfg.Manifest.AdapterID, Version: s.cfg.Manifest.AdapterVersion, Run: s.attempts.id(), Session: s.scopes.id(of.scope), Pressure: s.pressure.level()}}
@@ -60,10 +61,10 @@ func (of renewalStep) outcome() outcome {
 // payload returns the continuation as one payload. It may be delivered to any place
 // that the model reads before its first answer; the start of the session is
 // preferred.
-func (r *renewals) payload(s *step, in RenewalContinued) lifeloop.PayloadEnvelope {
+func (r *renewals) payload(s *step, in input.RenewalContinued) lifeloop.PayloadEnvelope {
 	client := r.rules(s).Client
 	if client == "" {
-		client = SelfClient
+		client = selfClient
 	}
 	return lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: s.cfg.NewID("pay_"), ClientID: client, PayloadKind: "continuation", Format: "text",
 		ContentEncoding: "utf8", Body: &in.Text, ByteSize: int64(in.Text.Len()), ContentDigest: &in.Digest, Redaction: "none", Metadata: map[string]any{},

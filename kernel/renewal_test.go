@@ -8,6 +8,7 @@ import (
 
 	"lifeloop/canon"
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/renewal"
 )
@@ -73,16 +74,16 @@ func (w *world) renewalOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 	return true
 }
 
-func (w *world) renew(d *datadriven.TestData) kernel.Input {
-	in := kernel.RenewAsked{Ask: w.ask(), Reason: strings.TrimSpace(d.Input)}
+func (w *world) renew(d *datadriven.TestData) input.Input {
+	in := input.RenewAsked{Ask: w.ask(), Reason: strings.TrimSpace(d.Input)}
 	for _, a := range d.CmdArgs {
 		in.Profile = a.Key
 	}
 	return in
 }
 
-func (w *world) prepared(d *datadriven.TestData) kernel.Input {
-	in := kernel.RenewalPrepared{Renewal: d.CmdArgs[0].Key, Digest: string(canon.Sum([]byte(d.CmdArgs[1].Key)))[:13]}
+func (w *world) prepared(d *datadriven.TestData) input.Input {
+	in := input.RenewalPrepared{Renewal: d.CmdArgs[0].Key, Digest: string(canon.Sum([]byte(d.CmdArgs[1].Key)))[:13]}
 	w.words(d.CmdArgs[2:], map[string]func(string){
 		"expires": func(v string) { in.Expires = new(w.now.Add(w.duration(v)).UTC()) },
 		"fail":    func(v string) { in.Failure, in.Why, in.Digest = lifeloop.FailureClass(v), "said so", "" },
@@ -90,7 +91,7 @@ func (w *world) prepared(d *datadriven.TestData) kernel.Input {
 	return in
 }
 
-func (w *world) continued(d *datadriven.TestData) kernel.Input {
+func (w *world) continued(d *datadriven.TestData) input.Input {
 	text := d.CmdArgs[1].Key
 	if n, err := strconv.Atoi(text); err == nil {
 		text = strings.Repeat("x", n)
@@ -98,14 +99,14 @@ func (w *world) continued(d *datadriven.TestData) kernel.Input {
 	in := continuation(d.CmdArgs[0].Key, text)
 	w.words(d.CmdArgs[2:], map[string]func(string){
 		"fail": func(v string) {
-			in = kernel.RenewalContinued{Renewal: in.Renewal, Failure: lifeloop.FailureClass(v), Why: "said so"}
+			in = input.RenewalContinued{Renewal: in.Renewal, Failure: lifeloop.FailureClass(v), Why: "said so"}
 		},
 	})
 	return in
 }
 
-func (w *world) typed(d *datadriven.TestData) kernel.Input {
-	in := kernel.KeysTyped{Renewal: d.CmdArgs[0].Key}
+func (w *world) typed(d *datadriven.TestData) input.Input {
+	in := input.KeysTyped{Renewal: d.CmdArgs[0].Key}
 	w.words(d.CmdArgs[1:], map[string]func(string){
 		"undo": func(string) { in.Undo = true },
 		"busy": func(string) { in.Busy = true },
@@ -114,11 +115,11 @@ func (w *world) typed(d *datadriven.TestData) kernel.Input {
 	return in
 }
 
-func (w *world) fresh(d *datadriven.TestData) kernel.Input {
-	return kernel.FreshSeen{Renewal: d.CmdArgs[0].Key, ID: d.CmdArgs[1].Key, Source: "threads", Detail: "lock"}
+func (w *world) fresh(d *datadriven.TestData) input.Input {
+	return input.FreshSeen{Renewal: d.CmdArgs[0].Key, ID: d.CmdArgs[1].Key, Source: "threads", Detail: "lock"}
 }
 
 // continuation is the outcome of a continue command that printed a text.
-func continuation(id, text string) kernel.RenewalContinued {
-	return kernel.RenewalContinued{Renewal: id, Text: lifeloop.NewOpaque(text), Digest: string(canon.Sum([]byte(text)))}
+func continuation(id, text string) input.RenewalContinued {
+	return input.RenewalContinued{Renewal: id, Text: lifeloop.NewOpaque(text), Digest: string(canon.Sum([]byte(text)))}
 }

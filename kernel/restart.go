@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lifeloop/attempt"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
 )
@@ -34,7 +35,7 @@ func Replay(cfg Config, entries iter.Seq[Entry]) *Kernel {
 	return k
 }
 
-func (s *step) recover(in Restarted) {
+func (s *step) recover(in input.Restarted) {
 	if !s.session.began() { // the wrapper died before its first fact
 		s.start()
 		return
@@ -180,7 +181,7 @@ func (s *step) attemptLost() {
 // closeLost ends a session whose wrapper died. Nothing is launched and no client is
 // called. Open calls get receipts with a failure class, and open frames are ended
 // (DECISIONS H8).
-func (s *step) closeLost(in CloseAsked) {
+func (s *step) closeLost(in input.CloseAsked) {
 	if !s.session.began() {
 		return
 	}
@@ -280,7 +281,7 @@ func (k *Kernel) Recall(past *Kernel) {
 // ledger. past is a kernel that was given the records before it, and entries are
 // the facts before those of the record. Redo returns a kernel in the state after
 // the record, the facts, and the new ids in them.
-func (k *Kernel) Redo(entries iter.Seq[Entry], past *Kernel, at time.Time, in SignalsSeen) (again *Kernel, facts []Fact, ids []string) {
+func (k *Kernel) Redo(entries iter.Seq[Entry], past *Kernel, at time.Time, in input.SignalsSeen) (again *Kernel, facts []Fact, ids []string) {
 	cfg := k.cfg
 	cfg.NewID = func(prefix string) string {
 		id := k.cfg.NewID(prefix)
@@ -290,7 +291,7 @@ func (k *Kernel) Redo(entries iter.Seq[Entry], past *Kernel, at time.Time, in Si
 	again = Replay(cfg, entries)
 	again.Recall(past)
 	again.step = step{Kernel: again, now: at}
-	in.handle(&again.step) // do not wake the machines: timers are handled after the recovery
+	again.step.handle(in) // do not wake the machines: timers are handled after the recovery
 	return again, again.step.turn.Facts, ids
 }
 

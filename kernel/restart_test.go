@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
 )
@@ -67,26 +69,26 @@ func recoverAt(t *testing.T, w *world, entries []kernel.Entry, read iter.Seq[ker
 	}
 	now := w.now.Add(time.Minute)
 	alive, pending, drained, ending := false, false, false, false
-	step := func(in kernel.Input) {
+	step := func(in input.Input) {
 		turn := k.Step(now, in)
 		for _, f := range turn.Facts {
 			entries = append(entries, kernel.Entry{Seq: uint64(len(entries) + 1), At: now, Fact: f})
 		}
 		for _, e := range turn.Effects {
 			switch e.(type) {
-			case kernel.Launch:
+			case effect.Launch:
 				require.False(t, alive || pending, "one harness at a time")
 				pending = true
-			case kernel.DrainSources:
+			case effect.DrainSources:
 				drained = true
-			case kernel.EndClients:
+			case effect.EndClients:
 				ending = true
 			}
 		}
 	}
-	step(kernel.Restarted{PID: 99})
+	step(input.Restarted{PID: 99})
 	if w.cfg.Observing {
-		step(kernel.SourcesDrained{})
+		step(input.SourcesDrained{})
 	}
 	for i := 0; ; i++ {
 		if _, done := k.Done(); done {
@@ -96,22 +98,22 @@ func recoverAt(t *testing.T, w *world, entries []kernel.Entry, read iter.Seq[ker
 		switch at, ok := k.Deadline(); {
 		case pending:
 			pending, alive = false, true
-			step(kernel.Launched{PID: 1})
+			step(input.Launched{PID: 1})
 		case alive:
 			alive = false
-			step(kernel.ChildExited{Code: 0})
+			step(input.ChildExited{Code: 0})
 		case drained:
 			drained = false
-			step(kernel.SourcesDrained{})
+			step(input.SourcesDrained{})
 		case ending:
 			ending = false
-			step(kernel.ClientsEnded{})
+			step(input.ClientsEnded{})
 		default:
 			require.True(t, ok, "recovered after %d entries, it has no deadline", n)
 			if at.After(now) {
 				now = at
 			}
-			step(kernel.Wake{})
+			step(input.Wake{})
 		}
 	}
 	checkReceipts(t, entries, n)
@@ -122,7 +124,7 @@ func recoverAt(t *testing.T, w *world, entries []kernel.Entry, read iter.Seq[ker
 // reports the end.
 func closeAt(t *testing.T, k *kernel.Kernel, now time.Time, entries []kernel.Entry, l0 *l0Judge, hcp *hcpJudge) {
 	n := len(entries)
-	turn := k.Step(now, kernel.CloseAsked{})
+	turn := k.Step(now, input.CloseAsked{})
 	require.Empty(t, turn.Effects, "closed after %d entries", n)
 	_, done := k.Done()
 	require.True(t, done, "closed after %d entries, it does not end", n)

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
 )
@@ -275,7 +278,7 @@ func (s *step) emit(e emission) []callRef {
 	for i := range s.cfg.Clients {
 		c := &s.cfg.Clients[i]
 		switch {
-		case s.session.ledgerLost(), !c.Events[e.event] && !c.requires(e.degradation):
+		case s.session.ledgerLost(), !c.Events[e.event] && !required(c, e.degradation):
 		case !s.router.behind(s, c.ID, e.event):
 			f.Calls = append(f.Calls, callRef{Call: s.cfg.NewID("call_"), Client: c.ID, IdempotencyKey: s.cfg.NewID("idem_"),
 				Replaces: s.router.obsolete(s, c.ID, e.event)})
@@ -288,10 +291,17 @@ func (s *step) emit(e emission) []callRef {
 	// Without any client the wrapper itself is the client, and has observed the
 	// event. An observer without clients and without a ledger issues no receipts.
 	if len(s.cfg.Clients) == 0 && (s.cfg.Ledger || !s.cfg.Observing) && e.event != lifeloop.ReceiptEmitted && e.event != lifeloop.SupervisorTick {
-		s.router.receipt(s, &call{Client: SelfClient, origin: f.origin(s.Kernel)}, outcome{status: lifeloop.Observed})
+		s.router.receipt(s, &call{Client: selfClient, origin: f.origin(s.Kernel)}, outcome{status: lifeloop.Observed})
 	}
 	s.health.prove(s, e)
 	return f.Calls
+}
+
+// required reports whether the client required the capability of d. Such a client
+// is called about d even if it did not subscribe to the event: "Lifeloop must not
+// silently downgrade a required capability".
+func required(c *setup.Client, d *lifeloop.Degradation) bool {
+	return d != nil && c.Requires(d.Capability)
 }
 
 // modeOf returns how an event was observed, according to its evidence.
@@ -364,7 +374,7 @@ func (r *router) pump(s *step) {
 	}
 }
 
-func (r *router) dispatch(s *step, c *Client, k *call) {
+func (r *router) dispatch(s *step, c *setup.Client, k *call) {
 	timeout := c.Timeout
 	if s.ending.draining() {
 		timeout = min(timeout, s.ending.drainTime(s.now))
@@ -372,7 +382,7 @@ func (r *router) dispatch(s *step, c *Client, k *call) {
 	s.record(Dispatched{Call: k.ID, Client: c.ID})
 	s.slots.dispatched(k.ID)
 	r.soft.flying[c.ID] = k.ID
-	s.do(Dispatch{Call: k.ID, Client: c.ID, Timeout: timeout, Envelope: lifeloop.DispatchEnvelope{
+	s.do(effect.Dispatch{Call: k.ID, Client: c.ID, Timeout: timeout, Envelope: lifeloop.DispatchEnvelope{
 		SchemaVersion: lifeloop.Version, Request: s.request(k)}})
 }
 
@@ -397,7 +407,7 @@ func (s *step) task() *string {
 
 // returned applies the result of one dispatch. An answer to a call that has
 // already ended is dropped.
-func (r *router) returned(s *step, in Returned) {
+func (r *router) returned(s *step, in input.Returned) {
 	k, ok := r.hard.Calls[in.Call]
 	if !ok || !k.Dispatched || k.Answer != nil {
 		return
@@ -562,7 +572,7 @@ func (r *router) giveUp(s *step) {
 	for _, c := range s.cfg.Clients {
 		if id, busy := r.soft.flying[c.ID]; busy {
 			delete(r.soft.flying, c.ID)
-			s.do(Cancel{id})
+			s.do(effect.Cancel{Call: id})
 			if k := r.hard.Calls[id]; k != nil {
 				s.record(Answered{Call: id, Failure: lifeloop.Timeout})
 				r.end(s, k, outcome{status: lifeloop.Failed, failure: lifeloop.Timeout, warnings: []string{"the session ended before the client answered"}})

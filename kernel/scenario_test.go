@@ -16,7 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/attempt"
+	"lifeloop/gate"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/lifeloop/lifelooptest"
 	"lifeloop/session"
@@ -57,7 +60,7 @@ type world struct {
 	entries []kernel.Entry
 	hooks   int
 	asks    int
-	seen    []kernel.Effect
+	seen    []effect.Effect
 	l0      *l0Judge
 	hcp     *hcpJudge
 }
@@ -68,9 +71,9 @@ func (w *world) command(d *datadriven.TestData) string {
 	case "run":
 		w.configure(d)
 		if d.HasArg("aborted") { // before the session begins
-			w.step(kernel.AbortAsked{Signal: 15})
+			w.step(input.AbortAsked{Signal: 15})
 		}
-		return w.step(kernel.Start{})
+		return w.step(input.Start{})
 	case "crash": // the wrapper dies with kept=N entries on its ledger, and another one recovers the session, without a terminal if it prints
 		for _, a := range d.CmdArgs {
 			if a.Key == "prints" {
@@ -81,46 +84,46 @@ func (w *world) command(d *datadriven.TestData) string {
 		}
 		w.k, w.l0, w.hcp = kernel.Replay(w.cfg, ledgered(w.t, w.entries)), &l0Judge{}, &hcpJudge{}
 		w.judge(w.entries)
-		return w.step(kernel.Restarted{PID: 99})
+		return w.step(input.Restarted{PID: 99})
 	case "close": // the wrapper died, and the session is closed
 		w.k, w.l0, w.hcp = kernel.Replay(w.cfg, ledgered(w.t, w.entries)), &l0Judge{}, &hcpJudge{}
 		w.judge(w.entries)
-		return w.step(kernel.CloseAsked{Reason: strings.TrimSpace(d.Input)})
+		return w.step(input.CloseAsked{Reason: strings.TrimSpace(d.Input)})
 	case "wait":
 		w.now = w.now.Add(w.duration(d.CmdArgs[0].Key))
-		return w.step(kernel.Wake{})
+		return w.step(input.Wake{})
 	}
-	input := inputs[d.Cmd]
-	require.NotNil(w.t, input, "unknown command %q", d.Cmd)
-	return w.step(input(w, d))
+	cause := inputs[d.Cmd]
+	require.NotNil(w.t, cause, "unknown command %q", d.Cmd)
+	return w.step(cause(w, d))
 }
 
 // inputs are the commands that are one input each.
-var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
-	"signal": func(w *world, d *datadriven.TestData) kernel.Input {
-		return kernel.SignalsSeen{Signals: w.signals(d.CmdArgs[0].Key, d.CmdArgs[1:])}
+var inputs = map[string]func(*world, *datadriven.TestData) input.Input{
+	"signal": func(w *world, d *datadriven.TestData) input.Input {
+		return input.SignalsSeen{Signals: w.signals(d.CmdArgs[0].Key, d.CmdArgs[1:])}
 	},
-	"trouble": func(_ *world, d *datadriven.TestData) kernel.Input {
-		return kernel.SourceTrouble{Source: d.CmdArgs[0].Key, What: d.CmdArgs[1].Key}
+	"trouble": func(_ *world, d *datadriven.TestData) input.Input {
+		return input.SourceTrouble{Source: d.CmdArgs[0].Key, What: d.CmdArgs[1].Key}
 	},
-	"unknown": func(w *world, d *datadriven.TestData) kernel.Input {
+	"unknown": func(w *world, d *datadriven.TestData) input.Input {
 		types := map[string]int{}
 		for _, a := range d.CmdArgs[1:] {
 			types[a.Key] = w.integer(a.Vals[0])
 		}
-		return kernel.UnknownSeen{Source: d.CmdArgs[0].Key, Types: types}
+		return input.UnknownSeen{Source: d.CmdArgs[0].Key, Types: types}
 	},
 	"hook": (*world).hook,
-	"written": func(_ *world, d *datadriven.TestData) kernel.Input {
-		return kernel.HookClosed{Hook: d.CmdArgs[0].Key, Delivered: true}
+	"written": func(_ *world, d *datadriven.TestData) input.Input {
+		return input.HookClosed{Hook: d.CmdArgs[0].Key, Delivered: true}
 	},
-	"gone":   func(_ *world, d *datadriven.TestData) kernel.Input { return kernel.HookClosed{Hook: d.CmdArgs[0].Key} },
+	"gone":   func(_ *world, d *datadriven.TestData) input.Input { return input.HookClosed{Hook: d.CmdArgs[0].Key} },
 	"answer": (*world).answer,
 
-	"launched": func(w *world, d *datadriven.TestData) kernel.Input {
-		in := kernel.Launched{PID: 4242}
+	"launched": func(w *world, d *datadriven.TestData) input.Input {
+		in := input.Launched{PID: 4242}
 		w.words(d.CmdArgs, map[string]func(string){"id": func(id string) { // the harness session of a later launch
-			setup := w.cfg.Setup
+			setup := w.cfg.Launch
 			setup.HarnessSession = id
 			for _, e := range w.entries {
 				if l, ok := e.Fact.(kernel.Launching); ok && l.Profile < len(w.cfg.Manifests) {
@@ -131,9 +134,9 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 		}})
 		return in
 	},
-	"launch-failed": func(w *world, d *datadriven.TestData) kernel.Input { return kernel.LaunchFailed{Code: w.number(d)} },
-	"output": func(w *world, d *datadriven.TestData) kernel.Input {
-		in := kernel.OutputSeen{Total: int64(w.number(d))}
+	"launch-failed": func(w *world, d *datadriven.TestData) input.Input { return input.LaunchFailed{Code: w.number(d)} },
+	"output": func(w *world, d *datadriven.TestData) input.Input {
+		in := input.OutputSeen{Total: int64(w.number(d))}
 		w.words(d.CmdArgs[1:], map[string]func(string){
 			"lines":  func(v string) { in.Lines = int64(w.integer(v)) },
 			"stream": func(v string) { in.Stream = w.integer(v) },
@@ -143,19 +146,19 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 		}
 		return in
 	},
-	"fail": func(w *world, d *datadriven.TestData) kernel.Input {
-		in := kernel.FailureSeen{Cause: attempt.Cause(d.CmdArgs[0].Key), Source: "stream"}
+	"fail": func(w *world, d *datadriven.TestData) input.Input {
+		in := input.FailureSeen{Cause: attempt.Cause(d.CmdArgs[0].Key), Source: "stream"}
 		w.words(d.CmdArgs[1:], map[string]func(string){
 			"code":  func(v string) { in.Code = v },
 			"until": func(v string) { in.Until = w.now.Add(w.duration(v)) },
 		})
 		return in
 	},
-	"checkpoint": func(_ *world, d *datadriven.TestData) kernel.Input {
-		return kernel.CheckpointSeen{Checkpoint: d.CmdArgs[0].Key}
+	"checkpoint": func(_ *world, d *datadriven.TestData) input.Input {
+		return input.CheckpointSeen{Checkpoint: d.CmdArgs[0].Key}
 	},
-	"exit": func(w *world, d *datadriven.TestData) kernel.Input {
-		in := kernel.ChildExited{}
+	"exit": func(w *world, d *datadriven.TestData) input.Input {
+		in := input.ChildExited{}
 		w.words(d.CmdArgs, map[string]func(string){
 			"code":     func(v string) { in.Code = w.integer(v) },
 			"signal":   func(v string) { in.Signal = w.integer(v) },
@@ -165,14 +168,14 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 		})
 		return in
 	},
-	"approve": func(w *world, d *datadriven.TestData) kernel.Input {
-		return kernel.ApprovalGiven{Ask: w.ask(), Intent: d.CmdArgs[0].Key, Approve: true, Reason: strings.TrimSpace(d.Input)}
+	"approve": func(w *world, d *datadriven.TestData) input.Input {
+		return input.ApprovalGiven{Ask: w.ask(), Intent: d.CmdArgs[0].Key, Approve: true, Reason: strings.TrimSpace(d.Input)}
 	},
-	"deny": func(w *world, d *datadriven.TestData) kernel.Input {
-		return kernel.ApprovalGiven{Ask: w.ask(), Intent: d.CmdArgs[0].Key, Reason: strings.TrimSpace(d.Input)}
+	"deny": func(w *world, d *datadriven.TestData) input.Input {
+		return input.ApprovalGiven{Ask: w.ask(), Intent: d.CmdArgs[0].Key, Reason: strings.TrimSpace(d.Input)}
 	},
-	"gate": func(w *world, d *datadriven.TestData) kernel.Input { // gate ASK VERDICT [reasons=(R,…)] [rule=R], or gate ASK fail=CLASS
-		in := kernel.GateDecided{Ask: d.CmdArgs[0].Key}
+	"gate": func(w *world, d *datadriven.TestData) input.Input { // gate ASK VERDICT [reasons=(R,…)] [rule=R], or gate ASK fail=CLASS
+		in := input.GateDecided{Ask: d.CmdArgs[0].Key}
 		for _, a := range d.CmdArgs[1:] {
 			switch a.Key {
 			case "reasons":
@@ -182,26 +185,26 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 			case "fail":
 				in.Failure, in.Why = lifeloop.FailureClass(a.Vals[0]), "the intent cannot be evaluated"
 			default:
-				in.Decision = kernel.GateDecision{Tool: "the.tool", Verdict: a.Key, Reasons: []string{}, IntentDigest: "0123456789abcdef", PolicyDigest: w.cfg.Gate, TraceID: "t"}
+				in.Decision = input.GateDecision{Tool: "the.tool", Verdict: gate.Verdict(a.Key), Reasons: []string{}, IntentDigest: "0123456789abcdef", PolicyDigest: w.cfg.Gate, TraceID: "t"}
 			}
 		}
 		return in
 	},
-	"decided": func(w *world, d *datadriven.TestData) kernel.Input {
-		in := kernel.Decided{Ask: d.CmdArgs[0].Key, Retry: d.CmdArgs[1].Key == "yes"}
+	"decided": func(w *world, d *datadriven.TestData) input.Input {
+		in := input.Decided{Ask: d.CmdArgs[0].Key, Retry: d.CmdArgs[1].Key == "yes"}
 		w.words(d.CmdArgs[2:], map[string]func(string){
 			"delay": func(v string) { in.DelayMS = new(w.duration(v).Milliseconds()) },
 			"fail":  func(v string) { in.Failure, in.Why = lifeloop.FailureClass(v), "said so" },
 		})
 		return in
 	},
-	"drained": func(w *world, d *datadriven.TestData) kernel.Input { // drained [killed=(NAME,…)] [more=N]
-		in := kernel.SourcesDrained{}
+	"drained": func(w *world, d *datadriven.TestData) input.Input { // drained [killed=(NAME,…)] [more=N]
+		in := input.SourcesDrained{}
 		for _, a := range d.CmdArgs {
 			switch a.Key {
 			case "killed":
 				for i, name := range a.Vals {
-					in.Killed = append(in.Killed, kernel.Process{PID: 5001 + i, Name: name})
+					in.Killed = append(in.Killed, input.Process{PID: 5001 + i, Name: name})
 				}
 			case "more":
 				in.More = w.integer(a.Vals[0])
@@ -209,39 +212,39 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 		}
 		return in
 	},
-	"clients-ended": func(_ *world, d *datadriven.TestData) kernel.Input { // clients-ended [killed=(NAME,…)]
-		in := kernel.ClientsEnded{}
+	"clients-ended": func(_ *world, d *datadriven.TestData) input.Input { // clients-ended [killed=(NAME,…)]
+		in := input.ClientsEnded{}
 		for _, a := range d.CmdArgs {
 			for i, name := range a.Vals {
-				in.Killed = append(in.Killed, kernel.Process{PID: 6001 + i, Name: name})
+				in.Killed = append(in.Killed, input.Process{PID: 6001 + i, Name: name})
 			}
 		}
 		return in
 	},
-	"stopped":     func(w *world, d *datadriven.TestData) kernel.Input { return kernel.ChildStopped{Signal: w.number(d)} },
-	"continued":   func(*world, *datadriven.TestData) kernel.Input { return kernel.ChildContinued{} },
-	"ledger-lost": func(*world, *datadriven.TestData) kernel.Input { return kernel.LedgerLost{} },
+	"stopped":     func(w *world, d *datadriven.TestData) input.Input { return input.ChildStopped{Signal: w.number(d)} },
+	"continued":   func(*world, *datadriven.TestData) input.Input { return input.ChildContinued{} },
+	"ledger-lost": func(*world, *datadriven.TestData) input.Input { return input.LedgerLost{} },
 
-	"abort": func(w *world, d *datadriven.TestData) kernel.Input { return kernel.AbortAsked{Signal: w.number(d)} },
-	"stop-it": func(w *world, d *datadriven.TestData) kernel.Input {
-		return kernel.AbortAsked{Signal: 15, Ask: w.ask(), Reason: strings.TrimSpace(d.Input)}
+	"abort": func(w *world, d *datadriven.TestData) input.Input { return input.AbortAsked{Signal: w.number(d)} },
+	"stop-it": func(w *world, d *datadriven.TestData) input.Input {
+		return input.AbortAsked{Signal: 15, Ask: w.ask(), Reason: strings.TrimSpace(d.Input)}
 	},
-	"pause": func(w *world, d *datadriven.TestData) kernel.Input {
-		return kernel.PauseAsked{Ask: w.ask(), Reason: strings.TrimSpace(d.Input)}
+	"pause": func(w *world, d *datadriven.TestData) input.Input {
+		return input.PauseAsked{Ask: w.ask(), Reason: strings.TrimSpace(d.Input)}
 	},
-	"resume": func(w *world, d *datadriven.TestData) kernel.Input {
-		return kernel.ResumeAsked{Ask: w.ask(), Reason: strings.TrimSpace(d.Input)}
+	"resume": func(w *world, d *datadriven.TestData) input.Input {
+		return input.ResumeAsked{Ask: w.ask(), Reason: strings.TrimSpace(d.Input)}
 	},
 	"renew": (*world).renew,
 	"typed": (*world).typed,
 	"fresh": (*world).fresh, // fresh RENEWAL ID
-	"line": func(_ *world, d *datadriven.TestData) kernel.Input { // line begun|empty
-		return kernel.LineSeen{Begun: d.CmdArgs[0].Key == "begun"}
+	"line": func(_ *world, d *datadriven.TestData) input.Input { // line begun|empty
+		return input.LineSeen{Begun: d.CmdArgs[0].Key == "begun"}
 	},
 	"prepared":     (*world).prepared,
 	"resumes-with": (*world).continued,
-	"frame": func(w *world, d *datadriven.TestData) kernel.Input { // frame open|close ID [parent=P] [outcome=O]
-		in := kernel.FrameRequested{Ask: w.ask(), Open: d.CmdArgs[0].Key == "open", Frame: d.CmdArgs[1].Key}
+	"frame": func(w *world, d *datadriven.TestData) input.Input { // frame open|close ID [parent=P] [outcome=O]
+		in := input.FrameRequested{Ask: w.ask(), Open: d.CmdArgs[0].Key == "open", Frame: d.CmdArgs[1].Key}
 		w.words(d.CmdArgs[2:], map[string]func(string){
 			"parent":  func(v string) { in.Parent = v },
 			"outcome": func(v string) { in.Outcome = v },
@@ -250,7 +253,7 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 	},
 }
 
-func (w *world) hook(d *datadriven.TestData) kernel.Input {
+func (w *world) hook(d *datadriven.TestData) input.Input {
 	w.hooks++
 	call := telemetry.HookCall{Event: d.CmdArgs[0].Key, Capacity: 9500}
 	wait := 4 * time.Second
@@ -279,7 +282,7 @@ func (w *world) hook(d *datadriven.TestData) kernel.Input {
 		call.Signals[i].Detail = call.Event
 		call.Session = call.Signals[i].Session
 	}
-	return kernel.HookCalled{Hook: fmt.Sprint("h", w.hooks), Call: call, Deadline: w.now.Add(wait)}
+	return input.HookCalled{Hook: fmt.Sprint("h", w.hooks), Call: call, Deadline: w.now.Add(wait)}
 }
 
 // words calls the function of each argument with its value.
@@ -332,12 +335,12 @@ func (w *world) signals(source string, args []datadriven.CmdArg) []telemetry.Sig
 	return signals
 }
 
-func (w *world) answer(d *datadriven.TestData) kernel.Input {
-	in := kernel.Returned{Call: d.CmdArgs[0].Key}
+func (w *world) answer(d *datadriven.TestData) input.Input {
+	in := input.Returned{Call: d.CmdArgs[0].Key}
 	r := &lifeloop.CallbackResponse{Status: lifeloop.Observed}
 	client := "notes"
 	for _, e := range w.seen {
-		if c, ok := e.(kernel.Dispatch); ok && c.Call == in.Call {
+		if c, ok := e.(effect.Dispatch); ok && c.Call == in.Call {
 			client = c.Client
 		}
 	}
@@ -386,7 +389,7 @@ func payload(client string, n int, p []string) lifeloop.PayloadEnvelope {
 	return env
 }
 
-func (w *world) step(in kernel.Input) string {
+func (w *world) step(in input.Input) string {
 	w.t.Helper()
 	turn := w.k.Step(w.now, in)
 	for _, f := range turn.Facts {
@@ -495,7 +498,7 @@ func checkTurn(t require.TestingT, turn kernel.Turn) {
 		}
 	}
 	for _, e := range turn.Effects {
-		if d, ok := e.(kernel.Dispatch); ok {
+		if d, ok := e.(effect.Dispatch); ok {
 			doc, err := d.Envelope.Encode()
 			require.NoError(t, err)
 			require.NoError(t, lifelooptest.Check("dispatch_envelope", doc))
@@ -583,31 +586,31 @@ func factLine(f kernel.Fact) string {
 }
 
 // effectLine is one effect on one line.
-func effectLine(e kernel.Effect) string {
+func effectLine(e effect.Effect) string {
 	switch e := e.(type) {
-	case kernel.Dispatch:
+	case effect.Dispatch:
 		return fmt.Sprintf("do dispatch %s to %s within %s", e.Call, e.Client, e.Timeout)
-	case kernel.Suspend:
+	case effect.Suspend:
 		return "do hold {}"
-	case kernel.Continue:
+	case effect.Continue:
 		return "do free {}"
-	case kernel.Launch:
+	case effect.Launch:
 		line := fmt.Sprintf("do launch {Run:%s Number:%d Profile:%d Resume:%s}", e.Run, e.Number, e.Profile, e.Resume)
 		if e.Fresh {
 			line += " fresh"
 		}
 		return line
-	case kernel.Reply:
+	case effect.Reply:
 		line := fmt.Sprintf("do reply {Ask:%s Failure:%s Why:%s}", e.Ask, e.Failure, e.Why)
 		if e.Renewal != "" {
 			line += " " + e.Renewal
 		}
 		return line
-	case kernel.ContinueRenewal:
+	case effect.ContinueRenewal:
 		return fmt.Sprintf("do continue %s with %s within %s", e.Renewal, e.Digest, e.Timeout)
-	case kernel.PrepareRenewal:
+	case effect.PrepareRenewal:
 		return fmt.Sprintf("do prepare %s by %s to leave %s within %s", e.Renewal, e.Profile, e.Session, e.Timeout)
-	case kernel.HookAnswer:
+	case effect.HookAnswer:
 		if e.Verdict != nil {
 			return fmt.Sprintf("do answer %s %s %s: %s", e.Hook, e.Event, e.Verdict.Decision, e.Verdict.Reason)
 		}
@@ -615,7 +618,7 @@ func effectLine(e kernel.Effect) string {
 			return fmt.Sprintf("do answer %s %s: clear", e.Hook, e.Event)
 		}
 		return fmt.Sprintf("do answer %s %s %s", e.Hook, e.Event, e.Context.Reveal())
-	case kernel.AskGate:
+	case effect.AskGate:
 		line := fmt.Sprintf("do ask the gate %s about %s", e.Ask, e.Act)
 		if e.Use != nil {
 			line += " " + e.Use.Name
@@ -628,5 +631,5 @@ func effectLine(e kernel.Effect) string {
 		}
 		return line
 	}
-	return fmt.Sprintf("do %s %+v", strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", e), "kernel.")), e)
+	return fmt.Sprintf("do %s %+v", strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", e), "effect.")), e)
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"lifeloop/attempt"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
 )
@@ -294,7 +296,7 @@ func timeoutReason(which Timer) string {
 }
 
 // pause stops every process below the wrapper and the timers of the attempt.
-func (m *sessionMachine) pause(s *step, in PauseAsked) {
+func (m *sessionMachine) pause(s *step, in input.PauseAsked) {
 	if why := m.pauseRefusal(s); why != "" {
 		s.refuseCommand("pause", in.Ask, in.Reason, lifeloop.StateConflict, why)
 		return
@@ -302,12 +304,12 @@ func (m *sessionMachine) pause(s *step, in PauseAsked) {
 	s.record(PauseRequested{Reason: in.Reason})
 	m.soft.pausedAt = s.now
 	if s.attempts.alive() {
-		s.do(Suspend{})
+		s.do(effect.Suspend{})
 	}
 	if m.is(session.Running) {
 		m.move(s, session.Paused, cmp.Or(in.Reason, "paused"))
 	}
-	s.do(Reply{Ask: in.Ask})
+	s.do(effect.Reply{Ask: in.Ask})
 }
 
 func (m *sessionMachine) pauseRefusal(s *step) string {
@@ -333,7 +335,7 @@ func (m *sessionMachine) pauseRefusal(s *step) string {
 }
 
 // resume continues a session that a command or a signal paused.
-func (m *sessionMachine) resume(s *step, in ResumeAsked) {
+func (m *sessionMachine) resume(s *step, in input.ResumeAsked) {
 	if why := m.resumeRefusal(s); why != "" {
 		s.refuseCommand("resume", in.Ask, in.Reason, lifeloop.StateConflict, why)
 		return
@@ -344,13 +346,13 @@ func (m *sessionMachine) resume(s *step, in ResumeAsked) {
 	s.activity.shift(pause, s.now)
 	s.restartDeadlines()
 	if s.attempts.alive() {
-		s.do(Continue{})
+		s.do(effect.Continue{})
 	}
 	// The wait for the next attempt still pauses the session, if it is long.
 	if at := s.recovery.retryAt(); m.is(session.Paused) && (at.IsZero() || at.Sub(s.now) < longWait) {
 		m.move(s, session.Running, cmp.Or(in.Reason, "resumed"))
 	}
-	s.do(Reply{Ask: in.Ask})
+	s.do(effect.Reply{Ask: in.Ask})
 }
 
 // resumeWait records the end of a pause by a command, and delays the next attempt,
@@ -386,7 +388,7 @@ func (m *sessionMachine) unpause(s *step, why string) {
 	s.record(ResumeRequested{Reason: why})
 	m.soft.pausedAt = time.Time{}
 	if s.attempts.alive() {
-		s.do(Continue{})
+		s.do(effect.Continue{})
 	}
 }
 
@@ -394,7 +396,7 @@ func (m *sessionMachine) unpause(s *step, why string) {
 const beingEnded = "the harness is being ended"
 
 // stopped handles a signal that stopped the harness.
-func (m *sessionMachine) stopped(s *step, in ChildStopped) {
+func (m *sessionMachine) stopped(s *step, in input.ChildStopped) {
 	if m.is(session.Running) {
 		m.move(s, session.Paused, "stopped by "+signalName(in.Signal))
 	}
@@ -411,7 +413,7 @@ func (m *sessionMachine) continued(s *step) {
 		m.move(s, session.Running, "continued")
 	case m.hard.Paused && s.attempts.alive():
 		s.record(PausedAgain{})
-		s.do(Suspend{})
+		s.do(effect.Suspend{})
 	}
 }
 
@@ -426,7 +428,7 @@ func (s *step) restartDeadlines() {
 // refuseCommand records and answers a command that is not carried out.
 func (s *step) refuseCommand(what, ask, reason string, class lifeloop.FailureClass, why string) {
 	s.record(CommandReceived{What: what, Reason: reason, Failure: class})
-	s.do(Reply{Ask: ask, Failure: class, Why: why})
+	s.do(effect.Reply{Ask: ask, Failure: class, Why: why})
 }
 
 // shifted postpones a time in the past by the length of a pause, but not beyond

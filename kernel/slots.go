@@ -6,6 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"lifeloop/gate"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
 )
@@ -45,10 +48,10 @@ type hook struct {
 	waitsFor  map[string]time.Time
 	patience  time.Time // when the hook stops waiting for clients that are busy with earlier calls
 	answered  bool
-	guarded   bool         // the hook asks whether a tool may run
-	ends      bool         // by its answer, a renewal can reset the harness
-	verdict   *HookVerdict // the answer about the tool; nil until the gate has decided
-	asking    int          // the number of payloads about which the gate is being asked
+	guarded   bool                // the hook asks whether a tool may run
+	ends      bool                // by its answer, a renewal can reset the harness
+	verdict   *effect.HookVerdict // the answer about the tool; nil until the gate has decided
+	asking    int                 // the number of payloads about which the gate is being asked
 	envelopes []lifeloop.PayloadEnvelope
 	parcels   []*parcel
 	opens     string // the frame that is opened when the hook is over
@@ -107,7 +110,7 @@ func (l *slots) unanswered(yield func(*hook) bool) {
 	}
 }
 
-func (l *slots) called(s *step, in HookCalled) {
+func (l *slots) called(s *step, in input.HookCalled) {
 	s.activity.alive(s)
 	hooked := called(in.Call)
 	if hooked {
@@ -148,7 +151,7 @@ func (l *slots) called(s *step, in HookCalled) {
 }
 
 // judged answers a hook that asked whether a tool may run.
-func (l *slots) judged(s *step, hook string, v HookVerdict) {
+func (l *slots) judged(s *step, hook string, v effect.HookVerdict) {
 	if h := l.soft.hooks[hook]; h != nil && !h.answered {
 		h.verdict = &v
 		l.answer(s, h)
@@ -296,7 +299,7 @@ func (l *slots) answer(s *step, h *hook) {
 		l.soft.begun = max(l.soft.begun, h.scope)
 	}
 	if len(h.parcels) == 0 {
-		s.do(HookAnswer{Hook: h.id, Event: h.call.Event, Verdict: h.answerOf(s)})
+		s.do(effect.HookAnswer{Hook: h.id, Event: h.call.Event, Verdict: h.answerOf(s)})
 		l.over(s, h, false)
 		return
 	}
@@ -307,26 +310,26 @@ func (l *slots) answer(s *step, h *hook) {
 			Placement: p.chosen.Payload, Support: p.chosen.Support})
 	}
 	s.record(f)
-	s.do(HookAnswer{Hook: h.id, Event: h.call.Event, Context: context})
+	s.do(effect.HookAnswer{Hook: h.id, Event: h.call.Event, Context: context})
 }
 
 // answerOf returns the verdict in the answer of a hook; nil for a hook that does
 // not ask whether a tool may run. Without a decision of the gate, the verdict
 // refuses the tool.
-func (h *hook) answerOf(s *step) *HookVerdict {
+func (h *hook) answerOf(s *step) *effect.HookVerdict {
 	if !h.guarded {
 		return nil
 	}
 	if h.verdict != nil {
 		return h.verdict
 	}
-	f := GateAnswered{Act: ActTool, Failure: lifeloop.StateConflict, Why: "the session cannot ask the gate"}
-	return &HookVerdict{Decision: telemetry.Deny, Reason: f.refusal()}
+	f := GateAnswered{Act: gate.ActTool, Failure: lifeloop.StateConflict, Why: "the session cannot ask the gate"}
+	return &effect.HookVerdict{Decision: telemetry.Deny, Reason: f.refusal()}
 }
 
 // closed handles the end of a hook's process. A hook that was answered empty was
 // ended with its answer.
-func (l *slots) closed(s *step, in HookClosed) {
+func (l *slots) closed(s *step, in input.HookClosed) {
 	h := l.soft.hooks[in.Hook]
 	if h == nil {
 		return
@@ -378,7 +381,7 @@ func (l *slots) letGo(s *step, id string) {
 func (l *slots) clear(s *step, id string) {
 	h := l.soft.hooks[id]
 	h.answered = true
-	s.do(HookAnswer{Hook: id, Event: h.call.Event, Clear: true})
+	s.do(effect.HookAnswer{Hook: id, Event: h.call.Event, Clear: true})
 }
 
 // ending reports whether a hook is waiting by whose answer a renewal can reset the
@@ -402,6 +405,6 @@ func (l *slots) answerAll(s *step) {
 // closeAll ends the hooks that are still open when the drain is over.
 func (l *slots) closeAll(s *step) {
 	for _, id := range slices.Clone(l.soft.order) {
-		l.closed(s, HookClosed{Hook: id})
+		l.closed(s, input.HookClosed{Hook: id})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"lifeloop/kernel/effect"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/session"
@@ -47,7 +48,7 @@ func (s *step) begin() {
 	if in := s.ending.early(); in != nil {
 		s.record(AbortRequested{Signal: in.Signal, Reason: in.Reason})
 		if in.Ask != "" {
-			s.do(Reply{Ask: in.Ask})
+			s.do(effect.Reply{Ask: in.Ask})
 		}
 		s.session.move(s, session.Rejected, abortedBeforeStart)
 		return

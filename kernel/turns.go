@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"lifeloop/kernel/effect"
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
 )
@@ -401,7 +402,7 @@ func (t *turns) opening(s *step, sig telemetry.Signal, h *hook) {
 	}
 	s.health.prompted(s, sig.Source, h != nil)
 	if sig.Origin == "" && s.activity.lineBegun() {
-		s.do(LineTaken{})
+		s.do(effect.LineTaken{})
 	}
 	id := sig.Turn
 	if id == "" || t.hard.Past[id] || t.frame(id).ID != "" { // a client has, or had, a frame of that name

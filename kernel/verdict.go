@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lifeloop/attempt"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
 )
@@ -64,7 +65,7 @@ func (a *attempts) judge(s *step) verdict {
 	return a.checkRules(s, v)
 }
 
-func (v *verdict) withLimit(f *FailureSeen, now time.Time) {
+func (v *verdict) withLimit(f *input.FailureSeen, now time.Time) {
 	if f == nil || v.Cause != attempt.RateLimit || f.Until.IsZero() {
 		return
 	}

@@ -7,7 +7,11 @@ import (
 
 	"pgregory.net/rapid"
 
+	"lifeloop/gate"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/simulate"
 )
@@ -28,14 +32,14 @@ type stage struct {
 
 // drawnClients says how the clients of a world behave.
 type drawnClients struct {
-	clients []kernel.Client
-	queue   int              // the kernel's MaxQueue
-	calls   int              // the kernel's MaxCalls
-	after   []time.Duration  // the durations of the calls, used in turn
-	answers []string         // the kinds of the clients' answers, used in turn
-	dies    int              // the number of the wake-up after which the wrapper may die; 0: it does not die
-	decides []kernel.Decided // the answers of the policy's program, used in turn
-	gate    []string         // the gate's behaviours, used in turn; "": it decides by its policy at once
+	clients []setup.Client
+	queue   int             // the kernel's MaxQueue
+	calls   int             // the kernel's MaxCalls
+	after   []time.Duration // the durations of the calls, used in turn
+	answers []string        // the kinds of the clients' answers, used in turn
+	dies    int             // the number of the wake-up after which the wrapper may die; 0: it does not die
+	decides []input.Decided // the answers of the policy's program, used in turn
+	gate    []string        // the gate's behaviours, used in turn; "": it decides by its policy at once
 }
 
 // A mortal is a core whose wrapper can die. Then another wrapper replays its
@@ -48,7 +52,7 @@ type mortal interface {
 type reply struct {
 	at   time.Time
 	call string // id of a call or of a question
-	in   kernel.Input
+	in   input.Input
 }
 
 // bare is a kernel with its ledger, without a judge.
@@ -58,7 +62,7 @@ type bare struct {
 	entries []kernel.Entry
 }
 
-func (b *bare) Step(now time.Time, in kernel.Input) kernel.Turn {
+func (b *bare) Step(now time.Time, in input.Input) kernel.Turn {
 	turn := b.Kernel.Step(now, in)
 	for _, f := range turn.Facts {
 		b.entries = append(b.entries, kernel.Entry{Seq: uint64(len(b.entries) + 1), At: now, Fact: f})
@@ -77,14 +81,14 @@ type clocked struct {
 	steps int
 }
 
-func (c *clocked) Step(now time.Time, in kernel.Input) kernel.Turn {
+func (c *clocked) Step(now time.Time, in input.Input) kernel.Turn {
 	if c.clock.began.IsZero() {
 		c.clock.began = time.Now()
 	}
 	c.clock.elapsed = now.Sub(simulate.Start())
 	if c.steps++; len(c.sets) > 0 {
 		c.clock.set += c.sets[c.steps/4%len(c.sets)]
-		if call, hooked := in.(kernel.HookCalled); hooked {
+		if call, hooked := in.(input.HookCalled); hooked {
 			call.Deadline = c.clock.now().Add(call.Deadline.Sub(now))
 			in = call
 		}
@@ -104,7 +108,7 @@ func (c *clocked) Deadline() (time.Time, bool) {
 
 func drawClients(r *rapid.T) (d drawnClients) {
 	for i := range pick(r, "clients", 0, 1, 2) {
-		c := kernel.Client{ID: fmt.Sprint("client", i+1), Events: map[lifeloop.Event]bool{}, Timeout: pick(r, "timeout", 5*time.Second, 20*time.Millisecond)}
+		c := setup.Client{ID: fmt.Sprint("client", i+1), Events: map[lifeloop.Event]bool{}, Timeout: pick(r, "timeout", 5*time.Second, 20*time.Millisecond)}
 		for _, e := range lifeloop.Events() {
 			c.Events[e] = e != lifeloop.ReceiptEmitted || chance(r, "receipts", 4)
 		}
@@ -120,7 +124,7 @@ func drawClients(r *rapid.T) (d drawnClients) {
 	}
 	d.dies = pick(r, "dies", 0, 0, 1, 2, 3, 5)
 	for range 3 {
-		a := kernel.Decided{Retry: !chance(r, "refused", 3)}
+		a := input.Decided{Retry: !chance(r, "refused", 3)}
 		if chance(r, "no decision", 4) {
 			a.Failure = lifeloop.TransportError
 		}
@@ -139,10 +143,10 @@ func (d drawnClients) config(cfg kernel.Config) kernel.Config {
 }
 
 // Step delivers what clients returned by now, and then the input.
-func (s *stage) Step(now time.Time, in kernel.Input) (all kernel.Turn) {
-	step := func(in kernel.Input) {
+func (s *stage) Step(now time.Time, in input.Input) (all kernel.Turn) {
+	step := func(in input.Input) {
 		turn := s.mortal.Step(now, in)
-		turn.Effects = slices.DeleteFunc(turn.Effects, func(e kernel.Effect) bool { return s.answersFor(now, e) })
+		turn.Effects = slices.DeleteFunc(turn.Effects, func(e effect.Effect) bool { return s.answersFor(now, e) })
 		all.Facts, all.Effects = append(all.Facts, turn.Facts...), append(all.Effects, turn.Effects...)
 		all.Sync = all.Sync || turn.Sync
 		for _, e := range turn.Effects {
@@ -155,16 +159,16 @@ func (s *stage) Step(now time.Time, in kernel.Input) (all kernel.Turn) {
 		step(first)
 	}
 	switch in.(type) {
-	case kernel.Wake:
+	case input.Wake:
 		s.wakes++
 		// The wrapper dies only in a step without facts, because the effects of
 		// other steps would be performed after its death.
 		if _, over := s.Done(); s.dies > 0 && s.wakes >= s.dies && len(all.Facts) == 0 && !over {
 			s.crash()
 			s.due, s.lost, s.dies = nil, true, 0
-			in = kernel.Restarted{PID: 2}
+			in = input.Restarted{PID: 2}
 		}
-	case kernel.OutputSeen, kernel.SignalsSeen, kernel.FailureSeen, kernel.CheckpointSeen, kernel.ChildExited:
+	case input.OutputSeen, input.SignalsSeen, input.FailureSeen, input.CheckpointSeen, input.ChildExited:
 		if s.lost {
 			return all // the guard has ended the harness
 		}
@@ -175,23 +179,23 @@ func (s *stage) Step(now time.Time, in kernel.Input) (all kernel.Turn) {
 
 // answersFor takes the place of the gate, if it does not decide by its policy at once:
 // its answer is late or missing, or it fails.
-func (s *stage) answersFor(now time.Time, e kernel.Effect) bool {
-	q, asks := e.(kernel.AskGate)
+func (s *stage) answersFor(now time.Time, e effect.Effect) bool {
+	q, asks := e.(effect.AskGate)
 	if !asks || len(s.gate) == 0 {
 		return false
 	}
 	s.acts++
-	in := kernel.GateDecided{Ask: q.Ask, Decision: kernel.GateDecision{Tool: q.Act, Verdict: "allow", Reasons: []string{}, IntentDigest: "0123456789"}}
+	in := input.GateDecided{Ask: q.Ask, Decision: input.GateDecision{Tool: q.Act, Verdict: "allow", Reasons: []string{}, IntentDigest: "0123456789"}}
 	switch how := s.gate[s.acts%len(s.gate)]; how {
 	case "":
 		return false
 	case "absent":
 		return true
 	case "fails":
-		in = kernel.GateDecided{Ask: q.Ask, Failure: lifeloop.InvalidRequest, Why: "said so"}
+		in = input.GateDecided{Ask: q.Ask, Failure: lifeloop.InvalidRequest, Why: "said so"}
 	case "late":
 	default:
-		in.Decision.Verdict = how
+		in.Decision.Verdict = gate.Verdict(how)
 	}
 	s.calls++
 	s.due = append(s.due, reply{now.Add(s.after[s.calls%len(s.after)]), q.Ask, in})
@@ -207,26 +211,26 @@ func (s *stage) Deadline() (at time.Time, ok bool) {
 	return at, ok
 }
 
-func (s *stage) perform(now time.Time, e kernel.Effect) {
+func (s *stage) perform(now time.Time, e effect.Effect) {
 	switch e := e.(type) {
-	case kernel.Launch:
+	case effect.Launch:
 		s.lost = false
-	case kernel.Cancel:
+	case effect.Cancel:
 		s.due = slices.DeleteFunc(s.due, func(r reply) bool { return r.call == e.Call })
-	case kernel.Dispatch:
+	case effect.Dispatch:
 		s.calls++
-		s.returns(now, e.Timeout, e.Call, answer(s.answers[s.calls%len(s.answers)], e), kernel.Returned{Call: e.Call, Failure: lifeloop.Timeout})
-	case kernel.Decide:
+		s.returns(now, e.Timeout, e.Call, answer(s.answers[s.calls%len(s.answers)], e), input.Returned{Call: e.Call, Failure: lifeloop.Timeout})
+	case effect.Decide:
 		s.asks++
 		in := s.decides[s.asks%len(s.decides)]
 		in.Ask = e.Ask
 		s.calls++
-		s.returns(now, e.Timeout, e.Ask, in, kernel.Decided{Ask: e.Ask, Failure: lifeloop.Timeout})
+		s.returns(now, e.Timeout, e.Ask, in, input.Decided{Ask: e.Ask, Failure: lifeloop.Timeout})
 	}
 }
 
 // returns plans the answer to a call, or its time-out.
-func (s *stage) returns(now time.Time, timeout time.Duration, call string, in, late kernel.Input) {
+func (s *stage) returns(now time.Time, timeout time.Duration, call string, in, late input.Input) {
 	r := reply{now.Add(s.after[s.calls%len(s.after)]), call, in}
 	if end := now.Add(timeout); r.at.After(end) {
 		r = reply{end, call, late}
@@ -237,11 +241,11 @@ func (s *stage) returns(now time.Time, timeout time.Duration, call string, in, l
 
 // answer is what a client returns. Its payload is always the same, with the same
 // key.
-func answer(kind string, e kernel.Dispatch) kernel.Returned {
-	in := kernel.Returned{Call: e.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}}
+func answer(kind string, e effect.Dispatch) input.Returned {
+	in := input.Returned{Call: e.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}}
 	switch kind {
 	case "failure":
-		return kernel.Returned{Call: e.Call, Failure: lifeloop.TransportError}
+		return input.Returned{Call: e.Call, Failure: lifeloop.TransportError}
 	case "payload":
 		p := payload(e.Client, 1, []string{"receipt_only", "note", "text"})
 		key := "k1"

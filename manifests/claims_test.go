@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/profiles"
@@ -218,18 +220,18 @@ func begin(t *testing.T, id string, change func(*kernel.Config)) *run {
 	m, ok := Get(id)
 	require.True(t, ok)
 	n := 0
-	cfg := kernel.Config{Session: "sess", Setup: kernel.Setup{Manifest: m, NoTelemetry: true}, Ledger: true, ClientDrain: time.Second, Limits: kernel.Limits{AbortGrace: time.Second},
+	cfg := kernel.Config{Session: "sess", Launch: setup.Launch{Manifest: m, NoTelemetry: true}, Ledger: true, ClientDrain: time.Second, Limits: setup.Limits{AbortGrace: time.Second},
 		NewID: func(prefix string) string { n++; return fmt.Sprint(prefix, n) },
 		Began: kernel.Began{SessionID: "sess", AdapterID: id, Program: id}}
 	if change != nil {
 		change(&cfg)
 	}
 	r := &run{t: t, k: kernel.New(cfg), now: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)}
-	r.step(kernel.Start{})
+	r.step(input.Start{})
 	return r
 }
 
-func (r *run) step(in kernel.Input) {
+func (r *run) step(in input.Input) {
 	r.now = r.now.Add(time.Second)
 	r.facts = append(r.facts, r.k.Step(r.now, in).Facts...)
 }
@@ -252,9 +254,9 @@ func (r *run) last() lifeloop.Receipt {
 
 // client starts a run with one client of session.starting. outcome gives the
 // answer to the first call.
-func client(t *testing.T, id string, outcome func(call string) kernel.Returned) *run {
+func client(t *testing.T, id string, outcome func(call string) input.Returned) *run {
 	r := begin(t, id, func(c *kernel.Config) {
-		c.Clients = []kernel.Client{{ID: "notes", Events: map[lifeloop.Event]bool{lifeloop.SessionStarting: true}, Timeout: time.Second}}
+		c.Clients = []setup.Client{{ID: "notes", Events: map[lifeloop.Event]bool{lifeloop.SessionStarting: true}, Timeout: time.Second}}
 	})
 	for _, f := range r.facts {
 		if d, ok := f.(kernel.Dispatched); ok {
@@ -279,12 +281,12 @@ var failures = map[lifeloop.FailureClass]func(t *testing.T, id string) lifeloop.
 		return negotiate.Placement(m, payload(lifeloop.PrePromptFrame, 8193)).Failure
 	},
 	lifeloop.PayloadRejected: func(t *testing.T, id string) lifeloop.FailureClass {
-		r := client(t, id, func(call string) kernel.Returned {
-			return kernel.Returned{Call: call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed,
+		r := client(t, id, func(call string) input.Returned {
+			return input.Returned{Call: call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed,
 				ClientPayloads: []lifeloop.PayloadEnvelope{payload(lifeloop.PrePromptFrame, 10)}}}
 		})
-		r.step(kernel.ChildExited{}) // the harness exits without having had a prompt
-		r.step(kernel.SourcesDrained{})
+		r.step(input.ChildExited{}) // the harness exits without having had a prompt
+		r.step(input.SourcesDrained{})
 		for _, got := range r.receipts() {
 			if got.ClientID == "notes" && got.FailureClass != nil {
 				return *got.FailureClass
@@ -293,13 +295,13 @@ var failures = map[lifeloop.FailureClass]func(t *testing.T, id string) lifeloop.
 		return ""
 	},
 	lifeloop.TransportError: func(t *testing.T, id string) lifeloop.FailureClass {
-		return failed(client(t, id, func(call string) kernel.Returned {
-			return kernel.Returned{Call: call, Failure: lifeloop.TransportError, Why: "exit 1"}
+		return failed(client(t, id, func(call string) input.Returned {
+			return input.Returned{Call: call, Failure: lifeloop.TransportError, Why: "exit 1"}
 		}))
 	},
 	lifeloop.Timeout: func(t *testing.T, id string) lifeloop.FailureClass {
-		return failed(client(t, id, func(call string) kernel.Returned {
-			return kernel.Returned{Call: call, Failure: lifeloop.Timeout, Why: "no answer within 1s"}
+		return failed(client(t, id, func(call string) input.Returned {
+			return input.Returned{Call: call, Failure: lifeloop.Timeout, Why: "no answer within 1s"}
 		}))
 	},
 }
@@ -339,7 +341,7 @@ func TestFailureModesOfEveryAdapter(t *testing.T) {
 // hooked returns a launched session whose first hook was called.
 func hooked(t *testing.T, id string) *run {
 	r := begin(t, id, func(c *kernel.Config) { c.Hooks, c.NoTelemetry = true, false })
-	r.step(kernel.Launched{PID: 4242})
+	r.step(input.Launched{PID: 4242})
 	r.hook("SessionStart", `{"session_id":"s","hook_event_name":"SessionStart","source":"startup"}`)
 	return r
 }
@@ -354,13 +356,13 @@ func (r *run) prepares() string {
 	}
 	require.Len(r.t, ids, 1)
 	renewing := slices.Collect(maps.Keys(ids))[0]
-	r.step(kernel.RenewalPrepared{Renewal: renewing, Digest: "sha256:1"})
+	r.step(input.RenewalPrepared{Renewal: renewing, Digest: "sha256:1"})
 	return renewing
 }
 
 // continues answers the continue command of a renewal.
 func (r *run) continues(renewing string) {
-	r.step(kernel.RenewalContinued{Renewal: renewing, Text: lifeloop.NewOpaque("continue"), Digest: "sha256:" + strings.Repeat("0", 64)})
+	r.step(input.RenewalContinued{Renewal: renewing, Text: lifeloop.NewOpaque("continue"), Digest: "sha256:" + strings.Repeat("0", 64)})
 }
 
 // renewals lists the states of the renewal so far.
@@ -381,16 +383,16 @@ func renewed(t *testing.T, id, name string) []renewal.State {
 		c.Hooks, c.NoTelemetry, c.Renews, c.Stores = true, false, true, true
 		c.Renewals = []renewal.Rules{{Profile: name, Client: "notes", Paths: []renewal.Path{renewal.Relaunch}, Cut: true}}
 	})
-	r.step(kernel.Launched{PID: 4242})
+	r.step(input.Launched{PID: 4242})
 	r.hook("SessionStart", `{"session_id":"s","hook_event_name":"SessionStart","source":"startup"}`)
-	r.step(kernel.RenewAsked{Ask: "a1"})
+	r.step(input.RenewAsked{Ask: "a1"})
 	renewing := r.prepares()
-	r.step(kernel.ChildExited{})
-	r.step(kernel.SourcesDrained{})
+	r.step(input.ChildExited{})
+	r.step(input.SourcesDrained{})
 	r.continues(renewing)
-	r.step(kernel.Launched{PID: 4243})
+	r.step(input.Launched{PID: 4243})
 	r.hook("SessionStart", `{"session_id":"s2","hook_event_name":"SessionStart","source":"startup"}`)
-	r.step(kernel.HookClosed{Hook: "SessionStart", Delivered: true})
+	r.step(input.HookClosed{Hook: "SessionStart", Delivered: true})
 	return r.renewals()
 }
 
@@ -403,17 +405,17 @@ func inPlace(t *testing.T, id string, ends func(r *run, renewing string)) []rene
 		c.Hooks, c.NoTelemetry, c.Clears, c.Stores = true, false, true, true
 		c.Renewals = []renewal.Rules{{Profile: "handoff", Client: "notes", Paths: []renewal.Path{renewal.InPlace}}}
 	})
-	r.step(kernel.Launched{PID: 4242})
+	r.step(input.Launched{PID: 4242})
 	r.hook("SessionStart", `{"session_id":"s","hook_event_name":"SessionStart","source":"startup"}`)
 	r.hook("UserPromptSubmit", `{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt_id":"p1","turn_id":"p1","prompt":"x"}`)
-	r.step(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.TurnEnd, Source: "transcript", Session: "s", Turn: "p1"}, {Kind: telemetry.Idle, Source: "registry", Session: "s"}}})
-	r.step(kernel.RenewAsked{Ask: "a1"})
+	r.step(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.TurnEnd, Source: "transcript", Session: "s", Turn: "p1"}, {Kind: telemetry.Idle, Source: "registry", Session: "s"}}})
+	r.step(input.RenewAsked{Ask: "a1"})
 	renewing := r.prepares()
 	r.continues(renewing)
-	r.step(kernel.KeysTyped{Renewal: renewing})
+	r.step(input.KeysTyped{Renewal: renewing})
 	ends(r, renewing)
 	r.hook("SessionStart", `{"session_id":"s2","hook_event_name":"SessionStart","source":"clear"}`)
-	r.step(kernel.HookClosed{Hook: "SessionStart", Delivered: true})
+	r.step(input.HookClosed{Hook: "SessionStart", Delivered: true})
 	return r.renewals()
 }
 
@@ -426,28 +428,28 @@ func byHook(t *testing.T, id string) []renewal.State {
 		c.Hooks, c.NoTelemetry, c.Clears, c.Means, c.Stores = true, false, true, renewal.ByHook, true
 		c.Renewals = []renewal.Rules{{Profile: "handoff", Client: "notes", Paths: []renewal.Path{renewal.InPlace}}}
 	})
-	r.step(kernel.Launched{PID: 4242})
+	r.step(input.Launched{PID: 4242})
 	r.hook("SessionStart", `{"session_id":"s","hook_event_name":"SessionStart","source":"startup"}`)
 	r.hook("BeforeAgent", `{"session_id":"s","hook_event_name":"BeforeAgent","prompt":"x"}`)
-	r.step(kernel.RenewAsked{Ask: "a1"})
+	r.step(input.RenewAsked{Ask: "a1"})
 	r.hook("AfterAgent", `{"session_id":"s","hook_event_name":"AfterAgent","prompt":"x","prompt_response":"y","stop_hook_active":false}`)
 	renewing := r.prepares()
 	r.continues(renewing)
 	require.JSONEq(t, `{"continue":false,"stopReason":"why","hookSpecificOutput":{"hookEventName":"AfterAgent","clearContext":true}}`, string(p.Clear()("AfterAgent", "why")))
-	r.step(kernel.HookClosed{Hook: "AfterAgent", Delivered: true})
+	r.step(input.HookClosed{Hook: "AfterAgent", Delivered: true})
 	cleared := source{id, gemini.Chat, []string{geminiHead, `{"id":"i1","timestamp":"2026-01-02T03:04:07Z","type":"info","content":"Conversation context has been cleared."}`}}
-	r.step(kernel.SignalsSeen{Signals: cleared.signals(t)})
+	r.step(input.SignalsSeen{Signals: cleared.signals(t)})
 	r.now = r.now.Add(2 * time.Second)
-	r.step(kernel.Wake{})
+	r.step(input.Wake{})
 	r.hook("BeforeAgent", `{"session_id":"s","hook_event_name":"BeforeAgent","prompt":"z"}`)
-	r.step(kernel.HookClosed{Hook: "BeforeAgent", Delivered: true})
+	r.step(input.HookClosed{Hook: "BeforeAgent", Delivered: true})
 	return r.renewals()
 }
 
 // locks reports the lock of a new thread, which begins the harness session before its hook
 // is called.
 func locks(r *run, renewing string) {
-	r.step(kernel.FreshSeen{Renewal: renewing, ID: "s2", Source: "threads", Detail: "s2.lock"})
+	r.step(input.FreshSeen{Renewal: renewing, ID: "s2", Source: "threads", Detail: "s2.lock"})
 	require.True(r.t, slices.ContainsFunc(r.facts, func(f kernel.Fact) bool {
 		o, ok := f.(kernel.Observed)
 		return ok && o.Record.Event == lifeloop.SessionStarted && o.Scope == 2 && o.Record.Evidence[0].Source == "threads"
@@ -457,14 +459,14 @@ func locks(r *run, renewing string) {
 func (r *run) hook(event, stdin string) {
 	r.t.Helper()
 	call := hookCall(r.t, r.last().AdapterID, event, stdin)
-	r.step(kernel.HookCalled{Hook: event, Call: call, Deadline: r.now.Add(5 * time.Second)})
+	r.step(input.HookCalled{Hook: event, Call: call, Deadline: r.now.Add(5 * time.Second)})
 }
 
 // observed returns a session that was launched without the wrapper, after the
 // signals of its file were applied.
 func observed(t *testing.T, from source) *run {
 	r := begin(t, from.adapter, func(c *kernel.Config) { c.Observing, c.NoTelemetry, c.Ledger = true, false, true })
-	r.step(kernel.SignalsSeen{Signals: from.signals(t)})
+	r.step(input.SignalsSeen{Signals: from.signals(t)})
 	return r
 }
 
@@ -573,7 +575,7 @@ var proofs = map[string]proof{
 	}},
 	"receipts.receipt_ledger": {"synthesized", func(t *testing.T, id string) bool {
 		kept, unkept := begin(t, id, nil), begin(t, id, func(c *kernel.Config) { c.Ledger = false })
-		kept.step(kernel.Launched{PID: 4242})
+		kept.step(input.Launched{PID: 4242})
 		for i, receipt := range kept.receipts() {
 			if receipt.Sequence == nil || *receipt.Sequence != int64(i+1) {
 				t.Errorf("receipt %d has the number %v", i+1, receipt.Sequence)

@@ -11,6 +11,8 @@ import (
 	"lifeloop/gate/acts"
 	"lifeloop/internal/document"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
 )
@@ -92,8 +94,8 @@ const (
 )
 
 // decide answers a question of the kernel by the policy.
-func (p *player) decide(e kernel.AskGate) {
-	in := kernel.GateDecided{Ask: e.Ask}
+func (p *player) decide(e effect.AskGate) {
+	in := input.GateDecided{Ask: e.Ask}
 	intent, err := p.intent(e)
 	if err != nil {
 		in.Failure, in.Why = lifeloop.InvalidRequest, "the intent cannot be evaluated"
@@ -101,12 +103,12 @@ func (p *player) decide(e kernel.AskGate) {
 		return
 	}
 	d := p.limit.Apply(p.world.gate, p.world.gate.Decide(intent, source), intent, p.now)
-	in.Decision = kernel.GateDecision{Tool: intent.ToolName, Verdict: string(d.Result.Verdict), Reasons: d.Result.ReasonCodes, Violations: d.Result.Violations,
+	in.Decision = input.GateDecision{Tool: intent.ToolName, Verdict: d.Result.Verdict, Reasons: d.Result.ReasonCodes, Violations: d.Result.Violations,
 		Rule: d.MatchedRule, IntentDigest: intent.IntentDigest, ArgsDigest: intent.ArgsDigest, PolicyDigest: d.PolicyDigest, TraceID: d.TraceID}
 	p.cause(in)
 }
 
-func (p *player) intent(e kernel.AskGate) (gate.Intent, error) {
+func (p *player) intent(e effect.AskGate) (gate.Intent, error) {
 	scene := acts.Scene{Session: Session, Identity: source, Workspace: workspace, Home: home, Producer: source, Now: p.now}
 	profile := p.world.policy.Profiles[e.Profile]
 	switch {
@@ -134,7 +136,7 @@ func (p *player) waiting(f kernel.Fact) {
 
 // approve sends the command approve or deny, about the act that has waited longest.
 func (p *player) approve(do string) {
-	in := kernel.ApprovalGiven{Ask: byControl, Approve: do == doApprove}
+	in := input.ApprovalGiven{Ask: byControl, Approve: do == doApprove}
 	if len(p.approvals) > 0 {
 		in.Intent = p.approvals[0].Intent
 	}
@@ -152,7 +154,7 @@ func (p *player) tool(s step) {
 
 // answered continues the harness after the answer to its tool call. Without a policy
 // the tool runs.
-func (p *player) answered(e kernel.HookAnswer) {
+func (p *player) answered(e effect.HookAnswer) {
 	l := &p.launch
 	if !l.alive || l.waits != e.Hook {
 		return
@@ -162,7 +164,7 @@ func (p *player) answered(e kernel.HookAnswer) {
 	if e.Verdict != nil && e.Verdict.Decision != telemetry.Allow {
 		end.ToolError = telemetry.ToolRefused
 	}
-	p.cause(kernel.SignalsSeen{Signals: []telemetry.Signal{end}})
+	p.cause(input.SignalsSeen{Signals: []telemetry.Signal{end}})
 	if p.plan(); l.held {
 		l.left = l.due.Sub(p.now)
 	}

@@ -9,6 +9,9 @@ import (
 	"lifeloop/canon"
 	"lifeloop/gate"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/renewal"
 	"lifeloop/telemetry"
@@ -40,18 +43,18 @@ const (
 func (w World) Config() kernel.Config {
 	n := map[string]int{}
 	c := kernel.Config{
-		Session: Session, Policy: w.policy, Setup: w.setup(0), Ledger: true, ClientDrain: clientDrain, Limits: kernel.Limits{AbortGrace: w.grace}, Manifests: w.adapter,
+		Session: Session, Policy: w.policy, Launch: w.setup(0), Ledger: true, ClientDrain: clientDrain, Limits: setup.Limits{AbortGrace: w.grace}, Manifests: w.adapter,
 		NewID: func(prefix string) string { n[prefix]++; return fmt.Sprintf("%s%06d", prefix, n[prefix]) },
 	}
 	c.Began = kernel.Began{SessionID: Session, AdapterID: c.Manifest.AdapterID, AdapterVersion: c.Manifest.AdapterVersion,
 		Program: w.policy.Profiles[0].Name, Policy: "none", Meta: w.meta}
 	c.Clients, c.Began.Clients = w.renewal.clients()
 	if w.gate != nil {
-		c.Guarding = kernel.Guarding{Gate: w.gate.Digest(), ApprovalWait: w.approvalWait}
+		c.Guarding = setup.Guarding{Gate: w.gate.Digest(), ApprovalWait: w.approvalWait}
 		c.Began.Policy = c.Gate
 	}
 	if w.renewal.profile != "" {
-		c.Renewing = kernel.Renewing{Renewals: []renewal.Rules{{Profile: w.renewal.profile, Paths: w.renewal.paths}}, Stores: true}
+		c.Renewing = setup.Renewing{Renewals: []renewal.Rules{{Profile: w.renewal.profile, Paths: w.renewal.paths}}, Stores: true}
 		if w.renewal.client != nil {
 			c.Renewals[0].Client = clientID
 		}
@@ -62,10 +65,10 @@ func (w World) Config() kernel.Config {
 // setup describes a launch of a profile. A script cannot report a harness session,
 // so the running process counts as one. But if the harness can be renewed, each
 // launch has a hook that reports its session.
-func (w World) setup(profile int) kernel.Setup {
+func (w World) setup(profile int) setup.Launch {
 	renews := w.renews(profile)
-	return kernel.Setup{Manifest: w.adapter[profile], Injected: kernel.Injected{Hooks: renews}, NoTelemetry: !renews, Fresh: w.fresh(profile), Resumes: renews, Interactive: renews,
-		Ends: kernel.Ends{Success: w.success, Codes: w.codes}}
+	return setup.Launch{Manifest: w.adapter[profile], Injected: setup.Injected{Hooks: renews}, NoTelemetry: !renews, Fresh: w.fresh(profile), Resumes: renews, Interactive: renews,
+		Ends: setup.Ends{Success: w.success, Codes: w.codes}}
 }
 
 // A player simulates one world: it takes the place of the supervisor and of the
@@ -75,7 +78,7 @@ type player struct {
 	core    Core
 	now     time.Time
 	control []control
-	queue   []kernel.Input // inputs caused in this millisecond
+	queue   []input.Input // inputs caused in this millisecond
 	inputs  int
 	result  Result
 
@@ -116,7 +119,7 @@ func (w World) RunOn(core Core) Result {
 	for len(p.control) > 0 && p.control[0].at == 0 && p.control[0].do == doAbort { // an abort at time 0 happens before the session begins
 		p.ask()
 	}
-	p.cause(kernel.Start{})
+	p.cause(input.Start{})
 	for {
 		for len(p.queue) > 0 {
 			in := p.queue[0]
@@ -181,7 +184,7 @@ func (p *player) happen() bool {
 	case acts && !p.launch.due.After(p.now):
 		p.step()
 	default:
-		p.cause(kernel.Wake{})
+		p.cause(input.Wake{})
 	}
 	return true
 }
@@ -194,27 +197,27 @@ func (p *player) ask() {
 	p.control = p.control[1:]
 	switch c.do {
 	case doAbort:
-		in := kernel.AbortAsked{Signal: sigTERM, Ask: byControl}
+		in := input.AbortAsked{Signal: sigTERM, Ask: byControl}
 		if c.at == 0 {
 			in.Ask = ""
 		}
 		p.cause(in)
 	case doPause:
-		p.cause(kernel.PauseAsked{Ask: byControl})
+		p.cause(input.PauseAsked{Ask: byControl})
 	case doResume:
-		p.cause(kernel.ResumeAsked{Ask: byControl})
+		p.cause(input.ResumeAsked{Ask: byControl})
 	case doApprove, doDeny:
 		p.approve(c.do)
 	case doRenew:
-		p.cause(kernel.RenewAsked{Ask: byControl})
+		p.cause(input.RenewAsked{Ask: byControl})
 	}
 }
 
-func (p *player) cause(in kernel.Input) { p.queue = append(p.queue, in) }
+func (p *player) cause(in input.Input) { p.queue = append(p.queue, in) }
 
 // feed steps the kernel with one input, records the facts and performs the
 // effects.
-func (p *player) feed(in kernel.Input) kernel.Turn {
+func (p *player) feed(in input.Input) kernel.Turn {
 	p.inputs++
 	turn := p.core.Step(p.now, in)
 	for _, f := range turn.Facts {
@@ -236,61 +239,61 @@ func (p *player) feed(in kernel.Input) kernel.Turn {
 }
 
 // perform performs an effect as the supervisor does. There are no sources to watch.
-func (p *player) perform(e kernel.Effect) {
+func (p *player) perform(e effect.Effect) {
 	l := &p.launch
 	switch e := e.(type) {
-	case kernel.Launch:
+	case effect.Launch:
 		p.start(e)
-	case kernel.Stop:
+	case effect.Stop:
 		if !l.alive || e.Signal != sigKILL && (l.ignores || l.held) {
 			return
 		}
-		p.ended(kernel.ChildExited{Signal: e.Signal})
-	case kernel.Suspend:
+		p.ended(input.ChildExited{Signal: e.Signal})
+	case effect.Suspend:
 		if l.alive && !l.held {
 			l.held = true
 			l.left = l.due.Sub(p.now)
 		}
-	case kernel.Continue:
+	case effect.Continue:
 		if l.held {
 			l.held = false
 			if !l.due.IsZero() {
 				l.due = p.now.Add(l.left)
 			}
 		}
-	case kernel.DrainSources:
-		p.cause(kernel.SourcesDrained{})
-	case kernel.AskGate:
+	case effect.DrainSources:
+		p.cause(input.SourcesDrained{})
+	case effect.AskGate:
 		p.decide(e)
-	case kernel.HookAnswer:
-		p.cause(kernel.HookClosed{Hook: e.Hook, Delivered: true})
+	case effect.HookAnswer:
+		p.cause(input.HookClosed{Hook: e.Hook, Delivered: true})
 		p.answered(e)
 		if e.Event == "session" {
-			p.cause(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Idle, Source: source, Detail: "its prompt"}}})
+			p.cause(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Idle, Source: source, Detail: "its prompt"}}})
 		}
-	case kernel.PrepareRenewal:
-		p.cause(kernel.RenewalPrepared{Renewal: e.Renewal, Digest: string(canon.Sum([]byte(continuation(e.Renewal))))})
-	case kernel.TypeKeys:
+	case effect.PrepareRenewal:
+		p.cause(input.RenewalPrepared{Renewal: e.Renewal, Digest: string(canon.Sum([]byte(continuation(e.Renewal))))})
+	case effect.TypeKeys:
 		p.keys(e)
-	case kernel.Dispatch:
+	case effect.Dispatch:
 		p.call(e)
-	case kernel.Cancel:
+	case effect.Cancel:
 		p.stopTyping(e)
 		p.cancel(e.Call)
-	case kernel.ContinueRenewal:
-		p.cause(kernel.RenewalContinued{Renewal: e.Renewal, Text: lifeloop.NewOpaque(continuation(e.Renewal)), Digest: e.Digest})
+	case effect.ContinueRenewal:
+		p.cause(input.RenewalContinued{Renewal: e.Renewal, Text: lifeloop.NewOpaque(continuation(e.Renewal)), Digest: e.Digest})
 	}
 }
 
 // hook returns the input for a call of a hook by the newest launch.
-func (p *player) hook(event string, slot string, s telemetry.Signal) kernel.HookCalled {
+func (p *player) hook(event string, slot string, s telemetry.Signal) input.HookCalled {
 	p.called++
-	return kernel.HookCalled{Hook: fmt.Sprintf("hook-%06d", p.called), Deadline: p.now.Add(time.Minute), Call: telemetry.HookCall{
+	return input.HookCalled{Hook: fmt.Sprintf("hook-%06d", p.called), Deadline: p.now.Add(time.Minute), Call: telemetry.HookCall{
 		Event: event, Slot: slot, Capacity: 1 << 13, Session: p.launch.hooks, Signals: []telemetry.Signal{s}}}
 }
 
 // start begins the next launch of a profile.
-func (p *player) start(e kernel.Launch) {
+func (p *player) start(e effect.Launch) {
 	name := p.world.policy.Profiles[e.Profile].Name
 	p.result.Launches = append(p.result.Launches, name)
 	scripts, n := p.world.scripts[name], p.launched[name]
@@ -301,14 +304,14 @@ func (p *player) start(e kernel.Launch) {
 		l.script = scripts[min(n, len(scripts)-1)]
 	}
 	if len(l.script) > 0 && l.script[0].act == startFails {
-		p.cause(kernel.LaunchFailed{Code: l.script[0].number, Why: "the script says " + l.script[0].text, Transient: l.script[0].number == 125})
+		p.cause(input.LaunchFailed{Code: l.script[0].number, Why: "the script says " + l.script[0].text, Transient: l.script[0].number == 125})
 		return
 	}
 	l.alive = true
-	in := kernel.Launched{PID: firstPID + e.Number}
+	in := input.Launched{PID: firstPID + e.Number}
 	if e.Number > 1 {
-		setup := p.world.setup(e.Profile)
-		in.Setup = &setup
+		launch := p.world.setup(e.Profile)
+		in.Setup = &launch
 	}
 	p.cause(in)
 	if p.world.renews(e.Profile) {
@@ -331,10 +334,10 @@ func (p *player) plan() {
 	l.due = p.now.Add(after)
 }
 
-func (p *player) ended(in kernel.ChildExited) {
+func (p *player) ended(in input.ChildExited) {
 	p.launch.alive, p.launch.held = false, false
 	if p.launch.waits != "" {
-		p.cause(kernel.HookClosed{Hook: p.launch.waits})
+		p.cause(input.HookClosed{Hook: p.launch.waits})
 	}
 	p.cause(in)
 }
@@ -343,7 +346,7 @@ func (p *player) ended(in kernel.ChildExited) {
 func (p *player) step() {
 	l := &p.launch
 	if l.next == len(l.script) {
-		p.ended(kernel.ChildExited{})
+		p.ended(input.ChildExited{})
 		return
 	}
 	s := l.script[l.next]
@@ -352,21 +355,21 @@ func (p *player) step() {
 	case output:
 		p.resumes()
 		l.written += int64(len(s.text))
-		p.feed(kernel.OutputSeen{Total: l.written, Text: []byte(s.text), Whole: true})
+		p.feed(input.OutputSeen{Total: l.written, Text: []byte(s.text), Whole: true})
 	case signal:
 		p.signal(s)
 	case checkpoint:
-		p.feed(kernel.CheckpointSeen{Checkpoint: s.text})
+		p.feed(input.CheckpointSeen{Checkpoint: s.text})
 	case fail:
 		l.cause, l.words = s.cause, s.text
-		p.feed(kernel.FailureSeen{Cause: s.cause, Source: source})
+		p.feed(input.FailureSeen{Cause: s.cause, Source: source})
 		if l.alive {
-			p.ended(kernel.ChildExited{Code: p.world.failing()})
+			p.ended(input.ChildExited{Code: p.world.failing()})
 		}
 	case exit:
-		p.ended(kernel.ChildExited{Code: s.number})
+		p.ended(input.ChildExited{Code: s.number})
 	case killed:
-		p.ended(kernel.ChildExited{Signal: s.number})
+		p.ended(input.ChildExited{Signal: s.number})
 	case hang:
 		l.due = time.Time{}
 		return
@@ -399,7 +402,7 @@ func (w World) failing() int {
 func (p *player) resumes() {
 	if p.launch.asking {
 		p.launch.asking = false
-		p.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Working, Source: source, Detail: "it continues"}}})
+		p.feed(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Working, Source: source, Detail: "it continues"}}})
 	}
 }
 
@@ -422,7 +425,7 @@ func (p *player) signal(s step) {
 			attempt.Network: telemetry.ErrNetwork, attempt.Unknown: telemetry.ErrUnknown}[s.cause]
 	}
 	before := uint64(len(p.result.Entries))
-	var in kernel.Input = kernel.SignalsSeen{Signals: []telemetry.Signal{sig}}
+	var in input.Input = input.SignalsSeen{Signals: []telemetry.Signal{sig}}
 	if sig.Kind == telemetry.Prompt && p.launch.hooks != "" {
 		in = p.hook("prompt", telemetry.SlotFrame, sig)
 	}
@@ -438,7 +441,7 @@ func (p *player) signal(s step) {
 		}
 	}
 	if sig.Kind == telemetry.Fault && sig.Error == "" { // no kind of error stands for this cause
-		p.feed(kernel.FailureSeen{Cause: s.cause, Source: source})
+		p.feed(input.FailureSeen{Cause: s.cause, Source: source})
 	}
 }
 

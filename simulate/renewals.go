@@ -8,7 +8,9 @@ import (
 
 	"lifeloop/attempt/policy"
 	"lifeloop/internal/document"
-	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/profiles"
@@ -96,26 +98,26 @@ func (r *renewing) readClient(v document.Value) error {
 }
 
 // clients returns the clients of a world.
-func (r *renewing) clients() (known []kernel.Client, ids []string) {
+func (r *renewing) clients() (known []setup.Client, ids []string) {
 	if r.client == nil {
 		return nil, []string{}
 	}
-	return []kernel.Client{{ID: clientID, Events: map[lifeloop.Event]bool{r.client.on: true}, Timeout: clientTimeout}}, []string{clientID}
+	return []setup.Client{{ID: clientID, Events: map[lifeloop.Event]bool{r.client.on: true}, Timeout: clientTimeout}}, []string{clientID}
 }
 
 // An answer is what the client answers, and when.
 type answer struct {
 	at time.Time
-	kernel.Returned
+	input.Returned
 }
 
 // call calls the client. A core may have other clients, which it calls itself.
-func (p *player) call(e kernel.Dispatch) {
+func (p *player) call(e effect.Dispatch) {
 	if p.world.renewal.client == nil || e.Client != clientID {
 		return
 	}
 	p.calls++
-	a := answer{p.now.Add(p.world.renewal.client.after), kernel.Returned{Call: e.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}}}
+	a := answer{p.now.Add(p.world.renewal.client.after), input.Returned{Call: e.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}}}
 	if slices.Contains(p.world.renewal.client.asks, p.calls) {
 		a.Renew = p.world.renewal.profile
 	}
@@ -129,19 +131,19 @@ func (p *player) cancel(call string) {
 
 func paths() []string { return policy.Words(renewal.InPlace, renewal.Relaunch) }
 
-// An effect is what happens when the keys of a reset in place are typed, or the
+// A reaction is what happens when the keys of a reset in place are typed, or the
 // plugin is asked for one.
-type effect string
+type reaction string
 
 const (
-	works   effect = "works"   // a fresh session begins
-	ignored effect = "ignored" // none begins
-	fails   effect = "fails"   // not all keys can be typed, or the plugin reports a failure
-	dialog  effect = "dialog"  // a dialog opens before the last key
-	line    effect = "line"    // the user has begun a line, so nothing is typed
+	works   reaction = "works"   // a fresh session begins
+	ignored reaction = "ignored" // none begins
+	fails   reaction = "fails"   // not all keys can be typed, or the plugin reports a failure
+	dialog  reaction = "dialog"  // a dialog opens before the last key
+	line    reaction = "line"    // the user has begun a line, so nothing is typed
 )
 
-func effects() []string { return policy.Words(works, ignored, fails, dialog, line) }
+func reactions() []string { return policy.Words(works, ignored, fails, dialog, line) }
 
 // checkReset checks that the harness of a profile, whose script has the reset step
 // s, can be reset in place.
@@ -163,8 +165,8 @@ func (w World) can(profile int, capability string) bool {
 }
 
 // fresh says how the harness of a profile can be given a fresh session.
-func (w World) fresh(profile int) kernel.Fresh {
-	f := kernel.Fresh{Renews: w.renews(profile), Clears: w.can(profile, "renewal.reset.native")}
+func (w World) fresh(profile int) setup.Fresh {
+	f := setup.Fresh{Renews: w.renews(profile), Clears: w.can(profile, "renewal.reset.native")}
 	if !f.Clears {
 		return f
 	}
@@ -179,7 +181,7 @@ func (w World) fresh(profile int) kernel.Fresh {
 func continuation(id string) string { return "continue after " + id }
 
 // begins reports the harness session of a launch, as the first hook of a harness does.
-func (p *player) begins(e kernel.Launch) {
+func (p *player) begins(e effect.Launch) {
 	if e.Resume != "" {
 		p.session(e.Resume, "launch", "resume")
 		return
@@ -199,30 +201,30 @@ func (p *player) session(id, detail, cause string) {
 
 // keys types keys into the harness, or asks its plugin. The script's next step says what
 // they do, if it is a reset. Otherwise they work. Keys that take back others always work.
-func (p *player) keys(e kernel.TypeKeys) {
+func (p *player) keys(e effect.TypeKeys) {
 	l := &p.launch
-	typed := kernel.KeysTyped{Renewal: e.Renewal, Undo: e.Undo}
+	typed := input.KeysTyped{Renewal: e.Renewal, Undo: e.Undo}
 	if e.Undo || !l.alive {
 		p.cause(typed)
 		return
 	}
 	does, path := works, "keys"
 	if l.next < len(l.script) && l.script[l.next].act == reset {
-		does, path = l.script[l.next].effect, l.script[l.next].path
+		does, path = l.script[l.next].reaction, l.script[l.next].path
 		l.next++
 		p.plan()
 	}
 	switch does {
 	case works:
 		p.cause(typed)
-		p.cause(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionGone, Source: source, Detail: path, Session: l.hooks, Reason: "clear"}}})
+		p.cause(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionGone, Source: source, Detail: path, Session: l.hooks, Reason: "clear"}}})
 		p.session(p.nextSession(), path, "clear")
 	case fails:
 		typed.Failure = "the script says so"
 		p.cause(typed)
 	case dialog:
 		l.typed, l.asking = e.Renewal, true
-		p.cause(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.NeedsInput, Source: source, Detail: path}}})
+		p.cause(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.NeedsInput, Source: source, Detail: path}}})
 	case line:
 		typed.Busy = true
 		p.cause(typed)
@@ -232,9 +234,9 @@ func (p *player) keys(e kernel.TypeKeys) {
 }
 
 // stopTyping stops keys that are being typed.
-func (p *player) stopTyping(e kernel.Cancel) {
+func (p *player) stopTyping(e effect.Cancel) {
 	if l := &p.launch; l.typed != "" && l.typed == e.Call {
 		l.typed = ""
-		p.cause(kernel.KeysTyped{Renewal: e.Call, Failure: "the typing was stopped"})
+		p.cause(input.KeysTyped{Renewal: e.Call, Failure: "the typing was stopped"})
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/session"
 )
 
@@ -65,7 +66,7 @@ type Text struct {
 // A Core decides what happens: a [kernel.Kernel], or a type that wraps one to watch
 // it.
 type Core interface {
-	Step(now time.Time, in kernel.Input) kernel.Turn
+	Step(now time.Time, in input.Input) kernel.Turn
 	Deadline() (time.Time, bool)
 	Done() (kernel.Result, bool)
 }

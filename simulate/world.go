@@ -39,17 +39,17 @@ type World struct {
 type script []step
 
 type step struct {
-	path   string // where the step is in the document, such as launches.a[0][1]
-	act    act
-	wait   time.Duration
-	text   string // the text of an output, the id of a checkpoint, or the message of a failure
-	signal telemetry.Signal
-	use    *telemetry.ToolUse // the tool call of the step
-	in     json.RawMessage    // a tool's arguments
-	out    json.RawMessage    // a tool's result
-	cause  attempt.Cause      // the cause of an error or of a failure
-	number int                // an exit code, or the number of a signal
-	effect effect             // what a reset in place does
+	path     string // where the step is in the document, such as launches.a[0][1]
+	act      act
+	wait     time.Duration
+	text     string // the text of an output, the id of a checkpoint, or the message of a failure
+	signal   telemetry.Signal
+	use      *telemetry.ToolUse // the tool call of the step
+	in       json.RawMessage    // a tool's arguments
+	out      json.RawMessage    // a tool's result
+	cause    attempt.Cause      // the cause of an error or of a failure
+	number   int                // an exit code, or the number of a signal
+	reaction reaction           // what a reset in place does
 }
 
 // An act is what a step does, named by its only key.
@@ -301,8 +301,8 @@ func (s *step) fill(text stepText, path string, steps int) (err error) {
 	case tool:
 		return s.readTool(text.Tool, path)
 	case reset:
-		s.effect = effect(text.Reset)
-		return policy.Word(path, text.Reset, effects())
+		s.reaction = reaction(text.Reset)
+		return policy.Word(path, text.Reset, reactions())
 	case hang, ignoreTerm:
 		if !text.Hang && !text.IgnoreTerm {
 			return fault(path, "expected true, found false")

@@ -6,11 +6,12 @@ import (
 	"errors"
 
 	"lifeloop/dispatch"
-	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 )
 
-func (s *supervisor) dispatch(e kernel.Dispatch) {
+func (s *supervisor) dispatch(e effect.Dispatch) {
 	client := s.p.Clients[e.Client]
 	ctx, cancel := context.WithTimeout(s.ctx, e.Timeout)
 	s.cancel[e.Call] = cancel
@@ -32,9 +33,9 @@ func (s *supervisor) dispatch(e kernel.Dispatch) {
 // wrote it. A panic of the client is a failure of this call alone. client is nil if
 // the configuration has no such client. known lists members that the answer may have
 // besides those of the contract.
-func call(ctx context.Context, client Client, e kernel.Dispatch, known ...string) (in kernel.Returned, body []byte) {
-	failed := func(class lifeloop.FailureClass, why string) kernel.Returned {
-		return kernel.Returned{Call: e.Call, Failure: class, Why: why}
+func call(ctx context.Context, client Client, e effect.Dispatch, known ...string) (in input.Returned, body []byte) {
+	failed := func(class lifeloop.FailureClass, why string) input.Returned {
+		return input.Returned{Call: e.Call, Failure: class, Why: why}
 	}
 	if client == nil {
 		return failed(lifeloop.InternalError, "no such client"), nil
@@ -71,7 +72,7 @@ func call(ctx context.Context, client Client, e kernel.Dispatch, known ...string
 	for _, p := range lifeloop.Unknown("callback_response", answer.Body, known...) {
 		response.Warnings = append(response.Warnings, p.Path+": "+p.Message)
 	}
-	return kernel.Returned{Call: e.Call, Response: &response}, answer.Body
+	return input.Returned{Call: e.Call, Response: &response}, answer.Body
 }
 
 // where returns text that names the first invalid member, or what is wrong with the

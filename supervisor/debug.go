@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
 	"lifeloop/lifeloop"
 	"lifeloop/lifeloop/lifelooptest"
 )
@@ -22,7 +23,7 @@ func checkDocuments(turn kernel.Turn) {
 		}
 	}
 	for _, e := range turn.Effects {
-		if d, ok := e.(kernel.Dispatch); ok {
+		if d, ok := e.(effect.Dispatch); ok {
 			doc, err := d.Envelope.Encode()
 			mustBeValid(err)
 			mustBeValid(lifelooptest.Check("dispatch_envelope", doc))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
 	"lifeloop/lifeloop"
 )
 
@@ -16,7 +17,7 @@ func TestAnInvalidDocumentPanics(t *testing.T) {
 	for _, turn := range []kernel.Turn{
 		{Facts: []kernel.Fact{kernel.ReceiptIssued{}}},
 		{Facts: []kernel.Fact{kernel.Observed{}}},
-		{Effects: []kernel.Effect{kernel.Dispatch{}}},
+		{Effects: []effect.Effect{effect.Dispatch{}}},
 	} {
 		require.Panics(t, func() { checkDocuments(turn) })
 	}

@@ -8,15 +8,16 @@ import (
 	"io"
 
 	"lifeloop/dispatch"
-	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 )
 
 // decide performs the effect Decide: it asks the program of `retry.decide` whether
 // to retry.
-func (s *supervisor) decide(e kernel.Decide) {
+func (s *supervisor) decide(e effect.Decide) {
 	if s.p.Decider == nil {
-		s.results = append(s.results, kernel.Decided{Ask: e.Ask, Failure: lifeloop.InternalError, Why: "retry.decide names no program"})
+		s.results = append(s.results, input.Decided{Ask: e.Ask, Failure: lifeloop.InternalError, Why: "retry.decide names no program"})
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, e.Timeout)
@@ -29,9 +30,9 @@ func (s *supervisor) decide(e kernel.Decide) {
 
 // askProgram calls the program once and decodes its answer. Errors never quote
 // the answer.
-func askProgram(ctx context.Context, program Client, e kernel.Decide) kernel.Decided {
-	failed := func(class lifeloop.FailureClass, why string) kernel.Decided {
-		return kernel.Decided{Ask: e.Ask, Failure: class, Why: why}
+func askProgram(ctx context.Context, program Client, e effect.Decide) input.Decided {
+	failed := func(class lifeloop.FailureClass, why string) input.Decided {
+		return input.Decided{Ask: e.Ask, Failure: class, Why: why}
 	}
 	question, err := json.Marshal(e.Question)
 	if err != nil {
@@ -56,5 +57,5 @@ func askProgram(ctx context.Context, program Client, e kernel.Decide) kernel.Dec
 	if _, err := d.Token(); err != io.EOF {
 		return failed(lifeloop.InvalidRequest, "text follows the JSON value of the answer")
 	}
-	return kernel.Decided{Ask: e.Ask, Retry: *decision.Retry, DelayMS: decision.DelayMS}
+	return input.Decided{Ask: e.Ask, Retry: *decision.Retry, DelayMS: decision.DelayMS}
 }

@@ -10,7 +10,8 @@ import (
 	"syscall"
 
 	"lifeloop/control"
-	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 )
 
@@ -115,17 +116,17 @@ func (s *supervisor) admits(c control.Command) bool {
 func (s *supervisor) inside(c control.Command) bool { return s.o.Inside != nil && s.o.Inside(c.PID) }
 
 // command decodes a command into an input of the kernel.
-func command(id, name string, input []byte) (kernel.Input, error) {
+func command(id, name string, body []byte) (input.Input, error) {
 	if name == CommandFrame {
 		var f FrameCommand
-		if err := json.Unmarshal(input, &f); err != nil || f.Do != "open" && f.Do != "close" {
+		if err := json.Unmarshal(body, &f); err != nil || f.Do != "open" && f.Do != "close" {
 			return nil, fmt.Errorf("not a frame command")
 		}
-		return kernel.FrameRequested{Ask: id, Open: f.Do == "open", Frame: f.FrameID, Parent: f.Parent, Outcome: f.Outcome}, nil
+		return input.FrameRequested{Ask: id, Open: f.Do == "open", Frame: f.FrameID, Parent: f.Parent, Outcome: f.Outcome}, nil
 	}
 	var c SessionCommand
-	if len(input) > 0 { // an empty input means a command without a reason
-		if err := json.Unmarshal(input, &c); err != nil {
+	if len(body) > 0 { // an empty body means a command without a reason
+		if err := json.Unmarshal(body, &c); err != nil {
 			return nil, fmt.Errorf("not a %s command", name)
 		}
 	}
@@ -134,38 +135,38 @@ func command(id, name string, input []byte) (kernel.Input, error) {
 	}
 	switch name {
 	case CommandPause:
-		return kernel.PauseAsked{Ask: id, Reason: c.Reason}, nil
+		return input.PauseAsked{Ask: id, Reason: c.Reason}, nil
 	case CommandResume:
-		return kernel.ResumeAsked{Ask: id, Reason: c.Reason}, nil
+		return input.ResumeAsked{Ask: id, Reason: c.Reason}, nil
 	case CommandAbort:
-		return kernel.AbortAsked{Signal: int(syscall.SIGTERM), Ask: id, Reason: c.Reason}, nil
+		return input.AbortAsked{Signal: int(syscall.SIGTERM), Ask: id, Reason: c.Reason}, nil
 	case CommandApprove, CommandDeny:
-		return kernel.ApprovalGiven{Ask: id, Intent: c.Intent, Reason: c.Reason, Approve: name == CommandApprove}, nil
+		return input.ApprovalGiven{Ask: id, Intent: c.Intent, Reason: c.Reason, Approve: name == CommandApprove}, nil
 	case CommandRenew:
-		return kernel.RenewAsked{Ask: id, Reason: c.Reason, Profile: c.Profile}, nil
+		return input.RenewAsked{Ask: id, Reason: c.Reason, Profile: c.Profile}, nil
 	}
 	return nil, fmt.Errorf("unknown command %s", strconv.Quote(name))
 }
 
 // ask posts a command and waits for the kernel's reply.
-func (s *supervisor) ask(ctx context.Context, id string, in kernel.Input) CommandAnswer {
+func (s *supervisor) ask(ctx context.Context, id string, in input.Input) CommandAnswer {
 	replied, done := await(&s.requests, s.requests.asks, id)
 	defer done()
 	s.post(in)
-	var r kernel.Reply
+	var r effect.Reply
 	select {
 	case r = <-replied:
 	case <-ctx.Done():
 		select { // the reply may have been sent as the session's last effect
 		case r = <-replied:
 		default:
-			r = kernel.Reply{Why: "the session has ended", Failure: lifeloop.StateConflict}
+			r = effect.Reply{Why: "the session has ended", Failure: lifeloop.StateConflict}
 		}
 	}
 	return CommandAnswer{Error: r.Why, FailureClass: r.Failure, Renewal: r.Renewal}
 }
 
-func (s *supervisor) reply(e kernel.Reply) {
+func (s *supervisor) reply(e effect.Reply) {
 	if c := waiting(&s.requests, s.requests.asks, e.Ask); c != nil {
 		c <- e
 	}
@@ -173,23 +174,23 @@ func (s *supervisor) reply(e kernel.Reply) {
 
 // refuseAsked answers the command in an input that the kernel no longer handles,
 // because the ledger failed.
-func (s *supervisor) refuseAsked(in kernel.Input) {
+func (s *supervisor) refuseAsked(in input.Input) {
 	ask := ""
 	switch in := in.(type) {
-	case kernel.FrameRequested:
+	case input.FrameRequested:
 		ask = in.Ask
-	case kernel.PauseAsked:
+	case input.PauseAsked:
 		ask = in.Ask
-	case kernel.ResumeAsked:
+	case input.ResumeAsked:
 		ask = in.Ask
-	case kernel.AbortAsked:
+	case input.AbortAsked:
 		ask = in.Ask
-	case kernel.RenewAsked:
+	case input.RenewAsked:
 		ask = in.Ask
-	case kernel.ApprovalGiven:
+	case input.ApprovalGiven:
 		ask = in.Ask
 	}
 	if ask != "" {
-		s.reply(kernel.Reply{Ask: ask, Failure: lifeloop.InternalError, Why: ErrLedger.Error() + ", and the session is being ended"})
+		s.reply(effect.Reply{Ask: ask, Failure: lifeloop.InternalError, Why: ErrLedger.Error() + ", and the session is being ended"})
 	}
 }

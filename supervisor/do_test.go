@@ -13,25 +13,26 @@ import (
 
 	"lifeloop/control"
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
 )
 
 // do sends a command to the session, as the door does, and returns the answer.
-func (r *rig) do(name, input string) string {
+func (r *rig) do(name, body string) string {
 	<-r.door.ready
 	r.door.calls.Add(1)
 	defer r.door.calls.Done()
 	began := time.Now()
 	var a CommandAnswer
-	if err := json.Unmarshal(r.door.s.Do(r.door.ctx, control.Command{Name: name, Input: []byte(input)}), &a); err != nil {
-		r.t.Errorf("%s %s: the answer cannot be decoded: %v", name, input, err)
+	if err := json.Unmarshal(r.door.s.Do(r.door.ctx, control.Command{Name: name, Input: []byte(body)}), &a); err != nil {
+		r.t.Errorf("%s %s: the answer cannot be decoded: %v", name, body, err)
 	}
 	if (a.FailureClass == "") != (a.Error == "") || a.RetryClass != a.FailureClass.DefaultRetry() {
-		r.t.Errorf("%s %s: inconsistent answer %+v", name, input, a)
+		r.t.Errorf("%s %s: inconsistent answer %+v", name, body, a)
 	}
 	if took := time.Since(began); took > time.Second {
-		r.t.Errorf("%s %s was answered after %s", name, input, took)
+		r.t.Errorf("%s %s was answered after %s", name, body, took)
 	}
 	if a.FailureClass == "" {
 		return "done"
@@ -44,7 +45,7 @@ func TestCommands(t *testing.T) {
 		r := newRig(t)
 		r.launcher.child.ignore = true
 		late := ""
-		r.launcher.play = func(func(kernel.Input)) {
+		r.launcher.play = func(func(input.Input)) {
 			time.Sleep(time.Second)
 			r.hook("Start", "")
 			for _, c := range []struct{ name, input, want string }{
@@ -95,9 +96,9 @@ func TestCommandsAtTheEnd(t *testing.T) {
 		r.answers["notes"] = asleep(100 * time.Millisecond)
 		r.ledger.slow = func(int) { time.Sleep(20 * time.Millisecond) }
 		answers := map[string]int{}
-		r.launcher.play = func(func(kernel.Input)) {
+		r.launcher.play = func(func(input.Input)) {
 			time.Sleep(time.Second)
-			r.launcher.child.end(kernel.ChildExited{})
+			r.launcher.child.end(input.ChildExited{})
 			r.door.calls.Go(func() {
 				for over := false; !over; time.Sleep(time.Millisecond) {
 					got := r.do("resume", "")
@@ -120,7 +121,7 @@ func TestParallelAborts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.launcher.child.ignore = true
-		r.launcher.play = func(func(kernel.Input)) {
+		r.launcher.play = func(func(input.Input)) {
 			time.Sleep(time.Second)
 			r.hook("Start", "")
 			for i := range 10 {
@@ -157,7 +158,7 @@ func TestCommandsWithoutALedger(t *testing.T) {
 				r.options.KeepGoing = keep
 				r.launcher.child.ignore = true // the harness ignores TERM
 				var first, then, last string
-				r.launcher.play = func(func(kernel.Input)) {
+				r.launcher.play = func(func(input.Input)) {
 					time.Sleep(time.Second)
 					r.hook("Start", "")
 					r.ledger.refuse = r.ledger.n + 1
@@ -196,13 +197,13 @@ func TestAPanicEndsTheRunAtOnce(t *testing.T) {
 				panic("a bug")
 			}
 		}
-		r.launcher.play = func(func(kernel.Input)) {
+		r.launcher.play = func(func(input.Input)) {
 			time.Sleep(time.Second)
 			r.hook("Start", "")
 		}
 		require.PanicsWithValue(t, "a bug", func() { _, _ = r.run() })
 		require.Equal(t, time.Second, time.Since(r.began))
-		r.launcher.child.end(kernel.ChildExited{}) // end the harness, as the guard would
+		r.launcher.child.end(input.ChildExited{}) // end the harness, as the guard would
 		time.Sleep(time.Second)
 	})
 }

@@ -1,27 +1,28 @@
 package supervisor
 
 import (
-	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 )
 
 // A Gate decides about a guarded act. After an error there is no decision, and the
 // act does not happen.
 type Gate interface {
-	Decide(kernel.AskGate) (kernel.GateDecision, error)
+	Decide(effect.AskGate) (input.GateDecision, error)
 }
 
 // askGate asks the gate on a goroutine of its own, because the gate may read files
 // that the act names, and the loop must not wait.
-func (s *supervisor) askGate(e kernel.AskGate) {
+func (s *supervisor) askGate(e effect.AskGate) {
 	s.wg.Go(func() { s.post(decideAct(s.p.Gate, e)) })
 }
 
 // decideAct asks the gate. After a panic only this question fails. The error's text
 // is not used, because it may contain an argument of the act.
-func decideAct(g Gate, e kernel.AskGate) (in kernel.GateDecided) {
+func decideAct(g Gate, e effect.AskGate) (in input.GateDecided) {
 	in.Ask = e.Ask
-	failed := kernel.GateDecided{Ask: e.Ask, Failure: lifeloop.InternalError, Why: "the gate failed"}
+	failed := input.GateDecided{Ask: e.Ask, Failure: lifeloop.InternalError, Why: "the gate failed"}
 	defer func() {
 		if recover() != nil {
 			in = failed

@@ -9,13 +9,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"lifeloop/gate"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 )
 
-type gateFunc func(kernel.AskGate) (kernel.GateDecision, error)
+type gateFunc func(effect.AskGate) (input.GateDecision, error)
 
-func (f gateFunc) Decide(e kernel.AskGate) (kernel.GateDecision, error) { return f(e) }
+func (f gateFunc) Decide(e effect.AskGate) (input.GateDecision, error) { return f(e) }
 
 // TestGateThatFails checks that a gate without a decision gives a failure, which
 // refuses the act, and that the failure contains no text of the act.
@@ -26,16 +29,16 @@ func TestGateThatFails(t *testing.T) {
 		want lifeloop.FailureClass
 	}{
 		"no gate":  {nil, lifeloop.InternalError},
-		"a panic":  {gateFunc(func(kernel.AskGate) (kernel.GateDecision, error) { panic(canary) }), lifeloop.InternalError},
-		"an error": {gateFunc(func(kernel.AskGate) (kernel.GateDecision, error) { return kernel.GateDecision{}, errors.New(canary) }), lifeloop.InvalidRequest},
+		"a panic":  {gateFunc(func(effect.AskGate) (input.GateDecision, error) { panic(canary) }), lifeloop.InternalError},
+		"an error": {gateFunc(func(effect.AskGate) (input.GateDecision, error) { return input.GateDecision{}, errors.New(canary) }), lifeloop.InvalidRequest},
 	} {
-		in := decideAct(c.gate, kernel.AskGate{Ask: "ask_1"})
+		in := decideAct(c.gate, effect.AskGate{Ask: "ask_1"})
 		require.Equal(t, "ask_1", in.Ask, name)
 		require.Equal(t, c.want, in.Failure, name)
 		require.NotContains(t, in.Why, "canary", name)
 		require.False(t, in.Decision.Allowed(), name)
 	}
-	in := decideAct(gateFunc(func(kernel.AskGate) (kernel.GateDecision, error) { return kernel.GateDecision{Verdict: "allow"}, nil }), kernel.AskGate{Ask: "a"})
+	in := decideAct(gateFunc(func(effect.AskGate) (input.GateDecision, error) { return input.GateDecision{Verdict: "allow"}, nil }), effect.AskGate{Ask: "a"})
 	require.Empty(t, in.Failure)
 	require.True(t, in.Decision.Allowed())
 }
@@ -49,11 +52,11 @@ func TestEveryAppendMayFailUnderAPolicy(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
 			r.ledger.refuse = n
-			r.gate = gateFunc(func(e kernel.AskGate) (kernel.GateDecision, error) {
-				return kernel.GateDecision{Verdict: "allow", IntentDigest: e.Act}, nil
+			r.gate = gateFunc(func(e effect.AskGate) (input.GateDecision, error) {
+				return input.GateDecision{Verdict: "allow", IntentDigest: e.Act}, nil
 			})
 			r.answers["notes"] = brings("remember")
-			r.launcher.play = func(func(kernel.Input)) {
+			r.launcher.play = func(func(input.Input)) {
 				time.Sleep(time.Second)
 				r.hook("Start", "")
 				for _, call := range []string{"t1", "t2"} {
@@ -62,7 +65,7 @@ func TestEveryAppendMayFailUnderAPolicy(t *testing.T) {
 				}
 				r.hook("Prompt", "p1")
 				time.Sleep(time.Second)
-				r.launcher.child.end(kernel.ChildExited{})
+				r.launcher.child.end(input.ChildExited{})
 			}
 			_, err := r.run()
 			where := strings.Join(r.trace, "\n")
@@ -72,12 +75,12 @@ func TestEveryAppendMayFailUnderAPolicy(t *testing.T) {
 					decided[f.Act]++
 				}
 			}
-			require.LessOrEqual(t, len(r.lines("launch")), decided[kernel.ActLaunch], where)
-			require.LessOrEqual(t, strings.Count(where, `"pass\n"`), decided[kernel.ActTool], where)
-			require.LessOrEqual(t, strings.Count(where, "remember"), decided[kernel.ActInject], where)
+			require.LessOrEqual(t, len(r.lines("launch")), decided[gate.ActLaunch], where)
+			require.LessOrEqual(t, strings.Count(where, `"pass\n"`), decided[gate.ActTool], where)
+			require.LessOrEqual(t, strings.Count(where, "remember"), decided[gate.ActInject], where)
 			if more = r.ledger.broken; !more {
 				require.NoError(t, err)
-				require.Equal(t, map[string]int{kernel.ActLaunch: 1, kernel.ActTool: 2, kernel.ActInject: 1}, decided, where)
+				require.Equal(t, map[string]int{gate.ActLaunch: 1, gate.ActTool: 2, gate.ActInject: 1}, decided, where)
 				return
 			}
 			require.ErrorIs(t, err, ErrLedger, where)

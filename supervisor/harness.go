@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"lifeloop/harness"
-	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/telemetry"
 )
 
@@ -26,7 +26,7 @@ type Harness struct {
 
 // Start starts the harness. It posts what happens in the terminal: output, stops
 // and continuations, terminal commands, and lines that the user begins.
-func (h *Harness) Start(post func(kernel.Input), settle func()) (Child, error) {
+func (h *Harness) Start(post func(input.Input), settle func()) (Child, error) {
 	child, err := harness.Start(h.Spec, h.Terminal, &sink{post: post, settle: settle, osc: h.OSC, log: h.Log})
 	if err != nil {
 		return nil, startError{err}
@@ -59,21 +59,21 @@ func (r running) KillTree() error {
 	return r.Child.KillTree()
 }
 
-func (r running) Killed() (named []kernel.Process, more int) {
+func (r running) Killed() (named []input.Process, more int) {
 	return Named(r.Child.Killed())
 }
 
 // Named converts killed processes into the form in which the kernel records them.
-func Named(killed harness.Killed) (named []kernel.Process, more int) {
+func Named(killed harness.Killed) (named []input.Process, more int) {
 	for _, p := range killed.Processes {
-		named = append(named, kernel.Process(p))
+		named = append(named, input.Process(p))
 	}
 	return named, killed.More
 }
 
-func (r running) Wait() kernel.ChildExited {
+func (r running) Wait() input.ChildExited {
 	e := r.Child.Wait()
-	in := kernel.ChildExited{Code: e.Code, Signal: int(e.Signal), Leftover: e.Leftover, Lost: e.GuardLost, OutputLost: e.OutputLost != nil,
+	in := input.ChildExited{Code: e.Code, Signal: int(e.Signal), Leftover: e.Leftover, Lost: e.GuardLost, OutputLost: e.OutputLost != nil,
 		Interrupted: e.Interrupted}
 	if in.Signal != 0 {
 		in.Code = 0
@@ -83,7 +83,7 @@ func (r running) Wait() kernel.ChildExited {
 
 // A sink turns the harness's output into inputs.
 type sink struct {
-	post   func(kernel.Input)
+	post   func(input.Input)
 	settle func()
 	log    zerolog.Logger
 	// Owned by the reading goroutine: the number of lost bytes, and of lost lines
@@ -100,11 +100,11 @@ type sink struct {
 const sameAgain = time.Second
 
 func (s *sink) Output(total, lines int64) {
-	s.post(kernel.OutputSeen{Total: total, Lines: lines})
+	s.post(input.OutputSeen{Total: total, Lines: lines})
 }
 
 func (s *sink) Text(stream int, b []byte, total int64) {
-	s.post(kernel.OutputSeen{Total: total, Stream: stream, Text: b, Skipped: s.skipped})
+	s.post(input.OutputSeen{Total: total, Stream: stream, Text: b, Skipped: s.skipped})
 	s.skipped = 0
 }
 
@@ -113,7 +113,7 @@ func (s *sink) Text(stream int, b []byte, total int64) {
 func (s *sink) TextLost(bytes, lines int64) {
 	s.skipped += lines
 	if s.lost == 0 {
-		s.post(kernel.SourceTrouble{Source: "terminal", What: "overflow"})
+		s.post(input.SourceTrouble{Source: "terminal", What: "overflow"})
 	}
 	s.lost += bytes
 	s.log.Warn().Int64("bytes", bytes).Int64("so_far", s.lost).Msg("output came faster than it could be read")
@@ -132,17 +132,17 @@ func (s *sink) OSC(_ int, text string) {
 	}
 	s.mu.Unlock()
 	if news {
-		s.post(kernel.SignalsSeen{Signals: signals})
+		s.post(input.SignalsSeen{Signals: signals})
 	}
 }
 
-func (s *sink) Line(begun bool) { s.post(kernel.LineSeen{Begun: begun}) }
+func (s *sink) Line(begun bool) { s.post(input.LineSeen{Begun: begun}) }
 
-func (s *sink) Continued() { s.post(kernel.ChildContinued{}) }
+func (s *sink) Continued() { s.post(input.ChildContinued{}) }
 
 // Stopped waits for the ledger, because the wrapper's process may be stopped next.
 // Without an entry about the stop, the session would appear to be running.
 func (s *sink) Stopped(sig syscall.Signal) {
-	s.post(kernel.ChildStopped{Signal: int(sig)})
+	s.post(input.ChildStopped{Signal: int(sig)})
 	s.settle()
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/telemetry/codex"
 )
 
@@ -16,8 +16,8 @@ func TestRepeatedTerminalSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := codex.OSC()
 		var posted []string
-		s := &sink{osc: d, post: func(in kernel.Input) {
-			for _, sig := range in.(kernel.SignalsSeen).Signals {
+		s := &sink{osc: d, post: func(in input.Input) {
+			for _, sig := range in.(input.SignalsSeen).Signals {
 				posted = append(posted, string(sig.Kind))
 			}
 		}}
@@ -39,18 +39,18 @@ func TestRepeatedTerminalSignals(t *testing.T) {
 // Output that is read is posted with its text and stream. Lost output is reported
 // once, and its lines count.
 func TestTextIsPosted(t *testing.T) {
-	var posted []kernel.Input
-	s := &sink{post: func(in kernel.Input) { posted = append(posted, in) }}
+	var posted []input.Input
+	s := &sink{post: func(in input.Input) { posted = append(posted, in) }}
 	s.Text(1, []byte("half a line"), 11)
 	s.TextLost(100, 2)
 	s.TextLost(100, 1)
 	s.Text(0, []byte("\n"), 212)
 	s.Text(0, []byte("x"), 213)
-	require.Equal(t, []kernel.Input{
-		kernel.OutputSeen{Total: 11, Stream: 1, Text: []byte("half a line")},
-		kernel.SourceTrouble{Source: "terminal", What: "overflow"},
-		kernel.OutputSeen{Total: 212, Text: []byte("\n"), Skipped: 3},
-		kernel.OutputSeen{Total: 213, Text: []byte("x")},
+	require.Equal(t, []input.Input{
+		input.OutputSeen{Total: 11, Stream: 1, Text: []byte("half a line")},
+		input.SourceTrouble{Source: "terminal", What: "overflow"},
+		input.OutputSeen{Total: 212, Text: []byte("\n"), Skipped: 3},
+		input.OutputSeen{Total: 213, Text: []byte("x")},
 	}, posted)
 	require.Equal(t, int64(200), s.lost)
 }

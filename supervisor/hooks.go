@@ -10,7 +10,8 @@ import (
 
 	"lifeloop/control"
 	"lifeloop/internal/hook"
-	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
 )
@@ -23,7 +24,7 @@ type answer struct {
 	context lifeloop.Opaque
 	carries bool
 	clear   bool
-	verdict *kernel.HookVerdict // set for a hook that asks whether a tool may run
+	verdict *effect.HookVerdict // set for a hook that asks whether a tool may run
 }
 
 // clearReason is what the user reads in a harness that empties its context for a renewal.
@@ -56,11 +57,11 @@ type requests struct {
 
 	mu    sync.Mutex // guards the maps, which the loop and the connections' goroutines use
 	hooks map[string]chan answer
-	asks  map[string]chan kernel.Reply
+	asks  map[string]chan effect.Reply
 }
 
 func newRequests() requests {
-	return requests{hooks: map[string]chan answer{}, asks: map[string]chan kernel.Reply{}}
+	return requests{hooks: map[string]chan answer{}, asks: map[string]chan effect.Reply{}}
 }
 
 // newID returns a new id: the prefix and the number of the request.
@@ -130,7 +131,7 @@ func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 		return
 	}
 	if h.OneWay {
-		s.postOf(l.number, kernel.SignalsSeen{Signals: decoded.Signals})
+		s.postOf(l.number, input.SignalsSeen{Signals: decoded.Signals})
 		return
 	}
 	// The number of the launch is unique in the session, even if several wrappers
@@ -145,15 +146,15 @@ func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 	if decoded.Clears && l.plan.Clear != nil {
 		limit = max(limit, endTime)
 	}
-	s.postOf(l.number, kernel.HookCalled{Hook: id, Call: decoded, Deadline: time.Now().Add(limit - hookMargin)})
+	s.postOf(l.number, input.HookCalled{Hook: id, Call: decoded, Deadline: time.Now().Add(limit - hookMargin)})
 	select {
 	case a := <-answered:
 		delivered := call.Answer(a.render(l.plan))
 		if a.carries {
-			s.post(kernel.HookClosed{Hook: id, Delivered: delivered})
+			s.post(input.HookClosed{Hook: id, Delivered: delivered})
 		}
 	case <-call.Gone():
-		s.post(kernel.HookClosed{Hook: id})
+		s.post(input.HookClosed{Hook: id})
 	case <-ctx.Done():
 	}
 }
@@ -166,14 +167,14 @@ func (s *supervisor) foreignHook(event string) {
 		return
 	}
 	s.o.Log.Warn().Str("event", event).Uint64("so_far", n).Msg("a process that is not a hook of this launch called a hook")
-	s.post(kernel.UnknownSeen{Source: "hook", Types: map[string]int{"foreign": int(n)}})
+	s.post(input.UnknownSeen{Source: "hook", Types: map[string]int{"foreign": int(n)}})
 }
 
-func (s *supervisor) answerHook(e kernel.HookAnswer) {
+func (s *supervisor) answerHook(e effect.HookAnswer) {
 	a := answer{event: e.Event, context: e.Context, carries: e.Context.Len() > 0 || e.Clear, clear: e.Clear, verdict: e.Verdict}
 	if c := waiting(&s.requests, s.requests.hooks, e.Hook); c != nil {
 		c <- a
 	} else if a.carries { // the harness closed the hook before the answer was delivered
-		s.results = append(s.results, kernel.HookClosed{Hook: e.Hook})
+		s.results = append(s.results, input.HookClosed{Hook: e.Hook})
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"lifeloop/harness"
-	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 )
 
 // A launched is one launch. After the start, only the fields whose comment
@@ -43,7 +44,7 @@ func temporary(err error) bool {
 }
 
 // launch prepares a launch and starts it.
-func (s *supervisor) launch(e kernel.Launch) {
+func (s *supervisor) launch(e effect.Launch) {
 	l := &launched{number: e.Number, drained: make(chan struct{})}
 	child, err := s.start(e, l)
 	if err != nil {
@@ -53,11 +54,11 @@ func (s *supervisor) launch(e kernel.Launch) {
 		if errors.As(err, &coded) {
 			code = coded.ExitCode()
 		}
-		s.results = append(s.results, kernel.LaunchFailed{Code: code, Why: err.Error(), Transient: temporary(err)})
+		s.results = append(s.results, input.LaunchFailed{Code: code, Why: err.Error(), Transient: temporary(err)})
 		return
 	}
 	l.child, l.started = child, child
-	in := kernel.Launched{PID: child.PID(), Containment: l.plan.Containment}
+	in := input.Launched{PID: child.PID(), Containment: l.plan.Containment}
 	if m := l.plan.Setup.Manifest; m.AdapterID != "" {
 		checkManifest(m)
 	}
@@ -69,7 +70,7 @@ func (s *supervisor) launch(e kernel.Launch) {
 	s.wg.Go(func() { s.postOf(l.number, child.Wait()) })
 }
 
-func (s *supervisor) start(e kernel.Launch, l *launched) (Child, error) {
+func (s *supervisor) start(e effect.Launch, l *launched) (Child, error) {
 	plan, err := s.p.Launcher.Prepare(e)
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func (s *supervisor) start(e kernel.Launch, l *launched) (Child, error) {
 		l.questions = newQuestions(plan.Requests)
 	}
 	s.current.Store(l) // stored before the harness can call a hook
-	return plan.Start(func(in kernel.Input) { s.postOf(l.number, in) }, s.settle)
+	return plan.Start(func(in input.Input) { s.postOf(l.number, in) }, s.settle)
 }
 
 // follow starts reading the sources of a launch.
@@ -95,8 +96,8 @@ func (s *supervisor) follow(l *launched) {
 	}
 	s.wg.Go(func() {
 		defer close(l.drained)
-		if err := l.plan.Sources.Run(ctx, func(in kernel.Input) { s.postOf(l.number, in) }); err != nil {
-			s.postOf(l.number, kernel.SourceTrouble{Source: "watcher", What: "stopped"})
+		if err := l.plan.Sources.Run(ctx, func(in input.Input) { s.postOf(l.number, in) }); err != nil {
+			s.postOf(l.number, input.SourceTrouble{Source: "watcher", What: "stopped"})
 			s.o.Log.Error().Err(err).Msg("watch the harness's files")
 		}
 	})
@@ -131,7 +132,7 @@ func (s *supervisor) drain(l *launched) {
 			l.plan.Ended()
 		}
 		killed, more := child.Killed()
-		s.postOf(l.number, kernel.SourcesDrained{Killed: killed, More: more})
+		s.postOf(l.number, input.SourcesDrained{Killed: killed, More: more})
 	})
 }
 
@@ -142,7 +143,7 @@ func (s *supervisor) copyTranscripts(l *launched) {
 		return
 	}
 	for _, path := range transcripts(l.plan.Sources) {
-		s.postOf(l.number, kernel.TranscriptCopy(s.p.CopyTranscript(path)))
+		s.postOf(l.number, input.TranscriptCopy(s.p.CopyTranscript(path)))
 	}
 }
 
@@ -156,13 +157,13 @@ func transcripts(sources Sources) []string {
 
 // suspend performs Suspend or Continue: it stops the whole tree below the wrapper,
 // or continues it.
-func (s *supervisor) suspend(e kernel.Effect) {
+func (s *supervisor) suspend(e effect.Effect) {
 	child := s.child()
 	if child == nil {
 		return
 	}
 	do, what := child.Hold, "stop the harness's tree"
-	if _, on := e.(kernel.Continue); on {
+	if _, on := e.(effect.Continue); on {
 		do = func() error { return errors.Join(child.Free(), child.Resume()) } // also Resume, because another process may have stopped the harness
 		what = "continue the harness's tree"
 	}
@@ -181,7 +182,7 @@ func (s *supervisor) child() Child {
 
 // stop performs the effect Stop. KILL goes to the tree even after the harness has
 // ended, because other processes of the tree can outlive it.
-func (s *supervisor) stop(e kernel.Stop) {
+func (s *supervisor) stop(e effect.Stop) {
 	child := s.child()
 	if l := s.current.Load(); e.Tree && l != nil {
 		child = l.started

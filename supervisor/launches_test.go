@@ -13,6 +13,7 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
 	"lifeloop/telemetry"
@@ -24,10 +25,10 @@ func retrying(attempts int) attempt.Policy {
 }
 
 // ends returns the script of a harness that exits after a second.
-func (r *rig) ends(code int) func(func(kernel.Input)) {
-	return func(func(kernel.Input)) {
+func (r *rig) ends(code int) func(func(input.Input)) {
+	return func(func(input.Input)) {
 		time.Sleep(time.Second)
-		r.launcher.child.end(kernel.ChildExited{Code: code})
+		r.launcher.child.end(input.ChildExited{Code: code})
 	}
 }
 
@@ -45,12 +46,12 @@ func TestOneLaunchAfterAnother(t *testing.T) {
 		r := newRig(t)
 		r.policy, r.options.Relaunch = retrying(1), true
 		r.launcher.play = r.ends(3)
-		r.launcher.again = []func(func(kernel.Input)){func(post func(kernel.Input)) {
+		r.launcher.again = []func(func(input.Input)){func(post func(input.Input)) {
 			time.Sleep(time.Second)
 			if c := r.hook("Prompt", "p2"); c.answers != 1 {
 				t.Errorf("the second harness's hook got %d answers", c.answers)
 			}
-			r.launcher.child.end(kernel.ChildExited{})
+			r.launcher.child.end(input.ChildExited{})
 		}}
 		result, err := r.run()
 		require.NoError(t, err)
@@ -81,13 +82,13 @@ func TestInputsOfAFinishedLaunchAreDropped(t *testing.T) {
 		r.policy, r.options.Relaunch = retrying(1), true
 		r.policy.Backoff.Base = 30 * time.Second
 		r.sources.last, r.sources.late = prompt("p9"), prompt("p10")
-		r.launcher.play = func(post func(kernel.Input)) {
-			time.AfterFunc(20*time.Second, func() { post(kernel.OutputSeen{Total: 99}) })
+		r.launcher.play = func(post func(input.Input)) {
+			time.AfterFunc(20*time.Second, func() { post(input.OutputSeen{Total: 99}) })
 			r.ends(3)(post)
 		}
-		r.launcher.again = []func(func(kernel.Input)){func(func(kernel.Input)) {
+		r.launcher.again = []func(func(input.Input)){func(func(input.Input)) {
 			time.Sleep(2 * time.Minute)
-			r.launcher.child.end(kernel.ChildExited{})
+			r.launcher.child.end(input.ChildExited{})
 		}}
 		r.later = map[int]*fakeSources{2: {rig: r, last: prompt("p2")}}
 		_, err := r.run()
@@ -131,12 +132,12 @@ func TestALeftoverProcessDelaysTheNextLaunch(t *testing.T) {
 				r.policy, r.options.Relaunch = retrying(1), true
 				gone := make(chan struct{})
 				r.launcher.child.gone = gone
-				r.launcher.play = func(post func(kernel.Input)) {
+				r.launcher.play = func(post func(input.Input)) {
 					r.ends(3)(post)
 					timer := time.AfterFunc(tt.lingers, func() { close(gone) })
 					t.Cleanup(func() { timer.Stop() })
 				}
-				r.launcher.again = []func(func(kernel.Input)){r.ends(0)}
+				r.launcher.again = []func(func(input.Input)){r.ends(0)}
 				_, err := r.run()
 				require.NoError(t, err)
 				require.Contains(t, r.lines("launch 2"), tt.want)
@@ -153,7 +154,7 @@ func TestALaunchThatCannotBePrepared(t *testing.T) {
 		r.policy, r.options.Relaunch = retrying(2), true
 		r.launcher.play = r.ends(3)
 		r.launcher.unfit = map[int]error{2: fmt.Errorf("start the guard: %w", syscall.EAGAIN)}
-		r.launcher.again = []func(func(kernel.Input)){nil, r.ends(0)}
+		r.launcher.again = []func(func(input.Input)){nil, r.ends(0)}
 		result, err := r.run()
 		require.NoError(t, err)
 		require.Equal(t, kernel.Result{State: session.Completed}, result)
@@ -192,13 +193,13 @@ func TestAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.policy = attempt.Policy{Timeouts: attempt.Timeouts{Initial: 5 * time.Second}}
-		r.launcher.play = func(func(kernel.Input)) {
+		r.launcher.play = func(func(input.Input)) {
 			time.Sleep(time.Second)
-			r.post(kernel.PauseAsked{Reason: "lunch"})
+			r.post(input.PauseAsked{Reason: "lunch"})
 			time.Sleep(time.Hour)
-			r.post(kernel.ResumeAsked{})
+			r.post(input.ResumeAsked{})
 			time.Sleep(3 * time.Second)
-			r.launcher.child.end(kernel.ChildExited{})
+			r.launcher.child.end(input.ChildExited{})
 		}
 		result, err := r.run()
 		require.NoError(t, err)
@@ -215,9 +216,9 @@ func TestAnEndWhilePaused(t *testing.T) {
 		r := newRig(t)
 		r.policy, r.options.Relaunch = retrying(1), true
 		r.launcher.child.ignore = true
-		r.launcher.play = func(func(kernel.Input)) {
+		r.launcher.play = func(func(input.Input)) {
 			time.Sleep(time.Second)
-			r.post(kernel.PauseAsked{})
+			r.post(input.PauseAsked{})
 			time.Sleep(time.Second)
 			r.signals <- syscall.SIGTERM
 		}
@@ -234,9 +235,9 @@ func TestAPauseBetweenLaunches(t *testing.T) {
 		r := newRig(t)
 		r.policy, r.options.Relaunch = retrying(1), true
 		r.launcher.play = r.ends(3)
-		r.launcher.again = []func(func(kernel.Input)){r.ends(0)}
-		time.AfterFunc(2*time.Second, func() { r.post(kernel.PauseAsked{}) })
-		time.AfterFunc(time.Hour, func() { r.post(kernel.ResumeAsked{}) })
+		r.launcher.again = []func(func(input.Input)){r.ends(0)}
+		time.AfterFunc(2*time.Second, func() { r.post(input.PauseAsked{}) })
+		time.AfterFunc(time.Hour, func() { r.post(input.ResumeAsked{}) })
 		_, err := r.run()
 		require.NoError(t, err)
 		require.Equal(t, []string{"0s    launch", "1h0m9.005s launch 2"}, r.lines("launch", "hold", "free", "signal", "kill"))

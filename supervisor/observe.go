@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 )
 
 // A Listener receives the entries of an observed session, in their order, after
@@ -39,7 +41,7 @@ func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o 
 	s := newSupervisor(ctx, k, p, o)
 	s.wg.Go(func() {
 		failed = sources.Run(reading, s.post)
-		s.post(kernel.SourcesDrained{})
+		s.post(input.SourcesDrained{})
 	})
 	s.wg.Go(func() {
 		for first := true; ; first = false {
@@ -71,7 +73,7 @@ func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o 
 // nothing is the Launcher of an observation, which launches nothing.
 type nothing struct{}
 
-func (nothing) Prepare(kernel.Launch) (Plan, error) {
+func (nothing) Prepare(effect.Launch) (Plan, error) {
 	panic("supervisor: an observer launches nothing")
 }
 func (nothing) Release() {}
@@ -90,8 +92,8 @@ type observing struct {
 }
 
 // step passes one input to the kernel, and then the results of its effects.
-func (o *observing) step(now time.Time, in kernel.Input) error {
-	for inputs := []kernel.Input{in}; len(inputs) > 0; inputs = inputs[1:] {
+func (o *observing) step(now time.Time, in input.Input) error {
+	for inputs := []input.Input{in}; len(inputs) > 0; inputs = inputs[1:] {
 		turn := o.k.Step(now, inputs[0])
 		checkDocuments(turn)
 		if err := o.commit(now, turn); err != nil {
@@ -122,11 +124,11 @@ func (o *observing) commit(now time.Time, turn kernel.Turn) error {
 
 // perform makes the dispatches of one turn and returns their results, in the order
 // of the dispatches. An observer has no other effects.
-func (o *observing) perform(effects []kernel.Effect) []kernel.Input {
-	returned := make([]kernel.Input, len(effects))
+func (o *observing) perform(effects []effect.Effect) []input.Input {
+	returned := make([]input.Input, len(effects))
 	var wg sync.WaitGroup
 	for i, e := range effects {
-		d, ok := e.(kernel.Dispatch)
+		d, ok := e.(effect.Dispatch)
 		if !ok {
 			continue
 		}
@@ -137,5 +139,5 @@ func (o *observing) perform(effects []kernel.Effect) []kernel.Input {
 		})
 	}
 	wg.Wait()
-	return slices.DeleteFunc(returned, func(in kernel.Input) bool { return in == nil })
+	return slices.DeleteFunc(returned, func(in input.Input) bool { return in == nil })
 }

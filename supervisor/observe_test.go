@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
 )
@@ -21,17 +23,17 @@ import (
 func observer() *kernel.Kernel {
 	n := map[string]int{}
 	return kernel.New(kernel.Config{Session: "sess", Observing: true,
-		Setup: kernel.Setup{Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0"}},
-		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) }})
+		Launch: setup.Launch{Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0"}},
+		NewID:  func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) }})
 }
 
 // watched is a source that posts a prompt, and the turn's end when its context
 // ends.
 type watched struct{ err error }
 
-func (w watched) Run(ctx context.Context, post func(kernel.Input)) error {
+func (w watched) Run(ctx context.Context, post func(input.Input)) error {
 	report := func(k telemetry.Kind) {
-		post(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: k, Source: "transcript", Session: "S1", Turn: "p1"}}})
+		post(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: k, Source: "transcript", Session: "S1", Turn: "p1"}}})
 	}
 	report(telemetry.Prompt)
 	if w.err != nil {
@@ -90,9 +92,9 @@ func TestObserverWritesEachPosition(t *testing.T) {
 	for _, ledger := range []bool{true, false} {
 		k := kernel.New(kernel.Config{Session: "sess", Observing: true, Ledger: ledger, NewID: func(p string) string { return p }})
 		at := time.Unix(1, 0)
-		k.Step(at, kernel.Start{})
+		k.Step(at, input.Start{})
 		for offset := range int64(3) { // a position is also written for records that report nothing new
-			turn := k.Step(at, kernel.SignalsSeen{Position: &kernel.Position{Path: "/f", Offset: offset},
+			turn := k.Step(at, input.SignalsSeen{Position: &input.Position{Path: "/f", Offset: offset},
 				Signals: []telemetry.Signal{{Kind: telemetry.Prompt, Source: "transcript", Session: "S1", Turn: "p1"}}})
 			written := slices.ContainsFunc(turn.Facts, func(f kernel.Fact) bool { return kernel.Kind(f) == "source_read" })
 			require.Equal(t, ledger, written)

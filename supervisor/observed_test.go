@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/setup"
 	"lifeloop/manifests"
 	"lifeloop/profiles"
 	"lifeloop/synth"
@@ -214,8 +215,8 @@ func eventsOf(t *testing.T, adapter string, sources []profiles.Source, session s
 	require.True(t, ok)
 	profile, _ := profiles.For(adapter)
 	n := map[string]int{}
-	setup := kernel.Setup{Manifest: manifest, HarnessSession: session, Synth: synth.Config{Estimates: profile.Estimates}}
-	k := kernel.New(kernel.Config{Session: "observed", Observing: true, Setup: setup, NewID: func(prefix string) string {
+	launch := setup.Launch{Manifest: manifest, HarnessSession: session, Synth: synth.Config{Estimates: profile.Estimates}}
+	k := kernel.New(kernel.Config{Session: "observed", Observing: true, Launch: launch, NewID: func(prefix string) string {
 		n[prefix]++
 		return fmt.Sprint(prefix, n[prefix])
 	}})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/profiles"
 	"lifeloop/telemetry"
 	"lifeloop/watchers"
@@ -93,7 +94,7 @@ func (o *once) read(sources []profiles.Source, past []*readSource) error {
 	if err := o.begin(o.clock, heads); err != nil {
 		return err
 	}
-	var rest []kernel.Input
+	var rest []input.Input
 	for _, u := range unknown(heads) {
 		rest = append(rest, u)
 	}
@@ -102,7 +103,7 @@ func (o *once) read(sources []profiles.Source, past []*readSource) error {
 			rest = append(rest, t)
 		}
 	}
-	for _, in := range append(rest, kernel.SourcesDrained{}) {
+	for _, in := range append(rest, input.SourcesDrained{}) {
 		if err := o.step(in); err != nil {
 			return err
 		}
@@ -119,7 +120,7 @@ func began(s profiles.Source) time.Time {
 		if err != nil {
 			break
 		}
-		if seen, is := in.(kernel.SignalsSeen); is {
+		if seen, is := in.(input.SignalsSeen); is {
 			for _, sig := range seen.Signals {
 				if !sig.At.IsZero() {
 					return sig.At
@@ -131,10 +132,10 @@ func began(s profiles.Source) time.Time {
 }
 
 // unknown adds up the unknown records of each source.
-func unknown(heads []*head) []kernel.UnknownSeen {
-	var all []kernel.UnknownSeen
+func unknown(heads []*head) []input.UnknownSeen {
+	var all []input.UnknownSeen
 	for _, h := range heads {
-		i := slices.IndexFunc(all, func(u kernel.UnknownSeen) bool { return u.Source == h.unknown.Source })
+		i := slices.IndexFunc(all, func(u input.UnknownSeen) bool { return u.Source == h.unknown.Source })
 		switch {
 		case h.unknown.Types == nil:
 		case i < 0:
@@ -161,7 +162,7 @@ type once struct {
 	past   *Past
 }
 
-func (o *once) step(in kernel.Input) error { return o.observing.step(o.clock, in) }
+func (o *once) step(in input.Input) error { return o.observing.step(o.clock, in) }
 
 // take passes the next input of a source to the kernel. The first input starts the
 // session.
@@ -189,7 +190,7 @@ func (o *once) begin(at time.Time, heads []*head) error {
 		return nil
 	case o.second == nil:
 		o.clock, o.started = at, true
-		return o.step(kernel.Start{})
+		return o.step(input.Start{})
 	}
 	o.clock, o.started = o.k.LastReplayed(), true
 	if o.past.torn != nil {
@@ -202,7 +203,7 @@ func (o *once) begin(at time.Time, heads []*head) error {
 	if o.taken {
 		o.k.Recall(o.second)
 	}
-	if err := o.step(kernel.Restarted{PID: os.Getpid()}); err != nil {
+	if err := o.step(input.Restarted{PID: os.Getpid()}); err != nil {
 		return err
 	}
 	for _, h := range heads {
@@ -218,7 +219,7 @@ func (o *once) begin(at time.Time, heads []*head) error {
 func (o *once) complete(heads []*head) error {
 	f := o.past.torn.read()
 	for _, h := range heads {
-		in, ok := h.in.(kernel.SignalsSeen)
+		in, ok := h.in.(input.SignalsSeen)
 		if !ok || h.known || in.Source != f.Source || in.Position == nil || in.Position.Path != f.Path ||
 			in.Taken != f.Taken || in.Digest != f.Digest || f.Taken == 0 && *in.Position != f.Position {
 			continue
@@ -238,7 +239,7 @@ func (o *once) complete(heads []*head) error {
 func (o *once) first(at time.Time) {
 	if !o.taken {
 		o.taken = true
-		o.second.Step(at, kernel.Start{})
+		o.second.Step(at, input.Start{})
 	}
 }
 
@@ -261,7 +262,7 @@ func (o *once) until(at time.Time) error {
 	}
 	for due, ok := o.k.Deadline(); ok && due.Before(at); due, ok = o.k.Deadline() {
 		o.clock = due
-		if err := o.step(kernel.Wake{}); err != nil {
+		if err := o.step(input.Wake{}); err != nil {
 			return err
 		}
 	}
@@ -271,36 +272,36 @@ func (o *once) until(at time.Time) error {
 
 // A head is the next input of one source and its time, which never decreases.
 type head struct {
-	next func() (kernel.Input, error, bool)
+	next func() (input.Input, error, bool)
 	stop func()
-	in   kernel.Input // nil at the end
+	in   input.Input // nil at the end
 	at   time.Time
 
 	before time.Time // the time of the previous input
 
 	source profiles.Source
-	past   []*readSource   // how far a killed observation read the source's files
-	known  bool            // the killed observation had handled in
-	place  kernel.Position // the position of in
+	past   []*readSource  // how far a killed observation read the source's files
+	known  bool           // the killed observation had handled in
+	place  input.Position // the position of in
 
 	// If the source is unordered, in is the earliest of the next lookahead
 	// signals.
 	unordered bool
-	file      kernel.Position // how far the source's main file was read
-	count     int64           // the number of signals so far, in included
-	sums      bool            // positions get the digest of the bytes before them
-	digest    string          // the digest of the signals so far
-	ahead     []ahead         // signals that were read and come after in
-	ended     bool            // the source has no further record
+	file      input.Position // how far the source's main file was read
+	count     int64          // the number of signals so far, in included
+	sums      bool           // positions get the digest of the bytes before them
+	digest    string         // the digest of the signals so far
+	ahead     []ahead        // signals that were read and come after in
+	ended     bool           // the source has no further record
 
-	unknown  kernel.UnknownSeen // the newest count of unknown records, which includes the earlier ones
-	troubles []kernel.SourceTrouble
+	unknown  input.UnknownSeen // the newest count of unknown records, which includes the earlier ones
+	troubles []input.SourceTrouble
 }
 
 // ahead is a signal of an unordered source, with its position.
 type ahead struct {
 	telemetry.Signal
-	at kernel.Position
+	at input.Position
 }
 
 // newHead opens a source. If there is a ledger, positions are stored and therefore
@@ -356,13 +357,13 @@ func sameSignals(s profiles.Source, r *readSource) (bool, error) {
 
 // reportMissed reports each file that is read again from its start, because
 // records of it may be missing.
-func (h *head) reportMissed(step func(kernel.Input) error) error {
+func (h *head) reportMissed(step func(input.Input) error) error {
 	for _, r := range h.past {
 		if !r.missed {
 			continue
 		}
-		for _, in := range []kernel.Input{kernel.SourceTrouble{Source: r.name, What: "missed"},
-			kernel.SignalsSeen{Source: r.name, Position: &kernel.Position{Path: r.path}}} {
+		for _, in := range []input.Input{input.SourceTrouble{Source: r.name, What: "missed"},
+			input.SignalsSeen{Source: r.name, Position: &input.Position{Path: r.path}}} {
 			if err := step(in); err != nil {
 				return err
 			}
@@ -381,7 +382,7 @@ func (h *head) advance() error {
 		seen, err := h.read()
 		if err == nil && !h.ended {
 			h.set(seen)
-			if h.place = (kernel.Position{}); seen.Position != nil {
+			if h.place = (input.Position{}); seen.Position != nil {
 				h.place = *seen.Position
 			}
 			h.known = h.isKnown(h.place)
@@ -393,7 +394,7 @@ func (h *head) advance() error {
 		if err != nil {
 			return err
 		}
-		var at kernel.Position
+		var at input.Position
 		if seen.Position != nil {
 			at = *seen.Position
 		}
@@ -427,7 +428,7 @@ func (h *head) advance() error {
 	}
 	file := h.file
 	file.Path = h.source.Path
-	h.set(kernel.SignalsSeen{Source: h.source.Name, Signals: []telemetry.Signal{next.Signal}, Position: &file, Taken: h.count, Digest: h.digest})
+	h.set(input.SignalsSeen{Source: h.source.Name, Signals: []telemetry.Signal{next.Signal}, Position: &file, Taken: h.count, Digest: h.digest})
 	h.known = h.isKnown(next.at)
 	h.place = next.at
 	return nil
@@ -435,7 +436,7 @@ func (h *head) advance() error {
 
 // isKnown reports whether the killed observation had handled the next input, which
 // ends at this position.
-func (h *head) isKnown(at kernel.Position) bool {
+func (h *head) isKnown(at input.Position) bool {
 	if r := find(h.past, h.source.Name, h.source.Path); h.unordered && r != nil && r.taken > 0 {
 		return !r.missed && h.count <= r.taken
 	}
@@ -452,8 +453,8 @@ func (h *head) isKnown(at kernel.Position) bool {
 // fresh returns the next input without the signals up to the time r.floor, which
 // were already observed before the file was replaced, or are older than the
 // observation. It returns false if none is left.
-func (h *head) fresh() (kernel.Input, bool) {
-	in, ok := h.in.(kernel.SignalsSeen)
+func (h *head) fresh() (input.Input, bool) {
+	in, ok := h.in.(input.SignalsSeen)
 	r := find(h.past, h.source.Name, h.place.Path)
 	if main := find(h.past, h.source.Name, h.source.Path); r == nil && main != nil && main.taken > 0 {
 		r = main
@@ -465,7 +466,7 @@ func (h *head) fresh() (kernel.Input, bool) {
 	return in, len(in.Signals) > 0
 }
 
-func (h *head) set(in kernel.SignalsSeen) {
+func (h *head) set(in input.SignalsSeen) {
 	h.in, h.before = in, h.at
 	// The time of a signal may be that of an earlier record, but h.at never decreases.
 	for _, s := range in.Signals {
@@ -477,19 +478,19 @@ func (h *head) set(in kernel.SignalsSeen) {
 
 // read returns the signals of the next record. It does not wait until an
 // unreadable file can be read again, because only the present content is read.
-func (h *head) read() (kernel.SignalsSeen, error) {
+func (h *head) read() (input.SignalsSeen, error) {
 	for {
 		in, err, ok := h.next()
 		if err != nil || !ok {
 			h.ended = true
-			return kernel.SignalsSeen{}, err
+			return input.SignalsSeen{}, err
 		}
 		switch in := in.(type) {
-		case kernel.SignalsSeen:
+		case input.SignalsSeen:
 			return in, nil
-		case kernel.UnknownSeen:
+		case input.UnknownSeen:
 			h.unknown = in
-		case kernel.SourceTrouble:
+		case input.SourceTrouble:
 			h.troubles = append(h.troubles, in)
 		}
 	}
@@ -503,7 +504,7 @@ func earliest(heads []*head, isForeign func(telemetry.Signal) bool) (best *head,
 		if h.in == nil {
 			continue
 		}
-		if in, ok := h.in.(kernel.SignalsSeen); ok && !slices.ContainsFunc(in.Signals, func(s telemetry.Signal) bool { return !isForeign(s) }) {
+		if in, ok := h.in.(input.SignalsSeen); ok && !slices.ContainsFunc(in.Signals, func(s telemetry.Signal) bool { return !isForeign(s) }) {
 			return h, true
 		}
 		if best == nil || h.known && !best.known || h.known == best.known && h.at.Before(best.at) {
@@ -515,8 +516,8 @@ func earliest(heads []*head, isForeign func(telemetry.Signal) bool) (best *head,
 
 // recorded yields the inputs of a source from its start to its present end. If ends is
 // set, each position has the digest of the bytes before it.
-func recorded(s profiles.Source, ends bool) iter.Seq2[kernel.Input, error] {
-	return func(yield func(kernel.Input, error) bool) {
+func recorded(s profiles.Source, ends bool) iter.Seq2[input.Input, error] {
+	return func(yield func(input.Input, error) bool) {
 		err := readable(s.Path)
 		if err != nil {
 			yield(nil, err)
@@ -537,7 +538,7 @@ func recorded(s profiles.Source, ends bool) iter.Seq2[kernel.Input, error] {
 		now, cancel := context.WithCancel(context.Background())
 		cancel() // ends the reading at the present end of the source
 		more := true
-		err = files.Run(now, func(in kernel.Input) { more = more && yield(in, nil) })
+		err = files.Run(now, func(in input.Input) { more = more && yield(in, nil) })
 		if err != nil && more {
 			yield(nil, err)
 		}

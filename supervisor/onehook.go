@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/telemetry"
 )
 
@@ -31,15 +32,15 @@ func OneHook(ctx context.Context, k *kernel.Kernel, p Ports, call telemetry.Hook
 	const id = "hook_1"
 	waits, done := await(&s.requests, s.requests.hooks, id)
 	defer done()
-	s.results = []kernel.Input{kernel.HookCalled{Hook: id, Call: call, Deadline: deadline.Add(-hookMargin)}}
+	s.results = []input.Input{input.HookCalled{Hook: id, Call: call, Deadline: deadline.Add(-hookMargin)}}
 	s.wg.Go(func() {
 		select {
 		case a := <-waits:
 			delivered := write(a.render(Plan{Answer: render}))
 			if a.carries {
-				s.post(kernel.HookClosed{Hook: id, Delivered: delivered})
+				s.post(input.HookClosed{Hook: id, Delivered: delivered})
 			}
-			s.post(kernel.SourcesDrained{}) // no other input follows
+			s.post(input.SourcesDrained{}) // no other input follows
 		case <-ctx.Done():
 		}
 	})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/otlp"
 	"lifeloop/profiles"
 )
@@ -19,7 +19,7 @@ type Exports struct {
 	receiver *otlp.Receiver
 	log      zerolog.Logger
 	decoder  *decoder // owned by the receiver's delivering goroutine
-	post     func(kernel.Input)
+	post     func(input.Input)
 
 	mu     sync.Mutex // guards the fields below: several goroutines report losses
 	losses map[string]int
@@ -57,7 +57,7 @@ func (e *Exports) Prepared(x profiles.Export) error {
 
 // Run receives telemetry until ctx ends, and posts the signals in everything
 // that was received.
-func (e *Exports) Run(ctx context.Context, post func(kernel.Input)) error {
+func (e *Exports) Run(ctx context.Context, post func(input.Input)) error {
 	e.post = post
 	err := e.receiver.Run(ctx)
 	e.decoder.unknown(e.post, true)
@@ -68,7 +68,7 @@ func (e *Exports) Run(ctx context.Context, post func(kernel.Input)) error {
 func (e *Exports) deliver(b otlp.Body) {
 	if b.Signal == otlp.Logs {
 		if signals := e.decoder.Decode(b.Data); len(signals) > 0 {
-			e.post(kernel.SignalsSeen{Signals: signals})
+			e.post(input.SignalsSeen{Signals: signals})
 		}
 		e.decoder.unknown(e.post, false)
 	}
@@ -102,7 +102,7 @@ func (e *Exports) reportLosses() {
 	}
 	e.mu.Unlock()
 	for _, what := range kinds {
-		e.post(kernel.SourceTrouble{Source: exported, What: what})
+		e.post(input.SourceTrouble{Source: exported, What: what})
 	}
 }
 
@@ -119,7 +119,7 @@ type joined []Sources
 
 // Run returns when all sources have returned, with the first error in their
 // order.
-func (t joined) Run(ctx context.Context, post func(kernel.Input)) error {
+func (t joined) Run(ctx context.Context, post func(input.Input)) error {
 	errs := make([]error, len(t))
 	var wg sync.WaitGroup
 	for i, s := range t {

@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/profiles"
 	"lifeloop/telemetry/claude"
 )
@@ -57,13 +57,13 @@ func TestExports(t *testing.T) {
 	var troubles []string
 	for _, in := range *inputs {
 		switch in := in.(type) {
-		case kernel.SignalsSeen:
+		case input.SignalsSeen:
 			require.Nil(t, in.Position)
 			signals += len(in.Signals)
-		case kernel.UnknownSeen:
-			require.Equal(t, kernel.UnknownSeen{Source: "otlp", Types: map[string]int{"malformed": 1}}, in)
+		case input.UnknownSeen:
+			require.Equal(t, input.UnknownSeen{Source: "otlp", Types: map[string]int{"malformed": 1}}, in)
 			unknown++
-		case kernel.SourceTrouble:
+		case input.SourceTrouble:
 			troubles = append(troubles, in.Source+" "+in.What)
 		default:
 			t.Fatalf("unexpected %T", in)
@@ -76,13 +76,13 @@ func TestExports(t *testing.T) {
 }
 
 // runSource runs a source and collects its inputs.
-func runSource(t *testing.T, s Sources) (*[]kernel.Input, func() error) {
+func runSource(t *testing.T, s Sources) (*[]input.Input, func() error) {
 	var mu sync.Mutex
-	inputs := new([]kernel.Input)
+	inputs := new([]input.Input)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- s.Run(ctx, func(in kernel.Input) {
+		done <- s.Run(ctx, func(in input.Input) {
 			mu.Lock()
 			defer mu.Unlock()
 			*inputs = append(*inputs, in)
@@ -99,9 +99,9 @@ type fakeSource struct {
 	calls []string
 }
 
-func (f *fakeSource) Run(ctx context.Context, _ func(kernel.Input)) error { <-ctx.Done(); return f.err }
-func (f *fakeSource) Launched(int)                                        { f.calls = append(f.calls, "launched") }
-func (f *fakeSource) Watch(path string)                                   { f.calls = append(f.calls, path) }
+func (f *fakeSource) Run(ctx context.Context, _ func(input.Input)) error { <-ctx.Done(); return f.err }
+func (f *fakeSource) Launched(int)                                       { f.calls = append(f.calls, "launched") }
+func (f *fakeSource) Watch(path string)                                  { f.calls = append(f.calls, path) }
 
 func TestJoin(t *testing.T) {
 	a, b := &fakeSource{}, &fakeSource{err: errors.New("broken")}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"lifeloop/harness"
-	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/telemetry"
 )
 
@@ -114,19 +114,19 @@ func (s *supervisor) replied(l *launched, r telemetry.PluginReply) {
 		return
 	}
 	s.postSignals(l, r.Before)
-	s.postOf(l.number, kernel.KeysTyped{Renewal: r.ID})
+	s.postOf(l.number, input.KeysTyped{Renewal: r.ID})
 	if r.Call.Event == "" {
 		return // the plugin has reported the session itself
 	}
 	id := s.requests.newID("hook_" + strconv.Itoa(l.number) + "_")
 	answered, done := await(&s.requests, s.requests.hooks, id)
-	s.postOf(l.number, kernel.HookCalled{Hook: id, Call: r.Call, Deadline: time.Now().Add(min(slotTime, s.o.HookTime-hookMargin))})
+	s.postOf(l.number, input.HookCalled{Hook: id, Call: r.Call, Deadline: time.Now().Add(min(slotTime, s.o.HookTime-hookMargin))})
 	s.wg.Go(func() {
 		defer done()
 		select {
 		case a := <-answered:
 			if a.carries {
-				s.post(kernel.HookClosed{Hook: id, Delivered: s.place(l, id, r.Call.Session, string(a.render(l.plan)))})
+				s.post(input.HookClosed{Hook: id, Delivered: s.place(l, id, r.Call.Session, string(a.render(l.plan)))})
 			}
 		case <-s.ctx.Done():
 		}

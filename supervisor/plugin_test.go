@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/renewal"
 	"lifeloop/telemetry"
@@ -51,14 +53,14 @@ type fakeRenewer struct{ *rig }
 
 func (fakeRenewer) Asks(string, []byte) string { return "" }
 func (fakeRenewer) Reads(string) []string      { return nil }
-func (fakeRenewer) Prepare(context.Context, kernel.RenewalRef) (string, *time.Time, error) {
+func (fakeRenewer) Prepare(context.Context, effect.RenewalRef) (string, *time.Time, error) {
 	return "sha256:1", nil, nil
 }
-func (r fakeRenewer) Continue(context.Context, kernel.RenewalRef, string) (lifeloop.Opaque, error) {
+func (r fakeRenewer) Continue(context.Context, effect.RenewalRef, string) (lifeloop.Opaque, error) {
 	r.note("consumed")
 	return lifeloop.NewOpaque("go on"), nil
 }
-func (fakeRenewer) Discard(kernel.RenewalRef, string) error { return nil }
+func (fakeRenewer) Discard(effect.RenewalRef, string) error { return nil }
 
 // A fakePlugin carries out the requests that it is sent. Without replies it is silent.
 type fakePlugin struct {
@@ -82,7 +84,7 @@ func (p *fakePlugin) send(line []byte) error {
 	word := p.replies[r.Op]
 	p.lock.Unlock()
 	if word == "hooked" {
-		p.post(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: "hook", Detail: "fresh", Session: "S2", Cause: "clear"}}})
+		p.post(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: "hook", Detail: "fresh", Session: "S2", Cause: "clear"}}})
 	}
 	if word != "" {
 		go func() { p.records <- string(r.Op) + " " + r.ID + " " + word }()
@@ -98,12 +100,12 @@ func renewsByPlugin(t *testing.T, prepare func(p *fakePlugin), then func(r *rig,
 	prepare(p)
 	r.launcher.asks, r.launcher.resets, r.launcher.send = &fakeResetter{}, true, p.send
 	r.renewer, r.profile = fakeRenewer{r}, renewal.Rules{Profile: "handoff", Client: "notes", Paths: []renewal.Path{renewal.InPlace}}
-	r.launcher.play = func(post func(kernel.Input)) {
+	r.launcher.play = func(post func(input.Input)) {
 		r.hook("Start", "")
 		p.records = r.streams(hookKey, 7)
-		post(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Idle, Source: "plugin", Session: "S1"}}})
+		post(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Idle, Source: "plugin", Session: "S1"}}})
 		time.Sleep(time.Second)
-		post(kernel.RenewAsked{Ask: "a1"})
+		post(input.RenewAsked{Ask: "a1"})
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if then != nil {
@@ -111,7 +113,7 @@ func renewsByPlugin(t *testing.T, prepare func(p *fakePlugin), then func(r *rig,
 			synctest.Wait()
 		}
 		close(p.records)
-		r.launcher.child.end(kernel.ChildExited{})
+		r.launcher.child.end(input.ChildExited{})
 	}
 	_, err := r.run()
 	require.NoError(t, err)

@@ -10,7 +10,8 @@ import (
 	"lifeloop/canon"
 	"lifeloop/dispatch"
 	"lifeloop/harness"
-	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 )
 
@@ -24,11 +25,11 @@ type Renewer interface {
 	// for a renewal.
 	Reads(client string) []string
 	// Prepare runs the prepare command, and stores the token that it prints.
-	Prepare(ctx context.Context, r kernel.RenewalRef) (digest string, expires *time.Time, err error)
+	Prepare(ctx context.Context, r effect.RenewalRef) (digest string, expires *time.Time, err error)
 	// Continue consumes the token and runs the continue command.
-	Continue(ctx context.Context, r kernel.RenewalRef, digest string) (lifeloop.Opaque, error)
+	Continue(ctx context.Context, r effect.RenewalRef, digest string) (lifeloop.Opaque, error)
 	// Discard removes a token that will not be used.
-	Discard(r kernel.RenewalRef, digest string) error
+	Discard(r effect.RenewalRef, digest string) error
 }
 
 // errNoRenewer is the failure of a recovered renewal whose profile is not active.
@@ -36,15 +37,15 @@ var errNoRenewer = &dispatch.Failure{Class: lifeloop.InternalError, Why: "no ren
 
 // prepareRenewal runs a prepare command. A token that arrives after the time limit
 // is removed.
-func (s *supervisor) prepareRenewal(e kernel.PrepareRenewal) {
-	s.renewing(e.Renewal, e.Timeout, func(ctx context.Context) kernel.Input {
-		in := kernel.RenewalPrepared{Renewal: e.Renewal}
+func (s *supervisor) prepareRenewal(e effect.PrepareRenewal) {
+	s.renewing(e.Renewal, e.Timeout, func(ctx context.Context) input.Input {
+		in := input.RenewalPrepared{Renewal: e.Renewal}
 		var err error = errNoRenewer
 		if s.p.Renewer != nil {
 			in.Digest, in.Expires, err = s.p.Renewer.Prepare(ctx, e.RenewalRef)
 		}
 		if err == nil && ctx.Err() != nil {
-			s.discardToken(kernel.DiscardToken{RenewalRef: e.RenewalRef, Digest: in.Digest})
+			s.discardToken(effect.DiscardToken{RenewalRef: e.RenewalRef, Digest: in.Digest})
 		}
 		in.Failure, in.Why = failureOf(err)
 		return in
@@ -52,9 +53,9 @@ func (s *supervisor) prepareRenewal(e kernel.PrepareRenewal) {
 }
 
 // continueRenewal runs a continue command.
-func (s *supervisor) continueRenewal(e kernel.ContinueRenewal) {
-	s.renewing(e.Renewal, e.Timeout, func(ctx context.Context) kernel.Input {
-		in := kernel.RenewalContinued{Renewal: e.Renewal}
+func (s *supervisor) continueRenewal(e effect.ContinueRenewal) {
+	s.renewing(e.Renewal, e.Timeout, func(ctx context.Context) input.Input {
+		in := input.RenewalContinued{Renewal: e.Renewal}
 		var err error = errNoRenewer
 		if s.p.Renewer != nil {
 			in.Text, err = s.p.Renewer.Continue(ctx, e.RenewalRef, e.Digest)
@@ -66,7 +67,7 @@ func (s *supervisor) continueRenewal(e kernel.ContinueRenewal) {
 }
 
 // renewing runs a command of a renewal until it ends or is canceled.
-func (s *supervisor) renewing(id string, timeout time.Duration, run func(context.Context) kernel.Input) {
+func (s *supervisor) renewing(id string, timeout time.Duration, run func(context.Context) input.Input) {
 	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	s.cancel[id] = cancel
 	s.wg.Go(func() {
@@ -103,13 +104,13 @@ const (
 
 // typeKeys performs the effect TypeKeys on the newest launch: it types the keys, or
 // asks our plugin.
-func (s *supervisor) typeKeys(e kernel.TypeKeys) {
+func (s *supervisor) typeKeys(e effect.TypeKeys) {
 	l := s.current.Load()
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.cancel[e.Renewal] = cancel
 	s.wg.Go(func() {
 		defer cancel()
-		in := kernel.KeysTyped{Renewal: e.Renewal, Undo: e.Undo}
+		in := input.KeysTyped{Renewal: e.Renewal, Undo: e.Undo}
 		child, _ := l.started.(typist)
 		before := l.threads(child)
 		reset := func(ctx context.Context, undo bool) error { return l.typeKeys(ctx, child, undo) }
@@ -157,7 +158,7 @@ func (s *supervisor) look(l *launched, child typist, renewal string, before []st
 		}
 		for _, name := range l.threads(child) {
 			if id, is := strings.CutSuffix(name, ".lock"); is && !strings.HasPrefix(name, ".") && !slices.Contains(before, name) {
-				s.postOf(l.number, kernel.FreshSeen{Renewal: renewal, ID: id, Source: "threads", Detail: name})
+				s.postOf(l.number, input.FreshSeen{Renewal: renewal, ID: id, Source: "threads", Detail: name})
 				return
 			}
 		}
@@ -207,7 +208,7 @@ func failureOf(err error) (lifeloop.FailureClass, string) {
 	return "", ""
 }
 
-func (s *supervisor) discardToken(e kernel.DiscardToken) {
+func (s *supervisor) discardToken(e effect.DiscardToken) {
 	if s.p.Renewer == nil {
 		return
 	}

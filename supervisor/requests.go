@@ -11,7 +11,7 @@ import (
 
 	"lifeloop/control"
 	"lifeloop/instructions"
-	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/telemetry"
 	"lifeloop/watchers"
 )
@@ -94,7 +94,7 @@ func (s *supervisor) found(l *launched) {
 	defer q.mu.Unlock()
 	if q.missing {
 		q.missing = false
-		s.postOf(l.number, kernel.SourceTrouble{Source: pluginSource, What: string(watchers.Recovered)})
+		s.postOf(l.number, input.SourceTrouble{Source: pluginSource, What: string(watchers.Recovered)})
 	}
 }
 
@@ -141,7 +141,7 @@ func (s *supervisor) streamed(l *launched, record []byte) {
 
 func (s *supervisor) postSignals(l *launched, signals []telemetry.Signal) {
 	if len(signals) > 0 {
-		s.postOf(l.number, kernel.SignalsSeen{Signals: signals})
+		s.postOf(l.number, input.SignalsSeen{Signals: signals})
 	}
 }
 
@@ -151,7 +151,7 @@ func (s *supervisor) postMissed(l *launched, atEnd bool) {
 	q := l.questions
 	if n := q.decoder.Missed(); n > q.missed && (atEnd || n >= 2*q.missed) {
 		q.missed = n
-		s.postOf(l.number, kernel.UnknownSeen{Source: pluginSource, Types: q.decoder.Unknown()})
+		s.postOf(l.number, input.UnknownSeen{Source: pluginSource, Types: q.decoder.Unknown()})
 	}
 }
 
@@ -190,7 +190,7 @@ func (s *supervisor) question(ctx context.Context, l *launched, reading caller) 
 	delivered := open && reading.Answer([]byte(strings.Join(texts, "\n")))
 	for _, c := range calls {
 		if !open || slices.Contains(carry, c.id) {
-			s.post(kernel.HookClosed{Hook: c.id, Delivered: delivered})
+			s.post(input.HookClosed{Hook: c.id, Delivered: delivered})
 		}
 	}
 }
@@ -220,7 +220,7 @@ func (s *supervisor) asked(ctx context.Context, l *launched, deadline time.Time)
 		if ok {
 			if isLate && q.peer == 0 && !q.missing {
 				q.missing = true
-				s.postOf(l.number, kernel.SourceTrouble{Source: pluginSource, What: string(watchers.Unreadable)})
+				s.postOf(l.number, input.SourceTrouble{Source: pluginSource, What: string(watchers.Unreadable)})
 			}
 			for _, call := range request.Calls {
 				if call.Session == "" {
@@ -229,7 +229,7 @@ func (s *supervisor) asked(ctx context.Context, l *launched, deadline time.Time)
 				id := s.requests.newID("hook_" + strconv.Itoa(l.number) + "_")
 				answered, done := await(&s.requests, s.requests.hooks, id)
 				calls = append(calls, pending{id, answered, done})
-				s.postOf(l.number, kernel.HookCalled{Hook: id, Call: call, Deadline: deadline})
+				s.postOf(l.number, input.HookCalled{Hook: id, Call: call, Deadline: deadline})
 			}
 			s.postSignals(l, request.Then)
 			q.mu.Unlock()
@@ -259,7 +259,7 @@ func (s *supervisor) serveQuestions(ctx context.Context, l *launched) {
 		err := l.plan.Asking.Serve(ctx, pid, func(ctx context.Context, r *instructions.Reading) { s.question(ctx, l, r) },
 			func() { s.foreignHook("instructions") })
 		if err != nil {
-			s.postOf(l.number, kernel.SourceTrouble{Source: "hooks", What: "stopped"})
+			s.postOf(l.number, input.SourceTrouble{Source: "hooks", What: "stopped"})
 			s.o.Log.Error().Err(err).Msg("serve the harness's questions")
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"lifeloop/control"
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
 )
@@ -96,11 +97,11 @@ func asking(t *testing.T, play func(r *rig)) *rig {
 	r := newRig(t)
 	r.answers["notes"] = brings("remember")
 	r.launcher.asks = &fakeRequests{}
-	r.launcher.play = func(func(kernel.Input)) {
+	r.launcher.play = func(func(input.Input)) {
 		r.hook("Start", "")
 		time.Sleep(time.Second)
 		play(r)
-		r.launcher.child.end(kernel.ChildExited{})
+		r.launcher.child.end(input.ChildExited{})
 	}
 	_, err := r.run()
 	require.NoError(t, err)
@@ -151,7 +152,7 @@ func TestAHarnessStopsWaitingForAnAnswer(t *testing.T) {
 			return observed, nil
 		}
 		r.launcher.asks = &fakeRequests{}
-		r.launcher.play = func(func(kernel.Input)) {
+		r.launcher.play = func(func(input.Input)) {
 			r.hook("Start", "")
 			plugin := r.streams(hookKey, 7)
 			plugin <- "prompt"
@@ -164,7 +165,7 @@ func TestAHarnessStopsWaitingForAnAnswer(t *testing.T) {
 				t.Errorf("after %v: %d answers", c.after, c.answers)
 			}
 			close(plugin)
-			r.launcher.child.end(kernel.ChildExited{})
+			r.launcher.child.end(input.ChildExited{})
 		}
 		_, err := r.run()
 		require.NoError(t, err)
@@ -212,11 +213,11 @@ func TestTheStreamIsReadToItsEnd(t *testing.T) {
 		r := newRig(t)
 		r.answers["notes"] = quick
 		r.launcher.asks = &fakeRequests{}
-		r.launcher.play = func(func(kernel.Input)) {
+		r.launcher.play = func(func(input.Input)) {
 			r.hook("Start", "")
 			plugin := r.streams(hookKey, 7)
 			plugin <- "begins"
-			r.launcher.child.end(kernel.ChildExited{})
+			r.launcher.child.end(input.ChildExited{})
 			time.Sleep(time.Second)
 			r.note("plugin ends")
 			close(plugin)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/profiles"
 	"lifeloop/telemetry"
 	"lifeloop/watchers"
@@ -23,13 +24,13 @@ import (
 // A readSource records how far one file, or one query of a database, was read.
 type readSource struct {
 	name, path  string
-	first, last kernel.Position // where the reading of this content began, and how far it came
-	taken       int64           // the number of observed signals, if the source is unordered; otherwise 0
-	digest      string          // digest of the observed signals
-	newest      time.Time       // the newest time in its signals
-	floor       time.Time       // records up to this time are dropped: they were observed before the file was replaced
-	begin       int             // index of the fact with which the reading of this content began
-	missed      bool            // the file was replaced or truncated
+	first, last input.Position // where the reading of this content began, and how far it came
+	taken       int64          // the number of observed signals, if the source is unordered; otherwise 0
+	digest      string         // digest of the observed signals
+	newest      time.Time      // the newest time in its signals
+	floor       time.Time      // records up to this time are dropped: they were observed before the file was replaced
+	begin       int            // index of the fact with which the reading of this content began
+	missed      bool           // the file was replaced or truncated
 	// records yields the records that the killed observer had read, decoded once
 	// more by a goroutine that ends when the last one is taken. next is a record
 	// that was received but not taken yet.
@@ -90,7 +91,7 @@ func noteRead(all []*readSource, record recordRead) []*readSource {
 			r.newest = later(r.newest, record.entries[0].At)
 		}
 	case again, r.first.Path == "": // the file was replaced or truncated, and read from its start
-		r.first, r.begin = kernel.Position{Path: f.Path, Dev: f.Dev, Ino: f.Ino}, i
+		r.first, r.begin = input.Position{Path: f.Path, Dev: f.Dev, Ino: f.Ino}, i
 	}
 	r.last, r.taken, r.digest = f.Position, f.Taken, f.Digest
 	r.newest = later(r.newest, f.Newest)
@@ -187,7 +188,7 @@ func (f *Files) Resume(k *kernel.Kernel, past *Past, log Ledger, listen Listener
 // read, each at the time of its reading.
 func (p *Past) rehearse(k *kernel.Kernel) *kernel.Kernel {
 	second := k.Rehearsal()
-	second.Step(p.began, kernel.Start{})
+	second.Step(p.began, input.Start{})
 	for record := range reads(p.first(p.n), func() time.Time { return time.Time{} }) {
 		if !record.whole {
 			continue
@@ -196,7 +197,7 @@ func (p *Past) rehearse(k *kernel.Kernel) *kernel.Kernel {
 		r := find(p.sources, f.Source, f.Path)
 		for record.index >= r.begin && r.peek() != nil && r.peek().end <= f.Offset {
 			wakeUntil(second, at)
-			second.Step(at, kernel.SignalsSeen{Signals: r.take().signals})
+			second.Step(at, input.SignalsSeen{Signals: r.take().signals})
 		}
 	}
 	until := k.LastReplayed()
@@ -213,7 +214,7 @@ func (p *Past) rehearse(k *kernel.Kernel) *kernel.Kernel {
 func (p *Past) complete(k, second *kernel.Kernel, signals []telemetry.Signal, log Ledger, listen Listener) (*kernel.Kernel, error) {
 	torn := p.torn.entries
 	f, at := p.torn.read(), torn[0].At
-	again, facts, ids := k.Redo(p.first(p.torn.index), second, at, kernel.SignalsSeen{
+	again, facts, ids := k.Redo(p.first(p.torn.index), second, at, input.SignalsSeen{
 		Signals: signals, Source: f.Source, Position: &f.Position, Taken: f.Taken, Digest: f.Digest})
 	facts, ok := missing(torn, facts, ids)
 	if !ok {
@@ -312,7 +313,7 @@ func alike(named map[string]string, was, now any) bool {
 // and effects.
 func wakeUntil(k *kernel.Kernel, at time.Time) {
 	for due, ok := k.Deadline(); ok && due.Before(at); due, ok = k.Deadline() {
-		k.Step(due, kernel.Wake{})
+		k.Step(due, input.Wake{})
 	}
 }
 
@@ -366,7 +367,7 @@ func (f *Files) recallRows(r *readSource, until int64) {
 		if t.source != r.name {
 			continue
 		}
-		at := func(p kernel.Position) sqlite.Cursor { return sqlite.Cursor{Dev: p.Dev, Ino: p.Ino, Row: p.Offset} }
+		at := func(p input.Position) sqlite.Cursor { return sqlite.Cursor{Dev: p.Dev, Ino: p.Ino, Row: p.Offset} }
 		r.missed = rowsChanged(t.tail, r.last) || r.taken > 0
 		if floor := r.drop(); !floor.IsZero() {
 			t.since = later(t.since, floor.Add(1))
@@ -404,7 +405,7 @@ func (f *Files) placeRows(r *readSource) {
 
 // rowsChanged reports whether a database was replaced since the position was stored,
 // or has lost rows.
-func rowsChanged(tail *sqlite.Tail, last kernel.Position) bool {
+func rowsChanged(tail *sqlite.Tail, last input.Position) bool {
 	now, err := tail.Last()
 	return err == nil && last.Ino != 0 && (now.Dev != last.Dev || now.Ino != last.Ino || now.Row < last.Offset)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/setup"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
@@ -76,8 +77,8 @@ func (o *observation) observe(past []kernel.Entry) []kernel.Entry {
 	require.True(o.t, ok)
 	profile, _ := profiles.For(o.adapter)
 	k := kernel.New(kernel.Config{Session: "observed", Observing: true, Ledger: true, Began: kernel.Began{SessionID: "observed", AdapterID: o.adapter, Clients: []string{}},
-		Setup: kernel.Setup{Manifest: manifest, HarnessSession: o.session, Synth: synth.Config{Estimates: profile.Estimates}},
-		NewID: func(prefix string) string { o.ids++; return fmt.Sprintf("%snew%d", prefix, o.ids) }})
+		Launch: setup.Launch{Manifest: manifest, HarnessSession: o.session, Synth: synth.Config{Estimates: profile.Estimates}},
+		NewID:  func(prefix string) string { o.ids++; return fmt.Sprintf("%snew%d", prefix, o.ids) }})
 	left := ReadPast(slices.Values(past), k.Fold)
 	log := &memory{t: o.t, entries: slices.Clone(past)}
 	listen := each(func(kernel.Entry) error { return nil })

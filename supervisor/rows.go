@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/profiles"
 	"lifeloop/watchers"
 	"lifeloop/watchers/sqlite"
@@ -146,7 +146,7 @@ func (d *database) follow() {
 	wait := settle
 	for _, t := range d.tables {
 		if d.files.Positions && !t.resumed {
-			d.files.post(kernel.SignalsSeen{Source: t.source, Position: &kernel.Position{Path: d.path, Dev: t.at.Dev, Ino: t.at.Ino, Offset: t.at.Row}})
+			d.files.post(input.SignalsSeen{Source: t.source, Position: &input.Position{Path: d.path, Dev: t.at.Dev, Ino: t.at.Ino, Offset: t.at.Row}})
 		}
 	}
 	for {
@@ -208,14 +208,14 @@ func (d *database) read() (busy bool) {
 }
 
 func (d *database) take(t *table, at sqlite.Cursor, record []byte) {
-	t.decoder.take(func(in kernel.Input) { d.files.pass(d.path, in) }, record, &kernel.Position{Path: d.path, Dev: at.Dev, Ino: at.Ino, Offset: at.Row})
+	t.decoder.take(func(in input.Input) { d.files.pass(d.path, in) }, record, &input.Position{Path: d.path, Dev: at.Dev, Ino: at.Ino, Offset: at.Row})
 }
 
 // recorded yields the signals of the present rows. If the database is locked, it
 // waits up to lastLook.
-func (d *database) recorded(yield func(kernel.Input, error) bool) error {
+func (d *database) recorded(yield func(input.Input, error) bool) error {
 	more := true
-	d.files.post = func(in kernel.Input) { more = more && yield(in, nil) }
+	d.files.post = func(in input.Input) { more = more && yield(in, nil) }
 	t := d.tables[0]
 	var err error
 	for end := time.Now().Add(lastLook); ; time.Sleep(settle) {

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/manifests"
 	"lifeloop/profiles"
 	"lifeloop/telemetry/claude"
@@ -70,13 +72,13 @@ func TestRowsAreFollowed(t *testing.T) {
 	require.NoError(t, r.stop())
 	r.until("registry S1 working", "registry S1 idle", "registry S2 working", "registry S2 idle")
 
-	var last *kernel.Position
+	var last *input.Position
 	unknown := 0
 	for _, in := range r.in {
 		switch in := in.(type) {
-		case kernel.SignalsSeen:
+		case input.SignalsSeen:
 			last = in.Position
-		case kernel.UnknownSeen:
+		case input.UnknownSeen:
 			unknown = in.Types["malformed"]
 		}
 	}
@@ -115,7 +117,7 @@ func TestThePastOfADatabase(t *testing.T) {
 
 	manifest, _ := manifests.Get("generic")
 	sources := func() (out []string) {
-		k := kernel.New(kernel.Config{Session: "s", Setup: kernel.Setup{Manifest: manifest}, Observing: true, NewID: func(p string) string { return p }})
+		k := kernel.New(kernel.Config{Session: "s", Launch: setup.Launch{Manifest: manifest}, Observing: true, NewID: func(p string) string { return p }})
 		require.NoError(t, Once(t.Context(), k, []profiles.Source{rowsAt(path)}, nil, Ports{}, each(func(e kernel.Entry) error {
 			if m, ok := e.Fact.(kernel.ActivityMoved); ok {
 				out = append(out, m.To)

@@ -9,6 +9,7 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/session"
 )
 
@@ -25,13 +26,13 @@ func TestOutputBetweenTwoReportsIsASignOfLife(t *testing.T) {
 				r.policy.Timeouts = timeouts
 				child := r.launcher.child
 				child.outputs(func() time.Time { return r.began.Add(time.Since(r.began).Truncate(90 * time.Millisecond)) })
-				r.launcher.play = func(post func(kernel.Input)) {
+				r.launcher.play = func(post func(input.Input)) {
 					for range 5 {
 						time.Sleep(time.Second)
-						post(kernel.OutputSeen{Total: int64(time.Since(r.began))})
+						post(input.OutputSeen{Total: int64(time.Since(r.began))})
 					}
 					child.outputs(time.Now)
-					child.end(kernel.ChildExited{})
+					child.end(input.ChildExited{})
 				}
 				result, err := r.run()
 				require.NoError(t, err)
@@ -61,13 +62,13 @@ func TestSignsThatWaitForABusyLoop(t *testing.T) {
 							time.Sleep(stall)
 						}
 					}
-					r.launcher.play = func(post func(kernel.Input)) {
+					r.launcher.play = func(post func(input.Input)) {
 						for i := range 500 {
-							post(kernel.OutputSeen{Total: int64(i)})
-							post(kernel.UnknownSeen{Source: "transcript", Types: map[string]int{"x": 1}})
+							post(input.OutputSeen{Total: int64(i)})
+							post(input.UnknownSeen{Source: "transcript", Types: map[string]int{"x": 1}})
 							time.Sleep(90 * time.Millisecond)
 						}
-						r.launcher.child.end(kernel.ChildExited{})
+						r.launcher.child.end(input.ChildExited{})
 					}
 					result, err := r.run()
 					require.NoError(t, err)
@@ -84,9 +85,9 @@ func TestSignsThatWaitForABusyLoop(t *testing.T) {
 func TestATurnTakesTheWholeInbox(t *testing.T) {
 	s := &supervisor{inbox: make(chan posted, batch)}
 	for range batch {
-		s.inbox <- posted{of: 1, Input: kernel.OutputSeen{}}
+		s.inbox <- posted{of: 1, Input: input.OutputSeen{}}
 	}
-	require.Len(t, s.gather(posted{Input: kernel.Wake{}}), 2*batch)
+	require.Len(t, s.gather(posted{Input: input.Wake{}}), 2*batch)
 	require.Empty(t, s.inbox)
 }
 
@@ -100,10 +101,10 @@ func TestASilentHarnessIsEndedInTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				r.policy.Timeouts, r.limits.SignDelay = timeouts, SignDelay
-				r.launcher.play = func(post func(kernel.Input)) {
+				r.launcher.play = func(post func(input.Input)) {
 					if name != "initial" {
 						r.launcher.child.outputs(func() time.Time { return r.began })
-						post(kernel.OutputSeen{Total: 1})
+						post(input.OutputSeen{Total: 1})
 					}
 				}
 				_, err := r.run()
@@ -126,13 +127,13 @@ func TestAFactHasTheTimeOfItsInput(t *testing.T) {
 			}
 		}
 		r.ledger.slow = func(int) { time.Sleep(time.Second) }
-		r.launcher.play = func(post func(kernel.Input)) {
+		r.launcher.play = func(post func(input.Input)) {
 			time.Sleep(10 * time.Second)
 			for range 4 {
-				post(kernel.UnknownSeen{Source: "transcript", Types: map[string]int{"x": 1}})
+				post(input.UnknownSeen{Source: "transcript", Types: map[string]int{"x": 1}})
 				time.Sleep(100 * time.Millisecond)
 			}
-			r.launcher.child.end(kernel.ChildExited{})
+			r.launcher.child.end(input.ChildExited{})
 		}
 		_, err := r.run()
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/profiles"
 	"lifeloop/telemetry"
 	"lifeloop/watchers"
@@ -49,7 +49,7 @@ type Files struct {
 	each      []*database          // the databases, each once
 	databases map[string]*database // the databases, by the path of each of their files
 	servers   []*server
-	post      func(kernel.Input)
+	post      func(input.Input)
 	decoders  map[string]*decoder  // the decoders, by source and path (SOURCE\x00PATH); owned by the watcher's goroutine
 	past      []*readSource        // how far a killed observation read, if it is resumed
 	missed    []string             // sources that may lack records since then
@@ -81,7 +81,7 @@ func NewFiles(f Files) (*Files, error) {
 	cfg.Ends = f.ends || f.Positions
 	if f.Positions {
 		cfg.Placed = func(source string, at watchers.Position) {
-			files.post(kernel.SignalsSeen{Source: source, Position: new(kernel.Position(at))})
+			files.post(input.SignalsSeen{Source: source, Position: new(input.Position(at))})
 		}
 	}
 	files.watcher, err = watchers.New(cfg)
@@ -90,7 +90,7 @@ func NewFiles(f Files) (*Files, error) {
 
 // Run reads the sources until ctx ends, and then reads each once more to its
 // end.
-func (f *Files) Run(ctx context.Context, post func(kernel.Input)) error {
+func (f *Files) Run(ctx context.Context, post func(input.Input)) error {
 	f.post = post
 	for _, source := range f.missed {
 		f.reportTrouble(source, "missed", nil)
@@ -199,14 +199,14 @@ func (f *Files) deliver(l watchers.Line) {
 		return
 	}
 	if len(signals) > 0 {
-		f.pass(l.Path, kernel.SignalsSeen{Signals: signals, Source: l.Source, Position: new(kernel.Position(l.Pos))})
+		f.pass(l.Path, input.SignalsSeen{Signals: signals, Source: l.Source, Position: new(input.Position(l.Pos))})
 	}
 }
 
 // pass posts the signals of a record. With Successors, these decide whether to post
 // them.
-func (f *Files) pass(path string, in kernel.Input) {
-	if seen, ok := in.(kernel.SignalsSeen); ok && f.Successors != nil {
+func (f *Files) pass(path string, in input.Input) {
+	if seen, ok := in.(input.SignalsSeen); ok && f.Successors != nil {
 		f.Successors.see(path, seen)
 		return
 	}
@@ -251,12 +251,12 @@ func (f *Files) reportUnknown(source string) {
 			types[kind] += n
 		}
 	}
-	f.post(kernel.UnknownSeen{Source: source, Types: types})
+	f.post(input.UnknownSeen{Source: source, Types: types})
 }
 
 func (f *Files) reportTrouble(source string, what watchers.TroubleKind, err error) {
 	f.Log.Warn().Str("source", source).Str("what", string(what)).Err(err).Msg("follow a source")
-	f.post(kernel.SourceTrouble{Source: source, What: string(what)})
+	f.post(input.SourceTrouble{Source: source, What: string(what)})
 }
 
 // A decoder decodes the records of one file, query or server. Its Decoder is nil if
@@ -370,18 +370,18 @@ func (d *decoder) missed(atEnd bool) bool {
 
 // unknown posts how many records of each type were unknown, if missed reports that a
 // count is due.
-func (d *decoder) unknown(post func(kernel.Input), atEnd bool) {
+func (d *decoder) unknown(post func(input.Input), atEnd bool) {
 	if d.missed(atEnd) {
-		post(kernel.UnknownSeen{Source: d.source, Types: d.Unknown()})
+		post(input.UnknownSeen{Source: d.source, Types: d.Unknown()})
 	}
 }
 
 // take decodes a record and posts its signals, with the position at of its end.
-func (d *decoder) take(post func(kernel.Input), record []byte, at *kernel.Position) {
+func (d *decoder) take(post func(input.Input), record []byte, at *input.Position) {
 	signals := d.read(record)
 	d.unknown(post, false)
 	if len(signals) > 0 {
-		post(kernel.SignalsSeen{Signals: signals, Source: d.source, Position: at})
+		post(input.SignalsSeen{Signals: signals, Source: d.source, Position: at})
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/profiles"
 	"lifeloop/telemetry"
 	"lifeloop/telemetry/claude"
@@ -29,7 +29,7 @@ type reader struct {
 
 	mu     sync.Mutex // guards the fields below
 	posted []string
-	in     []kernel.Input
+	in     []input.Input
 }
 
 func read(t *testing.T, f Files) *reader {
@@ -46,16 +46,16 @@ func read(t *testing.T, f Files) *reader {
 	return r
 }
 
-func (r *reader) post(in kernel.Input) {
+func (r *reader) post(in input.Input) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.in = append(r.in, in)
 	switch in := in.(type) {
-	case kernel.SignalsSeen:
+	case input.SignalsSeen:
 		for _, s := range in.Signals {
 			r.posted = append(r.posted, fmt.Sprintf("%s %s %s", s.Source, s.Session, s.Kind))
 		}
-	case kernel.SourceTrouble:
+	case input.SourceTrouble:
 		r.posted = append(r.posted, "trouble "+in.Source+" "+in.What)
 	}
 }
@@ -111,8 +111,8 @@ func TestFilesOfALaunch(t *testing.T) {
 	r.until("registry S1 working", "registry S2 idle", "registry S2 working")
 
 	require.NoError(t, r.stop())
-	require.Equal(t, kernel.UnknownSeen{Source: "log", Types: map[string]int{"malformed": 1}}, r.in[len(r.in)-1], "a malformed record is counted")
-	last := r.in[len(r.in)-2].(kernel.SignalsSeen).Position
+	require.Equal(t, input.UnknownSeen{Source: "log", Types: map[string]int{"malformed": 1}}, r.in[len(r.in)-1], "a malformed record is counted")
+	last := r.in[len(r.in)-2].(input.SignalsSeen).Position
 	require.Equal(t, log, last.Path)
 	require.EqualValues(t, len(entry("S2", "idle", day))+1+len(second)+1, last.Offset, "the end of its line")
 }
@@ -151,7 +151,7 @@ func TestActivityFiles(t *testing.T) {
 	r.until("registry S1 working", "file  alive", "file  alive")
 	require.NoError(t, r.stop())
 	require.Equal(t, []telemetry.Signal{{Kind: telemetry.Alive, Source: "file", Detail: "changed", At: day}},
-		r.in[len(r.in)-1].(kernel.SignalsSeen).Signals)
+		r.in[len(r.in)-1].(input.SignalsSeen).Signals)
 }
 
 // TestThePastIsSkipped skips the records that the file of a continued session has

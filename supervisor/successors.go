@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/profiles"
 	"lifeloop/telemetry"
 	"lifeloop/watchers"
@@ -31,12 +32,12 @@ type Successors struct {
 
 	files    *Files
 	followed string
-	busy     bool                            // a turn of the followed session runs
-	last     time.Time                       // when the newest record of the followed session was read
-	known    map[string]bool                 // sessions that existed at the start or were followed
-	paths    map[string]string               // the session of each file; empty if it belongs to another folder
-	held     map[string][]kernel.SignalsSeen // records of other sessions, kept for their next prompt; move empties it
-	passed   map[string]bool                 // sessions whose newest prompt was not followed
+	busy     bool                           // a turn of the followed session runs
+	last     time.Time                      // when the newest record of the followed session was read
+	known    map[string]bool                // sessions that existed at the start or were followed
+	paths    map[string]string              // the session of each file; empty if it belongs to another folder
+	held     map[string][]input.SignalsSeen // records of other sessions, kept for their next prompt; move empties it
+	passed   map[string]bool                // sessions whose newest prompt was not followed
 }
 
 const (
@@ -55,7 +56,7 @@ const (
 // ones.
 func (s *Successors) start(f *Files) {
 	s.files, s.followed, s.last = f, s.Found[0].Session, time.Now()
-	s.known, s.paths, s.held, s.passed = map[string]bool{}, map[string]string{}, map[string][]kernel.SignalsSeen{}, map[string]bool{}
+	s.known, s.paths, s.held, s.passed = map[string]bool{}, map[string]string{}, map[string][]input.SignalsSeen{}, map[string]bool{}
 	for i, found := range s.Found {
 		s.known[found.Session] = true
 		if s.Place.Whose == nil {
@@ -92,7 +93,7 @@ func (s *Successors) noticed(path string) {
 
 // see posts the signals of a record, if their session is unknown, or is the followed
 // one or becomes it. path is the file or the database of the record.
-func (s *Successors) see(path string, in kernel.SignalsSeen) {
+func (s *Successors) see(path string, in input.SignalsSeen) {
 	session := s.paths[path]
 	prompted := false
 	for _, sig := range in.Signals {
@@ -154,7 +155,7 @@ func (s *Successors) move(session string, signals []telemetry.Signal) {
 		}
 	}
 	s.followed, s.known[session] = session, true
-	s.files.post(kernel.SignalsSeen{Signals: []telemetry.Signal{live}})
+	s.files.post(input.SignalsSeen{Signals: []telemetry.Signal{live}})
 	for _, in := range s.held[session] {
 		s.files.post(in)
 	}

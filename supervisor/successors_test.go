@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
 	"lifeloop/profiles"
@@ -228,8 +229,8 @@ func observeFolder(t *testing.T, profile profiles.Profile, home string) *folderO
 	manifest, _ := manifests.Get(profile.Adapter)
 	ids := 0
 	k := kernel.New(kernel.Config{Session: "observed", Observing: true,
-		Setup: kernel.Setup{Manifest: manifest, HarnessSession: found[0].Session, Synth: synth.Config{Estimates: profile.Estimates}},
-		NewID: func(prefix string) string { ids++; return fmt.Sprint(prefix, ids) }})
+		Launch: setup.Launch{Manifest: manifest, HarnessSession: found[0].Session, Synth: synth.Config{Estimates: profile.Estimates}},
+		NewID:  func(prefix string) string { ids++; return fmt.Sprint(prefix, ids) }})
 	o := &folderObserver{}
 	files, err := NewFiles(Files{Fixed: profile.Together(found[0].Source), Named: profile.Transcript, AtEnd: true,
 		Successors: &Successors{Place: places[0], Dir: here, Found: found, Prompted: func(string, bool) {}}})

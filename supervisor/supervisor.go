@@ -28,6 +28,9 @@ import (
 	"lifeloop/control"
 	"lifeloop/dispatch"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
@@ -47,13 +50,13 @@ type Child interface {
 	// Stop asks its process group to end. Processes that run longer have the grace
 	// period.
 	Stop(sig syscall.Signal, grace time.Duration) error
-	Wait() kernel.ChildExited // returns when it has exited and its output is drained
-	LastOutput() time.Time    // when output was last read; the present time if unread output waits; zero before any output
-	Resume() error            // continues a stopped group, so that it handles signals
-	Gone() <-chan struct{}    // closed when no process of its tree is left
+	Wait() input.ChildExited // returns when it has exited and its output is drained
+	LastOutput() time.Time   // when output was last read; the present time if unread output waits; zero before any output
+	Resume() error           // continues a stopped group, so that it handles signals
+	Gone() <-chan struct{}   // closed when no process of its tree is left
 	// Killed names the first processes of its tree that were killed so far, and
 	// counts the others.
-	Killed() (named []kernel.Process, more int)
+	Killed() (named []input.Process, more int)
 	Hold() error // stops all descendants of the guard
 	Free() error // continues the processes that Hold stopped
 }
@@ -61,7 +64,7 @@ type Child interface {
 // A Launcher prepares launches, one after another.
 type Launcher interface {
 	// Prepare prepares a launch. An error may be an interface{ ExitCode() int }.
-	Prepare(kernel.Launch) (Plan, error)
+	Prepare(effect.Launch) (Plan, error)
 	Release() // restores the terminal; may be called repeatedly and at any time
 }
 
@@ -69,11 +72,11 @@ type Launcher interface {
 type Plan struct {
 	// Setup describes the launch. The kernel's Config already holds that of the
 	// first launch, unless the session was recovered.
-	Setup kernel.Setup
+	Setup setup.Launch
 	// Start starts the harness. It may call post until Wait has returned; settle
 	// returns when every input posted before it is on the ledger, or after
 	// settleTime. An error may be an interface{ ExitCode() int }.
-	Start func(post func(kernel.Input), settle func()) (Child, error)
+	Start func(post func(input.Input), settle func()) (Child, error)
 	// Containment names the means that ends the launch if wrapper and guard are
 	// killed together. The fact of the launch records it.
 	Containment string
@@ -119,7 +122,7 @@ type Client interface {
 // Sources follow the files that a harness writes.
 type Sources interface {
 	// Run follows them until ctx ends, and then reads each once more to its end.
-	Run(ctx context.Context, post func(kernel.Input)) error
+	Run(ctx context.Context, post func(input.Input)) error
 	Launched(pid int)  // called when the harness runs
 	Watch(path string) // called when the harness has reported the path of a file
 }
@@ -138,7 +141,7 @@ type Ports struct {
 	// EndClients ends the clients' processes and what they left behind, and names
 	// what had to be killed. It is called after the last call of a client; nil if
 	// no client is a process.
-	EndClients func() (killed []kernel.Process, more int)
+	EndClients func() (killed []input.Process, more int)
 	// Decider is the program of the policy's retry.decide; nil if there is none.
 	Decider Client
 	// Gate decides about guarded acts; nil if no acts are guarded.
@@ -207,7 +210,7 @@ type supervisor struct {
 	now time.Time // the time of the newest step, which never decreases
 
 	inbox   chan posted
-	results []kernel.Input     // results of effects that the loop performed itself; handled before the inbox
+	results []input.Input      // results of effects that the loop performed itself; handled before the inbox
 	settles chan chan struct{} // channels that settle waits for; the loop closes each after a commit
 	waiters []chan struct{}    // those of settles that are closed after this turn
 	ctx     context.Context
@@ -224,7 +227,7 @@ type supervisor struct {
 type posted struct {
 	of int
 	at time.Time // when it was posted; zero for an input that had to wait for room in the inbox, or that the loop made
-	kernel.Input
+	input.Input
 }
 
 // Run runs the session to its end. It returns when all its goroutines have
@@ -264,9 +267,9 @@ func newSupervisor(ctx context.Context, k *kernel.Kernel, p Ports, o Options) *s
 func (s *supervisor) loop(asked <-chan struct{}) (kernel.Result, error) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	in := posted{Input: kernel.Start{}}
+	in := posted{Input: input.Start{}}
 	if s.o.Restart {
-		in.Input = kernel.Restarted{PID: os.Getpid()}
+		in.Input = input.Restarted{PID: os.Getpid()}
 	}
 	for {
 		if err := s.turn(s.gather(in)); err != nil {
@@ -293,13 +296,13 @@ func (s *supervisor) loop(asked <-chan struct{}) (kernel.Result, error) {
 		case w := <-s.settles:
 			// All inputs that were posted before are already in the inbox, where gather
 			// takes them.
-			s.waiters, in = append(s.waiters, w), posted{Input: kernel.Wake{}}
+			s.waiters, in = append(s.waiters, w), posted{Input: input.Wake{}}
 		case sig := <-s.p.Signals:
-			in = posted{Input: kernel.AbortAsked{Signal: number(sig)}}
+			in = posted{Input: input.AbortAsked{Signal: number(sig)}}
 		case <-asked:
-			asked, in = nil, posted{Input: kernel.AbortAsked{Signal: int(syscall.SIGTERM)}}
+			asked, in = nil, posted{Input: input.AbortAsked{Signal: int(syscall.SIGTERM)}}
 		case <-due:
-			in = posted{Input: kernel.Wake{}}
+			in = posted{Input: input.Wake{}}
 		}
 	}
 }
@@ -316,7 +319,7 @@ func number(sig os.Signal) int {
 // firing.
 func (s *supervisor) gather(first posted) []posted {
 	inputs := make([]posted, 0, 8)
-	_, wake := first.Input.(kernel.Wake)
+	_, wake := first.Input.(input.Wake)
 	if !wake {
 		inputs = s.add(inputs, first)
 	}
@@ -350,7 +353,7 @@ func (s *supervisor) gather(first posted) []posted {
 func (s *supervisor) add(inputs []posted, in posted) []posted {
 	if in.of > 0 && in.at.IsZero() {
 		in.at = time.Now()
-		inputs = append(inputs, posted{of: in.of, at: s.now, Input: kernel.SignOfLife{At: in.at}})
+		inputs = append(inputs, posted{of: in.of, at: s.now, Input: input.SignOfLife{At: in.at}})
 	}
 	return append(inputs, in)
 }
@@ -370,32 +373,32 @@ func (s *supervisor) outputSeen(inputs []posted) []posted {
 	if at.IsZero() {
 		return inputs
 	}
-	return append([]posted{{at: s.now, Input: kernel.SignOfLife{At: at}}}, inputs...)
+	return append([]posted{{at: s.now, Input: input.SignOfLife{At: at}}}, inputs...)
 }
 
 // turn steps the inputs, each at the time when it was posted, commits their facts
 // with one write, and only then performs their effects.
 func (s *supervisor) turn(inputs []posted) error {
 	var entries []kernel.Entry
-	var effects []kernel.Effect
+	var effects []effect.Effect
 	durable, after := false, false
 	for _, p := range s.outputSeen(inputs) {
 		if s.late(p) {
 			continue
 		}
 		switch in := p.Input.(type) {
-		case kernel.Returned:
+		case input.Returned:
 			delete(s.cancel, in.Call)
-		case kernel.RenewalPrepared:
+		case input.RenewalPrepared:
 			delete(s.cancel, in.Renewal)
-		case kernel.RenewalContinued:
+		case input.RenewalContinued:
 			delete(s.cancel, in.Renewal)
-		case kernel.Launched:
+		case input.Launched:
 			s.current.Load().runs = true
-		case kernel.ChildExited:
+		case input.ChildExited:
 			l := s.current.Load()
 			l.child, l.left = nil, in.Leftover > 0 || in.Lost
-		case kernel.SourcesDrained:
+		case input.SourcesDrained:
 			if l := s.current.Load(); l != nil {
 				l.over = true
 			}
@@ -421,7 +424,7 @@ func (s *supervisor) turn(inputs []posted) error {
 // lost handles a failed write: it returns the error that ends the run, or with
 // KeepGoing continues without the ledger. releaseAll handles the effects whose facts
 // could not be written.
-func (s *supervisor) lost(err error, effects []kernel.Effect) error {
+func (s *supervisor) lost(err error, effects []effect.Effect) error {
 	s.releaseAll(effects)
 	if !s.o.KeepGoing {
 		return fmt.Errorf("%w: %w", ErrLedger, err)
@@ -429,7 +432,7 @@ func (s *supervisor) lost(err error, effects []kernel.Effect) error {
 	s.o.Log.Error().Err(err).Msg("the ledger is lost; continuing without it")
 	_ = s.p.Ledger.Close() // releases its lock; the ledger is broken
 	s.p.Ledger = nil
-	t := s.step(posted{at: time.Now(), Input: kernel.LedgerLost{}})
+	t := s.step(posted{at: time.Now(), Input: input.LedgerLost{}})
 	_ = s.commit(s.date(nil, t.Facts), false) // without a ledger, only Committed receives the facts
 	s.releaseAll(t.Effects)
 	return nil
@@ -461,8 +464,8 @@ func (s *supervisor) late(p posted) bool {
 	if l := s.current.Load(); p.of == 0 || p.of == l.number && !l.over {
 		return false
 	}
-	if asked, ok := p.Input.(kernel.HookCalled); ok {
-		s.answerHook(kernel.HookAnswer{Hook: asked.Hook})
+	if asked, ok := p.Input.(input.HookCalled); ok {
+		s.answerHook(effect.HookAnswer{Hook: asked.Hook})
 	}
 	return true
 }
@@ -502,7 +505,7 @@ func appendTo(l Ledger, entries []kernel.Entry, durable bool) error {
 // CloseLost records the end of a session whose wrapper died. k must have replayed the
 // session's ledger. No effect is performed.
 func CloseLost(k *kernel.Kernel, l Ledger, now time.Time, reason string) error {
-	turn := k.Step(now, kernel.CloseAsked{Reason: reason})
+	turn := k.Step(now, input.CloseAsked{Reason: reason})
 	if len(turn.Facts) == 0 {
 		return errors.New("its ledger is empty")
 	}
@@ -518,12 +521,12 @@ func CloseLost(k *kernel.Kernel, l Ledger, now time.Time, reason string) error {
 
 // post sends an input to the loop. It blocks while the inbox is full, so the byte
 // pump must not call it.
-func (s *supervisor) post(in kernel.Input) { s.postOf(0, in) }
+func (s *supervisor) post(in input.Input) { s.postOf(0, in) }
 
 // postOf posts an input from a launch. An input that has to wait gets the time at
 // which the loop takes it, because its source reads nothing while it waits, so it
 // is unknown whether the harness was silent.
-func (s *supervisor) postOf(launch int, in kernel.Input) {
+func (s *supervisor) postOf(launch int, in input.Input) {
 	p := posted{of: launch, at: time.Now(), Input: in}
 	select {
 	case s.inbox <- p:
@@ -558,52 +561,52 @@ func (s *supervisor) settle() {
 }
 
 // perform starts an effect. Its result is passed to the kernel as an input.
-func (s *supervisor) perform(e kernel.Effect) {
+func (s *supervisor) perform(e effect.Effect) {
 	switch e := e.(type) {
-	case kernel.Launch:
+	case effect.Launch:
 		s.launch(e)
-	case kernel.Stop:
+	case effect.Stop:
 		s.stop(e)
-	case kernel.Suspend, kernel.Continue:
+	case effect.Suspend, effect.Continue:
 		s.suspend(e)
-	case kernel.Watch:
+	case effect.Watch:
 		if l := s.current.Load(); l != nil && l.plan.Sources != nil {
 			l.plan.Sources.Watch(e.Path)
 		}
-	case kernel.Dispatch:
+	case effect.Dispatch:
 		s.dispatch(e)
-	case kernel.Decide:
+	case effect.Decide:
 		s.decide(e)
-	case kernel.AskGate:
+	case effect.AskGate:
 		s.askGate(e)
-	case kernel.PrepareRenewal:
+	case effect.PrepareRenewal:
 		s.prepareRenewal(e)
-	case kernel.ContinueRenewal:
+	case effect.ContinueRenewal:
 		s.continueRenewal(e)
-	case kernel.TypeKeys:
+	case effect.TypeKeys:
 		s.typeKeys(e)
-	case kernel.LineTaken:
+	case effect.LineTaken:
 		if child, is := s.current.Load().started.(typist); is {
 			child.LineTaken()
 		}
-	case kernel.DiscardToken:
+	case effect.DiscardToken:
 		s.wg.Go(func() { s.discardToken(e) })
-	case kernel.Cancel:
+	case effect.Cancel:
 		if cancel := s.cancel[e.Call]; cancel != nil {
 			cancel()
 		}
-	case kernel.HookAnswer:
+	case effect.HookAnswer:
 		s.answerHook(e)
-	case kernel.Reply:
+	case effect.Reply:
 		s.reply(e)
-	case kernel.Release:
+	case effect.Release:
 		s.p.Launcher.Release()
-	case kernel.DrainSources:
+	case effect.DrainSources:
 		s.drain(s.current.Load())
-	case kernel.EndClients:
+	case effect.EndClients:
 		s.wg.Go(func() {
 			killed, more := s.p.EndClients()
-			s.post(kernel.ClientsEnded{Killed: killed, More: more})
+			s.post(input.ClientsEnded{Killed: killed, More: more})
 		})
 	default:
 		panic(fmt.Sprintf("supervisor: unknown effect %T", e))
@@ -615,22 +618,22 @@ func (s *supervisor) perform(e kernel.Effect) {
 // waiting hooks are answered, a paused harness continues, the terminal is given back.
 // Launches, dispatches and questions to the gate are reported to the kernel as
 // failed, commands are refused, and other effects are dropped.
-func (s *supervisor) releaseAll(effects []kernel.Effect) {
+func (s *supervisor) releaseAll(effects []effect.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
-		case kernel.HookAnswer:
-			s.perform(kernel.HookAnswer{Hook: e.Hook, Event: e.Event})
-			s.results = append(s.results, kernel.HookClosed{Hook: e.Hook})
-		case kernel.Launch:
-			s.results = append(s.results, kernel.LaunchFailed{Code: 125, Why: ErrLedger.Error()})
-		case kernel.Release, kernel.DrainSources, kernel.EndClients, kernel.Stop, kernel.Cancel, kernel.Continue, kernel.DiscardToken:
+		case effect.HookAnswer:
+			s.perform(effect.HookAnswer{Hook: e.Hook, Event: e.Event})
+			s.results = append(s.results, input.HookClosed{Hook: e.Hook})
+		case effect.Launch:
+			s.results = append(s.results, input.LaunchFailed{Code: 125, Why: ErrLedger.Error()})
+		case effect.Release, effect.DrainSources, effect.EndClients, effect.Stop, effect.Cancel, effect.Continue, effect.DiscardToken:
 			s.perform(e)
-		case kernel.AskGate:
-			s.results = append(s.results, kernel.GateDecided{Ask: e.Ask, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})
-		case kernel.Reply:
-			s.reply(kernel.Reply{Ask: e.Ask, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})
-		case kernel.Dispatch:
-			s.results = append(s.results, kernel.Returned{Call: e.Call, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})
+		case effect.AskGate:
+			s.results = append(s.results, input.GateDecided{Ask: e.Ask, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})
+		case effect.Reply:
+			s.reply(effect.Reply{Ask: e.Ask, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})
+		case effect.Dispatch:
+			s.results = append(s.results, input.Returned{Call: e.Call, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})
 		}
 	}
 }
@@ -647,11 +650,11 @@ func (s *supervisor) abandon(cause error) (kernel.Result, error) {
 			select {
 			case p := <-s.inbox:
 				switch in := p.Input.(type) {
-				case kernel.ChildExited:
+				case input.ChildExited:
 					gone = true
-				case kernel.HookCalled:
-					s.answerHook(kernel.HookAnswer{Hook: in.Hook, Event: in.Call.Event})
-				case kernel.AbortAsked:
+				case input.HookCalled:
+					s.answerHook(effect.HookAnswer{Hook: in.Hook, Event: in.Call.Event})
+				case input.AbortAsked:
 					_ = child.KillTree()
 					s.refuseAsked(in)
 				default:

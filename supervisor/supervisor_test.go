@@ -20,6 +20,9 @@ import (
 	"lifeloop/control"
 	"lifeloop/dispatch"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	"lifeloop/renewal"
@@ -46,7 +49,7 @@ type rig struct {
 	options     Options
 	noTelemetry bool // the running process counts as a live harness session
 	policy      attempt.Policy
-	limits      kernel.Limits
+	limits      setup.Limits
 	committed   func(kernel.Entry)
 	gate        Gate
 	renewer     Renewer
@@ -105,7 +108,7 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 		ClientDrain: 5 * time.Second,
 		NewID:       func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began:       kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
-		Setup: kernel.Setup{Injected: kernel.Injected{Hooks: true}, HarnessSession: "S1", NoTelemetry: r.noTelemetry, Manifest: lifeloop.Manifest{
+		Launch: setup.Launch{Injected: setup.Injected{Hooks: true}, HarnessSession: "S1", NoTelemetry: r.noTelemetry, Manifest: lifeloop.Manifest{
 			ContractVersion: lifeloop.Version, AdapterID: "fake", AdapterVersion: "0.1.0", DisplayName: "Fake", Role: "worker",
 			IntegrationModes: []lifeloop.IntegrationMode{lifeloop.NativeHook}, ContextPressure: lifeloop.Claim{Support: lifeloop.Native}, LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
 			Receipts: lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
@@ -119,7 +122,7 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 		if answer != nil {
 			clients[id] = fakeClient{r, id, answer}
 		}
-		c := kernel.Client{ID: id, Events: map[lifeloop.Event]bool{}, Timeout: 5 * time.Second}
+		c := setup.Client{ID: id, Events: map[lifeloop.Event]bool{}, Timeout: 5 * time.Second}
 		for _, e := range lifeloop.Events() {
 			c.Events[e] = e != lifeloop.ReceiptEmitted && e != lifeloop.SupervisorTick
 		}
@@ -134,17 +137,17 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 		claims.Continuation.Observation, claims.Continuation.PayloadDelivery = lifeloop.Native, lifeloop.Native
 		cfg.Manifest.Renewal, cfg.Manifest.Placement[lifeloop.PreSession] = &claims, cfg.Manifest.Placement[lifeloop.PreFrameTrailing]
 		cfg.Renewals, cfg.Stores, cfg.Interactive = []renewal.Rules{r.profile}, true, true
-		cfg.Fresh = kernel.Fresh{Clears: true, Means: renewal.ByPlugin, KeepsLine: true}
+		cfg.Fresh = setup.Fresh{Clears: true, Means: renewal.ByPlugin, KeepsLine: true}
 	}
-	r.launcher.setup = cfg.Setup
+	r.launcher.setup = cfg.Launch
 	return Run(ctx, kernel.New(cfg), Ports{Ledger: &r.ledger, Launcher: &r.launcher, Clients: clients, Door: &r.door, Signals: r.signals, Committed: r.committed, Gate: r.gate, Renewer: r.renewer}, r.options)
 }
 
 const hookKey = "key"
 
 // decodeHook decodes two hooks: a prompt, whose input is the turn, and a stop.
-func decodeHook(event string, input []byte) (telemetry.HookCall, error) {
-	sig := telemetry.Signal{Source: "hook", Detail: event, Session: "S1", Turn: string(input)}
+func decodeHook(event string, body []byte) (telemetry.HookCall, error) {
+	sig := telemetry.Signal{Source: "hook", Detail: event, Session: "S1", Turn: string(body)}
 	call := telemetry.HookCall{Event: event, Capacity: 9500}
 	switch event {
 	case "Start":
@@ -156,8 +159,8 @@ func decodeHook(event string, input []byte) (telemetry.HookCall, error) {
 	case "Stop":
 		sig.Kind, sig.Outcome = telemetry.TurnStop, telemetry.Completed
 	case "Tool":
-		sig.Kind, sig.Tool = telemetry.ToolStart, string(input)
-		call.Use = &telemetry.ToolUse{Name: "Bash", Tool: string(input)}
+		sig.Kind, sig.Tool = telemetry.ToolStart, string(body)
+		call.Use = &telemetry.ToolUse{Name: "Bash", Tool: string(body)}
 	default:
 		return call, errors.New("not understood")
 	}
@@ -224,9 +227,9 @@ type fakeLauncher struct {
 	*rig
 	child  *fakeChild // the newest harness
 	err    error
-	play   func(post func(kernel.Input))
-	again  []func(post func(kernel.Input))
-	setup  kernel.Setup
+	play   func(post func(input.Input))
+	again  []func(post func(input.Input))
+	setup  setup.Launch
 	asks   telemetry.Requests
 	resets bool                    // the plugin begins fresh sessions
 	send   func(line []byte) error // receives what is sent to the plugin
@@ -235,7 +238,7 @@ type fakeLauncher struct {
 	settle func()
 }
 
-func (l *fakeLauncher) Prepare(e kernel.Launch) (Plan, error) {
+func (l *fakeLauncher) Prepare(e effect.Launch) (Plan, error) {
 	if err := l.unfit[e.Number]; err != nil {
 		l.note("unfit %d", e.Number)
 		return Plan{}, err
@@ -250,13 +253,13 @@ func (l *fakeLauncher) Prepare(e kernel.Launch) (Plan, error) {
 	}
 	return Plan{Setup: l.setup, Sources: sources, Key: hookKey, DecodeHook: decodeHook, Requests: l.asks, Resets: l.resets,
 		Answer: func(_, text string) []byte { return []byte(text) },
-		Start: func(post func(kernel.Input), settle func()) (Child, error) {
+		Start: func(post func(input.Input), settle func()) (Child, error) {
 			return l.start(e.Number, play, post, settle)
 		},
 	}, nil
 }
 
-func (l *fakeLauncher) start(n int, play func(func(kernel.Input)), post func(kernel.Input), settle func()) (Child, error) {
+func (l *fakeLauncher) start(n int, play func(func(input.Input)), post func(input.Input), settle func()) (Child, error) {
 	if n == 1 {
 		l.note("launch")
 	} else {
@@ -275,20 +278,20 @@ func (l *fakeLauncher) Release() { l.note("release") }
 type fakeChild struct {
 	*rig
 	n      int                              // the number of its launch
-	exit   chan kernel.ChildExited          // receives how the harness ended; only the first value counts
+	exit   chan input.ChildExited           // receives how the harness ended; only the first value counts
 	gone   chan struct{}                    // closed when its tree has ended
 	ignore bool                             // the harness ignores signals
-	killed []kernel.Process                 // killed processes of its tree
+	killed []input.Process                  // killed processes of its tree
 	output atomic.Pointer[func() time.Time] // the function that LastOutput calls
 }
 
 func newChild(r *rig, n int) *fakeChild {
 	gone := make(chan struct{})
 	close(gone)
-	return &fakeChild{rig: r, n: n, exit: make(chan kernel.ChildExited, 1), gone: gone}
+	return &fakeChild{rig: r, n: n, exit: make(chan input.ChildExited, 1), gone: gone}
 }
 
-func (c *fakeChild) end(e kernel.ChildExited) {
+func (c *fakeChild) end(e input.ChildExited) {
 	select {
 	case c.exit <- e:
 	default:
@@ -299,15 +302,15 @@ func (c *fakeChild) PID() int { return 41 + c.n }
 func (c *fakeChild) Signal(sig syscall.Signal) error {
 	c.note("signal %d", sig)
 	if !c.ignore {
-		c.end(kernel.ChildExited{Signal: int(sig)})
+		c.end(input.ChildExited{Signal: int(sig)})
 	}
 	return nil
 }
 func (c *fakeChild) Stop(sig syscall.Signal, _ time.Duration) error { return c.Signal(sig) }
-func (c *fakeChild) Killed() ([]kernel.Process, int)                { return c.killed, 0 }
+func (c *fakeChild) Killed() ([]input.Process, int)                 { return c.killed, 0 }
 func (c *fakeChild) KillTree() error {
 	c.note("kill")
-	c.end(kernel.ChildExited{Signal: 9})
+	c.end(input.ChildExited{Signal: 9})
 	return nil
 }
 func (c *fakeChild) Resume() error { return nil }
@@ -319,7 +322,7 @@ func (c *fakeChild) LastOutput() time.Time {
 }
 
 func (c *fakeChild) outputs(at func() time.Time) { c.output.Store(&at) }
-func (c *fakeChild) Wait() kernel.ChildExited {
+func (c *fakeChild) Wait() input.ChildExited {
 	e := <-c.exit
 	c.launcher.over.Wait()
 	return e
@@ -390,18 +393,18 @@ type fakeSources struct {
 	late []telemetry.Signal // signals posted a minute after the context ended
 }
 
-func (s *fakeSources) Run(ctx context.Context, post func(kernel.Input)) error {
+func (s *fakeSources) Run(ctx context.Context, post func(input.Input)) error {
 	if s.err != nil {
 		return s.err
 	}
 	<-ctx.Done()
 	s.note("sources read")
 	if len(s.last) > 0 {
-		post(kernel.SignalsSeen{Signals: s.last})
+		post(input.SignalsSeen{Signals: s.last})
 	}
 	time.Sleep(5 * time.Millisecond)
 	if len(s.late) > 0 {
-		time.AfterFunc(time.Minute, func() { post(kernel.SignalsSeen{Signals: s.late}) })
+		time.AfterFunc(time.Minute, func() { post(input.SignalsSeen{Signals: s.late}) })
 	}
 	return nil
 }
@@ -444,7 +447,7 @@ func (c *fakeCaller) Answer(out []byte) bool {
 func (c *fakeCaller) Gone() <-chan struct{} { return c.gone }
 
 // hook calls one hook and returns when it is over.
-func (r *rig) hook(event, input string, more ...func(*fakeCaller)) *fakeCaller {
+func (r *rig) hook(event, body string, more ...func(*fakeCaller)) *fakeCaller {
 	<-r.door.ready
 	c := &fakeCaller{rig: r, event: event, gone: make(chan struct{})}
 	for _, f := range more {
@@ -453,13 +456,13 @@ func (r *rig) hook(event, input string, more ...func(*fakeCaller)) *fakeCaller {
 	r.door.calls.Add(1)
 	defer r.door.calls.Done()
 	began := time.Now()
-	r.door.s.hook(r.door.ctx, control.Hook{Key: hookKey, Event: event, Input: []byte(input)}, c)
+	r.door.s.hook(r.door.ctx, control.Hook{Key: hookKey, Event: event, Input: []byte(body)}, c)
 	c.after = time.Since(began)
 	return c
 }
 
 // post sends an input to the loop, as the door does.
-func (r *rig) post(in kernel.Input) {
+func (r *rig) post(in input.Input) {
 	<-r.door.ready
 	r.door.s.post(in)
 }
@@ -487,7 +490,7 @@ func TestARunFromStartToEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.answers["notes"] = brings("remember")
-		r.launcher.play = func(post func(kernel.Input)) {
+		r.launcher.play = func(post func(input.Input)) {
 			time.Sleep(time.Second)
 			r.hook("Start", "")
 			time.Sleep(time.Second)
@@ -496,7 +499,7 @@ func TestARunFromStartToEnd(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			r.hook("Stop", "p1")
-			r.launcher.child.end(kernel.ChildExited{Code: 7})
+			r.launcher.child.end(input.ChildExited{Code: 7})
 		}
 		r.sources.last = []telemetry.Signal{{Kind: telemetry.TurnEnd, Source: "transcript", Session: "S1", Turn: "p1"}}
 		result, err := r.run()
@@ -552,13 +555,13 @@ func TestManyInputsAreCommittedTogether(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}
-		r.launcher.play = func(post func(kernel.Input)) {
+		r.launcher.play = func(post func(input.Input)) {
 			time.Sleep(time.Millisecond)
 			for i := range 20 {
 				kind := []telemetry.Kind{telemetry.Working, telemetry.Idle}[i%2]
-				post(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: kind, Source: "registry", Session: "S1"}}})
+				post(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: kind, Source: "registry", Session: "S1"}}})
 			}
-			r.launcher.child.end(kernel.ChildExited{})
+			r.launcher.child.end(input.ChildExited{})
 		}
 		_, err := r.run()
 		require.NoError(t, err)
@@ -578,19 +581,19 @@ func TestAStopIsRecordedBeforeWeStop(t *testing.T) {
 		var wait atomic.Int64
 		wait.Store(int64(50 * time.Millisecond))
 		r.ledger.slow = func(int) { time.Sleep(time.Duration(wait.Load())) }
-		r.launcher.play = func(post func(kernel.Input)) {
+		r.launcher.play = func(post func(input.Input)) {
 			for i := range 5 {
-				post(kernel.OutputSeen{Total: int64(i)})
+				post(input.OutputSeen{Total: int64(i)})
 			}
-			post(kernel.ChildStopped{Signal: 20})
+			post(input.ChildStopped{Signal: 20})
 			r.launcher.settle()
 			r.note("stopping")
-			post(kernel.ChildContinued{})
+			post(input.ChildContinued{})
 			wait.Store(int64(time.Minute))
-			post(kernel.ChildStopped{Signal: 20})
+			post(input.ChildStopped{Signal: 20})
 			r.launcher.settle()
 			r.note("stopping after settleTime")
-			r.launcher.child.end(kernel.ChildExited{})
+			r.launcher.child.end(input.ChildExited{})
 		}
 		_, err := r.run()
 		require.NoError(t, err)
@@ -619,7 +622,7 @@ func TestASlowClientDelaysNothing(t *testing.T) {
 				r := newRig(t)
 				r.answers["slow"] = client
 				var released time.Duration
-				r.launcher.play = func(post func(kernel.Input)) {
+				r.launcher.play = func(post func(input.Input)) {
 					for range 3 {
 						time.Sleep(6 * time.Second)
 						c := r.hook("Prompt", "p1")
@@ -627,12 +630,12 @@ func TestASlowClientDelaysNothing(t *testing.T) {
 							t.Errorf("the hook got %d answers, %q, after %s", c.answers, c.out, c.after)
 						}
 						began := time.Now()
-						post(kernel.OutputSeen{Total: 1})
+						post(input.OutputSeen{Total: 1})
 						if d := time.Since(began); d > 0 {
 							t.Errorf("the loop was blocked for %s", d)
 						}
 					}
-					r.launcher.child.end(kernel.ChildExited{})
+					r.launcher.child.end(input.ChildExited{})
 					released = time.Since(r.began)
 				}
 				result, err := r.run()
@@ -664,7 +667,7 @@ func TestSignals(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				r.launcher.child.ignore = tt.ignore
-				r.launcher.play = func(func(kernel.Input)) {
+				r.launcher.play = func(func(input.Input)) {
 					time.Sleep(time.Second)
 					r.signals <- syscall.SIGINT
 					if tt.again > 0 {
@@ -688,7 +691,7 @@ func TestAContextThatEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		r.answers["notes"] = quick
-		r.launcher.play = func(func(kernel.Input)) {}
+		r.launcher.play = func(func(input.Input)) {}
 		result, err := r.runContext(ctx)
 		require.NoError(t, err)
 		require.Equal(t, kernel.Result{State: session.Aborted, Code: 143, Signal: 15}, result)
@@ -749,9 +752,9 @@ func TestClientsThatFail(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				r.answers["notes"] = tt.answer
-				r.launcher.play = func(func(kernel.Input)) {
+				r.launcher.play = func(func(input.Input)) {
 					time.Sleep(8 * time.Second)
-					r.launcher.child.end(kernel.ChildExited{})
+					r.launcher.child.end(input.ChildExited{})
 				}
 				result, err := r.run()
 				require.NoError(t, err)
@@ -808,11 +811,11 @@ func TestHooks(t *testing.T) {
 					}
 					return brings("remember")(ctx, event)
 				}
-				r.launcher.play = func(func(kernel.Input)) {
+				r.launcher.play = func(func(input.Input)) {
 					r.hook("Start", "")
 					tt.play(t, r)
 					time.Sleep(time.Second)
-					r.launcher.child.end(kernel.ChildExited{})
+					r.launcher.child.end(input.ChildExited{})
 				}
 				_, err := r.run()
 				require.NoError(t, err)
@@ -833,9 +836,9 @@ func TestSourcesThatCannotBeWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.sources.err = errors.New("no inotify left")
-		r.launcher.play = func(func(kernel.Input)) {
+		r.launcher.play = func(func(input.Input)) {
 			time.Sleep(time.Second)
-			r.launcher.child.end(kernel.ChildExited{})
+			r.launcher.child.end(input.ChildExited{})
 		}
 		result, err := r.run()
 		require.NoError(t, err)
@@ -868,7 +871,7 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 	r.ledger.refuse, r.options.KeepGoing = n, keep
 	r.answers["notes"] = brings("remember")
 	var exited time.Time // the time at which the harness exited
-	r.launcher.play = func(func(kernel.Input)) {
+	r.launcher.play = func(func(input.Input)) {
 		time.Sleep(time.Second)
 		for _, h := range []string{"Start", "Prompt", "Stop"} {
 			c := r.hook(h, "p1")
@@ -882,7 +885,7 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 		time.Sleep(time.Second)
 		r.do("resume", "")
 		time.Sleep(time.Second)
-		r.launcher.child.end(kernel.ChildExited{Code: 3})
+		r.launcher.child.end(input.ChildExited{Code: 3})
 		exited = time.Now()
 	}
 	result, err := r.run()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"lifeloop/gate"
 	"lifeloop/kernel"
 )
 
@@ -37,7 +38,7 @@ type GateWaiting struct {
 // approving adds an act that waits for an approval.
 func (s *Status) approving(f kernel.ApprovalAsked) {
 	g := s.gate()
-	g.Waiting = append(slices.Clone(g.Waiting), GateWaiting{f.Ask, g.before, cmp.Or(f.Tool, f.Act, kernel.ActLaunch), f.Intent, f.Until})
+	g.Waiting = append(slices.Clone(g.Waiting), GateWaiting{f.Ask, g.before, cmp.Or(f.Tool, f.Act, gate.ActLaunch), f.Intent, f.Until})
 	s.Gate = &g
 }
 
@@ -100,7 +101,7 @@ func (s *Status) decided(f kernel.GateAnswered, at time.Time) {
 			act = f.Tool
 		}
 		g.before = g.Last
-		g.Last = &GateRefusal{At: at, Act: act, Verdict: f.Verdict, Reasons: append([]string{}, f.Reasons...), Rule: f.Rule, IntentDigest: f.IntentDigest, TraceID: f.TraceID}
+		g.Last = &GateRefusal{At: at, Act: act, Verdict: string(f.Verdict), Reasons: append([]string{}, f.Reasons...), Rule: f.Rule, IntentDigest: f.IntentDigest, TraceID: f.TraceID}
 	}
 	s.Gate = &g
 }

@@ -6,7 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"lifeloop/gate"
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/view"
 )
 
@@ -14,7 +16,7 @@ import (
 func TestLastRefusal(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	refuse := func(intent string) kernel.Fact {
-		return kernel.GateAnswered{Act: kernel.ActLaunch, GateDecision: kernel.GateDecision{IntentDigest: intent, Verdict: "require_approval"}}
+		return kernel.GateAnswered{Act: gate.ActLaunch, GateDecision: input.GateDecision{IntentDigest: intent, Verdict: "require_approval"}}
 	}
 	ask := func(intent string) kernel.Fact { return kernel.ApprovalAsked{Ask: "ask-" + intent, Intent: intent} }
 	answer := func(intent string, approved bool) kernel.Fact {

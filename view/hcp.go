@@ -260,7 +260,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 // decided warns about an act that the policy did not allow.
 func (h *HCP) decided(f kernel.GateAnswered) {
 	if !f.Allowed() {
-		h.warn("policy", "the policy did not allow "+cmp.Or(f.Tool, f.Act)+": "+f.Verdict, map[string]any{
+		h.warn("policy", "the policy did not allow "+cmp.Or(f.Tool, f.Act)+": "+string(f.Verdict), map[string]any{
 			"act": f.Act, "verdict": f.Verdict, "reason_codes": f.Reasons, "trace_id": f.TraceID})
 	}
 }

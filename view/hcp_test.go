@@ -11,6 +11,7 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
 	"lifeloop/view"
@@ -133,7 +134,7 @@ func TestHCPCheckpoints(t *testing.T) {
 // that an abort killed, but not those of earlier attempts.
 func TestHCPCleanup(t *testing.T) {
 	killed := kernel.StopSent{Rung: 3, Signal: 9, Tree: true}
-	named := kernel.ProcessesKilled{Processes: []kernel.Process{{PID: 7, Name: "sleep"}, {PID: 8, Name: "node"}}, More: 2}
+	named := kernel.ProcessesKilled{Processes: []input.Process{{PID: 7, Name: "sleep"}, {PID: 8, Name: "node"}}, More: 2}
 	aborted := kernel.AttemptEnded{Cause: attempt.Aborted, Recovery: attempt.Halt}
 	for _, c := range []struct {
 		name  string

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
 	"lifeloop/negotiate"
@@ -96,7 +97,7 @@ type Status struct {
 	Containment string `json:"containment,omitempty"`
 	// Killed names the processes of the last launch, and those that clients left
 	// behind, that had to be killed.
-	Killed []kernel.Process `json:"killed,omitempty"`
+	Killed []input.Process `json:"killed,omitempty"`
 	// Transcripts are the copies of the harness's transcripts in the session's folder.
 	Transcripts []kernel.TranscriptCopied `json:"transcripts,omitempty"`
 	// Hooks says why hooks were injected into the newest launch, or why not. It is

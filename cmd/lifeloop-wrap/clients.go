@@ -9,7 +9,7 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/harness"
 	"lifeloop/internal/config"
-	"lifeloop/kernel"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/supervisor"
@@ -81,10 +81,10 @@ func wants(rs []config.Require) []negotiate.Want {
 }
 
 // kernelClients converts the configured clients to the kernel's form.
-func kernelClients(clients []config.Client) []kernel.Client {
-	var out []kernel.Client
+func kernelClients(clients []config.Client) []setup.Client {
+	var out []setup.Client
 	for _, c := range clients {
-		k := kernel.Client{ID: c.ID, Events: map[lifeloop.Event]bool{}, Timeout: c.Timeout, Wants: wants(c.Requires)}
+		k := setup.Client{ID: c.ID, Events: map[lifeloop.Event]bool{}, Timeout: c.Timeout, Wants: wants(c.Requires)}
 		for _, e := range lifeloop.Events() {
 			k.Events[e] = config.Match(c.Events, string(e))
 		}

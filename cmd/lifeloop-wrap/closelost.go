@@ -11,6 +11,7 @@ import (
 	"lifeloop/internal/config"
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/supervisor"
 )
@@ -97,7 +98,7 @@ func (s *session) lostKernel(adapter string, clients []config.Client) (*kernel.K
 
 func (s *session) lostConfig(adapter string, began kernel.Began, clients []config.Client) kernel.Config {
 	_, manifest, _ := adapterOf(adapter)
-	cfg := kernel.Config{Session: s.id, Ledger: true, Setup: kernel.Setup{Manifest: manifest}, Began: began,
+	cfg := kernel.Config{Session: s.id, Ledger: true, Launch: setup.Launch{Manifest: manifest}, Began: began,
 		NewID: func(prefix string) string { return prefix + uuid.NewString() }}
 	for _, c := range kernelClients(clients) {
 		if slices.Contains(began.Clients, c.ID) {
@@ -105,8 +106,8 @@ func (s *session) lostConfig(adapter string, began kernel.Began, clients []confi
 		}
 	}
 	for _, id := range began.Clients { // a client that is no longer configured subscribes to no event
-		if !slices.ContainsFunc(cfg.Clients, func(c kernel.Client) bool { return c.ID == id }) {
-			cfg.Clients = append(cfg.Clients, kernel.Client{ID: id})
+		if !slices.ContainsFunc(cfg.Clients, func(c setup.Client) bool { return c.ID == id }) {
+			cfg.Clients = append(cfg.Clients, setup.Client{ID: id})
 		}
 	}
 	return cfg

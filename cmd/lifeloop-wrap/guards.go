@@ -14,7 +14,8 @@ import (
 	"lifeloop/gate/acts"
 	"lifeloop/internal/config"
 	"lifeloop/internal/durable"
-	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
 )
 
 // A gatekeeper decides about the acts of one session by its policy.
@@ -72,21 +73,21 @@ func (g *gatekeeper) digest() string {
 }
 
 // Decide implements supervisor.Gate.
-func (g *gatekeeper) Decide(e kernel.AskGate) (kernel.GateDecision, error) {
+func (g *gatekeeper) Decide(e effect.AskGate) (input.GateDecision, error) {
 	scene := g.scene
 	scene.Now = time.Now()
 	intent, err := g.intent(e, scene)
 	if err != nil {
-		return kernel.GateDecision{}, err
+		return input.GateDecision{}, err
 	}
 	g.mu.Lock()
 	d := g.limit.Apply(g.policy, g.policy.Decide(intent, producer()), intent, scene.Now)
 	g.mu.Unlock()
-	return kernel.GateDecision{Tool: intent.ToolName, Verdict: string(d.Result.Verdict), Reasons: d.Result.ReasonCodes, Violations: d.Result.Violations,
+	return input.GateDecision{Tool: intent.ToolName, Verdict: d.Result.Verdict, Reasons: d.Result.ReasonCodes, Violations: d.Result.Violations,
 		Rule: d.MatchedRule, IntentDigest: intent.IntentDigest, ArgsDigest: intent.ArgsDigest, PolicyDigest: d.PolicyDigest, TraceID: d.TraceID}, nil
 }
 
-func (g *gatekeeper) intent(e kernel.AskGate, scene acts.Scene) (gate.Intent, error) {
+func (g *gatekeeper) intent(e effect.AskGate, scene acts.Scene) (gate.Intent, error) {
 	if e.Use != nil {
 		return acts.Tool{ToolUse: *e.Use}.Intent(scene)
 	}

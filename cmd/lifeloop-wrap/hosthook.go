@@ -17,6 +17,7 @@ import (
 	"lifeloop/internal/trust"
 	"lifeloop/internal/vt"
 	"lifeloop/kernel"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
@@ -110,8 +111,8 @@ func (h hostCall) serve(cfg config.Config, profile profiles.Profile, manifest li
 	defer clients.close()
 	kc := kernel.Config{
 		Session: id, OneHook: true, Wants: wants(cfg.Requires), Clients: kernelClients(cfg.Clients),
-		Setup:       kernel.Setup{Manifest: manifest, Synth: synthConfig(cfg, profiles.Profile{}, profiles.Launch{})},
-		Limits:      kernel.Limits{ClientPatience: cmp.Or(cfg.HookPatience, -1)},
+		Launch:      setup.Launch{Manifest: manifest, Synth: synthConfig(cfg, profiles.Profile{}, profiles.Launch{})},
+		Limits:      setup.Limits{ClientPatience: cmp.Or(cfg.HookPatience, -1)},
 		ClientDrain: time.Until(deadline), NewID: func(prefix string) string { return prefix + uuid.NewString() },
 	}
 	if h.profile != "" {

@@ -17,7 +17,7 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/internal/config"
 	"lifeloop/internal/vt"
-	"lifeloop/kernel"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/renewal/profile"
@@ -109,13 +109,13 @@ func newHostRenewal(h hostCall, cfg config.Config, manifest lifeloop.Manifest, d
 }
 
 // join replaces the client that owns the profile by r.
-func (r *hostRenewal) join(known []kernel.Client, clients clientPrograms) []kernel.Client {
+func (r *hostRenewal) join(known []setup.Client, clients clientPrograms) []setup.Client {
 	owner := r.profile.Owner()
 	r.client = clients[owner]
 	clients[owner] = r
-	i := slices.IndexFunc(known, func(c kernel.Client) bool { return c.ID == owner })
+	i := slices.IndexFunc(known, func(c setup.Client) bool { return c.ID == owner })
 	if i < 0 {
-		known, i = append(known, kernel.Client{ID: owner, Events: map[lifeloop.Event]bool{}}), len(known)
+		known, i = append(known, setup.Client{ID: owner, Events: map[lifeloop.Event]bool{}}), len(known)
 	}
 	r.events = maps.Clone(known[i].Events)
 	known[i].Events[r.deliversAt()] = true

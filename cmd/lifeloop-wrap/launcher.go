@@ -20,6 +20,9 @@ import (
 	"lifeloop/internal/overlay"
 	"lifeloop/internal/proven"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/profiles"
 	"lifeloop/renewal"
@@ -53,7 +56,7 @@ func (s *session) kernel(l *launcher, argv []string, resumed bool) (*kernel.Kern
 	if resumed {
 		return s.replay(l, argv)
 	}
-	plan, err := l.plan(kernel.Launch{Number: 1})
+	plan, err := l.plan(effect.Launch{Number: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +71,7 @@ func (s *session) kernel(l *launcher, argv []string, resumed bool) (*kernel.Kern
 }
 
 // Prepare prepares a launch.
-func (l *launcher) Prepare(e kernel.Launch) (supervisor.Plan, error) {
+func (l *launcher) Prepare(e effect.Launch) (supervisor.Plan, error) {
 	if plan := l.first; plan != nil {
 		l.first = nil
 		return *plan, nil
@@ -92,7 +95,7 @@ func (l *launcher) close() {
 	}
 }
 
-func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
+func (l *launcher) plan(e effect.Launch) (supervisor.Plan, error) {
 	w := l.ways[e.Profile]
 	l.newest.Store(&w)
 	endpoint := ""
@@ -147,7 +150,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 	if err != nil {
 		return supervisor.Plan{}, err
 	}
-	start := func(post func(kernel.Input), settle func()) (supervisor.Child, error) {
+	start := func(post func(input.Input), settle func()) (supervisor.Child, error) {
 		if l.session.ledger != nil {
 			l.session.folder.SaveGuards(l.terminal.Guards())
 		}
@@ -215,12 +218,12 @@ func (l *launcher) listen(w way) {
 func (l *launcher) relaunches() bool { return l.policy.Relaunches() || len(l.profiles) > 0 }
 
 // keyFile returns the path of the file with the key for the hooks of a launch.
-func (l *launcher) keyFile(e kernel.Launch) string {
+func (l *launcher) keyFile(e effect.Launch) string {
 	return filepath.Join(string(l.session.folder), fmt.Sprintf("hook-key-%d", e.Number))
 }
 
 // ask lets the profile prepare a launch. It changes no files.
-func (l *launcher) ask(w way, e kernel.Launch, otlp string) (profiles.Launch, error) {
+func (l *launcher) ask(w way, e effect.Launch, otlp string) (profiles.Launch, error) {
 	host, err := surroundings()
 	if err != nil {
 		return profiles.Launch{}, refused(lifeloop.InternalError, "%v", err)
@@ -278,10 +281,10 @@ func typed(k profiles.Keys, threads string) supervisor.Keys {
 }
 
 // setup describes a launch to the kernel.
-func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
-	s := kernel.Setup{Manifest: w.manifest, Injected: kernel.Injected{Hooks: launch.Hooks, HookAtPrompt: launch.HookAtPrompt}, HarnessSession: launch.SessionID, Cause: launch.Cause,
+func (l *launcher) setup(w way, launch profiles.Launch) setup.Launch {
+	s := setup.Launch{Manifest: w.manifest, Injected: setup.Injected{Hooks: launch.Hooks, HookAtPrompt: launch.HookAtPrompt}, HarnessSession: launch.SessionID, Cause: launch.Cause,
 		NoTelemetry: launch.Plain || !launch.Hooks && !launch.Plugin && len(launch.Sources) == 0 && launch.OSCDecoder == nil, Synth: synthConfig(l.session.cfg, w.profile, launch),
-		Versions: kernel.Versions{Tested: w.profile.Tested, Proven: proven.Read(l.session.cfg.StateDir).Of(w.profile.Adapter)}, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Fresh: l.fresh(w, launch), Interactive: l.terminal.Pty()}
+		Versions: setup.Versions{Tested: w.profile.Tested, Proven: proven.Read(l.session.cfg.StateDir).Of(w.profile.Adapter)}, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Fresh: l.fresh(w, launch), Interactive: l.terminal.Pty()}
 	if launch.Hooks && launch.HooksShow {
 		s.HooksFor = cmp.Or(needsHooks(l.session.cfg, w.profile.Adapter), "the user asked for them")
 	}
@@ -293,16 +296,16 @@ func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
 		s.Expected = append(s.Expected, "statusline")
 	}
 	if l.session.ledger == nil {
-		s.Weak = append(s.Weak, kernel.Weakened{Capability: "receipts.receipt_ledger", Reason: "the user asked for no ledger"})
+		s.Weak = append(s.Weak, setup.Weakness{Capability: "receipts.receipt_ledger", Reason: "the user asked for no ledger"})
 	}
 	for _, w := range launch.Weak {
-		s.Weak = append(s.Weak, kernel.Weakened{Capability: w.Capability, Reason: w.Reason})
+		s.Weak = append(s.Weak, setup.Weakness(w))
 	}
 	return s
 }
 
 // fresh says how a launch can be given a fresh harness session.
-func (l *launcher) fresh(w way, launch profiles.Launch) (f kernel.Fresh) {
+func (l *launcher) fresh(w way, launch profiles.Launch) (f setup.Fresh) {
 	_, f.Renews = w.profile.Fresh(w.argv, l.terminal.Pty())
 	keys, clears := l.keys(w, launch)
 	switch {

@@ -20,6 +20,7 @@ import (
 	"lifeloop/internal/proven"
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
+	"lifeloop/kernel/setup"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	"lifeloop/profiles"
@@ -217,12 +218,12 @@ func (o *observer) kernelConfig() kernel.Config {
 	pressure := synthConfig(o.cfg, o.profile, profiles.Launch{})
 	pressure.Infer = !slices.ContainsFunc(o.sources, func(s profiles.Source) bool { return !s.Blind })
 	cfg := kernel.Config{Session: o.id, Observing: true, Clients: kernelClients(o.cfg.Clients), Wants: wants(o.cfg.Requires),
-		Setup: kernel.Setup{Manifest: o.manifest, HarnessSession: o.session, Versions: kernel.Versions{Tested: o.profile.Tested, Proven: proven.Read(o.cfg.StateDir).Of(o.profile.Adapter)}, Synth: pressure,
+		Launch: setup.Launch{Manifest: o.manifest, HarnessSession: o.session, Versions: setup.Versions{Tested: o.profile.Tested, Proven: proven.Read(o.cfg.StateDir).Of(o.profile.Adapter)}, Synth: pressure,
 			Rests: profiles.RestsOf(o.profile.Adapter).Reading(read...)},
 		Ledger: o.ledger != nil, ClientDrain: o.cfg.ClientDrain, NewID: newID, Began: kernel.Began{SessionID: o.id, AdapterID: o.manifest.AdapterID,
 			AdapterVersion: o.manifest.AdapterVersion, WorkDir: dir, Version: version, PID: os.Getpid(), Clients: []string{}, Policy: "none"}}
 	if o.ledger == nil {
-		cfg.Weak = append(cfg.Weak, kernel.Weakened{Capability: "receipts.receipt_ledger", Reason: "no ledger is stored"})
+		cfg.Weak = append(cfg.Weak, setup.Weakness{Capability: "receipts.receipt_ledger", Reason: "no ledger is stored"})
 	}
 	for _, c := range cfg.Clients {
 		cfg.Began.Clients = append(cfg.Began.Clients, c.ID)

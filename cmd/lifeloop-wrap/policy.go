@@ -10,7 +10,8 @@ import (
 	"lifeloop/attempt/policy"
 	"lifeloop/harness"
 	"lifeloop/internal/config"
-	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/profiles"
@@ -59,8 +60,8 @@ func ways(cfg config.Config, adapter string, argv []string) ([]way, error) {
 
 // ends says how the kernel interprets the end of a launch. For an exit code,
 // the user's configuration overrides the profile.
-func ends(a policy.Attempts, p profiles.Profile, l profiles.Launch) kernel.Ends {
-	e := kernel.Ends{Success: a.Success(), Codes: a.Codes(), ByTurn: l.Evidence == profiles.ByLastTurn}
+func ends(a policy.Attempts, p profiles.Profile, l profiles.Launch) setup.Ends {
+	e := setup.Ends{Success: a.Success(), Codes: a.Codes(), ByTurn: l.Evidence == profiles.ByLastTurn}
 	for code, cause := range p.ExitCodes {
 		if _, given := e.Codes[code]; !given {
 			e.Codes[code] = cause
@@ -81,7 +82,7 @@ func (l *launcher) check() ([]attempt.Profile, error) {
 		if i == 0 && !mustReport {
 			continue
 		}
-		launch, err := l.ask(w, kernel.Launch{Number: 1, Profile: i}, "")
+		launch, err := l.ask(w, effect.Launch{Number: 1, Profile: i}, "")
 		switch {
 		case i == 0 && err != nil:
 			return nil, err

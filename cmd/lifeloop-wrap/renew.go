@@ -12,6 +12,8 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/renewal"
 	"lifeloop/renewal/profile"
@@ -105,8 +107,8 @@ func awaitRenewal(ctx context.Context, folder store.Folder, id, wanted string) (
 }
 
 // renewing describes the active profiles to the kernel.
-func (s *session) renewing(active []profile.Profile) kernel.Renewing {
-	r := kernel.Renewing{Stores: s.ledger != nil}
+func (s *session) renewing(active []profile.Profile) setup.Renewing {
+	r := setup.Renewing{Stores: s.ledger != nil}
 	builtin := profile.Builtin()
 	for i, p := range active {
 		rules := renewal.Rules{Profile: p.Name, Client: p.Owner(), Cut: p.Cut, Limits: renewal.Limits{Idle: p.Timeouts.Idle,
@@ -128,15 +130,15 @@ func (s *session) renewing(active []profile.Profile) kernel.Renewing {
 // renewer runs the programs of the active profiles.
 type renewer struct{ *programs.Programs }
 
-func (r renewer) Prepare(ctx context.Context, of kernel.RenewalRef) (string, *time.Time, error) {
+func (r renewer) Prepare(ctx context.Context, of effect.RenewalRef) (string, *time.Time, error) {
 	return r.Programs.Prepare(ctx, programs.Ref(of))
 }
 
-func (r renewer) Continue(ctx context.Context, of kernel.RenewalRef, digest string) (lifeloop.Opaque, error) {
+func (r renewer) Continue(ctx context.Context, of effect.RenewalRef, digest string) (lifeloop.Opaque, error) {
 	return r.Programs.Continue(ctx, programs.Ref(of), digest)
 }
 
-func (r renewer) Discard(of kernel.RenewalRef, digest string) error {
+func (r renewer) Discard(of effect.RenewalRef, digest string) error {
 	return r.Programs.Discard(programs.Ref(of), digest)
 }
 

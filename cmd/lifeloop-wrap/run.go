@@ -18,6 +18,7 @@ import (
 	"lifeloop/internal/proven"
 	"lifeloop/internal/vt"
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/supervisor"
 	"lifeloop/view"
@@ -217,7 +218,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	}
 	defer endClients() // for a run that failed before its clients were ended
 	ports.Clients = clients
-	ports.EndClients = func() ([]kernel.Process, int) { return supervisor.Named(endClients()) }
+	ports.EndClients = func() ([]input.Process, int) { return supervisor.Named(endClients()) }
 	if d := s.cfg.Attempts.Retry.Decide; len(d.Command) > 0 {
 		if ports.Decider, err = dispatch.NewOneshot(dispatch.Config{ID: "retry.decide", Command: d.Command, MaxAnswer: 64 << 10,
 			Timeout: l.policy.Decide, Env: d.Of(os.Environ(), "LIFELOOP_SESSION_ID="+s.id, l.terminal.Mark()), Started: l.terminal.Own, Ended: l.terminal.Disown, Forks: l.terminal.Forks(), Cgroup: l.terminal.Cgroup()}); err != nil {

@@ -19,6 +19,7 @@ import (
 	"lifeloop/internal/store"
 	"lifeloop/internal/vt"
 	"lifeloop/kernel"
+	"lifeloop/kernel/setup"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	"lifeloop/supervisor"
@@ -145,20 +146,20 @@ func (s *session) close() {
 	}
 }
 
-func (s *session) kernelConfig(l *launcher, first kernel.Setup, argv []string) kernel.Config {
+func (s *session) kernelConfig(l *launcher, first setup.Launch, argv []string) kernel.Config {
 	dir, _ := os.Getwd() // the folder is only recorded, so an error is ignored
 	digest := sha256.Sum256([]byte(strings.Join(argv[1:], "\x00")))
 	c := kernel.Config{
-		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: s.ledger != nil, Setup: first, Policy: l.policy,
+		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: s.ledger != nil, Launch: first, Policy: l.policy,
 		Tick: s.cfg.Tick, ClientDrain: s.cfg.ClientDrain,
-		Limits: kernel.Limits{AbortGrace: s.cfg.Attempts.Timeouts.AbortGrace, SignDelay: supervisor.SignDelay, ClientPatience: cmp.Or(s.cfg.HookPatience, -1)},
+		Limits: setup.Limits{AbortGrace: s.cfg.Attempts.Timeouts.AbortGrace, SignDelay: supervisor.SignDelay, ClientPatience: cmp.Or(s.cfg.HookPatience, -1)},
 		NewID:  func(prefix string) string { return prefix + uuid.NewString() },
 		Began: kernel.Began{SessionID: s.id, AdapterID: first.Manifest.AdapterID, AdapterVersion: first.Manifest.AdapterVersion,
 			Program: filepath.Base(argv[0]), Args: len(argv) - 1, ArgsDigest: "sha256:" + hex.EncodeToString(digest[:]),
 			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: l.terminal.Pty(), Clients: []string{}, Policy: cmp.Or(l.gate.digest(), "none"),
 			Meta: s.cfg.Attempts.Meta},
 	}
-	c.Renewing, c.Guarding = s.renewing(l.profiles), kernel.Guarding{Gate: l.gate.digest(), ApprovalWait: l.approvalWait}
+	c.Renewing, c.Guarding = s.renewing(l.profiles), setup.Guarding{Gate: l.gate.digest(), ApprovalWait: l.approvalWait}
 	for _, w := range l.ways {
 		c.Manifests = append(c.Manifests, w.manifest)
 	}

@@ -14,7 +14,9 @@ import (
 
 	"lifeloop/evidence"
 	"lifeloop/evidence/page"
+	"lifeloop/gate"
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
@@ -72,7 +74,7 @@ func TestTextFromOutside(t *testing.T) {
 		kernel.HarnessSessionOpened{ID: hostile},
 		kernel.VersionSeen{Version: hostile, Unproven: []string{hostile}},
 		kernel.AbortRequested{Reason: hostile},
-		kernel.ProcessesKilled{Processes: []kernel.Process{{PID: 1, Name: hostile}}},
+		kernel.ProcessesKilled{Processes: []input.Process{{PID: 1, Name: hostile}}},
 		kernel.ReceiptIssued{Receipt: lifeloop.Receipt{ClientID: hostile, Status: lifeloop.Observed,
 			PayloadReceipts: []lifeloop.PayloadReceipt{{PayloadKind: hostile, Status: lifeloop.Failed}}}})
 	require.Contains(t, out, "&lt;script&gt;", "the text is shown")
@@ -128,9 +130,9 @@ func TestWhatDoesNotVerify(t *testing.T) {
 // The timeline shows the decisions of a policy.
 func TestGateDecisions(t *testing.T) {
 	out := html(t, page.Checked{}, kernel.Began{SessionID: "s"},
-		kernel.GateAnswered{Act: kernel.ActLaunch, GateDecision: kernel.GateDecision{Tool: kernel.ActLaunch, Verdict: "allow", Reasons: []string{"default_allow"}}},
-		kernel.GateAnswered{Act: kernel.ActTool, GateDecision: kernel.GateDecision{Tool: "Bash", Verdict: "block", Reasons: []string{"blocked_prefix"}}},
-		kernel.GateAnswered{Act: kernel.ActTool, Failure: lifeloop.Timeout, Why: "too late", GateDecision: kernel.GateDecision{Verdict: "block"}})
+		kernel.GateAnswered{Act: gate.ActLaunch, GateDecision: input.GateDecision{Tool: gate.ActLaunch, Verdict: "allow", Reasons: []string{"default_allow"}}},
+		kernel.GateAnswered{Act: gate.ActTool, GateDecision: input.GateDecision{Tool: "Bash", Verdict: "block", Reasons: []string{"blocked_prefix"}}},
+		kernel.GateAnswered{Act: gate.ActTool, Failure: lifeloop.Timeout, Why: "too late", GateDecision: input.GateDecision{Verdict: "block"}})
 	require.Contains(t, out, "the policy allowed harness.launch: default_allow")
 	require.Contains(t, out, "the policy refused harness.tool Bash (block): blocked_prefix")
 	require.Contains(t, out, "the policy refused harness.tool (block): timeout, too late")

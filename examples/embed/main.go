@@ -19,6 +19,8 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/harness"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
 	"lifeloop/supervisor"
@@ -67,13 +69,13 @@ func supervise(argv []string) (int, error) {
 
 	manifest, _ := manifests.Get("generic")
 	id := uuid.NewString()
-	l := launcher{argv, terminal, kernel.Setup{Manifest: manifest, NoTelemetry: true}}
+	l := launcher{argv, terminal, setup.Launch{Manifest: manifest, NoTelemetry: true}}
 	result, err := supervisor.Run(ctx, kernel.New(kernel.Config{
-		Session: id, Began: kernel.Began{SessionID: id, AdapterID: manifest.AdapterID}, Setup: l.setup,
-		ClientDrain: 5 * time.Second, Limits: kernel.Limits{AbortGrace: 5 * time.Second, SignDelay: supervisor.SignDelay},
+		Session: id, Began: kernel.Began{SessionID: id, AdapterID: manifest.AdapterID}, Launch: l.setup,
+		ClientDrain: 5 * time.Second, Limits: setup.Limits{AbortGrace: 5 * time.Second, SignDelay: supervisor.SignDelay},
 		NewID:  func(prefix string) string { return prefix + uuid.NewString() },
 		Policy: attempt.Policy{Retries: attempt.Retries{Attempts: 1, MaxRetries: 1, On: attempt.DefaultOn()}},
-		Clients: []kernel.Client{{ID: "printer", Timeout: 5 * time.Second,
+		Clients: []setup.Client{{ID: "printer", Timeout: 5 * time.Second,
 			Events: map[lifeloop.Event]bool{lifeloop.SessionStarted: true, lifeloop.SessionEnded: true}}},
 	}), supervisor.Ports{Launcher: l, Clients: map[string]supervisor.Client{"printer": dispatch.Func(client)}, Committed: notifier.Committed},
 		supervisor.Options{Relaunch: true})
@@ -84,10 +86,10 @@ func supervise(argv []string) (int, error) {
 type launcher struct {
 	argv     []string
 	terminal *harness.Terminal
-	setup    kernel.Setup
+	setup    setup.Launch
 }
 
-func (l launcher) Prepare(kernel.Launch) (supervisor.Plan, error) {
+func (l launcher) Prepare(effect.Launch) (supervisor.Plan, error) {
 	h := supervisor.Harness{Terminal: l.terminal, Spec: harness.Spec{Argv: l.argv}}
 	return supervisor.Plan{Setup: l.setup, Start: h.Start}, l.terminal.Prepare(nil)
 }

@@ -50,7 +50,7 @@ const (
 
 // Intent returns the intent of a launch.
 func (l Launch) Intent(s Scene) (gate.Intent, error) {
-	return s.intent("harness.launch", riskCritical,
+	return s.intent(gate.ActLaunch, riskCritical,
 		map[string]any{"adapter": l.Adapter, "program": l.Program, "argument_count": len(l.Args), "arguments_digest": digest(l.Args)},
 		[]gate.Target{{Kind: "other", Value: l.Program, Operation: "spawn", EndpointClass: "proc.exec"}})
 }
@@ -68,7 +68,7 @@ type Renewal struct {
 // Intent is the intent of a renewal. It executes the programs of a profile, and starts
 // the harness anew: both are targets.
 func (r Renewal) Intent(s Scene) (gate.Intent, error) {
-	return s.intent("harness.renew", riskCritical,
+	return s.intent(gate.ActRenew, riskCritical,
 		map[string]any{"adapter": r.Adapter, "renewal_id": r.ID, "profile": r.Profile, "client_id": r.Client, "requested_by": r.By, "path": r.Path, "number": r.Number},
 		[]gate.Target{{Kind: "other", Value: cmp.Or(r.Profile, "profile"), Operation: "exec", EndpointClass: "proc.exec"},
 			{Kind: "other", Value: r.Program, Operation: "spawn", EndpointClass: "proc.exec"}})
@@ -84,7 +84,7 @@ type Delivery struct {
 
 // Intent returns the intent of a delivery. It contains no text of the payload.
 func (d Delivery) Intent(s Scene) (gate.Intent, error) {
-	return s.intent("harness.inject", riskMedium,
+	return s.intent(gate.ActInject, riskMedium,
 		map[string]any{"client_id": d.Client, "payload_id": d.ID, "payload_kind": d.Kind, "payload_digest": strings.TrimPrefix(d.Digest, "sha256:"),
 			"placement": d.Placement, "slot": d.Slot, "byte_size": d.Bytes},
 		[]gate.Target{{Kind: "other", Value: d.Placement, Operation: "inject", EndpointClass: "other"}})

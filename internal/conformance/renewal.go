@@ -16,6 +16,9 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/renewal"
 	"lifeloop/renewal/profile"
@@ -61,15 +64,15 @@ type renewed struct {
 }
 
 // Prepare implements supervisor.Renewer, as do the methods below.
-func (r *renewed) Prepare(ctx context.Context, of kernel.RenewalRef) (string, *time.Time, error) {
+func (r *renewed) Prepare(ctx context.Context, of effect.RenewalRef) (string, *time.Time, error) {
 	return r.programs.Prepare(ctx, programs.Ref(of))
 }
 
-func (r *renewed) Continue(ctx context.Context, of kernel.RenewalRef, digest string) (lifeloop.Opaque, error) {
+func (r *renewed) Continue(ctx context.Context, of effect.RenewalRef, digest string) (lifeloop.Opaque, error) {
 	return r.programs.Continue(ctx, programs.Ref(of), digest)
 }
 
-func (r *renewed) Discard(of kernel.RenewalRef, digest string) error {
+func (r *renewed) Discard(of effect.RenewalRef, digest string) error {
 	return r.programs.Discard(programs.Ref(of), digest)
 }
 
@@ -154,14 +157,14 @@ func (k *kit) judgeRenewal(r *renewed) {
 }
 
 // renewing describes the active profile to the kernel.
-func (r *renewed) renewing() kernel.Renewing {
+func (r *renewed) renewing() setup.Renewing {
 	p := r.profile
 	rules := renewal.Rules{Profile: p.Name, Client: p.Owner(), Paths: []renewal.Path{renewal.Relaunch},
 		Limits: renewal.Limits{Idle: p.Timeouts.Idle, Prepare: p.Preparing(), Continue: p.Continue.Timeout, Observe: p.Timeouts.Reset, Session: 1}}
 	if !slices.ContainsFunc(profile.Builtin(), func(b profile.Profile) bool { return b.Name == p.Name }) {
 		rules.Claims = p.Family()
 	}
-	return kernel.Renewing{Stores: true, Renewals: []renewal.Rules{rules}}
+	return setup.Renewing{Stores: true, Renewals: []renewal.Rules{rules}}
 }
 
 // moved notes a fact of the renewal. The caller holds the lock of the world.
@@ -204,7 +207,7 @@ const stepRenewal = "a renewal"
 
 // renewalLaunch plays the two launches of a renewal: a turn that fills the context, and
 // a turn in the fresh harness session.
-func (s *world) renewalLaunch(post func(kernel.Input), number int) kernel.ChildExited {
+func (s *world) renewalLaunch(post func(input.Input), number int) input.ChildExited {
 	r := s.renewed
 	over := func() bool { return r.Outcome != "" }
 	reset := func() bool { return over() || number == 1 && slices.Contains(r.States, renewal.Resetting) }
@@ -234,13 +237,13 @@ func (s *world) renewalLaunch(post func(kernel.Input), number int) kernel.ChildE
 		resetting := !over()
 		s.mu.Unlock()
 		if resetting {
-			return kernel.ChildExited{} // the wrapper ends this launch
+			return input.ChildExited{} // the wrapper ends this launch
 		}
 	}
 	s.await("the end of the renewal", over)
 	s.begin("the end")
 	s.hook("SessionEnd", "", io.Discard, telemetry.Signal{Kind: telemetry.SessionGone, Session: session, Reason: "prompt_input_exit"})
-	return kernel.ChildExited{}
+	return input.ChildExited{}
 }
 
 // askRenewal asks for the renewal as a user does, unless the client has asked.
@@ -251,10 +254,10 @@ func (s *world) askRenewal() {
 	if asked {
 		return
 	}
-	input, err := json.Marshal(supervisor.SessionCommand{Profile: s.renewed.profile.Name})
+	body, err := json.Marshal(supervisor.SessionCommand{Profile: s.renewed.profile.Name})
 	var out []byte
 	if err == nil {
-		out, err = control.Do(s.socket, control.Command{Name: supervisor.CommandRenew, Input: input}, time.Now().Add(s.patience()))
+		out, err = control.Do(s.socket, control.Command{Name: supervisor.CommandRenew, Input: body}, time.Now().Add(s.patience()))
 	}
 	var answer supervisor.CommandAnswer
 	if err == nil {

@@ -16,6 +16,9 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/internal/environ"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/supervisor"
 	"lifeloop/telemetry"
@@ -124,8 +127,8 @@ func newID(prefix string) string { return prefix + rand.Text() }
 // events, and one retry.
 func (s *world) config(id string) kernel.Config {
 	return kernel.Config{
-		Session: id, Ledger: true, Setup: s.setup(), Tick: tick, ClientDrain: s.patience(), Limits: kernel.Limits{AbortGrace: time.Second},
-		Clients:   []kernel.Client{{ID: s.cfg.ClientID, Events: s.subscribed, Timeout: s.cfg.Timeout}},
+		Session: id, Ledger: true, Launch: s.setup(), Tick: tick, ClientDrain: s.patience(), Limits: setup.Limits{AbortGrace: time.Second},
+		Clients:   []setup.Client{{ID: s.cfg.ClientID, Events: s.subscribed, Timeout: s.cfg.Timeout}},
 		Policy:    attempt.Policy{Retries: attempt.Retries{Attempts: 1, MaxRetries: 1, On: map[attempt.Cause]bool{attempt.Model: true}}},
 		Manifests: []lifeloop.Manifest{s.manifest},
 		Began:     kernel.Began{SessionID: id, AdapterID: s.manifest.AdapterID, AdapterVersion: s.manifest.AdapterVersion, Clients: []string{s.cfg.ClientID}, Policy: "none"},
@@ -135,8 +138,8 @@ func (s *world) config(id string) kernel.Config {
 
 // setup describes a launch. The version that the harness reports is not among the
 // tested ones, so that capability.degraded occurs.
-func (s *world) setup() kernel.Setup {
-	set := kernel.Setup{Manifest: s.manifest, Injected: kernel.Injected{Hooks: true}, Versions: kernel.Versions{Tested: []string{"1.0.0"}}}
+func (s *world) setup() setup.Launch {
+	set := setup.Launch{Manifest: s.manifest, Injected: setup.Injected{Hooks: true}, Versions: setup.Versions{Tested: []string{"1.0.0"}}}
 	if s.renewed != nil {
 		set.Renews, set.Resumes, set.Interactive = true, true, true
 	}
@@ -299,17 +302,17 @@ func (s *world) judge() {
 // ---- the harness
 
 // Prepare prepares a launch.
-func (s *world) Prepare(e kernel.Launch) (supervisor.Plan, error) {
+func (s *world) Prepare(e effect.Launch) (supervisor.Plan, error) {
 	return supervisor.Plan{Setup: s.setup(), Key: hookKey, DecodeHook: decodeHook, Answer: func(_, text string) []byte { return []byte(text) },
-		Start: func(post func(kernel.Input), _ func()) (supervisor.Child, error) {
-			c := &child{exit: make(chan kernel.ChildExited, 1), gone: make(chan struct{})}
+		Start: func(post func(input.Input), _ func()) (supervisor.Child, error) {
+			c := &child{exit: make(chan input.ChildExited, 1), gone: make(chan struct{})}
 			close(c.gone)
 			play := s.firstLaunch
 			switch {
 			case s.renewed != nil:
 				s.renewed.launches++
 				number := s.renewed.launches
-				play = func(post func(kernel.Input)) kernel.ChildExited { return s.renewalLaunch(post, number) }
+				play = func(post func(input.Input)) input.ChildExited { return s.renewalLaunch(post, number) }
 			case s.subscribed[lifeloop.SupervisorTick]:
 				play = s.shortLaunch
 			case e.Number > 1:
@@ -329,20 +332,20 @@ const hookKey = "kit"
 
 // decodeHook decodes the input that the method hook sends, in a format that
 // only this package uses.
-func decodeHook(_ string, input []byte) (call telemetry.HookCall, err error) {
-	err = json.Unmarshal(input, &call)
+func decodeHook(_ string, body []byte) (call telemetry.HookCall, err error) {
+	err = json.Unmarshal(body, &call)
 	return call, err
 }
 
 // A child stands for the process of the scripted harness; there is no real
 // process.
 type child struct {
-	exit chan kernel.ChildExited
+	exit chan input.ChildExited
 	gone chan struct{}
 	wait func()
 }
 
-func (c *child) end(e kernel.ChildExited) {
+func (c *child) end(e input.ChildExited) {
 	select {
 	case c.exit <- e:
 	default: // a signal has already ended it
@@ -351,19 +354,19 @@ func (c *child) end(e kernel.ChildExited) {
 
 func (c *child) PID() int { return os.Getpid() }
 func (c *child) Signal(sig syscall.Signal) error {
-	c.end(kernel.ChildExited{Signal: int(sig)})
+	c.end(input.ChildExited{Signal: int(sig)})
 	return nil
 }
 func (c *child) Stop(sig syscall.Signal, _ time.Duration) error { return c.Signal(sig) }
 func (c *child) KillTree() error                                { return c.Signal(syscall.SIGKILL) }
-func (c *child) Wait() kernel.ChildExited {
+func (c *child) Wait() input.ChildExited {
 	e := <-c.exit
 	c.wait()
 	return e
 }
-func (c *child) LastOutput() time.Time           { return time.Time{} } // the scripted harness prints nothing
-func (c *child) Resume() error                   { return nil }
-func (c *child) Hold() error                     { return nil }
-func (c *child) Free() error                     { return nil }
-func (c *child) Gone() <-chan struct{}           { return c.gone }
-func (c *child) Killed() ([]kernel.Process, int) { return nil, 0 }
+func (c *child) LastOutput() time.Time          { return time.Time{} } // the scripted harness prints nothing
+func (c *child) Resume() error                  { return nil }
+func (c *child) Hold() error                    { return nil }
+func (c *child) Free() error                    { return nil }
+func (c *child) Gone() <-chan struct{}          { return c.gone }
+func (c *child) Killed() ([]input.Process, int) { return nil, 0 }

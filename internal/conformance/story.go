@@ -8,7 +8,7 @@ import (
 
 	"lifeloop/control"
 	"lifeloop/internal/hook"
-	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/supervisor"
 	"lifeloop/telemetry"
@@ -44,11 +44,11 @@ func (s *world) until(event lifeloop.Event, n int) {
 }
 
 // signals reports signals as if the harness had written them to its record.
-func (s *world) signals(post func(kernel.Input), sigs ...telemetry.Signal) {
+func (s *world) signals(post func(input.Input), sigs ...telemetry.Signal) {
 	for i := range sigs {
 		sigs[i].Source, sigs[i].Detail = "transcript", "record"
 	}
-	post(kernel.SignalsSeen{Signals: sigs})
+	post(input.SignalsSeen{Signals: sigs})
 }
 
 // hook calls a hook and writes its answer to out. In the step with a lost slot,
@@ -60,9 +60,9 @@ func (s *world) hook(event string, class lifeloop.Placement, out io.Writer, sig 
 	}
 	sig.Source, sig.Detail = "hook", event
 	call.Signals = []telemetry.Signal{sig}
-	input, err := json.Marshal(call)
+	body, err := json.Marshal(call)
 	if err == nil {
-		err = hook.Call(s.socket, hookKey, event, input, out, time.Now().Add(s.patience()))
+		err = hook.Call(s.socket, hookKey, event, body, out, time.Now().Add(s.patience()))
 	}
 	if err != nil && !errors.Is(err, errSlotLost) {
 		s.mu.Lock()
@@ -89,7 +89,7 @@ func (s *world) prompt(session, turn string, out io.Writer) {
 }
 
 // done ends a turn.
-func (s *world) done(post func(kernel.Input), session, turn string) {
+func (s *world) done(post func(input.Input), session, turn string) {
 	s.hook("Stop", "", io.Discard, telemetry.Signal{Kind: telemetry.TurnStop, Session: session, Turn: turn, Outcome: telemetry.Completed})
 	s.signals(post, telemetry.Signal{Kind: telemetry.TurnEnd, Session: session, Turn: turn, Outcome: telemetry.Completed})
 }
@@ -102,9 +102,9 @@ func used(session string, tokens int64) telemetry.Signal {
 
 // frame opens or closes a frame on behalf of the client.
 func (s *world) frame(c supervisor.FrameCommand) {
-	input, err := json.Marshal(c)
+	body, err := json.Marshal(c)
 	if err == nil {
-		_, err = control.Do(s.socket, control.Command{Name: supervisor.CommandFrame, Input: input}, time.Now().Add(s.patience()))
+		_, err = control.Do(s.socket, control.Command{Name: supervisor.CommandFrame, Input: body}, time.Now().Add(s.patience()))
 	}
 	if err != nil {
 		s.mu.Lock()
@@ -115,7 +115,7 @@ func (s *world) frame(c supervisor.FrameCommand) {
 
 // firstLaunch plays a launch with two prompts, /clear, a third prompt whose slot
 // is lost, and a crash during the fourth.
-func (s *world) firstLaunch(post func(kernel.Input)) kernel.ChildExited {
+func (s *world) firstLaunch(post func(input.Input)) input.ChildExited {
 	s.hook("SessionStart", lifeloop.PreSession, io.Discard, telemetry.Signal{Kind: telemetry.SessionLive, Session: firstSession, Cause: "startup"})
 	s.until(lifeloop.SessionStarted, 1)
 
@@ -169,11 +169,11 @@ func (s *world) firstLaunch(post func(kernel.Input)) kernel.ChildExited {
 	s.prompt(clearedSession, "turn-4", io.Discard)
 	s.until(lifeloop.FrameOpened, 5)
 	s.begin("a crash")
-	return kernel.ChildExited{Signal: 11}
+	return input.ChildExited{Signal: 11}
 }
 
 // secondLaunch plays the retry after the crash.
-func (s *world) secondLaunch(post func(kernel.Input)) kernel.ChildExited {
+func (s *world) secondLaunch(post func(input.Input)) input.ChildExited {
 	s.begin("a retry")
 	s.hook("SessionStart", lifeloop.PreSession, io.Discard, telemetry.Signal{Kind: telemetry.SessionLive, Session: lastSession, Cause: "startup"})
 	s.until(lifeloop.SessionStarted, 3)
@@ -183,12 +183,12 @@ func (s *world) secondLaunch(post func(kernel.Input)) kernel.ChildExited {
 	s.until(lifeloop.FrameEnded, 6)
 	s.begin("the end")
 	s.hook("SessionEnd", "", io.Discard, telemetry.Signal{Kind: telemetry.SessionGone, Session: lastSession, Reason: "prompt_input_exit"})
-	return kernel.ChildExited{}
+	return input.ChildExited{}
 }
 
 // shortLaunch plays a launch with the events about the wrapper: receipts and a
 // tick.
-func (s *world) shortLaunch(post func(kernel.Input)) kernel.ChildExited {
+func (s *world) shortLaunch(post func(input.Input)) input.ChildExited {
 	s.name("receipts and ticks")
 	s.hook("SessionStart", lifeloop.PreSession, io.Discard, telemetry.Signal{Kind: telemetry.SessionLive, Session: firstSession, Cause: "startup"})
 	s.until(lifeloop.SessionStarted, 1)
@@ -198,5 +198,5 @@ func (s *world) shortLaunch(post func(kernel.Input)) kernel.ChildExited {
 	s.until(lifeloop.SupervisorTick, 1)
 	s.name("the end")
 	s.hook("SessionEnd", "", io.Discard, telemetry.Signal{Kind: telemetry.SessionGone, Session: firstSession, Reason: "prompt_input_exit"})
-	return kernel.ChildExited{}
+	return input.ChildExited{}
 }

@@ -11,6 +11,9 @@ import (
 
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
+	"lifeloop/kernel/input"
+	"lifeloop/kernel/setup"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
@@ -56,12 +59,12 @@ type longSession struct {
 func newLongSession(id, dir string) *longSession {
 	n := 0
 	generic, _ := manifests.Get("generic")
-	notes := kernel.Client{ID: "notes", Events: map[lifeloop.Event]bool{}, Timeout: time.Second}
+	notes := setup.Client{ID: "notes", Events: map[lifeloop.Event]bool{}, Timeout: time.Second}
 	for _, e := range lifeloop.Events() {
 		notes.Events[e] = true
 	}
 	return &longSession{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), k: kernel.New(kernel.Config{
-		Session: id, Ledger: true, Setup: kernel.Setup{Manifest: generic}, Clients: []kernel.Client{notes},
+		Session: id, Ledger: true, Launch: setup.Launch{Manifest: generic}, Clients: []setup.Client{notes},
 		NewID: func(prefix string) string { n++; return fmt.Sprintf("%s%012d", prefix, n) },
 		Began: kernel.Began{SessionID: id, AdapterID: "generic", Program: "sleep", WorkDir: dir, Clients: []string{}, Policy: "none"}})}
 }
@@ -69,8 +72,8 @@ func newLongSession(id, dir string) *longSession {
 // play simulates one turn; the first one follows the session's start.
 func (s *longSession) play(turn int) {
 	if turn == 0 {
-		s.step(kernel.Start{})
-		s.step(kernel.Launched{PID: 1})
+		s.step(input.Start{})
+		s.step(input.Launched{PID: 1})
 	}
 	name := fmt.Sprintf("turn-%08d", turn)
 	for _, kind := range []telemetry.Kind{telemetry.Prompt, telemetry.ToolStart, telemetry.ToolEnd, telemetry.UsageSeen, telemetry.TurnEnd} {
@@ -83,11 +86,11 @@ func (s *longSession) play(turn int) {
 			sig.Window, sig.WindowSource = 200_000, "reported"
 		}
 		s.now = s.now.Add(time.Second)
-		s.step(kernel.SignalsSeen{Signals: []telemetry.Signal{sig}, Source: "transcript", Position: &kernel.Position{Path: "/t", Offset: int64(turn)}})
+		s.step(input.SignalsSeen{Signals: []telemetry.Signal{sig}, Source: "transcript", Position: &input.Position{Path: "/t", Offset: int64(turn)}})
 	}
 }
 
-func (s *longSession) step(in kernel.Input) {
+func (s *longSession) step(in input.Input) {
 	turn := s.k.Step(s.now, in)
 	for _, f := range turn.Facts {
 		kind, body, err := kernel.Encode(f)
@@ -97,8 +100,8 @@ func (s *longSession) step(in kernel.Input) {
 		s.records = append(s.records, ledger.Record{Kind: kind, At: s.now, Body: body})
 	}
 	for _, e := range turn.Effects {
-		if call, ok := e.(kernel.Dispatch); ok {
-			s.step(kernel.Returned{Call: call.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}})
+		if call, ok := e.(effect.Dispatch); ok {
+			s.step(input.Returned{Call: call.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}})
 		}
 	}
 }

@@ -1,0 +1,338 @@
+// Package input lists what the kernel is given: what happened to the harness, what its
+// sources and hooks report, the results of effects, and the commands of users. An input
+// is data. With the time of its arrival it is all that a kernel decides by, so the same
+// inputs at the same times give the same facts and effects.
+//
+// The package reads no source and decides nothing. A text of the session that an input
+// holds, such as output or a hook call, is for the kernel's rules alone: no fact may
+// contain it.
+//
+//	turn := k.Step(time.Now(), input.ChildExited{Code: 0})
+package input
+
+import (
+	"time"
+
+	"lifeloop/attempt"
+	"lifeloop/gate"
+	"lifeloop/kernel/setup"
+	"lifeloop/lifeloop"
+	"lifeloop/telemetry"
+)
+
+// An Input is an event from outside the kernel.
+type Input interface{ isInput() }
+
+// The life of the session and of the harness.
+type (
+	// Start asks for the session to begin.
+	Start struct{}
+	// Restarted asks to recover a session whose wrapper died. It is the first
+	// input of a kernel that replayed the ledger. PID is the new wrapper's.
+	Restarted struct{ PID int }
+	// Launched reports that the harness runs. Setup describes this launch; it is
+	// nil for the first launch of a session that was not recovered, because
+	// kernel.Config describes that.
+	Launched struct {
+		PID         int
+		Containment string
+		Setup       *setup.Launch
+	}
+	// LaunchFailed says that the harness could not be started. Code is the exit
+	// code of a shell: 126 not executable, 127 not found, 125 other.
+	LaunchFailed struct {
+		Code int
+		Why  string // the reason, in words for the user
+		// Transient says that a later launch may succeed.
+		Transient bool
+		// Withheld says that the launch was not tried. Refused says that the gate did
+		// not allow it.
+		Withheld, Refused bool
+	}
+	// FailureSeen reports, by a typed cause, why this attempt is about to fail. The
+	// failure counts only when the attempt has ended.
+	FailureSeen struct {
+		Cause  attempt.Cause
+		Code   string    // code of a network error, if it has one
+		Until  time.Time // when a limit is lifted; zero if unknown
+		Source string
+	}
+	// CheckpointSeen says that a later launch can continue from a checkpoint.
+	// Checkpoint is its id, never its text.
+	CheckpointSeen struct{ Checkpoint string }
+	// ChildStopped and ChildContinued report that a signal of job control stopped
+	// or continued the harness.
+	ChildStopped   struct{ Signal int }
+	ChildContinued struct{}
+	// ChildExited says that the harness ended and its terminal was drained.
+	ChildExited struct {
+		Code     int  // exit code, when Signal is 0
+		Signal   int  // the signal that ended it
+		Leftover int  // the number of processes of its tree that still run and are being ended
+		Lost     bool // the guard was lost, so the rest is unknown
+		// OutputLost says that some output could not be written to its
+		// destination.
+		OutputLost bool
+		// Interrupted says that the user typed the interrupt key shortly before.
+		Interrupted bool
+	}
+	// SourcesDrained says that every watched file was read to its end after
+	// the harness exited. Killed names the first processes of its tree that were
+	// killed; More is the number of the others.
+	SourcesDrained struct {
+		Killed []Process
+		More   int
+	}
+	// ClientsEnded says that no process of a client is left. Killed and More
+	// describe the processes that clients left behind and that were killed.
+	ClientsEnded struct {
+		Killed []Process
+		More   int
+	}
+	// LedgerLost says that the ledger refused a write and the run continues
+	// without it.
+	LedgerLost struct{}
+	// Wake says that the time returned by Deadline has come.
+	Wake struct{}
+)
+
+// What the harness does, as its output, its sources and its hooks show it.
+type (
+	// OutputSeen says that this launch has written Total bytes so far. If the
+	// policy reads the output, Text is the next output of Stream, and follows
+	// Skipped lines that were lost. Otherwise Lines is the number of lines so far.
+	// Whole says that Text is one complete piece, which does not continue the piece
+	// before it.
+	OutputSeen struct {
+		Total   int64
+		Lines   int64
+		Text    []byte
+		Stream  int
+		Skipped int64
+		Whole   bool
+	}
+	// SignOfLife reports that output of the harness was read at the time At, which
+	// is not after the time of the step. OutputSeen reports that output later.
+	SignOfLife struct{ At time.Time }
+	// LineSeen says whether the user has begun a line in the harness, as far as the
+	// keys show it. With some harnesses, an open dialog counts as a begun line.
+	LineSeen struct{ Begun bool }
+	// SignalsSeen carries the decoded signals of one telemetry record.
+	SignalsSeen struct {
+		Signals  []telemetry.Signal
+		Position *Position // the position up to which the source was read; nil for sources without positions
+		// Source is the source to which Position belongs. If there are no Signals,
+		// an observer begins to read the source there.
+		Source string
+		// Taken and Digest are as in the fact SourceRead.
+		Taken  int64
+		Digest string
+	}
+	// TranscriptCopy says that a transcript was copied into the session's folder, or
+	// why it was not. File is the name of the copy; Why is set instead if there is none.
+	TranscriptCopy struct {
+		Path   string
+		File   string
+		Digest string
+		Bytes  int64
+		Why    string
+	}
+	// SourceTrouble says that a source cannot be read as expected.
+	SourceTrouble struct{ Source, What string }
+	// UnknownSeen has the number of records of a source so far, by type, that its
+	// decoder does not know.
+	UnknownSeen struct {
+		Source string
+		Types  map[string]int
+	}
+	// HookCalled says that the harness called a hook and waits for the answer
+	// until Deadline.
+	HookCalled struct {
+		Hook     string // our id of this call
+		Call     telemetry.HookCall
+		Deadline time.Time
+	}
+	// HookClosed says that the hook has ended. Delivered says that the whole answer
+	// was written while the hook was still reading.
+	HookClosed struct {
+		Hook      string
+		Delivered bool
+	}
+	// FreshSeen reports a session that the harness has begun after the keys were typed.
+	// It is seen by something that the harness's process holds, such as a lock, because
+	// the hooks of the session may come much later.
+	FreshSeen struct {
+		Renewal        string
+		ID             string
+		Source, Detail string
+	}
+)
+
+// The results of effects.
+type (
+	// Returned carries the result of one dispatch: a valid Response, or a Failure
+	// with a short reason in Why.
+	Returned struct {
+		Call     string
+		Response *lifeloop.CallbackResponse
+		Failure  lifeloop.FailureClass
+		Why      string
+		// Renew is the renewal profile for which the answer asks for a renewal;
+		// empty if it asks for none.
+		Renew string
+	}
+	// Decided carries the program's answer: Retry and DelayMS, or a Failure with a
+	// short reason in Why.
+	Decided struct {
+		Ask     string
+		Retry   bool
+		DelayMS *int64 // nil means the delay of the policy's own rule
+		Failure lifeloop.FailureClass
+		Why     string
+	}
+	// GateDecided carries the decision, or a Failure with a short reason in Why.
+	GateDecided struct {
+		Ask      string
+		Decision GateDecision
+		Failure  lifeloop.FailureClass
+		Why      string
+	}
+	// KeysTyped carries the result of TypeKeys. Busy says that nothing was typed,
+	// because the user has begun a line, has just sent one, or has a dialog open.
+	// Failure says why only some keys were typed, or none.
+	KeysTyped struct {
+		Renewal string
+		Undo    bool
+		Busy    bool
+		Failure string
+	}
+	// RenewalPrepared carries the result of PrepareRenewal: the digest of the token,
+	// which is in the vault, or a Failure with a short reason in Why.
+	RenewalPrepared struct {
+		Renewal string
+		Digest  string
+		Expires *time.Time
+		Failure lifeloop.FailureClass
+		Why     string
+	}
+	// RenewalContinued carries the result of ContinueRenewal: the text for the new
+	// session and its digest, or a Failure.
+	RenewalContinued struct {
+		Renewal string
+		Text    lifeloop.Opaque
+		Digest  string
+		Failure lifeloop.FailureClass
+		Why     string
+	}
+)
+
+// Commands.
+type (
+	// AbortAsked asks the wrapper to end. It was caused by a signal, or by a
+	// command with the id Ask on the session socket.
+	AbortAsked struct {
+		Signal int
+		Ask    string
+		Reason string
+	}
+	// PauseAsked, ResumeAsked and RenewAsked are commands of the session socket. If
+	// Profile is empty, a renewal uses the first active one.
+	PauseAsked  struct{ Ask, Reason string }
+	ResumeAsked struct{ Ask, Reason string }
+	RenewAsked  struct{ Ask, Reason, Profile string }
+	// ApprovalGiven is the command approve or deny of the session socket. Intent is the
+	// digest of the intent to answer, or its first characters, at least 8 of
+	// them.
+	ApprovalGiven struct {
+		Ask, Intent, Reason string
+		Approve             bool
+	}
+	// FrameRequested asks to open or close a client's own frame.
+	FrameRequested struct {
+		Ask     string // our id of the command
+		Open    bool   // open the frame; otherwise close it
+		Frame   string
+		Parent  string // parent of a frame to open; empty for a top-level frame
+		Outcome string // outcome of a frame to close; empty for completed
+	}
+	// CloseAsked asks to close a session whose wrapper died, without launching or
+	// calling anything. It is the only input of a kernel that replayed the
+	// ledger.
+	CloseAsked struct{ Reason string }
+)
+
+// Parts of inputs that facts contain too, with their names in the ledger.
+type (
+	// A GateDecision is what the gate decided about one intent. It has digests and
+	// codes, and no argument of the act.
+	GateDecision struct {
+		Tool         string       `json:"tool_name,omitempty"` // the tool name in the intent
+		Verdict      gate.Verdict `json:"verdict"`
+		Reasons      []string     `json:"reason_codes"`
+		Violations   []string     `json:"violations,omitempty"`
+		Rule         string       `json:"matched_rule,omitempty"`
+		IntentDigest string       `json:"intent_digest,omitempty"`
+		ArgsDigest   string       `json:"args_digest,omitempty"`
+		PolicyDigest string       `json:"policy_digest,omitempty"`
+		TraceID      string       `json:"trace_id,omitempty"`
+	}
+	// A Position says up to which byte a file was read, so that after a crash reading
+	// continues there without losing or repeating a line. Dev, Ino and Prefix, a digest
+	// of the first bytes, show whether the path still names the same file.
+	Position struct {
+		Path   string `json:"path"`
+		Dev    uint64 `json:"dev"`
+		Ino    uint64 `json:"ino"`
+		Prefix string `json:"prefix"`
+		Offset int64  `json:"offset"`
+		// Last has the digest of the bytes right before Offset, and how many bytes the
+		// digest covers.
+		Last string `json:"last,omitempty"`
+	}
+	// A Process is one process. Name is the system's name for it, and no text of
+	// its command line.
+	Process struct {
+		PID  int    `json:"pid"`
+		Name string `json:"name"`
+	}
+)
+
+// Allowed reports whether the act may happen.
+func (d GateDecision) Allowed() bool { return d.Verdict == gate.Allow }
+
+func (Start) isInput()            {}
+func (Restarted) isInput()        {}
+func (Launched) isInput()         {}
+func (LaunchFailed) isInput()     {}
+func (FailureSeen) isInput()      {}
+func (CheckpointSeen) isInput()   {}
+func (ChildStopped) isInput()     {}
+func (ChildContinued) isInput()   {}
+func (ChildExited) isInput()      {}
+func (SourcesDrained) isInput()   {}
+func (ClientsEnded) isInput()     {}
+func (LedgerLost) isInput()       {}
+func (Wake) isInput()             {}
+func (OutputSeen) isInput()       {}
+func (SignOfLife) isInput()       {}
+func (LineSeen) isInput()         {}
+func (SignalsSeen) isInput()      {}
+func (TranscriptCopy) isInput()   {}
+func (SourceTrouble) isInput()    {}
+func (UnknownSeen) isInput()      {}
+func (HookCalled) isInput()       {}
+func (HookClosed) isInput()       {}
+func (FreshSeen) isInput()        {}
+func (Returned) isInput()         {}
+func (Decided) isInput()          {}
+func (GateDecided) isInput()      {}
+func (KeysTyped) isInput()        {}
+func (RenewalPrepared) isInput()  {}
+func (RenewalContinued) isInput() {}
+func (AbortAsked) isInput()       {}
+func (PauseAsked) isInput()       {}
+func (ResumeAsked) isInput()      {}
+func (RenewAsked) isInput()       {}
+func (ApprovalGiven) isInput()    {}
+func (FrameRequested) isInput()   {}
+func (CloseAsked) isInput()       {}
