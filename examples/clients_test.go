@@ -133,8 +133,9 @@ func TestThreadSync(t *testing.T) {
 	require.Equal(t, 4, bytes.Count(after, []byte("\n")))
 
 	older := envelope(lifeloop.SessionEnded, "evt_5")
-	older.SchemaVersion, older.Request.SchemaVersion = lifeloop.VersionV01, lifeloop.VersionV01
-	require.Equal(t, lifeloop.CallbackResponse{SchemaVersion: lifeloop.VersionV01, Status: lifeloop.Observed}, w.invoke(client, older))
+	const v01 = "lifeloop.v0.1"
+	older.SchemaVersion, older.Request.SchemaVersion = v01, v01
+	require.Equal(t, lifeloop.CallbackResponse{SchemaVersion: v01, Status: lifeloop.Observed}, w.invoke(client, older))
 	require.Contains(t, show(), `"ended":true`)
 }
 

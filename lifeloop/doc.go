@@ -15,6 +15,6 @@ package lifeloop
 // Version is the contract version this program writes.
 const Version = "lifeloop.v0.2"
 
-// VersionV01 is the older version. A request may still have this version; its
+// versionV01 is the older version. A request may still have this version; its
 // answer then has it too (DECISIONS L1).
-const VersionV01 = "lifeloop.v0.1"
+const versionV01 = "lifeloop.v0.1"

@@ -451,11 +451,11 @@ func TestResponseVersion(t *testing.T) {
 		ok                bool
 	}{
 		{"", Version, true},
-		{"", VersionV01, true},
+		{"", versionV01, true},
 		{Version, Version, true},
-		{VersionV01, VersionV01, true},
-		{VersionV01, Version, false},
-		{Version, VersionV01, false},
+		{versionV01, versionV01, true},
+		{versionV01, Version, false},
+		{Version, versionV01, false},
 		{"lifeloop.v9", Version, false},
 		{"lifeloop.v9", "", false},
 		{Version, "", true},

@@ -196,7 +196,7 @@ func TestPayloadRoundTrip(t *testing.T) {
 func TestDispatchEnvelopeRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := DispatchEnvelope{SchemaVersion: Version, Request: CallbackRequest{
-			SchemaVersion:   rapid.SampledFrom([]string{Version, VersionV01}).Draw(t, "version"),
+			SchemaVersion:   rapid.SampledFrom([]string{Version, versionV01}).Draw(t, "version"),
 			Event:           rapid.SampledFrom(Events()).Draw(t, "event"),
 			EventID:         drawID(t, "event_id"),
 			AdapterID:       drawID(t, "adapter_id"),

@@ -78,8 +78,8 @@ func (l *list) checkStruct(v reflect.Value, at path) {
 func (l *list) text(at path, s, rule string) {
 	switch {
 	case rule == "version":
-		if s != Version && s != VersionV01 {
-			l.add(at, "expected %s or %s, got %s", Version, VersionV01, show(s))
+		if s != Version && s != versionV01 {
+			l.add(at, "expected %s or %s, got %s", Version, versionV01, show(s))
 		}
 	case rule == "digest":
 		if _, ok := sum(s); !ok {
