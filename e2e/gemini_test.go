@@ -159,12 +159,12 @@ func TestGemini(t *testing.T) {
 			script: geminiTurns(),
 			// The chat file is deleted at the end, because it is empty. Whether it is
 			// read before is chance.
-			emits: sequence(starts("S1", "startup"), ends("S1", "exit"), "? capability.degraded S1 context.pressure_observed unavailable"),
+			emits: sequence(starts("S? S1", "startup"), ends("S1", "exit"), "? capability.degraded S1 context.pressure_observed unavailable"),
 		},
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
 			script:  geminiTurns("run it (p1)", "thanks (p2)"),
-			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
 				frame("S1 F2", "completed"), ends("S1", "exit")),
 		},
 		"a cleared context": {
@@ -177,7 +177,7 @@ func TestGemini(t *testing.T) {
 				geminiTurn(r, "again (p2)")
 				geminiQuits(r)
 			},
-			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "clear"),
+			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "clear"),
 				starts("S2", "clear"), frame("S2 F2", "completed"), pressure("low", "S2 F2"), ends("S2", "exit")),
 		},
 		"Esc while the model answers": {
@@ -188,7 +188,7 @@ func TestGemini(t *testing.T) {
 				geminiTurn(r, "continue (p2)")
 				geminiQuits(r)
 			},
-			emits: sequence(starts("S1", "startup"), frame("S1 F1", "interrupted"), frame("S1 F2", "completed"), pressure("low", "S1 F2"),
+			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "interrupted"), frame("S1 F2", "completed"), pressure("low", "S1 F2"),
 				ends("S1", "exit")),
 		},
 	}.play(t, story{harness: gemini, argv: geminiArgs(), tty: true})
@@ -217,7 +217,7 @@ func TestGeminiTerminal(t *testing.T) {
 				geminiTurn(r, "continue (p3)")
 				geminiQuits(r)
 			},
-			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
 				frame("S1 F2", "interrupted"), frame("S1 F3", "completed"), ends("S1", "exit")),
 			and: func(t *testing.T, r *run, _ record) {
 				require.FileExists(t, project+"/made")
@@ -227,7 +227,7 @@ func TestGeminiTerminal(t *testing.T) {
 		"API error": {
 			replies: []mock.Reply{mock.Fails(400), mock.Says("better")},
 			script:  geminiTurns("hello (p1)", "again (p2)"),
-			emits: sequence(starts("S1", "startup"), frame("S1 F1", "failed transport_error"), frame("S1 F2", "completed"),
+			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "failed transport_error"), frame("S1 F2", "completed"),
 				pressure("low", "S1 F2"), ends("S1", "exit")),
 		},
 		"compact": {
@@ -243,7 +243,7 @@ func TestGeminiTerminal(t *testing.T) {
 				geminiTurn(r, "continue (p3)")
 				geminiQuits(r)
 			},
-			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
 				frame("S1 F2", "completed"), "context.compacted S1 unknown", frame("S1 F3", "completed"), pressure("low", "S1 F3"), ends("S1", "exit")), // the chat file does not name the trigger
 		},
 		"--resume": {
@@ -254,11 +254,11 @@ func TestGeminiTerminal(t *testing.T) {
 		},
 		"SIGTERM to what was started": {
 			replies: tool, script: during(func(r *run) { r.signals(whatWasStarted, syscall.SIGTERM) }), exitWrapped: 143,
-			emits: sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "exit")),
+			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "exit")),
 		},
 		"SIGKILL of the harness while a tool runs": {
 			replies: tool, script: during(func(r *run) { r.signals(theHarness, syscall.SIGKILL) }), exit: 137,
-			emits: sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGKILL")),
+			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGKILL")),
 		},
 	}.play(t, story{harness: gemini, argv: geminiArgs(), tty: true})
 }
@@ -285,7 +285,7 @@ func geminiAsked(r *run, prompt, key string) {
 
 // TestGeminiPayloads follows payloads to the model, once each.
 func TestGeminiPayloads(t *testing.T) {
-	emits := sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit"))
+	emits := sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit"))
 	clients := []client{sessionPayload, promptPayload}
 	for name, s := range (stories{
 		"terminal": {tty: true, argv: geminiArgs(), script: geminiTurns("hello (p1)")},
@@ -317,13 +317,13 @@ func TestGeminiPrint(t *testing.T) {
 	stories{
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
-			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit")),
+			emits:   sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit")),
 		},
 		"API error": {
 			replies: []mock.Reply{mock.Fails(400)},
 			exit:    1,
 			// The chat file is deleted at the end, because it has no answer.
-			emits: sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), ends("S1", "exit"),
+			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "abandoned"), ends("S1", "exit"),
 				"? capability.degraded S1 context.pressure_observed unavailable"),
 		},
 		"--resume": {
@@ -341,7 +341,7 @@ func TestGeminiPrint(t *testing.T) {
 		// The context is as large as above, and there is no earlier turn to summarize.
 		"nothing to compact": {
 			flags: []string{"--hooks", "always"}, replies: []mock.Reply{mock.Runs("echo hi").Using(600_000), mock.Says("done")},
-			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("moderate", "S1 F1"), pressure("low", "S1 F1"), ends("S1", "exit")),
+			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("moderate", "S1 F1"), pressure("low", "S1 F1"), ends("S1", "exit")),
 			and: func(t *testing.T, r *run, _ record) {
 				for _, c := range r.model.Calls() {
 					require.NotEqual(t, mock.Compaction, c.Kind)
@@ -351,12 +351,12 @@ func TestGeminiPrint(t *testing.T) {
 		"SIGTERM to what was started": {
 			replies: []mock.Reply{mock.Runs("sleep 300")}, exitWrapped: 143,
 			script: duringTool(func(r *run) { r.signals(whatWasStarted, syscall.SIGTERM) }),
-			emits:  sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "exit")),
+			emits:  sequence(starts("S? S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "exit")),
 		},
 		"SIGKILL of the harness": {
 			replies: []mock.Reply{mock.Runs("sleep 300")}, exit: 137,
 			script: duringTool(func(r *run) { r.signals(theHarness, syscall.SIGKILL) }),
-			emits:  sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGKILL")),
+			emits:  sequence(starts("S? S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGKILL")),
 		},
 	}.play(t, story{harness: gemini, argv: geminiArgs("-p", "hello (p1)")})
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // geminiProfile is the profile of Gemini CLI, as observed with 0.61.0. Hooks are
-// injected into a launch if something needs them. The wrapper chooses the id of the
-// session, because the chat file's name ends with a part of it.
+// injected into a launch if something needs them. Without hooks the wrapper chooses the
+// id of the session, because the chat file's name ends with a part of it.
 func geminiProfile() Profile {
 	return Profile{
 		Adapter:    "gemini",
@@ -57,6 +57,7 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	if (line.has("--prompt") || !h.Terminal) && !line.has("--acp", "--experimental-acp") {
 		l.Evidence = ByLastTurn
 	}
+	choose := false // choose the id of the session
 	switch {
 	case line.has("--session-id") && h.again() && h.NewID != "":
 		// Gemini CLI does not start a session with the id of an existing one.
@@ -68,14 +69,17 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	case line.has("--session-file", "--acp", "--experimental-acp"):
 		// We cannot choose the id of this session.
 	case h.NewID != "" && h.Hooks != Never:
-		l.SessionID = h.NewID
-		l.Argv = slices.Concat(argv[:1], []string{"--session-id", h.NewID}, argv[1:])
+		choose = true
 	}
 	reason := l.injectGemini(line, h)
 	l.Guards, l.Unguarded = reason == "" && h.Guards, reason
 	if l.Hooks, l.HooksShow = reason == "", reason == ""; l.Hooks {
 		l.Clears = h.Terminal && !line.has("--prompt", "--acp", "--experimental-acp")
-		return l, nil // the hooks name the chat file
+		return l, nil // the first hook reports the id and names the chat file
+	}
+	if choose { // not with hooks, because Gemini CLI starts later with a given id
+		l.SessionID = h.NewID
+		l.Argv = slices.Concat(argv[:1], []string{"--session-id", h.NewID}, argv[1:])
 	}
 	l.lackSources("gemini", reason, []string{"hooks"}, "transcript", "terminal")
 	home := h.home("GEMINI_CLI_HOME", ".")
