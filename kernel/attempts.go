@@ -163,6 +163,7 @@ func (f Launching) apply(k *Kernel) {
 	if f.Cause != causeRenewal { // a renewal continues the attempt
 		h.Broke = ""
 	}
+	k.scopes.launched(f)
 	k.recovery.launched(f)
 	k.renewals.launching(f)
 	k.health.launched()

@@ -21,6 +21,7 @@ type scopes struct {
 		Scope    int // number of the current scope
 		Sessions map[int]*harnessSession
 		Numbers  map[string]int // for each id, the scope that numbers its receipts
+		Fresh    int            // the scope of the newest launch that began a fresh attempt; a restart continues no earlier one
 	}
 	soft struct {
 		refused map[string]bool   // ids of other harness sessions for which BindRefused was recorded
@@ -98,6 +99,15 @@ func (f Bound) apply(k *Kernel) {
 }
 func (BindRefused) key() (string, bool) { return "bind_refused", false }
 func (BindRefused) apply(*Kernel)       {}
+
+// launched notes whether the launch of the current scope continues no harness session.
+// A launch of a renewal does not count: it continues the attempt, and if it fails the
+// old harness session may continue.
+func (c *scopes) launched(f Launching) {
+	if f.Checkpoint == "" && f.Cause != causeRenewal {
+		c.hard.Fresh = c.hard.Scope
+	}
+}
 
 func newScopes() (c scopes) {
 	c.hard.Sessions, c.hard.Numbers, c.soft.refused = map[int]*harnessSession{}, map[string]int{}, map[string]bool{}
@@ -222,10 +232,12 @@ func (c *scopes) ended(id string) bool {
 	return false
 }
 
-// prompted returns the id of the newest harness session that had a prompt. A
-// session without a prompt need not be continued.
+// prompted returns the id of the newest harness session that had a prompt, since the
+// newest fresh attempt began. A session without a prompt need not be continued, and one
+// of an earlier attempt must not be: that attempt may have broken a guardrail, or have
+// had another harness.
 func (c *scopes) prompted() string {
-	for scope := c.hard.Scope; scope > 0; scope-- {
+	for scope := c.hard.Scope; scope > 0 && scope >= c.hard.Fresh; scope-- {
 		if hs := c.hard.Sessions[scope]; hs != nil && hs.Prompted && hs.ID != "" {
 			return hs.ID
 		}
