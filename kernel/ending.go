@@ -209,7 +209,7 @@ func (e *ending) stop(s *step, signal int) {
 }
 
 // nextRung sends the signal of the next rung, and sets when the rung after it is
-// due.
+// due. Without a grace, it sends those of all rungs.
 func (e *ending) nextRung(s *step) {
 	grace := s.cfg.AbortGrace
 	e.noEffect(s)
@@ -225,6 +225,9 @@ func (e *ending) nextRung(s *step) {
 		e.soft.stopDue = s.now.Add(grace / 2)
 	default:
 		e.send(s, sigKILL, true)
+	}
+	if s.due(e.soft.stopDue) { // there is no grace
+		e.nextRung(s)
 	}
 }
 

@@ -140,6 +140,8 @@ func (w *world) launchOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		cfg.Manifest.Placement[lifeloop.Placement(class)] = lifeloop.PlacementClaim{Support: lifeloop.Support(support)}
 	case "weak":
 		cfg.Weak = append(cfg.Weak, setup.Weakness{Capability: a.Vals[0], Reason: "the user turned it off"})
+	case "grace":
+		cfg.AbortGrace = w.duration(a.Vals[0])
 	case "quit":
 		cfg.Quit = w.integer(a.Vals[0])
 	case "by-turn":
