@@ -182,9 +182,7 @@ func (w *World) plan(v document.Value) error {
 		p.CrashLoop = attempt.CrashLoop{}
 	}
 	w.policy = p.Policy(profiles, p.OnLimit)
-	// Without a grace period, a harness that ignores TERM would never end.
-	w.grace = cmp.Or(p.Timeouts.AbortGrace, policy.DefaultAbortGrace)
-	w.success, w.codes, w.meta = p.Success(), p.Codes(), p.Meta
+	w.grace, w.success, w.codes, w.meta = p.Timeouts.AbortGrace, p.Success(), p.Codes(), p.Meta
 	return nil
 }
 

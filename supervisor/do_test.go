@@ -187,6 +187,24 @@ func TestCommandsWithoutALedger(t *testing.T) {
 	}
 }
 
+// Without a grace, a harness that ignores TERM is killed as soon as the ledger is lost.
+func TestNoGraceWithoutALedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.options.Grace = -1
+		r.launcher.child.ignore = true
+		r.launcher.play = func(func(input.Input)) {
+			time.Sleep(time.Second)
+			r.ledger.refuse = r.ledger.n + 1
+			r.do("renew", "")
+		}
+		began := time.Now()
+		_, err := r.run()
+		require.ErrorIs(t, err, ErrLedger)
+		require.Less(t, time.Since(began), 2*time.Second)
+	})
+}
+
 // A panic of the loop is passed on at once, without waiting for goroutines, so that
 // this process ends and the guard ends the harness.
 func TestAPanicEndsTheRunAtOnce(t *testing.T) {

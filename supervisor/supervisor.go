@@ -163,7 +163,8 @@ type Options struct {
 	// HookTime is the harness's time-out for a hook that has a slot. The answer is
 	// sent at least hookMargin before it. 0 means 5 s.
 	HookTime time.Duration
-	// Grace is the time from TERM to KILL if the ledger is lost. 0 means 5 s.
+	// Grace is the time from TERM to KILL if the ledger is lost. 0 means 5 s. If it is
+	// negative, KILL follows at once.
 	Grace time.Duration
 	// KeepGoing continues without a ledger after a failed write.
 	KeepGoing bool
@@ -221,7 +222,7 @@ type supervisor struct {
 	requests requests
 }
 
-// posted is an input with the number of its launch, as in [kernel.Launch], so that
+// posted is an input with the number of its launch, as in [effect.Launch], so that
 // inputs from a finished launch can be dropped. 0 means that the input belongs to no
 // launch.
 type posted struct {

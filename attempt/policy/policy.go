@@ -98,7 +98,7 @@ const Unset = -1
 // KILL.
 type Timeouts struct {
 	attempt.Timeouts
-	AbortGrace time.Duration `yaml:"abort_grace,ms"` // 0: KILL follows at once; in a simulation, the default
+	AbortGrace time.Duration `yaml:"abort_grace,ms"` // 0: KILL follows at once
 }
 
 // A Guardrail is a pattern that output must not match.

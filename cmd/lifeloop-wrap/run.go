@@ -235,7 +235,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	}
 	token, _ := s.folder.Token() // an error means that there is no token, because there is no ledger
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{Inside: l.terminal.Below, Token: token,
-		Grace: s.cfg.Attempts.Timeouts.AbortGrace, KeepGoing: s.cfg.OnLedgerError == "continue", Restart: recovered, Relaunch: l.relaunches(), Log: s.log})
+		Grace: cmp.Or(s.cfg.Attempts.Timeouts.AbortGrace, -1), KeepGoing: s.cfg.OnLedgerError == "continue", Restart: recovered, Relaunch: l.relaunches(), Log: s.log})
 	l.terminal.Restore()
 	s.published = publish(err == nil, ports.Signals)
 	if err != nil {
