@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"lifeloop/canon"
@@ -154,7 +155,9 @@ func (c *call) key() string {
 }
 
 // contentOf returns the digest of a payload's content. Two uses of one idempotency
-// key are the same request if their digests are equal.
+// key are the same request if their digests are equal. A body that is not in the
+// payload is known only by its reference, and by the size and the digest that the
+// client gives.
 func contentOf(p lifeloop.PayloadEnvelope) canon.Digest {
 	parts := []string{p.PayloadKind, p.Format, p.ContentEncoding, p.Redaction}
 	for _, a := range p.AcceptablePlacements {
@@ -165,6 +168,11 @@ func contentOf(p lifeloop.PayloadEnvelope) canon.Digest {
 	}
 	if p.Body != nil {
 		parts = append(parts, "body", p.Body.Reveal())
+	} else {
+		parts = append(parts, "size", strconv.FormatInt(p.ByteSize, 10))
+		if p.ContentDigest != nil {
+			parts = append(parts, "digest", *p.ContentDigest)
+		}
 	}
 	return canon.Sum([]byte(strings.Join(parts, "\x00")))
 }

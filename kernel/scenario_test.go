@@ -34,7 +34,7 @@ import (
 //	hook SessionStart slot=pre_session wait=4s [clears] live=S1 cause=startup | prompt=p1 | stop=p1 …   (signals as below)
 //	signal transcript in=ID live=… prompt=… working idle needs alive cleared turn=TURN stop=TURN end=TURN outcome=… error=… usage=N id=… window=N:src compacting compacted=half:trigger:before:after gone=ID reason=… tool=ID tool-end=ID limit=SECONDS ago=1s side=WHAT
 //	trouble SOURCE WHAT · unknown SOURCE TYPE=N
-//	answer CALL [status=observed] [payload=placement:kind:body[:required]] [fail=timeout]
+//	answer CALL [status=observed] [payload=placement:kind:body[:required] [key=K] [ref=REF] [digest=HEXDIGIT]] [fail=timeout]
 //	written HOOK | gone HOOK
 //	run … retries=2 max-retries=6 backoff=fixed:1s[:MAX] on=(model,…) fallback=(a,b) [missing=b] takes=a initial=2s inter=5s tool=1s session=1m idle=30s continuation every=3 rule=ID:on:severity:recoverable:REGEXP drift=3 zero-output on-limit=wait loop=3:10s:1m quit=2 grace=0s by-turn success=(0,2) code=75:network
 //	output 100 [lines=N] [stream=N] ["text"] · fail model [code=ECONNRESET] [until=30s] · checkpoint T1 · launched [id=S2] · pause [ask] · resume · renew · stop-it
@@ -357,6 +357,11 @@ func (w *world) answer(d *datadriven.TestData) input.Input {
 		},
 		"renew": func(v string) { in.Renew = v },
 		"key":   func(v string) { last().IdempotencyKey = &v },
+		"ref":   func(v string) { last().Body, last().BodyRef = nil, &v }, // instead of the body, whose size remains
+		"digest": func(v string) {
+			digest := "sha256:" + strings.Repeat(v, 64)
+			last().ContentDigest = &digest
+		},
 		"expires": func(v string) {
 			at := w.now.Unix() + int64(w.integer(v))
 			last().ExpiresAtEpochS = &at
