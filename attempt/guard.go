@@ -118,6 +118,13 @@ func NewWatch(p *Policy) *Watch {
 	return w
 }
 
+// Recall marks rules as broken that an earlier watch of the same attempt found broken.
+func (w *Watch) Recall(rules []string) {
+	for _, id := range rules {
+		w.broken[id] = true
+	}
+}
+
 // Printed reports whether the lines so far contained a visible character.
 func (w *Watch) Printed() bool { return w.printed }
 

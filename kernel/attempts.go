@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,7 +29,7 @@ type attempts struct {
 		Alive  bool          // the harness runs
 		Exit   *Exited       // how the newest launch ended; nil until it has
 		Last   *AttemptEnded // how the newest attempt ended
-		Broke  string        // the first guardrail that this attempt broke
+		Broke  []string      // the guardrails that this attempt broke, in this order
 		Stop   stopReason    // why the attempt is being ended; empty if it is not
 		Limit  *LimitMet
 	}
@@ -53,6 +54,7 @@ type attempting struct {
 	closed  time.Time          // when that turn ended, or the failure was reported
 	did     bool               // a turn or a tool call was reported in this attempt
 	limited bool               // the policy's action for a rate limit was taken
+	unseen  bool               // a wrapper that died has read the output of this launch
 	earlier earlierCost
 }
 
@@ -161,7 +163,7 @@ func (f Launching) apply(k *Kernel) {
 	h := &k.attempts.hard
 	h.Run, h.Number, h.Exit, h.Stop = f.Run, h.Number+1, nil, stopReason{}
 	if f.Cause != causeRenewal { // a renewal continues the attempt
-		h.Broke = ""
+		h.Broke = nil
 	}
 	k.scopes.launched(f)
 	k.recovery.launched(f)
@@ -190,7 +192,9 @@ func (f RulesChecked) apply(k *Kernel) {
 		if r.Passed || r.Severity == attempt.Warning {
 			continue
 		}
-		h.Broke = cmp.Or(h.Broke, r.ID)
+		if !slices.Contains(h.Broke, r.ID) {
+			h.Broke = append(h.Broke, r.ID)
+		}
 		if f.Phase == "pre" && !r.Recoverable {
 			k.attempts.stopFor(attempt.Guardrail, r.ID)
 		}
@@ -210,8 +214,15 @@ func (a *attempts) run() string         { return a.hard.Run }
 func (a *attempts) alive() bool         { return a.hard.Alive }
 func (a *attempts) exit() *Exited       { return a.hard.Exit }
 func (a *attempts) last() *AttemptEnded { return a.hard.Last }
-func (a *attempts) broken() string      { return a.hard.Broke }
 func (a *attempts) launchError() string { return a.soft.launchWhy }
+
+// broken returns the first guardrail that this attempt broke; empty if it broke none.
+func (a *attempts) broken() string {
+	if len(a.hard.Broke) == 0 {
+		return ""
+	}
+	return a.hard.Broke[0]
+}
 
 // stopped reports whether the attempt is being ended for a reason of the attempt
 // itself, such as a time-out.
@@ -265,10 +276,11 @@ func (a *attempts) launch(s *step, l Launching, id, cause string) {
 }
 
 // recovered sets up the soft state for the attempt that was in progress when the
-// previous wrapper died. That wrapper had the output only in memory, so the rules
-// about output do not apply.
-func (a *attempts) recovered() {
-	a.soft.attempting = attempting{watch: attempt.NewWatch(&attempt.Policy{}), did: true}
+// previous wrapper died. That wrapper had the output only in memory, so of the rules
+// about output only those count that the ledger says are broken.
+func (a *attempts) recovered(s *step) {
+	a.soft.attempting = attempting{watch: attempt.NewWatch(&s.cfg.Policy), did: true, unseen: true}
+	a.soft.watch.Recall(a.hard.Broke)
 	if limit := a.hard.Limit; a.hard.Stop.cause == attempt.RateLimit && limit.Until != nil {
 		a.soft.failure = &input.FailureSeen{Cause: attempt.RateLimit, Until: *limit.Until, Source: limit.Source}
 	}

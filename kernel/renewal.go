@@ -698,7 +698,7 @@ func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 	why := wrapperDied
 	if continues && r.hard.Ended() && !r.hard.Consumed {
 		if why = r.byRelaunch(s); why == "" {
-			s.attempts.recovered()
+			s.attempts.recovered(s)
 			return r.drained(s), false
 		}
 	}

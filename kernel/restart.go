@@ -121,7 +121,7 @@ func (s *step) attemptOpen() bool {
 func (s *step) followRecovered(again bool) {
 	switch {
 	case s.attemptOpen():
-		s.attempts.recovered()
+		s.attempts.recovered(s)
 		if again {
 			s.attemptLost()
 			return

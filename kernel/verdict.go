@@ -112,11 +112,13 @@ func (a *attempts) checkRules(s *step, v verdict) verdict {
 	if v.Cause != "" && a.soft.bytes == 0 {
 		return v
 	}
-	if rules := a.soft.watch.Clean(); len(rules) > 0 {
-		s.record(RulesChecked{Phase: "pre", Units: a.soft.units, Rules: rules})
-	}
-	if rules := a.soft.watch.End(); len(rules) > 0 {
-		s.record(RulesChecked{Phase: "post", Units: a.soft.units, Rules: rules})
+	if !a.soft.unseen {
+		if rules := a.soft.watch.Clean(); len(rules) > 0 {
+			s.record(RulesChecked{Phase: "pre", Units: a.soft.units, Rules: rules})
+		}
+		if rules := a.soft.watch.End(); len(rules) > 0 {
+			s.record(RulesChecked{Phase: "post", Units: a.soft.units, Rules: rules})
+		}
 	}
 	if rule, broken := a.soft.watch.Broken(); broken && (v.Cause == "" || rule.Stops()) {
 		return verdict{Failure: attempt.Failure{Cause: attempt.Guardrail, Final: !rule.Recoverable}, detail: rule.ID, evidence: "rule " + rule.ID}
