@@ -109,6 +109,7 @@ func (f AbortRequested) apply(k *Kernel) {
 
 func (e *ending) requested() bool          { return e.hard.Requested }
 func (e *ending) signal() int              { return e.hard.Signal }
+func (e *ending) why() string              { return e.hard.Why }
 func (e *ending) early() *input.AbortAsked { return e.soft.early }
 func (e *ending) stopping() bool           { return e.soft.rung > 0 }
 func (e *ending) draining() bool           { return e.soft.draining }

@@ -131,6 +131,13 @@ func (s *step) followRecovered(again bool) {
 		s.recovery.launch(s)
 	case s.recovery.planned() == nil:
 		s.ending.drain(s)
+	case s.ending.signal() != 0: // the wrapper died before it recorded that no attempt follows
+		if s.session.active() {
+			s.session.move(s, session.Aborting, s.ending.why())
+		}
+		s.recovery.giveUp(s, attempt.Aborted, "")
+	case s.session.timeout() != "":
+		s.recovery.giveUp(s, attempt.Timeout, string(s.session.timeout()))
 	default:
 		s.recovery.follow(s)
 	}

@@ -69,6 +69,11 @@ func recoverAt(t *testing.T, w *world, entries []kernel.Entry, read iter.Seq[ker
 	}
 	now := w.now.Add(time.Minute)
 	alive, pending, drained, ending := false, false, false, false
+	over := slices.ContainsFunc(entries, func(e kernel.Entry) bool {
+		f, timedOut := e.Fact.(kernel.TimedOut)
+		_, aborted := e.Fact.(kernel.AbortRequested)
+		return aborted || timedOut && (f.Timer == "session" || f.Timer == "idle")
+	})
 	step := func(in input.Input) {
 		turn := k.Step(now, in)
 		for _, f := range turn.Facts {
@@ -78,6 +83,7 @@ func recoverAt(t *testing.T, w *world, entries []kernel.Entry, read iter.Seq[ker
 			switch e.(type) {
 			case effect.Launch:
 				require.False(t, alive || pending, "one harness at a time")
+				require.False(t, over, "recovered after %d entries, a launch follows an abort or the session's time-out", n)
 				pending = true
 			case effect.DrainSources:
 				drained = true

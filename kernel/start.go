@@ -50,6 +50,8 @@ func (s *step) begin() {
 		if in.Ask != "" {
 			s.do(effect.Reply{Ask: in.Ask})
 		}
+	}
+	if s.ending.requested() { // now, or before the wrapper died
 		s.session.move(s, session.Rejected, abortedBeforeStart)
 		return
 	}
