@@ -133,6 +133,9 @@ type (
 		Transient bool `json:"passing,omitempty"`
 		// Refused says that the gate did not allow the launch.
 		Refused bool `json:"refused,omitempty"`
+		// Withheld says that the launch was not tried, because the session was aborted
+		// or timed out before the gate had decided.
+		Withheld bool `json:"withheld,omitempty"`
 	}
 	// RulesChecked records the results of guardrails in one phase. Phase pre has
 	// the rules about single lines: it is recorded when a line breaks a rule, or at
@@ -316,7 +319,7 @@ func (a *attempts) launched(s *step, in input.Launched) {
 func (a *attempts) launchFailed(s *step, in input.LaunchFailed) {
 	a.soft.launchWhy = in.Why
 	s.activity.own(s, stopped, "not started")
-	s.record(Exited{Run: a.hard.Run, Code: in.Code, NotStarted: true, Transient: in.Transient, Refused: in.Refused})
+	s.record(Exited{Run: a.hard.Run, Code: in.Code, NotStarted: true, Transient: in.Transient, Refused: in.Refused, Withheld: in.Withheld && !in.Refused})
 	if !in.Withheld {
 		s.do(effect.Release{})
 	}

@@ -201,7 +201,7 @@ func (k *Kernel) Done() (Result, bool) {
 	r := Result{State: k.State()}
 	r.Code, r.Signal = k.exitStatus()
 	r.Failure, r.Why = k.session.refusal()
-	if e := k.attempts.exit(); e != nil && e.NotStarted {
+	if e := k.attempts.exit(); e != nil && e.NotStarted && !e.Withheld {
 		r.Failure, r.Why = lifeloop.AdapterUnavailable, k.attempts.launchError()
 		if e.Refused {
 			r.Failure = lifeloop.OperatorRequired
@@ -225,7 +225,7 @@ func (k *Kernel) exitStatus() (code, signal int) {
 		return 124, 0
 	case k.attempts.exitsByLimit():
 		return 75, 0
-	case (e == nil || e.Unseen) && by != 0:
+	case (e == nil || e.Unseen || e.Withheld) && by != 0:
 		return 128 + by, 0
 	case e == nil, e.Lost, e.Unseen: // nil means that the session was refused or nothing was launched
 		return 125, 0

@@ -91,7 +91,8 @@ func (g *guards) concludeLaunch(s *step, p pending, allowed bool, why string) {
 	case p.launch != nil && allowed && s.ending.signal() == 0:
 		s.do(*p.launch)
 	case p.launch != nil:
-		s.attempts.launchFailed(s, input.LaunchFailed{Code: 125, Why: why, Withheld: true, Refused: !allowed && !s.ending.requested()})
+		refused := !allowed && !s.ending.requested() && s.session.timeout() == ""
+		s.attempts.launchFailed(s, input.LaunchFailed{Code: 125, Why: why, Withheld: true, Refused: refused})
 	case s.ending.requested():
 		s.session.move(s, session.Rejected, abortedBeforeStart)
 	case !allowed:

@@ -429,7 +429,7 @@ func (w *world) step(in input.Input) string {
 	}
 	if r, done := w.k.Done(); done {
 		fmt.Fprintf(&b, "done %s exit %d", r.State, r.Code)
-		if r.State == session.Rejected && r.Failure != "" {
+		if r.Failure != "" {
 			fmt.Fprintf(&b, " %s", r.Failure)
 		}
 		b.WriteString("\n")
