@@ -31,7 +31,7 @@ type attempts struct {
 		Last   *AttemptEnded // how the newest attempt ended
 		Broke  []string      // the guardrails that this attempt broke, in this order
 		Stop   stopReason    // why the attempt is being ended; empty if it is not
-		Limit  *LimitMet
+		Limit  *LimitMet     // the newest rate limit of this launch
 	}
 	soft struct {
 		attempting
@@ -164,7 +164,7 @@ type (
 func (Launching) key() (string, bool) { return "launching", true }
 func (f Launching) apply(k *Kernel) {
 	h := &k.attempts.hard
-	h.Run, h.Number, h.Exit, h.Stop = f.Run, h.Number+1, nil, stopReason{}
+	h.Run, h.Number, h.Exit, h.Stop, h.Limit = f.Run, h.Number+1, nil, stopReason{}, nil
 	if f.Cause != causeRenewal { // a renewal continues the attempt
 		h.Broke = nil
 	}
@@ -284,7 +284,12 @@ func (a *attempts) launch(s *step, l Launching, id, cause string) {
 func (a *attempts) recovered(s *step) {
 	a.soft.attempting = attempting{watch: attempt.NewWatch(&s.cfg.Policy), did: true, unseen: true}
 	a.soft.watch.Recall(a.hard.Broke)
-	if limit := a.hard.Limit; a.hard.Stop.cause == attempt.RateLimit && limit.Until != nil {
+	limit := a.hard.Limit
+	if limit == nil || limit.Until == nil {
+		return
+	}
+	if a.hard.Stop.cause == attempt.RateLimit || limit.Until.After(s.now) { // a limit that is not over is probably why a harness failed
+		a.soft.limited = true
 		a.soft.failure = &input.FailureSeen{Cause: attempt.RateLimit, Until: *limit.Until, Source: limit.Source}
 	}
 }
