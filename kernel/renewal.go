@@ -688,13 +688,13 @@ func (r *renewals) abandon(s *step, why string) {
 
 // recover finishes a renewal after a crash of the wrapper, if its reset had begun, its
 // token is not consumed, and the session can continue by a relaunch; done is then true.
-// Otherwise it ends the renewal; again is true if its reset had begun, so that the old
-// harness session must be launched again.
+// Otherwise it ends the renewal; again is true if its reset had ended the harness, so
+// that the old harness session must be launched again. A reset in place ends no harness.
 func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 	if !r.hard.Open() {
 		return false, false
 	}
-	again = r.hard.State == renewal.Resetting
+	again = r.hard.State == renewal.Resetting && !r.hard.InPlace()
 	why := wrapperDied
 	if continues && r.hard.Ended() && !r.hard.Consumed {
 		if why = r.byRelaunch(s); why == "" {
