@@ -9,7 +9,7 @@ import (
 	"lifeloop/attempt"
 	"lifeloop/kernel/effect"
 	"lifeloop/kernel/input"
-
+	"lifeloop/lifeloop"
 	"lifeloop/session"
 	"lifeloop/telemetry"
 )
@@ -32,6 +32,9 @@ type attempts struct {
 		Broke  []string      // the guardrails that this attempt broke, in this order
 		Stop   stopReason    // why the attempt is being ended; empty if it is not
 		Limit  *LimitMet     // the newest rate limit of this launch
+		// Turn is the outcome of the last turn that ended; empty in a turn, and before
+		// the first one of a launch or of an observed harness session.
+		Turn telemetry.Outcome
 	}
 	soft struct {
 		attempting
@@ -164,7 +167,7 @@ type (
 func (Launching) key() (string, bool) { return "launching", true }
 func (f Launching) apply(k *Kernel) {
 	h := &k.attempts.hard
-	h.Run, h.Number, h.Exit, h.Stop, h.Limit = f.Run, h.Number+1, nil, stopReason{}, nil
+	h.Run, h.Number, h.Exit, h.Stop, h.Limit, h.Turn = f.Run, h.Number+1, nil, stopReason{}, nil, ""
 	if f.Cause != causeRenewal { // a renewal continues the attempt
 		h.Broke = nil
 	}
@@ -284,6 +287,9 @@ func (a *attempts) launch(s *step, l Launching, id, cause string) {
 func (a *attempts) recovered(s *step) {
 	a.soft.attempting = attempting{watch: attempt.NewWatch(&s.cfg.Policy), did: true, unseen: true}
 	a.soft.watch.Recall(a.hard.Broke)
+	if a.hard.Turn != abandoned { // the end of an abandoned turn may have been in a file that was not read to its end
+		a.soft.turn = a.hard.Turn
+	}
 	limit := a.hard.Limit
 	if limit == nil || limit.Until == nil {
 		return
@@ -436,7 +442,26 @@ func (a *attempts) tool(s *step, name string, args *telemetry.Sized) {
 }
 
 func (a *attempts) turnEnded(o telemetry.Outcome) { a.soft.turn = o }
-func (a *attempts) lastTurn() telemetry.Outcome   { return a.soft.turn }
+func (a *attempts) lastTurn() telemetry.Outcome   { return a.hard.Turn }
+
+// observed keeps the outcome of the last turn.
+func (a *attempts) observed(k *Kernel, f Observed) {
+	switch f.Record.Event {
+	case lifeloop.SessionStarting:
+		if k.cfg.Observing { // the last turn belongs to another harness session
+			a.hard.Turn = ""
+		}
+	case lifeloop.FrameOpening:
+		if !f.ByClient() {
+			a.hard.Turn = ""
+		}
+	case lifeloop.FrameEnded:
+		if !f.ByClient() {
+			outcome, _ := f.Record.Data["outcome"].(string)
+			a.hard.Turn = telemetry.Outcome(outcome)
+		}
+	}
+}
 
 // unjudged reports whether the attempt's result is not known yet: the harness
 // still runs, or its output and files are still being read.

@@ -131,6 +131,7 @@ func (f Observed) key() (string, bool) { return "observed", f.Record.Event != li
 func (f Observed) apply(k *Kernel) {
 	k.scopes.observed(f)
 	k.turns.observed(f)
+	k.attempts.observed(k, f)
 	k.health.early(f)
 	switch f.Record.Event {
 	case lifeloop.ContextPressureObserved:

@@ -254,9 +254,6 @@ func (c *scopes) open(s *step, id, cause string, ev []lifeloop.Evidence, h *hook
 		cause, emptied = causeRenewal, true
 	}
 	s.record(HarnessSessionOpened{Scope: c.hard.Scope + 1, ID: id, Cause: cause})
-	if s.cfg.Observing {
-		s.attempts.turnEnded("") // the last turn belongs to another harness session
-	}
 	if before := c.hard.Sessions[c.hard.Scope-1]; before != nil {
 		s.pressure.newScope(s, before.ID == id && id != "" && !emptied)
 	}
