@@ -109,7 +109,6 @@ func (f AbortRequested) apply(k *Kernel) {
 
 func (e *ending) requested() bool          { return e.hard.Requested }
 func (e *ending) signal() int              { return e.hard.Signal }
-func (e *ending) why() string              { return e.hard.Why }
 func (e *ending) early() *input.AbortAsked { return e.soft.early }
 func (e *ending) stopping() bool           { return e.soft.rung > 0 }
 func (e *ending) draining() bool           { return e.soft.draining }
@@ -197,6 +196,14 @@ func (e *ending) abort(s *step, in input.AbortAsked) {
 		e.stop(s, cmp.Or(s.cfg.Quit, in.Signal))
 	default:
 		e.stop(s, in.Signal)
+	}
+}
+
+// aborting moves a recovered session to ABORTING, if the wrapper died between the
+// request of an abort and this move.
+func (e *ending) aborting(s *step) {
+	if s.session.active() {
+		s.session.move(s, session.Aborting, e.hard.Why)
 	}
 }
 

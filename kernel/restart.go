@@ -132,9 +132,7 @@ func (s *step) followRecovered(again bool) {
 	case s.recovery.planned() == nil:
 		s.ending.drain(s)
 	case s.ending.signal() != 0: // the wrapper died before it recorded that no attempt follows
-		if s.session.active() {
-			s.session.move(s, session.Aborting, s.ending.why())
-		}
+		s.ending.aborting(s)
 		s.recovery.giveUp(s, attempt.Aborted, "")
 	case s.session.timeout() != "":
 		s.recovery.giveUp(s, attempt.Timeout, string(s.session.timeout()))
@@ -226,6 +224,7 @@ func (r *recovery) abandon(s *step, open bool) {
 	switch t := s.session.timeout(); {
 	case s.ending.signal() != 0:
 		cause, detail = attempt.Aborted, supervisorLost
+		s.ending.aborting(s)
 	case t != "":
 		cause, detail = attempt.Timeout, string(t)
 	case open:

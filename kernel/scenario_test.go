@@ -40,7 +40,7 @@ import (
 //	output 100 [lines=N] [stream=N] ["text"] · fail model [code=ECONNRESET] [until=30s] · checkpoint T1 · launched [id=S2] · pause [ask] · resume · renew · stop-it
 //	run … profile=NAME[:CLIENT] [at=LEVEL] [cut] [no-store] [prints] [renewal=SUPPORT] [scoped=(NAME,…)] [manual] [max=N] [paths=(in_place,relaunch)] [in-place[=SUPPORT]] [by-plugin] [by-hook] [keeps-line] · renew [PROFILE] · answer CALL renew=PROFILE
 //	prepared RENEWAL TOKEN [expires=D] [fail=CLASS] · resumes-with RENEWAL TEXT [fail=CLASS] (TEXT may be a size) · typed RENEWAL [undo] [busy] [fail=WHY] · fresh RENEWAL ID · line begun|empty
-//	decided ASK yes|no [delay=D] [fail=CLASS] · crash [kept=N] · close
+//	decided ASK yes|no [delay=D] [fail=CLASS] · crash [kept=N] · close [kept=N]
 //	wait 2s · exit code=0 signal=9 leftover=1 lost key · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -85,7 +85,10 @@ func (w *world) command(d *datadriven.TestData) string {
 		w.k, w.l0, w.hcp = kernel.Replay(w.cfg, ledgered(w.t, w.entries)), &l0Judge{}, &hcpJudge{}
 		w.judge(w.entries)
 		return w.step(input.Restarted{PID: 99})
-	case "close": // the wrapper died, and the session is closed
+	case "close": // the wrapper died with kept=N entries on its ledger, and the session is closed
+		for _, a := range d.CmdArgs {
+			w.entries = w.entries[:w.integer(a.Vals[0])]
+		}
 		w.k, w.l0, w.hcp = kernel.Replay(w.cfg, ledgered(w.t, w.entries)), &l0Judge{}, &hcpJudge{}
 		w.judge(w.entries)
 		return w.step(input.CloseAsked{Reason: strings.TrimSpace(d.Input)})
