@@ -283,7 +283,8 @@ func (f *AttemptEnded) launchCause() string {
 
 // continuation returns the checkpoint from which the launch of a profile
 // continues; empty for a fresh start. A restart after a crash continues the
-// harness session even if the policy saves no checkpoints, unless it broke a guardrail.
+// harness session even if the policy saves no checkpoints, but not a session that
+// broke a guardrail.
 func (r *recovery) continuation(s *step, profile int, restart bool) string {
 	switch {
 	case r.continues(s, profile):
