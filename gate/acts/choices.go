@@ -205,8 +205,9 @@ func modified(parts []syntax.WordPart, i int) bool {
 	return is && (strings.HasPrefix(lit.Value, "[") || len(lit.Value) > 1 && lit.Value[0] == ':' && strings.ContainsRune(nameLetters+"&", rune(lit.Value[1])))
 }
 
-// whole reports whether a part of a word has no other texts than its choices: it is known,
-// or it is a variable within its loop over words that are written there.
+// whole reports whether the choices of a part of a word are all the texts that it can
+// have: its text is known, or it is a loop variable inside its loop, whose words are
+// written out in the command.
 func (s *shell) whole(p syntax.WordPart, quoted bool) bool {
 	switch p := p.(type) {
 	case *syntax.DblQuoted:
