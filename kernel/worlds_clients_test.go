@@ -168,7 +168,7 @@ func (s *stage) Step(now time.Time, in input.Input) (all kernel.Turn) {
 			s.due, s.lost, s.dies = nil, true, 0
 			in = input.Restarted{PID: 2}
 		}
-	case input.OutputSeen, input.SignalsSeen, input.FailureSeen, input.CheckpointSeen, input.ChildExited:
+	case input.OutputSeen, input.SignalsSeen, input.HookCalled, input.FailureSeen, input.CheckpointSeen, input.ChildExited:
 		if s.lost {
 			return all // the guard has ended the harness
 		}
