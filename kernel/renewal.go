@@ -43,6 +43,9 @@ type renewals struct {
 	soft struct {
 		act   renewal.Act // the act in progress
 		since time.Time   // start of the act, or of the wait for the prompt
+		// resets are the start times of this process's resets, with monotonic readings,
+		// so that setting the clock lets no renewal exceed its limits.
+		resets []time.Time
 		// The fields below belong to a reset in place. held is the continuation until
 		// the fresh session begins, and fresh the report of that session until the
 		// harness is at its prompt. typing: keys are being typed; stopped: the typing is
@@ -248,7 +251,7 @@ func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request, reply 
 	q.Profile = rules.Profile
 	q.Before, q.Trigger = s.pressure.trigger(q.By == renewal.ByTrigger)
 	s.record(RenewalMoved{r.hard.Ask(s.cfg.NewID("rnw_"), q)})
-	class, why, broke := r.hard.Refusal(s.now, rules)
+	class, why, broke := r.hard.Refusal(s.now, rules, r.soft.resets)
 	path := renewal.Path("")
 	if class == "" {
 		path, class, why = r.negotiate(s, rules)
@@ -460,6 +463,7 @@ func (r *renewals) reset(s *step) {
 		return
 	}
 	s.record(RenewalMoved{r.hard.Begin(s.now)})
+	r.soft.resets = append(r.soft.resets, s.now)
 	if r.hard.Path == renewal.InPlace {
 		r.consume(s)
 		return

@@ -110,11 +110,15 @@ func (m *Machine) Ask(id string, r Request) Move {
 
 // Refusal returns the reason why the rules allow no further renewal; class is empty
 // if they allow one. broke is true if renewals follow each other too often; then no
-// further one may begin in the session.
-func (m *Machine) Refusal(now time.Time, r Rules) (class lifeloop.FailureClass, why string, broke bool) {
+// further one may begin in the session. resets are the times of the newest resets as
+// far as the caller knows them better than Resets, which has no monotonic readings.
+func (m *Machine) Refusal(now time.Time, r Rules, resets []time.Time) (class lifeloop.FailureClass, why string, broke bool) {
 	l := r.Limits.Filled()
 	recent := 0
-	for _, at := range m.Resets {
+	for i, at := range m.Resets {
+		if known := i - (len(m.Resets) - len(resets)); known >= 0 {
+			at = resets[known]
+		}
 		if now.Sub(at) < l.Window {
 			recent++
 		}

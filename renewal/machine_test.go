@@ -132,7 +132,7 @@ func (w *world) ask(by, before string, trigger int64) string {
 		r.Before = &n
 	}
 	out := w.apply(w.m.Ask(fmt.Sprint("r", w.n), r))
-	if class, why, broke := w.m.Refusal(w.now, w.rules); class != "" {
+	if class, why, broke := w.m.Refusal(w.now, w.rules, nil); class != "" {
 		v := w.m.End(class, why)
 		v.Broke = broke
 		out += "\n" + w.apply(v)
@@ -196,4 +196,21 @@ func TestMovesAreClosed(t *testing.T) {
 		}
 	}
 	require.Equal(t, 16, n)
+}
+
+// TestRefusalWhenTheClockIsSet sets the clock between resets. The recorded times do not
+// show how long ago the resets were, but the times that the caller kept do.
+func TestRefusalWhenTheClockIsSet(t *testing.T) {
+	began := time.Now()
+	var m renewal.Machine
+	var kept []time.Time
+	for i := range 3 {
+		at := began.Add(time.Duration(i) * time.Second)
+		m.Resets, kept = append(m.Resets, at.Add(-24*time.Hour).UTC().Round(0)), append(kept, at)
+	}
+	now := began.Add(3 * time.Second)
+	_, why, _ := m.Refusal(now, renewal.Rules{}, kept)
+	require.Equal(t, "3 renewals within 30m0s", why)
+	_, why, _ = m.Refusal(now, renewal.Rules{}, kept[1:]) // the first one was before a crash
+	require.Empty(t, why)
 }

@@ -24,7 +24,7 @@
 // continuation.
 //
 //	record(m.Ask(id, request))              // m.Apply for each recorded move
-//	if class, why, broke := m.Refusal(now, rules); class != "" { … }
+//	if class, why, broke := m.Refusal(now, rules, resets); class != "" { … }
 //	record(m.Agree(renewal.Relaunch))
 //	switch m.Ready() { case renewal.Prepare: … case renewal.Reset: … }
 package renewal
