@@ -20,7 +20,7 @@ type Config struct {
 	Clients []setup.Client
 	Wants   []negotiate.Want // the requirements of the owner, who configured the wrapper
 	// Launch describes the first launch. Each later launch is described by its
-	// Launched.
+	// input.Launched.
 	setup.Launch
 	// Policy says how attempts are supervised. Without fallbacks its Profiles may
 	// be empty.

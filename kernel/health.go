@@ -15,7 +15,7 @@ import (
 )
 
 // health is the current support of this launch's capabilities. A capability rests
-// on sources (Setup.Rests), and is weakened by one of
+// on sources (setup.Launch.Rests), and is weakened by one of
 //
 //	a source that is lost: silent, deleted, hooks that are not called
 //	a version that was not tested, until the capability is seen (version.go)

@@ -16,8 +16,8 @@
 // in facts have no monotonic reading, because another process may read them.
 //
 // The kernel starts no goroutine, reads no clock, holds no lock, opens no file
-// and logs nothing. The same inputs give the same turns, byte for byte, and
-// applying the recorded facts to a fresh kernel gives the same hard state. No
+// and logs nothing. The same configuration, with the same inputs at the same times,
+// gives the same turns, byte for byte, and applying the recorded facts to a fresh kernel gives the same hard state. No
 // turn has an effect without a fact.
 //
 // A [Kernel] is a set of machines, each in the file of its name: session, scopes (with
@@ -25,9 +25,10 @@
 // version.go), router (receipt.go, keys.go, skips.go, bounds.go), slots (payload.go, place.go,
 // deliver.go), attempts (timers.go, verdict.go), recovery (decide.go), renewals (renewal.go and
 // renewal_*.go), guards (permits.go, approvals.go), ending. A machine owns its state: only its
-// own methods access its fields. The hard part of the state is computed from the facts and
-// survives a crash; the soft part is lost in a crash by design. Each fact is declared in a file
-// of the machine that it changes, except Negotiated (start.go). start.go and restart.go begin a
+// own methods, and the apply methods of the facts in its files, access its fields. The hard part
+// of the state is computed from the facts and survives a crash; the soft part is lost in a crash
+// by design. Each fact is declared in a file of the machine that records it, except Negotiated
+// (start.go); it changes other machines by their methods. start.go and restart.go begin a
 // session and recover one; input.go passes each input to its machine.
 package kernel
 
@@ -121,7 +122,7 @@ func (k *Kernel) Step(now time.Time, in input.Input) Turn {
 	return s.turn
 }
 
-// Deadline returns when the kernel wants a [Wake], if it wants one.
+// Deadline returns when the kernel wants an [input.Wake], if it wants one.
 func (k *Kernel) Deadline() (at time.Time, ok bool) {
 	if k.State().Terminal() {
 		return at, false

@@ -26,7 +26,7 @@ import (
 //
 // The token is consumed before the old session ends, because the first hook of the
 // fresh one carries the continuation. Which keys to type is known to the launch, not
-// to the kernel (Setup.Clears). The plugin reports the fresh session by a hook call,
+// to the kernel (setup.Fresh.Clears). The plugin reports the fresh session by a hook call,
 // and puts the answer into that session.
 
 type (

@@ -26,7 +26,7 @@ const (
 )
 
 // Replay returns a kernel in the state that the facts of a ledger give. Its
-// first input is [Restarted] or [CloseAsked].
+// first input is [input.Restarted] or [input.CloseAsked].
 func Replay(cfg Config, entries iter.Seq[Entry]) *Kernel {
 	k := New(cfg)
 	for e := range entries {

@@ -35,7 +35,7 @@ import (
 type launcher struct {
 	session      *session
 	terminal     *harness.Terminal
-	ways         []way // the command in the command line and its fallbacks, indexed by kernel.Launch.Profile
+	ways         []way // the command in the command line and its fallbacks, indexed by effect.Launch.Profile
 	policy       attempt.Policy
 	profiles     []profile.Profile // the active renewal profiles
 	activity     []profiles.Source

@@ -1,15 +1,14 @@
 // Package effect lists what the kernel asks its supervisor to do: start and end the
 // harness, call a client, answer a hook. An effect is data. The supervisor performs it
-// after the turn's facts were written, and reports its result to the kernel as an
-// input.
+// after the facts of the same step were written.
 //
 // The package performs nothing and decides nothing. It does not say whether an effect
-// succeeded: the inputs of package kernel do.
+// succeeded: if an effect has a result, an input of package input reports it.
 //
 //	for _, e := range turn.Effects {
 //		switch e := e.(type) {
 //		case effect.Dispatch:
-//			go call(e) // reported by kernel.Returned
+//			go call(e) // input.Returned reports the result
 //		…
 //		}
 //	}
@@ -24,8 +23,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// An Effect is an action that the supervisor must perform after the turn's
-// facts were written.
+// An Effect is an action that the supervisor must perform after the facts of the same
+// step were written.
 type Effect interface{ isEffect() }
 
 // Effects on the harness and its terminal.

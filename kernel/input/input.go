@@ -1,7 +1,7 @@
 // Package input lists what the kernel is given: what happened to the harness, what its
 // sources and hooks report, the results of effects, and the commands of users. An input
-// is data. With the time of its arrival it is all that a kernel decides by, so the same
-// inputs at the same times give the same facts and effects.
+// is data. A kernel decides by its configuration, by the inputs and by the time of each
+// one, and by nothing else.
 //
 // The package reads no source and decides nothing. A text of the session that an input
 // holds, such as output or a hook call, is for the kernel's rules alone: no fact may

@@ -1,9 +1,9 @@
-// Package setup describes what a kernel must know before the session begins: the
-// launch of the harness and which of its signals to expect, the clients, the time
-// limits, and the features that the owner of the session asked for.
+// Package setup describes what a kernel cannot observe and must be given: each launch of
+// the harness with the sources and hooks to expect, the clients, the time limits, and the
+// features that the owner of the session asked for.
 //
-// It holds data alone. It starts nothing, and reads no configuration and no manifest:
-// the caller does.
+// It holds data. It starts nothing, and reads no configuration and no manifest: the
+// caller does.
 //
 //	cfg := kernel.Config{
 //		Launch:  setup.Launch{Manifest: manifest, Injected: setup.Injected{Hooks: true}},
@@ -23,8 +23,8 @@ import (
 	"lifeloop/synth"
 )
 
-// A Launch describes one launch: which harness, and which of its signals the
-// kernel can expect.
+// A Launch describes one launch: which harness, and which sources and hooks the kernel
+// can expect.
 type Launch struct {
 	Manifest lifeloop.Manifest
 	Synth    synth.Config
