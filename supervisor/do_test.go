@@ -195,6 +195,7 @@ func TestNoGraceWithoutALedger(t *testing.T) {
 		r.launcher.child.ignore = true
 		r.launcher.play = func(func(input.Input)) {
 			time.Sleep(time.Second)
+			synctest.Wait() // the loop waits, and writes nothing
 			r.ledger.refuse = r.ledger.n + 1
 			r.do("renew", "")
 		}
