@@ -15,9 +15,9 @@ import (
 // This file lets a person approve a launch, a renewal or a tool call for which the
 // policy requires an approval. The act waits for the command `approve` or `deny` for
 // Config.ApprovalWait; a tool call waits no longer than its hook can. If ApprovalWait
-// is 0, a launch and a renewal are refused at once; about a tool call the harness
-// asks its user itself, or the call is refused. A delivery of a payload never waits:
-// a prompt would wait with it. If the wrapper dies, the act is refused.
+// is 0, a launch and a renewal are refused at once. A tool call is refused too, unless
+// its hook can make the harness ask its user. A delivery of a payload never waits,
+// because a prompt would wait with it. If the wrapper dies, the act is refused.
 
 type (
 	// ApprovalAsked records that an act waits for an approval.

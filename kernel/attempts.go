@@ -29,7 +29,7 @@ type attempts struct {
 		Alive  bool          // the harness runs
 		Exit   *Exited       // how the newest launch ended; nil until it has
 		Last   *AttemptEnded // how the newest attempt ended
-		Broke  []string      // the guardrails that this attempt broke, in this order
+		Broke  []string      // the guardrails that this attempt broke, oldest first; not those of severity warning
 		Stop   stopReason    // why the attempt is being ended; empty if it is not
 		Limit  *LimitMet     // the newest rate limit of this launch
 		// Turn is the outcome of the last turn that ended; empty in a turn, and before
@@ -282,12 +282,12 @@ func (a *attempts) launch(s *step, l Launching, id, cause string) {
 }
 
 // recovered sets up the soft state for the attempt that was in progress when the
-// previous wrapper died. That wrapper had the output only in memory, so of the rules
-// about output only those count that the ledger says are broken.
+// previous wrapper died. That wrapper had the output only in memory, so a rule about
+// output counts as broken only if the ledger says that it is.
 func (a *attempts) recovered(s *step) {
 	a.soft.attempting = attempting{watch: attempt.NewWatch(&s.cfg.Policy), did: true, unseen: true}
 	a.soft.watch.Recall(a.hard.Broke)
-	if a.hard.Turn != abandoned { // the end of an abandoned turn may have been in a file that was not read to its end
+	if a.hard.Turn != abandoned { // an abandoned turn may have ended, with its outcome in the unread part of a file
 		a.soft.turn = a.hard.Turn
 	}
 	limit := a.hard.Limit
@@ -550,8 +550,9 @@ func (a *attempts) failed(s *step, sig telemetry.Signal, kind telemetry.ErrorKin
 	}
 }
 
-// close stores in closed when a failure was reported or a turn ended: the time of
-// the signal's record, or now if the record has none.
+// close sets closed to the time at which a failure was reported or a turn ended,
+// unless closed is later already. That is the time of the signal's record, or now if
+// the record has none.
 func (a *attempts) close(s *step, sig telemetry.Signal) {
 	at := sig.At
 	if at.IsZero() {
@@ -570,8 +571,8 @@ func (a *attempts) answers(sig telemetry.Signal) bool {
 }
 
 // late reports whether a record was written before the last turn ended or the
-// failure was reported. It may be read later, because a hook can report both before
-// the file is read.
+// failure was reported. Such a record may be read afterwards, because a hook can
+// report the end or the failure before the record's file is read.
 func (a *attempts) late(sig telemetry.Signal) bool {
 	return !sig.At.IsZero() && sig.At.Before(a.soft.closed)
 }

@@ -217,7 +217,7 @@ func (e *ending) stop(s *step, signal int) {
 }
 
 // nextRung sends the signal of the next rung, and sets when the rung after it is
-// due. Without a grace, it sends those of all rungs.
+// due. Without a grace period, it sends the signals of all following rungs as well.
 func (e *ending) nextRung(s *step) {
 	grace := s.cfg.AbortGrace
 	e.noEffect(s)

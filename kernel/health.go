@@ -88,7 +88,7 @@ type (
 		input.Position
 		// Start says that reading of the source began here.
 		Start bool `json:"start,omitempty"`
-		// Newest is the time of the newest signal of the record, by its own clock.
+		// Newest is the latest time that the record gives for one of its signals.
 		Newest time.Time `json:"newest,omitzero"`
 		// Taken and Digest are set for a source that does not write its records in
 		// order of time; its signals are sorted by their times. Taken is the number

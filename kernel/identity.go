@@ -68,7 +68,7 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 	s.health.spoke(s, sig.Source)
 	if sig.Agent != "" || sig.Side != "" {
 		s.books.count(s, sig)
-		return // only the usage matters, because a sub-agent runs within a tool call and a side call outside of the turn
+		return // only the usage matters: a sub-agent runs within a tool call, and a side call is not part of the turn
 	}
 	if sig.Path != "" && h != nil {
 		s.health.named(s, sig)
@@ -178,9 +178,9 @@ func (s *step) elsewhere(sig telemetry.Signal) bool {
 }
 
 // cleared reports whether a signal says that the current harness session starts
-// again with an empty context under the same id. Several sources may report it,
-// some of them late. It is not a new report if the session has no prompt yet, or if
-// the report is older than the newest prompt.
+// again with an empty context under the same id. Several sources may report
+// this, some of them late. A signal reports nothing new if the session has no prompt
+// yet, or if the signal is older than the newest prompt.
 func (s *step) cleared(sig telemetry.Signal) bool {
 	hs := s.scopes.current()
 	return sig.Cause == "clear" && sig.Session != "" && sig.Session == hs.ID && hs.Started && hs.Prompted &&

@@ -25,7 +25,7 @@ type parcel struct {
 	client  string
 	scope   int
 	frame   string // frame of the event that it answers; empty if it belongs to the harness session
-	after   int    // the number of prompts so far, if the event ends a frame and pre_prompt_frame means the prompt after it; otherwise -1
+	after   int    // the number of prompts so far if the event is the end of a frame, where pre_prompt_frame means the next prompt; otherwise -1
 	payload lifeloop.PayloadEnvelope
 	choices []negotiate.Candidate // the possible placements, in the client's order
 	// receiptOnly means that the client accepts receipt_only if no slot opens.
@@ -267,9 +267,9 @@ func payloadReceipts(k *call) []lifeloop.PayloadReceipt {
 }
 
 // weakVoices returns the degradations that the receipt of a call has because of the
-// slots of its payloads: one for each placement that was delivered with weaker
-// support than the launch claims for the slot, because the model sees the text as
-// the user's. If the launch itself claims only weak support, that is not a
+// slots of its payloads: one for each placement whose support in a delivery was weaker
+// than the launch claims for the slot. The support is weaker if the model sees the text
+// as the user's. If the launch itself claims only weak support, that is not a
 // degradation.
 func (s *step) weakVoices(k *call) []lifeloop.Degradation {
 	var out []lifeloop.Degradation

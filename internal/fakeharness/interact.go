@@ -63,8 +63,8 @@ func (h *harness) interact(s interactStep) {
 	}
 }
 
-// listed is the entry for /clear in a harness's list of commands, which opens while that
-// is typed.
+// listed returns the entry for /clear in the list of commands that a harness displays
+// while the user types /clear; empty for a harness whose list is not imitated.
 func listed(kind dialect) string {
 	switch kind.(type) {
 	case *claude:

@@ -149,8 +149,8 @@ func (steadyInput) Read(p []byte) (int, error) {
 
 // becomeCommand notifies the session and then replaces this process by the
 // command. So output, exit code and signals are those of the command, and no
-// process is left behind. The notification takes only some 100 µs, because it
-// does not wait until the session reads it.
+// process is left behind. The notification takes only some 100 µs, because
+// this process does not wait until the session has read the message.
 func becomeCommand(call command, socket string) int {
 	// The command reads the input again from a file in memory. If that file cannot
 	// be created, the input is not read here, so that the command can read it.

@@ -48,7 +48,7 @@ func dial(socket string, deadline time.Time) (conn, error) {
 }
 
 // checkPeer returns an error unless the server belongs to the current user. The
-// system recorded its user when it began to listen.
+// system recorded the server's user when the server began to listen.
 func checkPeer(fd int) error {
 	server, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {

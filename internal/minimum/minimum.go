@@ -57,8 +57,9 @@ func require(resource int, least uint64, message string) {
 }
 
 // isHook reports whether the first argument is hook, and whether that hook asks if a
-// tool may run. The arguments are not yet in os.Args. Stdin is closed first: the
-// process ends here, and all its other files may be in use.
+// tool may run. The arguments are not yet in os.Args, so it reads them from a file. It
+// closes stdin first, because the process may have no other file descriptor left, and
+// needs stdin no longer: it ends here.
 func isHook() (hook, guards bool) {
 	_ = syscall.Close(syscall.Stdin)
 	fd, err := syscall.Open("/proc/self/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)

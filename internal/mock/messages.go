@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// messages is Anthropic's Messages API, and all requests of no other format.
+// messages is Anthropic's Messages API. It also gets each request whose path belongs to
+// no other format.
 type messages struct{}
 
 // A message is one message in a request of Anthropic's or OpenAI's formats. Its

@@ -5,8 +5,8 @@
 // renaming.
 //
 // It removes nothing in the home, and replaces a file there only if that file has not
-// changed since the overlay was made. To the JSON files of Overlay.Merge it adds members,
-// even if they have changed. It does not follow a link of the overlay when it removes
+// changed since the overlay was made. It adds members to the JSON files of Overlay.Merge
+// even if those files have changed. It does not follow a link of the overlay when it removes
 // the overlay.
 //
 //	err := overlay.Make(launch.Overlay, record) // before the launch

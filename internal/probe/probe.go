@@ -5,9 +5,9 @@
 // fake key and, where the system lets a user do that, a network that is loopback
 // only.
 //
-// The session is one turn with two calls of a tool, wrapped by this program as any
-// other, with a client that gives the prompt a note. The recorded events decide
-// which capabilities are proven, by the rule that applies to every session
+// The session is one turn with two calls of a tool. This program wraps the harness as
+// in any other session, with a client that adds a note to the prompt. The recorded
+// events decide which capabilities are proven, by the rule that applies to every session
 // (kernel.Proves).
 //
 //	result, err := probe.Play(ctx, probe.Config{Profile: p, Program: path, …})
@@ -102,7 +102,8 @@ func Play(ctx context.Context, c Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The wrapper ends when the thread that started it does.
+	// The wrapper gets SIGTERM when the thread that started it ends, so this goroutine
+	// keeps its thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	harness.EndWithParent(cmd)

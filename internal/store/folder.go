@@ -299,7 +299,7 @@ type CommandLine struct {
 }
 
 // A word is a string of a command line. The system allows any bytes in it, but JSON
-// only UTF-8, so another word is stored as {"base64": …}.
+// only UTF-8, so a word that is not UTF-8 is stored as {"base64": …}.
 type word string
 
 type encodedWord struct {

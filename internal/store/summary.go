@@ -21,9 +21,9 @@ import (
 // and fits its ledger: any later write to the ledger changes the ledger's extent.
 // Other summaries are ignored. So the file need not be synced, and an error while
 // writing it is ignored. A ledger with an unfinished last line or a damaged place has
-// one too, because nothing repairs it unless the user does.
+// a summary too, because such a ledger does not change unless the user repairs it.
 //
-// It has four lines: a header, the digest of the header, the status as
+// A summary has four lines: a header, the digest of the header, the status as
 // `status --json` prints it, and the claims.
 const summaryFile = "summary"
 
@@ -81,7 +81,7 @@ func (k *Session) Conclude(id string, f Folder) {
 // save writes the summary of a ledger with this extent, which k has read.
 func (k *Session) save(x ledger.Extent) {
 	damage, damaged := errors.AsType[*ledger.CorruptError](k.Damage)
-	if k.entries == 0 || k.Damage != nil && !damaged { // the session never began, or another error may be gone the next time
+	if k.entries == 0 || k.Damage != nil && !damaged { // the session never began, or the error is not damage and may be gone the next time
 		return
 	}
 	status, err := json.Marshal(k.Status)

@@ -13,9 +13,9 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// A Temp is a folder below the system's folder for temporary files: that of a session
-// without a ledger, or of a command that plays a session, as the demonstration does. Its
-// lock shows that the process that created it runs.
+// A Temp is a folder below the system's folder for temporary files. Sessions without a
+// ledger use one, and so do commands that play a session, such as the demonstration. Its
+// lock shows that the process that created the folder still runs.
 type Temp struct {
 	Folder
 	lock *durable.FileLock
@@ -62,7 +62,7 @@ func RemoveTemps() {
 		return
 	}
 	defer temp.Close()
-	names, _ := temp.Readdirnames(-1) // there may be very many
+	names, _ := temp.Readdirnames(-1) // only the names, because there may be very many entries
 	prefix := tempPrefix()
 	for _, name := range names {
 		if !strings.HasPrefix(name, prefix) {

@@ -41,7 +41,7 @@ func (f Folder) Why(name string) (*view.Why, error) {
 		return nil, err
 	}
 	why, _ := view.NewWhy(event)
-	newest := map[string]ledger.Line{} // for each place, the newest line before the event
+	newest := map[string]ledger.Line{} // by the place that why.Needs returns, the newest line before the event
 	var before []kernel.Entry
 	for line, err := range ledger.Lines(string(f)) {
 		if err != nil {

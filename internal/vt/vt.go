@@ -63,10 +63,10 @@ const (
 // space.
 type Parser struct {
 	// Console means that the terminal is a console of Linux. There OSC R, and OSC P with
-	// seven hexadecimal digits, are complete Commands that nothing ends.
+	// seven hexadecimal digits, are complete Commands: no BEL or ESC \ follows.
 	Console bool
 
-	C1 C1 // may change between two calls of Next; within a string only C1UTF8 has an effect, on its end
+	C1 C1 // may change between two calls of Next; inside a string only C1UTF8 matters: U+009C then ends the string
 
 	state state
 	half  bool     // the text or the string has ended with the first byte of a C1 control
@@ -94,7 +94,7 @@ const (
 	esc = 0x1b
 
 	c1Lead    = 0xc2 // the first byte of a C1 control in UTF-8
-	stringEnd = 0x9c // its second byte in ST, the C1 form of ESC \
+	stringEnd = 0x9c // the second byte of the C1 control ST, which means ESC \
 )
 
 // Next parses b up to the end of its first sequence. It returns the text before

@@ -185,9 +185,9 @@ type (
 		Renewal, Profile, Client, Adapter string
 		Session                           string // the harness session to leave
 	}
-	// TypeKeys types the keys of this launch: those that begin a fresh session, or with
-	// Undo those that take them back. [Cancel] stops it between two keys. If the launch
-	// resets by our plugin, the plugin is asked for the same instead.
+	// TypeKeys types the keys by which this launch's harness begins a fresh session or,
+	// if Undo is set, the keys that undo these. [Cancel] stops the typing between two
+	// keys. If the launch resets by our plugin, the plugin is asked for the same instead.
 	TypeKeys struct {
 		Renewal string
 		Undo    bool

@@ -158,9 +158,9 @@ type (
 		Hook      string
 		Delivered bool
 	}
-	// FreshSeen reports a session that the harness has begun after the keys were typed.
-	// It is seen by something that the harness's process holds, such as a lock, because
-	// the hooks of the session may come much later.
+	// FreshSeen reports a session that the harness has begun after the keys of a renewal
+	// were typed. The session is detected by something that the harness's process holds,
+	// such as a lock, because the hooks of the session may come much later.
 	FreshSeen struct {
 		Renewal        string
 		ID             string
