@@ -28,10 +28,10 @@ const (
 	Prompt Kind = "prompt"
 	// Working: the harness reports that it works. Turn, if known.
 	Working Kind = "working"
-	// Idle: the harness reports that it waits for the next prompt. With an Outcome,
-	// another source reports every turn that ended otherwise, so a turn whose end it
-	// did not report ended with this Outcome. Without an Outcome, a turn for which
-	// no TurnStop was reported was interrupted.
+	// Idle: the harness reports that it waits for the next prompt. If Outcome is set,
+	// another source reports the end of each turn that had a different outcome, so a
+	// turn without such a report ended with this Outcome. If Outcome is empty, a turn
+	// for which no TurnStop was reported was interrupted.
 	Idle Kind = "idle"
 	// NeedsInput: the harness waits for the user within a turn. Detail names the
 	// reason.

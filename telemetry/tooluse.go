@@ -24,8 +24,8 @@ type ToolUse struct {
 	Paths    []PathUse
 	URLs     []string
 	// Opaque is set if the fields above may not show all that the call does: its
-	// arguments have an unknown form, or contain a program or input for one that this
-	// package cannot read.
+	// arguments have an unknown form, contain a program that this package cannot read,
+	// or are input for a running program.
 	Opaque bool
 	// CanAsk says that the hook can make the harness ask its user.
 	CanAsk bool
@@ -36,7 +36,7 @@ type ToolUse struct {
 // A PathUse is a file or folder that a tool call touches.
 type PathUse struct {
 	Path string
-	Op   string // read, write or delete; match reads the files that match a pattern
+	Op   string // read, write or delete; or match: the files that match the pattern Path are read
 }
 
 // A Decision answers a hook that asks whether a tool may run.
@@ -102,8 +102,8 @@ func (in HookInput) Use() *ToolUse {
 	return u
 }
 
-// otherShell reports whether a call names a program for its commands that does not read the
-// language of a POSIX shell.
+// otherShell reports whether the argument "shell" says that a program other than a POSIX
+// shell runs the commands of the call.
 func otherShell(args map[string]any) bool {
 	shell, is := args["shell"].(string)
 	name := strings.ToLower(shell[strings.LastIndexAny(shell, `/\`)+1:])
@@ -255,7 +255,7 @@ func (u *ToolUse) folder(v any) {
 	}
 }
 
-// Address adds an address. That of a local file is the file's path.
+// Address adds an address. For the URL of a local file it adds the file's path instead.
 func (u *ToolUse) Address(text, op string) {
 	scheme, rest, is := strings.Cut(text, ":")
 	if !is || !strings.EqualFold(strings.TrimSpace(scheme), "file") {
@@ -277,8 +277,8 @@ func (u *ToolUse) Address(text, op string) {
 }
 
 // program adds an argument called code or script: a program in an unknown language. A
-// single word may be something else, such as a country's code or a script's name. As a
-// program it is at most the name of a shell command, so it is added as one.
+// single word may be something else, such as a country's code or a script's name. If it
+// is a program, it can only be the name of a command, so it is added as a command line.
 func (u *ToolUse) program(v any) {
 	for _, text := range u.text(nil, v) {
 		if strings.ContainsFunc(text, func(r rune) bool {
@@ -291,8 +291,9 @@ func (u *ToolUse) program(v any) {
 	}
 }
 
-// place adds a path or an address. Other values of these arguments, such as a text, are
-// left out.
+// place adds the path or address in an argument such as source, target or uri. It ignores
+// a value of several lines. In the arguments from and to it also ignores a value with an
+// @, such as an email address, and every value if the tool is native.
 func (u *ToolUse) place(key, text, op string) {
 	switch name := strings.ToLower(u.Name); {
 	case strings.Contains(text, "\n"), (key == "from" || key == "to") && (strings.Contains(text, "@") || u.native()):
@@ -310,7 +311,8 @@ func (u *ToolUse) place(key, text, op string) {
 	}
 }
 
-// native reports whether the tool is one of a harness whose arguments are known.
+// native reports whether the tool is built into one of the known harnesses, so that the
+// meaning of its arguments is known.
 func (u *ToolUse) native() bool {
 	name := strings.ToLower(u.Name)
 	return slices.Contains(readers(), name) || slices.Contains(shells(), name) || u.Literal() || slices.Contains([]string{
@@ -324,8 +326,8 @@ func (u *ToolUse) native() bool {
 	}, name)
 }
 
-// Literal reports whether the tool is one of a harness that takes its paths as they are
-// written, and not as patterns.
+// Literal reports whether the tool is built into one of the known harnesses and takes its
+// paths as they are written, not as patterns.
 func (u *ToolUse) Literal() bool {
 	return slices.Contains([]string{"read", "write", "edit", "multiedit", "notebookread", "notebookedit", "view_image", "read_file", "write_file", "replace", "apply_patch", "applypatch"},
 		strings.ToLower(u.Name))
@@ -425,9 +427,9 @@ func (u *ToolUse) patch(args map[string]any) {
 }
 
 // PatchFiles returns the files that a patch in the format of Codex and OpenCode changes.
-// The parsers differ: some need a blank after the colon, some leave out blanks before the
-// line. Each line that one of them accepts counts. The result is whole if there are such
-// lines, and no other line that looks like one.
+// The harnesses' parsers differ: some require a space after the colon, some ignore white
+// space before the line. PatchFiles accepts each line that one of the parsers accepts.
+// whole means that there is such a line, and that no line of unknown form begins with ***.
 func PatchFiles(text string) (files []PathUse, whole bool) {
 	whole = true
 	for line := range strings.Lines(text) {
@@ -444,7 +446,8 @@ func PatchFiles(text string) (files []PathUse, whole bool) {
 	return files, whole && len(files) > 0
 }
 
-// trim leaves out the white space of Go and of JavaScript, which has the byte order mark.
+// trim removes white space at both ends of a text, including the byte order mark, which
+// is white space in JavaScript but not in Go.
 func trim(text string) string {
 	return strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' })
 }

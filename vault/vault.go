@@ -351,8 +351,9 @@ func (v *Vault) Sweep(now, keep time.Time) error {
 	}), v.Ungive(), v.removeParts(func(name string) bool { return !strings.HasPrefix(name, given) }))
 }
 
-// Ungive removes the files that [Vault.File] made in processes that have ended: nothing
-// reads what their programs print. Other callers may use the vault at the same time.
+// Ungive removes the files that [Vault.File] made in processes that have ended. The
+// program that such a process started may still run, but nothing reads its output any
+// more. Other callers may use the vault at the same time.
 func (v *Vault) Ungive() error {
 	names, err := v.names()
 	for _, name := range names {
@@ -437,7 +438,7 @@ func (v *Vault) File(token Token) (path string, remove func(), err error) {
 		_ = os.Remove(f.Name())
 		_ = lock.Unlock()
 	}
-	err = f.Truncate(0) // the lock has written its owner
+	err = f.Truncate(0) // remove the process id, which durable.Lock has written
 	if err == nil {
 		_, err = f.WriteString(token.Reveal())
 	}

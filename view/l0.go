@@ -182,9 +182,9 @@ func (l *L0) emit(event string, fields ...any) {
 	l.out = append(l.out, e)
 }
 
-// moved emits the beginning of a session. It also emits the end of a session whose
-// facts have no AttemptEnded for it: one that was refused, that ended before its
-// first attempt, or that is only observed.
+// moved emits the beginning of a session. It also emits the end of a session that no
+// AttemptEnded has ended: a session that was refused, that ended before its first
+// attempt, or that is only observed.
 func (l *L0) moved(f kernel.SessionMoved) {
 	switch {
 	case f.To == session.Pending && l.seq == 0:
@@ -292,8 +292,9 @@ func (l *L0) launching(f kernel.Launching) {
 	l.emit("ADAPTER_WRAP_START", "streamType", "process")
 }
 
-// renewed emits the digest of a renewal's token as a checkpoint. A reset in place has
-// no launch that could resume from it, so the fresh harness session does.
+// renewed emits the digest of a renewal's token as a checkpoint. No launch follows a
+// reset in place, so renewed also emits that the fresh harness session resumes from the
+// checkpoint.
 func (l *L0) renewed(f kernel.RenewalMoved) {
 	switch {
 	case f.To == renewal.Negotiated:

@@ -101,7 +101,8 @@ type Status struct {
 	// Transcripts are the copies of the harness's transcripts in the session's folder.
 	Transcripts []kernel.TranscriptCopied `json:"transcripts,omitempty"`
 	// Hooks says why hooks were injected into the newest launch, or why not. It is
-	// empty if the launch has no choice.
+	// empty if the adapter has no hooks, or if they were injected and need no reason,
+	// because the user does not see them.
 	Hooks string `json:"hooks,omitempty"`
 	// Policy is the digest of the gate's policy, or "none". Gate counts the gate's
 	// decisions; it is absent if there were none.

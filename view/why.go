@@ -29,8 +29,9 @@ type Why struct {
 	Sources []Link `json:"sources"`
 	// Activity is the activity when the event was emitted, with its sources.
 	Activity []Link `json:"activity"`
-	// Renewal lists the steps of the newest renewal before the event. It is empty
-	// unless the event is the start or the end of a harness session.
+	// Renewal lists the steps of the newest renewal before the event, unless that renewal
+	// was delivered already. It is empty unless the event is the start or the end of a
+	// harness session.
 	Renewal []Link `json:"renewal,omitempty"`
 	// Clients lists the dispatch of the event: calls, answers and receipts.
 	Clients []Link `json:"told"`
@@ -104,7 +105,7 @@ const (
 	before        // every entry before the event
 	newest        // only the newest entry before the event
 	ofSource      // the newest entry of a source before the event, and the first one after it
-	ofFrame       // an entry before the event, if it names the event's frame; after the event as with ofCalls
+	ofFrame       // before the event: an entry that names the event's frame; after the event: the same as ofCalls
 	ofCalls       // an entry after the event, if it names the event or one of its calls, or if a client did not get the event
 )
 
@@ -135,9 +136,9 @@ func typedText(f kernel.RenewalTyped) string {
 }
 
 // Needs reports whether an entry can be evidence, from its number, its kind and the
-// text of its line, so that others need not be decoded. Of the entries before the
-// event with the same place, only the newest can be evidence; an empty place means
-// that the entry replaces no other.
+// text of its line, so that the other entries need not be decoded. If several entries
+// before the event have the same place, only the newest of them can be evidence. An
+// empty place means that the entry replaces no other.
 func (w *Why) Needs(seq uint64, kind, text []byte) (place string, needed bool) {
 	has := func(id []byte) bool { return len(id) > 0 && bytes.Contains(text, id) }
 	n := w.kinds[string(kind)]
@@ -214,7 +215,7 @@ func (w *Why) before(e kernel.Entry) {
 		if w.Event.Event.Session() {
 			w.Renewal = append(w.Renewal, link(e, renewalText(f)))
 		}
-		if f.To == renewal.Delivered { // then it did not cause the events that follow
+		if f.To == renewal.Delivered { // the renewal is complete and does not cause later events
 			w.Renewal = nil
 		}
 	case kernel.RenewalCalled:

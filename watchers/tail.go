@@ -392,7 +392,7 @@ func (w *Watcher) read(t *tail, all bool) bool {
 			return false
 		}
 		until = info.Size()
-		t.pending = 0 // the last chance to notice that a partial line changed
+		t.pending = 0 // read all of the partial line again, in case it has changed
 	}
 	for first := true; ; first = false {
 		if t.pending > int64(len(w.buf)/2) {
@@ -433,7 +433,7 @@ func (w *Watcher) read(t *tail, all bool) bool {
 
 // search reads a long partial line up to its newline, and makes the buffer large
 // enough for the whole line. A line longer than the limit is skipped. found means that
-// read can continue at the position, more that the turn is over before the newline.
+// read can continue at the position; more means that the turn ended before the newline.
 func (w *Watcher) search(t *tail, until int64) (found, more bool) {
 	for {
 		n, changed := w.readPending(t)

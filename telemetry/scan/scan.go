@@ -175,8 +175,9 @@ func Take(b []byte, i int) ([]byte, int) {
 type Member struct{ Key, Val []byte }
 
 // Gather appends the members of the object that begins at b[i] to list, for a
-// caller that reads them once it knows their type. It returns the index after the
-// object; nil and StepOver if there is no object.
+// caller that reads them later, for example after it has read the record's type. It
+// returns the list and the index after the object; nil and StepOver if there is no
+// object.
 func Gather(list []Member, b []byte, i int) ([]Member, int) {
 	end := Walk(b, i, func(key []byte, i int) int {
 		val, end := Take(b, i)
