@@ -127,8 +127,8 @@ func (f GateAnswered) refusal() string {
 }
 
 // verdict returns the answer to the hook of a tool call. If the policy requires an
-// approval and the user gave no answer, the harness asks its user itself, if its
-// hook can make it do so.
+// approval and the user gave no answer, the verdict makes the harness ask the user,
+// if the hook can do this (canAsk).
 func (f GateAnswered) verdict(canAsk bool, a *ApprovalAnswered, why string) effect.HookVerdict {
 	unanswered := a == nil || a.Failure == lifeloop.Timeout
 	switch {

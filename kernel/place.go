@@ -126,7 +126,8 @@ func (l *slots) choose(s *step, p *parcel, h *hook) (none negotiate.Candidate, o
 }
 
 // within reports whether a hook belongs to the frame of a payload, or to the next
-// prompt if the payload waits for that.
+// prompt if the payload waits for the next prompt. A payload without a frame accepts
+// every hook.
 func (l *slots) within(s *step, p *parcel, h *hook) bool {
 	switch {
 	case p.frame == "":

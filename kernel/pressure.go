@@ -101,7 +101,8 @@ func (p *pressure) save(s *step) {
 func (p *pressure) forget(cfg synth.Config) { p.soft.synth = synth.New(cfg) }
 
 // expectWindow sets whether a status line is expected to report the size of the
-// context window. If not, a measurement that waits for it is reported without it.
+// context window. If none is, a measurement that waits for the size is reported
+// without the size.
 func (p *pressure) expectWindow(s *step, expected bool) {
 	cfg := s.cfg.Synth
 	cfg.Statusline = cfg.Statusline && expected
@@ -112,7 +113,8 @@ func (p *pressure) expectWindow(s *step, expected bool) {
 }
 
 // before emits a compaction that waits for its second report, if sig shows that the
-// harness is past it, as the next prompt does. It is called before sig is handled.
+// harness has continued after the compaction, for example with the next prompt. It is
+// called before sig is handled.
 func (p *pressure) before(s *step, sig telemetry.Signal) { p.emit(s, p.soft.synth.Before(sig)) }
 
 func (p *pressure) see(s *step, sig telemetry.Signal) {

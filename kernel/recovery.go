@@ -257,7 +257,7 @@ func (r *recovery) relaunch(s *step) {
 }
 
 // renew launches the harness again within the same attempt. The launch continues the
-// harness session old; if that is empty, it is fresh.
+// harness session old, or begins a fresh one if old is empty.
 func (r *recovery) renew(s *step, old string) {
 	s.activity.launching()
 	s.scopes.launching()

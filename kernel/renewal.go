@@ -46,19 +46,15 @@ type renewals struct {
 		// resets are the start times of this process's resets, with monotonic readings,
 		// so that setting the clock lets no renewal exceed its limits.
 		resets []time.Time
-		// The fields below belong to a reset in place. held is the continuation until
-		// the fresh session begins, and fresh the report of that session until the
-		// harness is at its prompt. typing: keys are being typed; stopped: the typing is
-		// being stopped; again: until when the renewal does nothing, for example types no
-		// keys (also before a relaunch); zero if it need not wait; undone: the keys were
-		// taken back; why: the reason why the reset failed.
-		held    *inHand
-		fresh   *input.FreshSeen
-		typing  bool
-		stopped bool
-		again   time.Time
-		undone  bool
-		why     string
+		// The fields below belong to a reset in place, except that again also delays a
+		// relaunch.
+		held    *inHand          // the continuation, until the fresh session begins
+		fresh   *input.FreshSeen // the report of the fresh session, until enter begins it
+		typing  bool             // keys are being typed
+		stopped bool             // the typing is being stopped
+		again   time.Time        // until when the renewal takes no next step; zero if it need not wait
+		undone  bool             // the keys that undo the reset were typed, or are being typed
+		why     string           // why the reset failed
 		atTurnEnd
 	}
 }
@@ -339,10 +335,11 @@ func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifelo
 	return "", class, why
 }
 
-// path returns why a reset cannot take the given path now; class is empty if it can.
-// Keys are typed only at the prompt, so a profile that cuts a turn is relaunched
-// during one. A harness that is reset by a hook at the end of a turn is relaunched at
-// its prompt.
+// path returns why a reset cannot take the given path now; class is empty if it can. A
+// reset in place that would have to wait is refused if the profile lists another path
+// after it (level is then not Required). So the harness is relaunched during a turn that
+// the profile may cut, because keys are typed only at the prompt. A harness that is reset
+// by a hook at the end of a turn is relaunched at its prompt.
 func (r *renewals) path(s *step, m lifeloop.Manifest, rules renewal.Rules, path renewal.Path, level lifeloop.Requirement) (lifeloop.FailureClass, string) {
 	capability := capRelaunch
 	switch {

@@ -14,13 +14,14 @@ import (
 //
 //	the turn ends, the hook waits ──► prepare ──► the token is recorded as consumed
 //	         ──► continue ──► the hook is answered: clear
-//	         ──► the harness reports an empty context, and has had time to make it:
-//	             the old session ends and the fresh one begins: resumed
+//	         ──► the harness reports that its context is empty, and has had time to
+//	             make a new one: the old session ends, the fresh one begins: resumed
 //	         ──► the hook of the next prompt carries the continuation: delivered
 //
-// Nothing starts a turn by itself. If the hook's time is over first, or a prompt comes,
-// the hook is answered empty. The renewal then waits for the end of the next turn, or is
-// continued by a relaunch at the prompt, where the profile lists one.
+// The renewal itself starts no turn. If the time limit of the hook passes, or a prompt
+// comes, before the hook is answered with clear, it is answered empty. The renewal then
+// waits for the end of the next turn, or continues by a relaunch at the prompt if the
+// profile lists that path.
 
 // atTurnEnd is the part of a renewal that belongs to the hook at the end of a turn.
 type atTurnEnd struct {
@@ -40,7 +41,7 @@ const (
 	// emptyingTakes is how long a harness may take to make its new context, after it has
 	// reported that the old one is empty. A prompt waits until then.
 	emptyingTakes = 2 * time.Second
-	// promptWaits is how long a prompt waits for that report.
+	// promptWaits is how long a prompt waits for the report that the context is empty.
 	promptWaits = 3 * time.Second
 )
 
@@ -120,7 +121,8 @@ func (r *renewals) proceed(s *step) {
 		r.fallBack(s, "the next prompt came, and the harness had reported no empty context")
 	}
 	s.slots.called(s, *p)
-	if s.due(s.slots.next(s.Kernel)) { // the machines have had their wake-up in this step
+	// If review called proceed, this step has already woken the machines.
+	if s.due(s.slots.next(s.Kernel)) {
 		s.slots.wake(s)
 	}
 }
@@ -134,8 +136,8 @@ func (r *renewals) release(s *step) {
 
 // prompting handles the hook of a prompt, and reports whether it must wait for the fresh
 // session. A prompt that comes while the hook at the end of a turn waits shows that the
-// user has left that turn. That hook is then answered without a reset, because emptying
-// the context now would hit the new turn.
+// user has left that turn. That hook is then answered without a reset, which would empty
+// the context of the new turn.
 func (r *renewals) prompting(s *step, in input.HookCalled) bool {
 	if !s.byHook() || !prompts(in.Call) || in.Call.Session != s.scopes.current().ID {
 		return false
@@ -159,8 +161,8 @@ func prompts(call telemetry.HookCall) bool {
 	return false
 }
 
-// gaveUp handles the end of a hook. If it is that of a waiting prompt, the harness
-// has not waited for its answer.
+// gaveUp handles the end of a hook's process. If it is the hook of a prompt that waits
+// for the fresh session, the harness no longer waits for the answer, so the wait ends.
 func (r *renewals) gaveUp(s *step, hook string) {
 	if p := r.soft.prompt; p != nil && p.Hook == hook {
 		r.proceed(s)

@@ -14,8 +14,8 @@ import (
 )
 
 // This file resets a harness in place: typed keys make the running harness begin a
-// fresh session, or our plugin in it does so on request. Below, "keys" stands for
-// both. The third means, the answer of a hook, is in renewal_hook.go.
+// fresh session, or our plugin in the harness does so on request. Below, "keys are
+// typed" means either. The third means, the answer of a hook, is in renewal_hook.go.
 //
 //	prepared ──► at the prompt, no line begun ──► the token is recorded as consumed
 //	         ──► continue command ──► at the prompt: keys are typed
@@ -35,7 +35,7 @@ type (
 	RenewalTyped struct {
 		Renewal string `json:"renewal"`
 		Keys    string `json:"keys"`
-		// Means is set if a plugin is asked, or a hook is answered, instead.
+		// Means is set if, instead of typing keys, a plugin is asked or a hook is answered.
 		Means renewal.Means `json:"means,omitempty"`
 	}
 	// RenewalRerouted records that a reset continues by another path, and why.
@@ -166,9 +166,9 @@ func (r *renewals) fallBack(s *step, why string) {
 	r.start(s, renewal.FallBack)
 }
 
-// elsewhere ends a reset in place that has failed: by a relaunch with the same
-// continuation, if the profile and the harness allow one. Otherwise the keys are taken
-// back, and the continuation is lost.
+// elsewhere handles a reset in place that has failed. It relaunches the harness with the
+// same continuation, if the profile and the harness allow a relaunch. Otherwise the
+// continuation is lost, and typed keys are taken back if the harness session has not ended.
 func (r *renewals) elsewhere(s *step) {
 	switch rules := r.rules(s); {
 	case r.soft.undone:

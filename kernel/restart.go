@@ -284,9 +284,9 @@ func (k *Kernel) Recall(past *Kernel) {
 }
 
 // Redo handles once more a record whose facts were only partly written to the
-// ledger. past is a kernel that was given the records before it, and entries are
-// the facts before those of the record. Redo returns a kernel in the state after
-// the record, the facts, and the new ids in them.
+// ledger. past is a kernel that was given the records before that record, and entries
+// are the facts before the facts of that record. again is a kernel in the state after
+// the record, facts are the facts of the record, and ids are the new ids in these facts.
 func (k *Kernel) Redo(entries iter.Seq[Entry], past *Kernel, at time.Time, in input.SignalsSeen) (again *Kernel, facts []Fact, ids []string) {
 	cfg := k.cfg
 	cfg.NewID = func(prefix string) string {

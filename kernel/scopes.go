@@ -21,7 +21,7 @@ type scopes struct {
 		Scope    int // number of the current scope
 		Sessions map[int]*harnessSession
 		Numbers  map[string]int // for each id, the scope that numbers its receipts
-		Fresh    int            // the scope of the newest launch that began a fresh attempt; a restart continues no earlier one
+		Fresh    int            // the scope of the newest launch that began a fresh attempt; a restart continues no earlier scope
 	}
 	soft struct {
 		refused map[string]bool   // ids of other harness sessions for which BindRefused was recorded

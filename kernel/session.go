@@ -89,7 +89,7 @@ type (
 		Tool      string `json:"tool,omitempty"` // the call that took too long
 	}
 	// CommandReceived records a command that no other fact records, or the refusal of
-	// a command. A client's refused request for a renewal counts as one.
+	// a command. It also records the refusal of a client's request for a renewal.
 	CommandReceived struct {
 		What    string                `json:"what"`
 		Reason  string                `json:"reason,omitempty"` // the reason given with the command; for a client's request, that of the refusal

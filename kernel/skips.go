@@ -97,8 +97,9 @@ func (r *router) replace(c *call, obsolete string) {
 	delete(r.hard.Skipped, c.Client)
 }
 
-// skipReceipt issues the receipt of the run that the call before ended. If before
-// is nil, it issues that of the client's run that no call has ended.
+// skipReceipt issues the receipt of a run of skipped events, if there is one. The
+// parameter before is the call that ended the run. If it is nil, the receipt is for
+// the client's current run, which no call has ended.
 func (r *router) skipReceipt(s *step, client string, before *call) {
 	run, id := r.hard.Skipped[client], ""
 	if before != nil {

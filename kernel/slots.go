@@ -101,7 +101,7 @@ func newSlots() (l slots) {
 func (l *slots) open() bool { return len(l.soft.hooks) > 0 }
 
 // unanswered yields the hooks without an answer, oldest first. If the loop's body
-// ends a later hook by answering another, that one is left out.
+// answers or ends a hook that was not yielded yet, that hook is left out.
 func (l *slots) unanswered(yield func(*hook) bool) {
 	for _, id := range l.soft.order { // over replaces this slice while it is iterated
 		if h := l.soft.hooks[id]; h != nil && !h.answered && !yield(h) {
@@ -185,10 +185,11 @@ func (s *step) adopt(call telemetry.HookCall) {
 	}
 }
 
-// inside makes a hook wait for the calls about one of its events: a hook with a slot for
-// all of them, and a hook by whose answer a renewal can reset the harness for those to
-// clients that can ask for one. The calls keep their places in the queues of their
-// clients. If frame is not empty, that frame is opened when the hook is over.
+// inside makes a hook wait for calls about one of its events. If a renewal can reset the
+// harness by the hook's answer (h.ends), the hook waits only for the clients that can ask
+// for a renewal. Otherwise it waits for all calls if it has a slot, and for none if it has
+// no slot. The calls keep their places in the queues of their clients. If frame is not
+// empty, that frame is opened when the hook is over.
 func (l *slots) inside(s *step, h *hook, calls []callRef, frame string) {
 	if h == nil {
 		return
@@ -327,8 +328,8 @@ func (h *hook) answerOf(s *step) *effect.HookVerdict {
 	return &effect.HookVerdict{Decision: telemetry.Deny, Reason: f.refusal()}
 }
 
-// closed handles the end of a hook's process. A hook that was answered empty was
-// ended with its answer.
+// closed handles the end of a hook's process. If the hook was answered without a
+// payload and without a reset, the answer has already ended it, and closed does nothing.
 func (l *slots) closed(s *step, in input.HookClosed) {
 	h := l.soft.hooks[in.Hook]
 	if h == nil {
@@ -384,8 +385,8 @@ func (l *slots) clear(s *step, id string) {
 	s.do(effect.HookAnswer{Hook: id, Event: h.call.Event, Clear: true})
 }
 
-// ending reports whether a hook is waiting by whose answer a renewal can reset the
-// harness.
+// ending reports whether there is an unanswered hook whose answer can make the harness
+// reset itself for a renewal.
 func (l *slots) ending() bool {
 	for h := range l.unanswered {
 		if h.ends {

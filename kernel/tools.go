@@ -106,9 +106,9 @@ func (a *activity) remember(id string) {
 	}
 }
 
-// toolBegan returns from when on the time of the oldest call in flight counts: from
-// its beginning, or from when the harness last stopped needing input, if that is
-// later.
+// toolBegan returns the time from which the duration of the oldest call in flight is
+// measured: the start of the call, or the time at which the harness last stopped needing
+// input, whichever is later.
 func (a *activity) toolBegan() time.Time {
 	_, call := a.oldest()
 	if call.began.Before(a.soft.freed) {

@@ -348,12 +348,12 @@ func (t *turns) late(sig telemetry.Signal) bool {
 	return false
 }
 
-// repeated reports whether another source has already reported this prompt, where
-// one of the two has no name for the turn. Each source reports each prompt once, in
-// order. So the prompt is that of the open frame, if its model had not stopped by then, or
-// a past one, if the newest prompt is later. The open frame receives the name. A
-// prompt without a name continues a stopped turn, if a source has reported that the
-// turn continues.
+// repeated reports whether another source has already reported the prompt in sig, if
+// that report or sig has no name for the turn. Each source reports each prompt once, in
+// order. So if sig is older than the newest prompt, it repeats an earlier prompt. Else, if
+// the model had not stopped in the open frame at the time of sig, sig repeats the prompt
+// of that frame, and the frame gets the name in sig. A prompt without a name also counts
+// as repeated if a source has reported that the stopped turn continues.
 func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 	if sig.Kind != telemetry.Prompt {
 		return false
@@ -380,8 +380,9 @@ func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 	return true
 }
 
-// likelyCause returns the cause of a harness session's start that no source names.
-// For the first harness session it is that of the launch, if the command line has its id.
+// likelyCause returns the cause with which the current harness session started, if no
+// source names a cause. For the first harness session this is the cause of the launch,
+// if the harness was asked to use a given session id. Otherwise the cause is unknown.
 func (s *step) likelyCause() string {
 	if s.scopes.number() == 1 && s.cfg.HarnessSession != "" {
 		return s.scopes.current().Cause
@@ -594,8 +595,9 @@ func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	return lifeloop.TransportError
 }
 
-// recall takes over the state of the turn from past, which has read again the
-// records from before a crash (Kernel.Rehearsal), if the same frame is open there.
+// recall copies the soft state of past, which has read again the records from before a
+// crash (Kernel.Rehearsal). It clears the state of the turn, unless t and past have a
+// frame of the same turn open.
 func (t *turns) recall(past *turns) {
 	t.soft = past.soft
 	f, was := t.top(), past.top()

@@ -11,9 +11,9 @@ import (
 // This file compares the harness's version with those that the claims were tested
 // with (DECISIONS L8). An untested version may write its records differently, so
 // capabilities that depend on records are only partial until they have worked in
-// this launch, or in an earlier session with this version. One fact for each
-// version of a launch records this. It is announced once in a session; only
-// negotiated capabilities are announced again in each launch.
+// this launch, or in an earlier session with this version. A VersionSeen fact records
+// each version that is reported in a launch. The partial capabilities of a version are
+// announced once in a session; a later launch announces only the negotiated ones again.
 
 type (
 	// VersionSeen records the harness's version and, if it was not tested, its

@@ -256,9 +256,9 @@ func (w *walker) corruptSegment(why string) error {
 }
 
 // Checking a ledger that did not change costs a few microseconds. Some file systems
-// do not report changes by other machines, so the ledger is checked after the time
-// recheck even without an event. If the system has no watch left, it is checked
-// after each time poll.
+// do not report changes by other machines, so the ledger is checked at intervals of
+// recheck even without an event. If the system has no watch left, the ledger is
+// checked at intervals of poll.
 const (
 	recheck = 2 * time.Second
 	poll    = 100 * time.Millisecond

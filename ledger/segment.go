@@ -38,8 +38,8 @@ func segments(dir string) ([]int, error) {
 // Locked reports whether a writer has the ledger in dir open. It creates no file.
 func Locked(dir string) bool { return durable.Locked(filepath.Join(dir, lockName)) }
 
-// AwaitWriter returns when no process has the ledger in dir open for writing, after
-// its session ended or its writer died. It cannot be interrupted.
+// AwaitWriter waits until no process has the ledger in dir open for writing: until the
+// writer has closed the ledger or has died. It cannot be interrupted.
 func AwaitWriter(dir string) error { return durable.AwaitUnlock(filepath.Join(dir, lockName)) }
 
 // Hold locks dir against writers until release is called. If a writer has it open,

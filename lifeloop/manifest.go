@@ -71,9 +71,9 @@ type EventClaim struct {
 type PlacementClaim struct {
 	Support  Support `json:"support"`
 	MaxBytes *int64  `json:"max_bytes,omitempty"`
-	// SeenAs is the role in which the model sees text with this placement. The
-	// contract does not have this member; it decides which placement class is a
-	// developer_equivalent_frame (DECISIONS L6).
+	// SeenAs is the role in which the model sees text with this placement. It decides
+	// which placement class is a developer_equivalent_frame (DECISIONS L6). The
+	// contract does not have this member.
 	SeenAs   SeenAs `json:"seen_as,omitempty"`
 	Evidence string `json:"evidence,omitempty" wire:"evidence"`
 }
