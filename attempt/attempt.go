@@ -66,7 +66,8 @@ type Retries struct {
 	Loop       CrashLoop
 	OnLimit    OnLimit
 	// Decide is how long the program of the policy (retry.decide) may take to
-	// answer, which can refuse a retry or choose its delay; 0: there is no program.
+	// answer; 0: there is no program. Its answer may refuse a retry or choose the
+	// delay of the retry.
 	Decide time.Duration
 }
 

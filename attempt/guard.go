@@ -57,13 +57,13 @@ type RuleResult struct {
 // A Finding is what a [Watch] found in one line of the output, or in the part of a
 // line that was read so far.
 type Finding struct {
-	Units int64        // the number of lines so far, including this one if it is complete
+	Units int64        // the number of lines so far, including this one, whether or not it is complete
 	Rules []RuleResult // the results of all output rules, if one was broken for the first time
 	Drift bool         // the line repeats earlier ones too often
 }
 
 const (
-	lineLimit = 64 << 10 // the longest text in bytes that a rule is matched against; of a longer line, overlapping parts are
+	lineLimit = 64 << 10 // the longest text, in bytes, that a rule is matched against; a longer line is matched in overlapping parts
 	loopLimit = 8 << 10  // the longest line, in bytes, that is compared for drift; a longer one may be incomplete
 	textLimit = 4 << 20  // exit rules are matched against at most this many bytes from the end of the text
 )
@@ -131,9 +131,9 @@ func (w *Watch) Printed() bool { return w.printed }
 // Units returns the number of lines so far, and of pieces passed as whole.
 func (w *Watch) Units() int64 { return w.units }
 
-// Oldest returns since when the oldest incomplete line that output rules have not
-// examined yet has waited for its rest, or zero if there is none. If the rest does not
-// arrive soon, the caller should call Examine.
+// Oldest returns the earliest time at which a stream received text of an incomplete line
+// that was not matched against the output rules yet, or zero if there is no such text.
+// If the rest of the line does not arrive soon, the caller should call Examine.
 func (w *Watch) Oldest() (at time.Time) {
 	for _, s := range w.streams {
 		if w.output && s.examined < len(s.line) && (at.IsZero() || s.since.Before(at)) {
@@ -149,7 +149,7 @@ func (w *Watch) Skip(lines int64) { w.units += lines }
 // Text checks the next output of a stream, which was read at the given time. It
 // yields a Finding for each completed line, and for a part of a line longer than
 // lineLimit if it breaks a rule. If whole is set, b is one complete unit, with or without
-// a newline at its end, and one more Finding follows after it.
+// a newline at its end, and one more Finding follows after those for its lines.
 func (w *Watch) Text(at time.Time, stream int, b []byte, whole bool) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		s := w.stream(stream)
@@ -251,7 +251,7 @@ func (w *Watch) stream(i int) *stream {
 // are left out.
 func (w *Watch) examine(s *stream, complete bool) (f Finding) {
 	if f.Units = w.units; !s.counted {
-		f.Units++ // the line that is not counted yet is the next one, whenever it is examined
+		f.Units++ // the number of a line that is not counted yet
 	}
 	if w.output && (s.examined < len(s.line) || complete && s.held) {
 		text := s.line

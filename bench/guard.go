@@ -15,10 +15,10 @@ import (
 	"lifeloop/gate/starter"
 )
 
-// guardedTool measures the hook before a tool call in a session under the policy to
-// start with: the gate decides, and the decision is on the disk before the hook is
-// answered. The floor is the same hook in a session without a policy, which is answered
-// empty at once.
+// guardedTool measures the hook before a tool call in a session under the policy of
+// package starter: the gate decides, and the decision is on the disk before the hook is
+// answered. The floor is the same hook in a session without a policy, where the hook gets
+// an empty answer at once.
 func guardedTool(b *bench) []row {
 	policy := filepath.Join(b.dir, "policy.yaml")
 	must(os.WriteFile(policy, []byte(starter.Policy()), 0o600))

@@ -42,8 +42,8 @@ func hook(b *bench) []row {
 			if socket == "" {
 				return spent
 			}
-			// The hook exits before the server reads its last message. Waiting here
-			// keeps that out of the next program's time.
+			// The hook exits before the server has read the hook's last message. Wait
+			// until it is read, so that this work does not slow the next program.
 			select {
 			case delivered := <-answers:
 				if !delivered {

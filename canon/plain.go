@@ -65,8 +65,8 @@ func (p *plain) space() {
 	}
 }
 
-// is skips white space, and then the byte c if that is next. It reports whether
-// it was.
+// is skips white space, and then the byte c if c is next. It reports whether c was
+// next.
 func (p *plain) is(c byte) bool {
 	if p.at < len(p.src) && p.src[p.at] == c {
 		p.at++

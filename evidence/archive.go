@@ -25,8 +25,9 @@ const (
 
 	// The largest size and number of values of a JSON document. Decoding a few bytes
 	// of JSON can need hundreds of bytes of memory, and a small archive can contain
-	// much JSON. A document may have more values if they are as long as those of a
-	// timeline: its memory is then a few times its size.
+	// much JSON. A large document may have more than maxValues, one per valueBytes of
+	// its size, as a runpack's timeline needs. Decoding it then needs only a few times
+	// its size.
 	maxDocument = 64 << 20
 	maxValues   = 1 << 20
 	valueBytes  = 16

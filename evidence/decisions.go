@@ -22,7 +22,7 @@ func (x *Export) judged(e kernel.Entry, f kernel.GateAnswered) {
 	key := "decision:" + f.Ask
 	switch f.Act {
 	case gate.ActLaunch:
-		if key = launchNext; x.run != "" { // a launch within the session is recorded before its decision
+		if key = launchNext; x.run != "" { // a launch after the first one is recorded before its decision
 			key, x.run = "launch:"+x.run, ""
 		}
 	case gate.ActRenew:

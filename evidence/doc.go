@@ -206,7 +206,7 @@ func (r *Report) note(format string, args ...any) {
 // limits adds notes on what a verification of this kind cannot show.
 func (r *Report) limits(o Options) {
 	switch {
-	case r.Unreadable && r.SignatureStatus == SignatureMissing: // perhaps only because it was not read
+	case r.Unreadable && r.SignatureStatus == SignatureMissing: // there may be a signature that could not be read
 		r.note("origin: no signature was checked; anyone could have made this")
 	case r.SignatureStatus == SignatureSkipped:
 		r.note("origin: the signature was not checked, since no public key was given; anyone could have made this")

@@ -110,8 +110,8 @@ type Guardrail struct {
 	Recoverable bool             `yaml:"recoverable"`
 }
 
-// SetDefaults sets what a guardrail means that gives only an id and a pattern: each
-// line is checked, and a broken rule fails the attempt, which may be retried.
+// SetDefaults sets the values that apply if the user gives only an id and a pattern:
+// each line is checked, and a broken rule fails the attempt, which may be retried.
 func (g *Guardrail) SetDefaults() {
 	*g = Guardrail{On: attempt.OnOutput, Severity: attempt.Error, Recoverable: true}
 }

@@ -150,7 +150,7 @@ func (a *anchoring) read(ctx context.Context, id string, records iter.Seq2[store
 	return last, nil
 }
 
-// readFile reads the anchors of the session that the file has already.
+// readFile reads the session's anchors that are already in the file.
 func (a *anchoring) readFile(id string) error {
 	if a.file == "" {
 		return nil
@@ -204,7 +204,7 @@ func (a *anchoring) setAside(text []byte) ([]byte, error) {
 func (a *anchoring) publish(ctx context.Context, next evidence.Anchor) {
 	i := slices.IndexFunc(a.known, func(k evidence.Anchor) bool { return k.Index == next.Index })
 	inFile := i >= 0 && a.known[i] == next
-	again := a.from > 0 && next.Index >= a.from // one of these was not published
+	again := a.from > 0 && next.Index >= a.from // an earlier process may not have published it
 	if !again && (next.Index < a.last.Index || next == a.last) {
 		return // the checkpoint was published before
 	}

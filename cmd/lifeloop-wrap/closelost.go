@@ -63,7 +63,7 @@ func (g *globals) savedClients(folder store.Folder) []config.Client {
 	saved := &globals{}
 	run := runCmd(saved)
 	saved.addFlags(run.Flags())
-	if g.config != "" { // the present command line comes first, as in a recovery
+	if g.config != "" { // a flag in the present command line replaces the saved one, as in a recovery
 		_ = run.Flags().Set("config", g.config) // any value is valid
 	}
 	if _, err := recall(run, folder, nil); err != nil {

@@ -67,7 +67,7 @@ func demoCmd(g *globals) *cobra.Command {
 			defer signal.Stop(signals)
 			err = demo(cmd, string(temp.Folder), fast, signals)
 			select {
-			case sig := <-signals: // it came last, and may have ended the harness
+			case sig := <-signals: // untilSignal did not read this signal, which may have ended the harness
 				return killedBy(sig)
 			default:
 				return err

@@ -143,7 +143,7 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 
 // calls are the calls of clients in a command that runs no session.
 type calls struct {
-	ctx     context.Context // ends at a signal to this process, which so ends the client that runs
+	ctx     context.Context // ends at a signal to this process; its end also ends the running client
 	orphans *harness.Orphans
 	stop    context.CancelFunc
 }

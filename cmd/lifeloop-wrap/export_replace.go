@@ -93,7 +93,8 @@ func sameSession(id string, e exportation, files []string, refuse func(string, .
 	return nil
 }
 
-// within reports whether a folder is a second one, or in it. Links are followed.
+// within reports whether folder and of are the same folder, or folder is below of.
+// Symbolic links are followed.
 func within(folder, of string) bool {
 	folder, err1 := filepath.Abs(folder)
 	of, err2 := filepath.Abs(of)

@@ -15,8 +15,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Exit codes of all commands except run: success, a negative result, wrong
-// usage.
+// The usual exit codes: success, a negative result, wrong usage. The commands run, gate,
+// policy test and evidence have their own (CLI.md, Common).
 const (
 	exitDone  = 0
 	exitNo    = 1

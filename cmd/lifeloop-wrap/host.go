@@ -238,8 +238,10 @@ func (h *host) remove() error {
 	return errors.Join(h.vault.Sweep(now, now.Add(-keepEnded)), discardHeld(h.vault, func(b vault.Binding) bool { return b.Adapter == h.adapter && only(b.Dir) }))
 }
 
-// onlyDelivers returns whether the removed hooks were the only ones for the harness
-// sessions of a folder: those of the project serve its folder only, beside the user's.
+// onlyDelivers returns a function that reports whether the harness sessions of a folder
+// have lost the hooks that deliver to them. After the user's hooks were removed, it is
+// true for every folder. After those of a project were removed, it is true for the
+// project's folder, unless the user's hooks are installed and serve that folder too.
 func (h *host) onlyDelivers() (func(dir string) bool, error) {
 	if h.scope == "user" {
 		return func(string) bool { return true }, nil

@@ -26,7 +26,8 @@ import (
 
 // A hook that `host apply` installed runs without a wrapper: one call observes,
 // dispatches and answers. "Negotiation happens inside the existing synchronous
-// command invocation." The call stores nothing and claims no durable receipts.
+// command invocation." The call claims no durable receipts. It stores nothing, except
+// in the vault for continuations (hostVault), which only --profile uses.
 //
 // The hook fails open: after any error its answer is empty and its exit code is
 // 0. If a required capability is not available in a single call, the hook prints

@@ -50,7 +50,7 @@ func (s *session) anchors(t *harness.Terminal) (wait func(ended bool, signals <-
 		}
 		switch {
 		case a.failed > 0:
-		case next.Index >= a.last.Index: // all that an earlier wrapper tried is published
+		case next.Index >= a.last.Index: // every checkpoint that an earlier wrapper tried to publish is published now
 			state.From, state.Failed, state.Why = 0, 0, ""
 		case next.Index == state.From:
 			state.From++
@@ -65,7 +65,7 @@ func (s *session) anchors(t *harness.Terminal) (wait func(ended bool, signals <-
 		if index >= a.last.Index {
 			state.Failed = a.failed
 		} else {
-			state.Failed = max(state.Failed, a.failed) // the others that an earlier wrapper could not publish follow
+			state.Failed = max(state.Failed, a.failed) // other checkpoints that an earlier wrapper could not publish are tried after this one
 		}
 		if state.From == 0 || index < state.From {
 			state.From = max(index, 1)
