@@ -9,10 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SeparateNetwork makes cmd begin in a network of its own, whose loopback interface
-// it has to start with [Loopback]. A user other than root may create a network only in
-// a user namespace, so cmd gets one, in which the user has the same number. It also
-// does what [EndWithParent] does.
+// SeparateNetwork makes cmd begin in a network of its own. The program that cmd runs
+// has to start the loopback interface with [Loopback]. A user other than root may
+// create a network only in a user namespace. So cmd gets a user namespace too, in which
+// the ids of the user and the group are the same. SeparateNetwork also does what
+// [EndWithParent] does.
 func SeparateNetwork(cmd *exec.Cmd) {
 	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Pdeathsig: syscall.SIGTERM}
 	if os.Geteuid() != 0 {
@@ -30,9 +31,9 @@ func EndWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 }
 
-// Loopback starts the loopback interface of a separate network. Programs that the
-// calling goroutine starts later do not inherit the capability that SeparateNetwork
-// gave to this process. For that the goroutine stays locked to its thread.
+// Loopback starts the loopback interface of a separate network. It locks the calling
+// goroutine to its thread, so that programs that the goroutine starts later do not
+// inherit the capability that SeparateNetwork gave to this process.
 func Loopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

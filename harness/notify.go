@@ -6,7 +6,7 @@ import (
 	"os/signal"
 )
 
-// NotifyContext is signal.NotifyContext with the signals of [Notify].
+// NotifyContext is like signal.NotifyContext, but receives the signals with [Notify].
 func NotifyContext(parent context.Context, signals ...os.Signal) (ctx context.Context, stop context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	came := make(chan os.Signal, 1)

@@ -25,9 +25,10 @@ type adoption struct {
 }
 
 // Adopt makes this process the parent of every process that is orphaned below it.
-// Until Close, it reaps those that end, and the guard ends the others if this
-// process is killed. From now on every process that this one starts must be
-// registered with Own while Forks is held. A stopped guard is continued.
+// Until Close, a goroutine reaps the orphans that end, and continues a guard that a
+// signal has stopped. If this process is killed, the guard ends the other orphans.
+// After Adopt, the caller must hold Forks while it starts a process and registers it
+// with Own.
 func (t *Terminal) Adopt() error {
 	if err := subreaper(); err != nil {
 		return err
@@ -57,9 +58,9 @@ func subreaper() error {
 	return nil
 }
 
-// endAdoption ends the reaper. It reports whether no process is left of those that
-// this process started, or that they started. This process has adopted the latter, so
-// all of them are registered.
+// endAdoption ends the reaper. The result is true if no child is running and no
+// registered process is left: neither one of the wrapper itself nor an orphan. Without
+// Adopt the result is false, because orphans were not registered.
 func (t *Terminal) endAdoption() (nothingLeft bool) {
 	if t.stop == nil {
 		return false

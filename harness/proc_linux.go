@@ -82,8 +82,8 @@ func (p proc) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threa
 const listings = 10
 
 // allProcs reads every visible process. It lists /proc again until it finds no new
-// one: a process may start another after the list was made and end before it is read,
-// and its child would be missing.
+// process: a process in the list may start a child and end before allProcs reads it,
+// and the child is not in that list.
 func allProcs() []proc {
 	dir, err := os.Open("/proc")
 	if err != nil {

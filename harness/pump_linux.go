@@ -515,8 +515,8 @@ func (t *Terminal) takeUnread() []byte {
 
 // returnKeys puts the keys that no child has read back into the outer terminal. Keys
 // that already wait in the terminal were typed later and stay behind the returned
-// ones. The system may refuse this (the sysctl dev.tty.legacy_tiocsti is 0); then they
-// are lost.
+// ones. The system may refuse this (the sysctl dev.tty.legacy_tiocsti is 0); then the
+// keys that no child has read are lost.
 func (t *Terminal) returnKeys() {
 	if !t.typed || !t.reading.TryLock() {
 		return

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// manyTasks is so many processes and threads that normal use does not reach it. If
+// manyTasks is a number of processes and threads that normal use does not reach. If
 // the user's limit is at least as high, TaskRoom counts nothing.
 const manyTasks = 4096
 

@@ -20,7 +20,8 @@ import (
 // prompt do. The wrapper behaves as the harness itself would:
 //
 //   - The outer terminal keeps its attributes until the harness changes those of its
-//     pty. The wrapper then sets the same ones, and resets them with the harness.
+//     pty. The wrapper then sets the same ones. It resets them when the harness resets
+//     those of its pty, and when the harness ends.
 //   - The outer terminal edits and echoes lines and makes signals of keys. The pty has
 //     the flag EXTPROC, so it does none of that again, but shows its other flags
 //     unchanged to the harness.
@@ -180,8 +181,8 @@ func (t *Terminal) hush() error {
 	return nil
 }
 
-// writeShared writes output of the pty to a shared terminal, after the attributes
-// followed those for which the harness made the output.
+// writeShared writes output of the pty to a shared terminal. Before that it makes the
+// outer attributes follow those of the pty, for which the harness made the output.
 func (c *Child) writeShared(to int, b []byte) error {
 	t := c.terminal
 	t.turning.Lock()
@@ -201,7 +202,7 @@ func (c *Child) awaitShared(from int, buf []byte) (n int, ok bool) {
 		if !c.atFront() {
 			continue
 		}
-		if t.turning.TryLock() { // otherwise output is being written, which has done it
+		if t.turning.TryLock() { // otherwise writeShared is writing output, and calls follow itself
 			t.follow(c)
 			t.turning.Unlock()
 		}

@@ -323,9 +323,10 @@ func (t *Terminal) Close() {
 	}
 }
 
-// dismiss dismisses the guards, closes the files, and returns what is closed once each
-// of the guards has been reaped; nothing if a child still runs. If relieved, there is
-// nothing of the wrapper for the guards to end or to look for.
+// dismiss dismisses the guards and closes the files. Unless a child still runs, it
+// returns a channel for each guard and for the warden, which is closed when that process
+// was reaped. relieved means that no process of the wrapper is left, so the guards need
+// not search for one.
 func (t *Terminal) dismiss(relieved bool) (reaped []chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -373,8 +374,8 @@ func (t *Terminal) closeFiles() {
 }
 
 // Mark is a variable, NAME=value, for the environment of every program that this
-// process registers with Own. If this process is killed, the guard uses it to find what
-// such a program has moved to another session.
+// process registers with Own. If this process is killed, the guard uses the variable to
+// find the processes that such a program has moved to another session.
 func (t *Terminal) Mark() string { return markVariable + "=" + t.mark }
 
 // Own registers a process of the wrapper itself, with its process group if it

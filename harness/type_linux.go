@@ -110,8 +110,9 @@ func (c *Child) forward(keys []byte) (int, error) {
 	return c.input.Write(keys)
 }
 
-// LineTaken is called when the child has taken a line of the user as a prompt. An Enter
-// that came at once after fast keys, as in a paste, has then sent the line.
+// LineTaken is called when the child has taken a line of the user as a prompt. If the
+// newest key is an Enter that did not count, because it may have been a part of a paste,
+// that Enter has sent the line.
 func (c *Child) LineTaken() {
 	if !c.typing.mu.TryLock() { // keys are being written, so the line is not free
 		return

@@ -23,12 +23,12 @@ import (
 //	L            launch; carries 4 files    B pid errno       begun, or the errno
 //	O pid pgrp session start   own          S signal          stopped
 //	D pid        disown                     C                 continued
-//	R            relieve: another guard has
-//	             the wrapper's own processes
+//	R            relieve: do not end the
+//	             wrapper's own processes
 //	K            kill the tree now          X pid name        got SIGKILL
 //	T signal ms  signal the harness's group E status leftover killed
-//	             and kill its tree ms later,                  ended
-//	             if the harness ends itself Z killed          the tree is empty
+//	             and, ms later, kill what                     ended
+//	             outlives the harness       Z killed          the tree is empty
 //
 // killed is the number of processes that got SIGKILL so far; an X message names
 // each of the first maxKilled.

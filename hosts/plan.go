@@ -152,8 +152,9 @@ func nothing(text string) bool {
 	return err == nil && kind(root) == '{' && len(list) == 0
 }
 
-// withTrust returns the text of the trust file for new settings. If it lacks a
-// consent, those that the earlier settings needed are removed too.
+// withTrust returns the text of the trust file for new settings. A text that has all
+// their consents is not changed. Otherwise the missing consents are added, and those
+// that only the earlier settings needed are removed.
 func withTrust(trust, earlier *string, settings string, in profiles.Installation, before note) (string, note, error) {
 	text := ""
 	now := note{Absent: trust == nil}

@@ -112,7 +112,7 @@ func (k *kit) renewal(ctx context.Context, mode string) error {
 	if err != nil {
 		return err
 	}
-	temp, err := store.CreateTemp() // if this process is killed, the next one removes the continuation token
+	temp, err := store.CreateTemp() // if this process is killed, a later RemoveTemps removes the continuation token
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,8 @@ func (s *world) renewalLaunch(post func(input.Input), number int) input.ChildExi
 	r := s.renewed
 	over := func() bool { return r.Outcome != "" }
 	reset := func() bool { return over() || number == 1 && slices.Contains(r.States, renewal.Resetting) }
-	// A client that asks early is renewed early; then this launch ends at once.
+	// If the client asks for the renewal early, the session is renewed early, and this
+	// launch ends at once.
 	until := func(e lifeloop.Event) {
 		s.await(string(e), func() bool { return s.events[e] >= number || reset() })
 	}

@@ -94,7 +94,8 @@ func (s *world) done(post func(input.Input), session, turn string) {
 	s.signals(post, telemetry.Signal{Kind: telemetry.TurnEnd, Session: session, Turn: turn, Outcome: telemetry.Completed})
 }
 
-// used reports a model call that leaves so many tokens in the context.
+// used returns the signal of a model call after which the context has this number of
+// tokens.
 func used(session string, tokens int64) telemetry.Signal {
 	return telemetry.Signal{Kind: telemetry.UsageSeen, Session: session, Window: window, WindowSource: "statusline",
 		Usage: &telemetry.Usage{ID: session, Used: tokens, Input: tokens}}
@@ -129,7 +130,7 @@ func (s *world) firstLaunch(post func(input.Input)) input.ChildExited {
 	s.done(post, firstSession, "turn-1")
 	s.until(lifeloop.FrameEnded, 1)
 
-	if s.manifest.LifecycleEvents[lifeloop.FrameOpening].Support.Stronger(lifeloop.Manual) { // an untested version makes no support weaker that is manual or unavailable
+	if s.manifest.LifecycleEvents[lifeloop.FrameOpening].Support.Stronger(lifeloop.Manual) { // an untested version weakens no manual or unavailable support
 		s.begin("an untested version")
 		s.signals(post, telemetry.Signal{Kind: telemetry.Alive, Session: firstSession, Version: "99.0.0"})
 		s.until(lifeloop.CapabilityDegraded, 1)

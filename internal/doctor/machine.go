@@ -154,7 +154,8 @@ type Machine struct {
 	Clients []ClientCalls `json:"clients"`
 }
 
-// manyBytes is the total size of the recorded sessions from which doctor reports it.
+// manyBytes is the smallest total size of the recorded sessions that doctor reports,
+// unless a retention is configured.
 const manyBytes = 1 << 30
 
 // sizeText formats a number of bytes in a unit in which it has one to four

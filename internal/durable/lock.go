@@ -38,9 +38,9 @@ func (e *LockedError) Error() string {
 // for some microseconds. If there is a real owner, Lock returns an error at once.
 const probeWait = time.Second
 
-// Lock takes the exclusive lock at path and, where there is room, writes the process id
-// into the file. It creates the file (0600) if it does not exist. It does not wait: if another owner
-// holds the lock, the error is *LockedError.
+// Lock takes the exclusive lock at path and writes the process id into the file, unless
+// the disk is full. It creates the file (0600) if it does not exist. It does not wait
+// for another owner: if there is one, the error is *LockedError.
 func Lock(path string) (*FileLock, error) {
 	f, err := Open(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -85,8 +85,8 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// sign writes the process id, which only errors show. A write that fails is ignored: a
-// session on a full disk must be locked before it can be removed.
+// sign writes the process id, which is used only in error messages. So a write that
+// fails is ignored: a session on a full disk must be locked before it can be removed.
 func sign(f *os.File) {
 	if f.Truncate(0) == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)

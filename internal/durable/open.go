@@ -73,7 +73,7 @@ func readAtMost(f *os.File, limit int64) ([]byte, error) {
 		return nil, cmp.Or(err, tooLarge)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit { // it has grown, or its size is not known before
+	if err == nil && int64(len(data)) > limit { // the file has grown, or Stat does not know its size, as in /proc
 		return nil, tooLarge
 	}
 	return data, err

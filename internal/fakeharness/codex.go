@@ -234,8 +234,8 @@ func (c *codex) answer(t turnStep) {
 	c.tokenCount(tokens(c.used))
 }
 
-// usage writes the record of one model call after which used tokens are in the context;
-// 0 means as many as before.
+// usage writes the record of one model call. used is the number of tokens in the context
+// after the call; 0 means as many as before.
 func (c *codex) usage(used int64) {
 	c.calls++
 	c.used = cmp.Or(used, c.used)
