@@ -19,8 +19,8 @@ type Past struct {
 	torn    *tornRecord // the last record, if only some of its facts were written; else nil
 }
 
-// A tornRecord is the last record of a source in a ledger, of whose facts only some
-// were written.
+// A tornRecord is the record of a source at the end of a ledger, if only some of the
+// record's facts were written.
 type tornRecord struct {
 	index   int            // index of its first entry
 	entries []kernel.Entry // the entries from index to the end of the ledger

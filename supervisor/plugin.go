@@ -19,12 +19,14 @@ import (
 //	      ──► the text is in the session: the hook is closed, delivered
 //
 // No key is typed, and the payload leaves the wrapper only when the fresh session is
-// on the screen. A plugin whose harness shows no session reports the fresh one by a hook
-// before it replies, and asks for the continuation by another, with the next prompt.
+// on the screen. If a harness shows no session on a screen, its plugin reports the fresh
+// session by a hook call before it replies. It requests the continuation by a second hook
+// call, when the next prompt is submitted.
 
 const (
-	// slotTime is how long the plugin's hook waits for the clients. The user already
-	// sees the fresh session, and a prompt must not come first.
+	// slotTime is how long the plugin's hook waits for the clients. It is short, because
+	// the user already sees the fresh session, and may submit a prompt before the text
+	// is in it.
 	slotTime = 2 * time.Second
 	// placeTime is how long the plugin may take to put a text into a session.
 	placeTime = 5 * time.Second

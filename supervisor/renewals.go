@@ -80,15 +80,15 @@ func (s *supervisor) renewing(id string, timeout time.Duration, run func(context
 type Keys struct {
 	Reset []harness.Stroke // typed on an empty line
 	Aside []harness.Stroke // typed before Reset if the user has begun a line; nil if Reset cannot be typed then
-	Back  []harness.Stroke // typed after those that take back Reset, if Aside was typed
+	Back  []harness.Stroke // typed after the strokes that undo Reset, if Aside was typed
 	// Threads is a folder in which the harness locks a file for each session that it
 	// has begun; empty if it has none.
 	Threads string
 }
 
-// A typist is a child that can type keys into its harness. LineTaken corrects its state
-// after a line of the user was sent as a prompt, and Locked lists the files in a folder
-// that the harness's processes have locked.
+// A typist is a child that can type keys into its harness. LineTaken corrects what the
+// child has recorded about the user's input line, after the line was sent as a prompt.
+// Locked lists the files in a folder that the harness's processes have locked.
 type typist interface {
 	Type(context.Context, harness.Typing) (harness.Typed, error)
 	Locked(dir string) []string

@@ -163,8 +163,8 @@ type pending struct {
 	done     func()
 }
 
-// question answers one question of the harness with the payloads for the hook calls
-// that stand for it.
+// question posts the hook calls for one question of the harness, and answers the
+// question with the payloads that these calls get.
 func (s *supervisor) question(ctx context.Context, l *launched, reading caller) {
 	deadline := time.Now().Add(s.o.HookTime - hookMargin)
 	calls := s.asked(ctx, l, deadline)
@@ -208,8 +208,8 @@ func prompted(ctx context.Context, sources Sources) string {
 	return ""
 }
 
-// asked posts the hook calls that stand for a question, as soon as the events
-// before the question were read, or eventTime has passed.
+// asked posts the hook calls for a question, as soon as the events before the question
+// were read, or eventTime has passed.
 func (s *supervisor) asked(ctx context.Context, l *launched, deadline time.Time) (calls []pending) {
 	q := l.questions
 	late := time.NewTimer(eventTime)

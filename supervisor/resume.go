@@ -233,10 +233,10 @@ func (p *Past) complete(k, second *kernel.Kernel, signals []telemetry.Signal, lo
 	return again, listen(rest)
 }
 
-// missing returns those of a record's facts, made once more, that are not in the
-// ledger yet. In them it replaces each id in ids, which are new, by the one that
-// the ledger has in its place. It returns false if the other facts differ from
-// those on the ledger.
+// missing returns the facts of a record that are not in the ledger yet. torn has the
+// facts in the ledger; facts has all facts, made once more with new ids, which ids lists.
+// In the result, each new id is replaced by the id that torn has where facts has the new
+// one. missing returns false if torn and the first facts differ in more than these ids.
 func missing(torn []kernel.Entry, facts []kernel.Fact, ids []string) (rest []kernel.Fact, ok bool) {
 	if len(facts) < len(torn) {
 		return nil, false

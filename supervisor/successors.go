@@ -26,8 +26,8 @@ type Successors struct {
 	Dir   string
 	// Found are the sessions of the folder at the start. The first one is followed.
 	Found []Found
-	// Prompted is called when another session got a prompt, and says whether that one is
-	// followed from then on.
+	// Prompted is called when a session that was not followed got a prompt. followed is
+	// true if the session is followed from then on.
 	Prompted func(session string, followed bool)
 
 	files    *Files
@@ -107,7 +107,7 @@ func (s *Successors) see(path string, in input.SignalsSeen) {
 	case slices.ContainsFunc(in.Signals, func(sig telemetry.Signal) bool {
 		return sig.Kind == telemetry.SessionLive && sig.From != "" && sig.From == s.followed
 	}):
-		s.followed, s.known[session] = session, true // the harness itself says that it continues the followed session
+		s.followed, s.known[session] = session, true // the harness reports that this session continues the followed one
 	case prompted && s.busy && time.Since(s.last) < silentFor:
 		s.passed[session] = true
 		delete(s.held, session)
@@ -142,8 +142,8 @@ func works(busy bool, signals []telemetry.Signal) bool {
 	return busy && !rests
 }
 
-// move makes another session the followed one. It posts that, and the records that
-// were held of the session. signals are those of its prompt.
+// move makes another session the followed one. It posts that the session is live, and
+// then the session's held records. signals are those of the record with its prompt.
 func (s *Successors) move(session string, signals []telemetry.Signal) {
 	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "newest prompt", Session: session, Cause: "unknown"}
 	if s.known[session] {

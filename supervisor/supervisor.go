@@ -73,9 +73,10 @@ type Plan struct {
 	// Setup describes the launch. The kernel's Config already holds that of the
 	// first launch, unless the session was recovered.
 	Setup setup.Launch
-	// Start starts the harness. It may call post until Wait has returned; settle
-	// returns when every input posted before it is on the ledger, or after
-	// settleTime. An error may be an interface{ ExitCode() int }.
+	// Start starts the harness. The Child may call post and settle until Wait has
+	// returned. settle waits until all inputs that were posted before this call are
+	// on the ledger, but at most settleTime. An error may be an
+	// interface{ ExitCode() int }.
 	Start func(post func(input.Input), settle func()) (Child, error)
 	// Containment names the means that ends the launch if wrapper and guard are
 	// killed together. The fact of the launch records it.

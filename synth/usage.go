@@ -60,9 +60,9 @@ func (c *Calls) less(d Calls) {
 // session, id and request are one call, and the record with the most output
 // counts. Several sources report the same call under names that cannot be
 // matched, so each source has its own sums. The total uses the best source for
-// the main chain of each harness session. For all sub-agents together it uses
-// one best source, because not every source names their sessions, and one for
-// all side calls. The zero value is ready to use.
+// the main chain of each harness session. For the calls of all sub-agents it uses
+// one best source, because not every source names their sessions. For all side
+// calls it also uses one best source. The zero value is ready to use.
 type Meter struct{ books []*book }
 
 // maxCalls is how many of a source's newest calls are kept with their usage, so that

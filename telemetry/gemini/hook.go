@@ -65,8 +65,9 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	return call, nil
 }
 
-// Answer implements telemetry.Dialect. It answers three events: from any other event
-// Gemini CLI drops the context, or the answer makes the model continue.
+// Answer implements telemetry.Dialect. It returns an answer for three events only. For
+// the others, Gemini CLI drops the context in an answer, or the answer makes the model
+// continue.
 func (Hooks) Answer(event, context string) []byte {
 	if !slices.Contains([]string{"SessionStart", "BeforeAgent", "AfterTool"}, event) {
 		return nil
@@ -81,8 +82,8 @@ func (Hooks) Refuse(_ string, _ telemetry.Decision, reason string) []byte {
 
 // Clear implements telemetry.Clearer. The answer stops Gemini CLI ("continue":false):
 // it shows the reason and waits for its user, even if the turn ended by Esc. With
-// "decision":"deny" in place of that, the model would continue at once, except after
-// Esc.
+// "decision":"deny" in place of "continue":false, the model would continue at once,
+// except after Esc.
 func (Hooks) Clear(event, reason string) []byte {
 	if event != "AfterAgent" {
 		return nil

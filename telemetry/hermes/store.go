@@ -197,7 +197,7 @@ func (d *store) message(r row) []telemetry.Signal {
 			return out
 		}
 		if s.parent != "" {
-			return append(out, r.signal(telemetry.Working, s)) // the session asked for it, not the user
+			return append(out, r.signal(telemetry.Working, s)) // the parent session wrote this message, not the user
 		}
 		return append(out, r.signal(telemetry.Prompt, s))
 	case "assistant":

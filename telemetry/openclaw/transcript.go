@@ -194,8 +194,9 @@ func (s *session) asked(r row, m message) []telemetry.Signal {
 	return append(out, r.signal(telemetry.Working))
 }
 
-// named takes the run that a row names as the run of the held prompt, which it then
-// reports. Without a held prompt it only records the run.
+// named takes the run that a row names. If the newest user row is a held prompt, the
+// prompt belongs to that run, and named reports the prompt, unless the run already has
+// one. Otherwise named only records the run.
 func (s *session) named(run string) []telemetry.Signal {
 	if s.side != "" {
 		s.beside, s.trigger, s.side = run, s.side, ""

@@ -34,7 +34,7 @@ type fold struct {
 	sessions map[string]*session
 	id       string             // id of the event that is being read
 	now      time.Time          // time of that event, if known
-	began    *session           // the session in which an event began an answer that is not a compaction's; terminal resets it
+	began    *session           // the session in which an event began an answer that is not a compaction's; terminal.Decode sets it to nil
 	signals  []telemetry.Signal // the signals of the event that is being read
 }
 

@@ -71,8 +71,7 @@ func (d *terminal) disown(session string) {
 }
 
 // adopt makes a session that the plugin has begun a known one. It returns the signals
-// that were held back, without the creation of this session, which is reported
-// otherwise.
+// that were held back, except those of this session, whose start freshCall reports.
 func (d *terminal) adopt(session string) []telemetry.Signal {
 	d.known[session], d.own[session] = true, true
 	return slices.DeleteFunc(d.End(), func(s telemetry.Signal) bool { return s.Session == session })
