@@ -8,11 +8,11 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Weaken returns the manifest with the support to for one capability, which is
-// missing in a launch or became weaker in a session. It does not change its
-// argument. An unknown name and receipts.native change nothing. For
-// [ContinuationStore] it changes renewal.continuation.payload_delivery, because without a
-// store no continuation is delivered.
+// Weaken returns a copy of the manifest in which one capability, which is missing in a
+// launch or became weaker in a session, has the support given by the argument to. An
+// unknown name and receipts.native change nothing. For [ContinuationStore] it changes
+// renewal.continuation.payload_delivery, because without a store no continuation is
+// delivered.
 func Weaken(m lifeloop.Manifest, capability string, to lifeloop.Support) lifeloop.Manifest {
 	if class, ok := strings.CutPrefix(capability, placementPrefix); ok {
 		if claim, ok := m.Placement[lifeloop.Placement(class)]; ok {

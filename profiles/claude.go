@@ -145,8 +145,9 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	}
 	l.Hooks, l.Guards = true, h.Guards
 	// In two cases the first hook call comes only with the first prompt. While the user
-	// chooses from a list, no session has started. A stream of prompts as input may
-	// begin late, and its output is a stream too, so no SessionStart hook is injected.
+	// chooses from a list, no session has started. If the input is a stream of prompts,
+	// the output is a stream too, so that no SessionStart hook is injected, and the first
+	// prompt may come late.
 	choosing := line.has("--resume", "--from-pr") && line.last("--resume") == "" && line.last("--from-pr") == "" && !line.has("--print")
 	l.HookAtPrompt = choosing || line.last("--input-format") == "stream-json"
 	if line.has("--print") || !h.Terminal {

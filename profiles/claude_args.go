@@ -120,9 +120,9 @@ var claudeElsewhere = []string{
 const claudeHintVariable = "CLAUDE_CODE_RELAUNCH_RESUME_HINT_FLAGS"
 
 // claudeHint is the value of that variable for the user's own options.
-// Without it Claude Code would repeat our settings file too, which is gone by
-// then. The rules are Claude Code's own. If Claude Code would repeat nothing,
-// the value is one that it does not trust.
+// Without the variable Claude Code would repeat our settings file too, which is
+// gone by then. The rules are Claude Code's own. If Claude Code would repeat no
+// option, the value is "none", which it ignores because that is no option.
 func claudeHint(line claudeLine, sure bool) string {
 	const nothing = "none"
 	var words []string

@@ -26,8 +26,8 @@ func claudeGroup(command string, seconds int) []hookGroup {
 }
 
 // notAwaited changes our SessionStart hook so that Claude Code shows its prompt
-// without waiting for the hook of a new session. It waits in the other cases, such
-// as after /clear, because a prompt may already be queued behind them.
+// without waiting for the hook of a new session. In the other cases, such as after
+// /clear, Claude Code waits for the hook, because a prompt may already be queued.
 func notAwaited(groups []hookGroup) []hookGroup {
 	call := groups[0].Hooks[0]
 	call.Async = true
@@ -133,7 +133,7 @@ func fileSettings(line claudeLine, dir string, h Host) []settings {
 	if p, set := line.find("--setting-sources"); set {
 		sources = p.value
 	}
-	if line.has("--restricted") { // reads no settings file of these
+	if line.has("--restricted") { // with this option Claude Code reads none of these files
 		sources = ""
 	}
 	var layers []settings

@@ -36,10 +36,11 @@ func codexProfile() Profile {
 		Quit: sigINT,
 		// Codex exits with 2 if it rejects its command line.
 		ExitCodes: map[int]attempt.Cause{2: attempt.Fatal},
-		// After text of the user, /clear would be a part of a prompt. Ctrl-U would put
-		// aside only one line of such a text, so the reset waits until the text is sent.
-		// Enter in the same write would be a line break, and Enter may still be one. The
-		// list of commands shows that the text is in the composer, and not in another field.
+		// If the user has begun a prompt, /clear would become a part of it. Ctrl-U would
+		// put aside only one line of the prompt, so the reset waits until the user has sent
+		// it. An Enter in the same write as /clear would be a line break. Even an Enter in
+		// its own write may be one, which its Undo deletes. The list of commands appears
+		// only if /clear was typed into the composer, and not into another field.
 		Keys: Keys{
 			Reset: []Stroke{{Then: 300 * time.Millisecond}, {Keys: "\x1b[200~/clear\x1b[201~", Shows: "/clear clear the terminal", Then: 400 * time.Millisecond, Undo: strings.Repeat("\x7f", len("/clear"))},
 				{Keys: "\r", Undo: "\x7f"}},

@@ -36,8 +36,8 @@ const hermesOwner = `json_object('source', s.source, 'model', s.model, 'cwd', s.
 	'cache_read_tokens', s.cache_read_tokens, 'cache_write_tokens', s.cache_write_tokens, 'reasoning_tokens', s.reasoning_tokens)`
 
 // hermesMessages selects messages by their id, which increases. Text and tool
-// arguments stay in the database. Messages are also changed in place (removed
-// from the context, counted); these changes are not reported.
+// arguments stay in the database. Later changes of a message's row, such as its
+// removal from the context, are not reported.
 const hermesMessages = `SELECT m.id, json_object('table', 'messages', 'id', m.id, 'session_id', m.session_id, 'role', m.role,
 	'timestamp', m.timestamp, 'finish_reason', m.finish_reason, 'tool_call_id', m.tool_call_id,
 	'tool_calls', CASE WHEN json_valid(m.tool_calls) THEN json((SELECT json_group_array(

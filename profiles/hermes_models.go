@@ -14,9 +14,10 @@ import (
 //	config.yaml                 model: {default: NAME, context_length: N}
 //	context_length_cache.yaml   context_lengths: {NAME@URL: N}
 //
-// The first is the user's, and belongs to the named model alone. The second has what
-// Hermes learned from servers. It counts only if it has one number for the model, and no
-// settings may replace it. Hermes has other sources, which are not in files.
+// The first is the user's, and applies to the named model alone. The second has what
+// Hermes learned from servers. It is used only if config.yaml has no context_length, and
+// if all its numbers for the model are equal. Neither is used if config.yaml has other
+// settings that can replace a window. Hermes has other sources, which are not in files.
 func hermesWindows(s Source, h Host) Windows {
 	if s.Form != Rows {
 		return Windows{} // recorded hook calls are elsewhere

@@ -82,7 +82,8 @@ func installation(adapter, path string, project bool, hooks []InstalledHook, sec
 }
 
 // silentAlone are the hooks that report no lifecycle event. Without the wrapper they have
-// no use: nothing keeps the activity that they report, or a payload for a tool's result.
+// no use: no process stores the activity that they report, and none holds a payload that
+// could be added to a tool's result.
 var silentAlone = []string{"PostToolUse", "PermissionRequest", "Notification"}
 
 // hostCommand parses a shell line of the form `'EXE' hook --host ADAPTER

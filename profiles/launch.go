@@ -53,8 +53,8 @@ func environ(h Host, scrub []string) []string {
 	return env
 }
 
-// again reports whether this is a later launch of the session that begins a new
-// harness session.
+// again reports whether this launch begins a new harness session and is not the
+// first launch of the session.
 func (h Host) again() bool { return h.Number > 1 && h.Resume == "" }
 
 // file returns the path of a file that only this launch uses.
@@ -117,7 +117,7 @@ func (l *Launch) lack(reason string, capabilities ...string) {
 const observedOnly = "only the command observe reads its session store"
 
 // lackSources records that the sources in lost are not read. It also records the
-// loss of the capabilities that depend on none of the sources in read.
+// capabilities that the launch lacks because read has none of their sources.
 func (l *Launch) lackSources(adapter, reason string, lost []string, read ...string) {
 	for _, source := range lost {
 		l.lackOnce(reason, telemetryPrefix+source)

@@ -162,8 +162,9 @@ func (l *Launch) injectOpenclaw(line commandLine, h Host) (reason string) {
 	return ""
 }
 
-// openclawLock is a lock file that OpenClaw creates for each path of a configuration and
-// never removes, without the number of the user in its path.
+// openclawLock returns the path of the lock file that OpenClaw creates for this path of a
+// configuration and never removes. The path is in two parts: the plugin, which removes
+// the file, inserts the user id and a slash between them.
 func openclawLock(config, state string) []string {
 	sum := sha256.Sum256([]byte(config))
 	return []string{filepath.Join(state, "tmp", "openclaw-"), "gateway." + hex.EncodeToString(sum[:4]) + ".lock.sqlite"}
@@ -201,8 +202,9 @@ func openclawFolders(line commandLine, h Host) (state, config, reason string) {
 	return state, config, ""
 }
 
-// openclawRoots returns the folders from which a configuration may include files: the
-// user's, and those of the configuration and of the file to which it may be a link.
+// openclawRoots returns the folders from which a configuration may include files, with
+// colons between them: those that the user has set, the folder of the user's
+// configuration and, if the configuration is a link, the folder of the link's target.
 func openclawRoots(config string, h Host) string {
 	var roots []string
 	if theirs := h.getenv(openclawIncludes); theirs != "" {
@@ -217,9 +219,10 @@ func openclawRoots(config string, h Host) string {
 	return strings.Join(roots, ":")
 }
 
-// openclawPlugins reads what the user's configuration says of plugins. allows reports
-// whether it lists those that may be loaded. refuses is why it would not load ours.
-// unclear is why that cannot be read.
+// openclawPlugins reads the settings for plugins in the user's configuration. allows is
+// true if the configuration lists the plugins that may be loaded. refuses is the reason
+// why our plugin cannot be loaded with it. unclear is the reason why the configuration
+// does not show whether our plugin can be loaded.
 func openclawPlugins(data []byte) (allows bool, refuses, unclear string) {
 	config, ok := parseSettings(data)
 	if !ok {

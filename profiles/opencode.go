@@ -17,8 +17,8 @@ import (
 // opencodeProfile is the profile of OpenCode, as observed with 1.18.33. A launch gets a
 // URL in its instructions and a plugin of the terminal interface (opencode_launch.go).
 // `host apply` installs a server plugin, whose hooks and answers have a form of our own.
-// A launch gets one only under a policy (opencode_guard.go), because OpenCode waits for a
-// package registry before it loads any.
+// A launch gets a server plugin only under a policy (opencode_guard.go), because OpenCode
+// waits for a package registry before it loads a server plugin.
 func opencodeProfile() Profile {
 	return Profile{
 		Adapter:    "opencode",

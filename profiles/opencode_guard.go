@@ -12,9 +12,10 @@ import (
 
 // This file makes one launch of OpenCode ask before each call of a tool. Only a plugin
 // of its server can refuse a call. Before OpenCode loads such a plugin it installs a
-// package into its configuration folders. Without a network that takes over a minute,
-// so the launch sets a variable that makes the package manager use no network. A start
-// that was killed during its installation leaves a lock, for which the next one would wait.
+// package into its configuration folders. If there is no network, the installation takes
+// over a minute, so the launch sets a variable that makes the package manager use no
+// network. If OpenCode is killed during the installation, a lock remains, and the next
+// start of OpenCode would wait for it (see Launch.Locks).
 
 //go:embed opencode_guard.js
 var opencodeGuard []byte

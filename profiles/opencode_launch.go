@@ -162,9 +162,10 @@ func (l *Launch) injectOpencodeTerminal(line commandLine, mode opencodeMode, h H
 	return "the plugin in the terminal interface reports the sessions of this launch"
 }
 
-// injectOpencodeRun injects the URL. The store shows the turn. The session of this
-// launch is the only one in the store that got a prompt, or the log shows it. The reason
-// is why the other sources are not read.
+// injectOpencodeRun injects the URL. The turn is read from the store, which contains the
+// sessions of other launches too. The session of this launch is found in the log, or
+// because no other session in the store got a prompt during the launch. The reason is why
+// the other sources are not read.
 func (l *Launch) injectOpencodeRun(line commandLine, h Host) (reason string) {
 	if reason := opencodeInjectable(line, h); reason != "" {
 		return reason

@@ -98,7 +98,7 @@ func (h Host) opencodeLayers() (layers [][]byte, ok bool) {
 		if len(bytes.TrimSpace(text)) == 0 {
 			return
 		}
-		plain, err := hujson.Standardize(append(slices.Clone(text), '\n')) // which ends a comment
+		plain, err := hujson.Standardize(append(slices.Clone(text), '\n')) // the newline ends a comment on the last line
 		ok = ok && err == nil
 		layers = append(layers, plain)
 	}

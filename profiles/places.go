@@ -22,9 +22,10 @@ type Place struct {
 	Sessions string
 }
 
-// stored describes where a harness stores its sessions: in place.Dir below the
-// folder that an environment variable names. If the variable is not set, that folder
-// is the one that the field below names, relative to HOME.
+// stored describes where a harness stores its sessions: in place.Dir inside the
+// harness's folder. The path of that folder is the value of the environment variable
+// named in the field "variable". If the variable is not set, the path is in the field
+// "below", relative to HOME.
 type stored struct {
 	variable, below string
 	place           Place

@@ -111,8 +111,8 @@ type Launch struct {
 	// Host.Instructions; nil if there is neither.
 	Requests func() telemetry.Requests
 	// Threads is a folder in which the harness locks a file, ID.lock, for each harness
-	// session that it has begun; empty if it has none. It shows a session that begins
-	// in place before the first hook does.
+	// session that it has begun; empty if the harness has no such folder. When a session
+	// begins in place, its lock shows this earlier than its first hook.
 	Threads string
 	// HookAtPrompt is true if the harness calls its first hook only at the first
 	// prompt.
@@ -343,7 +343,7 @@ type Profile struct {
 	// command line that the harness accepts.
 	Prepare func(argv []string, h Host) (Launch, error)
 	// Trial returns a short session for a probe. Its model server is at the URL model,
-	// and dir is its working folder. It is nil if none is known.
+	// and dir is its working folder. Trial is nil if no such session is known.
 	Trial func(model, dir string) Trial
 	// Install returns what to add to the harness's own files, those of the user or
 	// of the project around Host.Dir; nil if no safe way is known.

@@ -9,8 +9,8 @@ import (
 // list: it determines which capabilities a launch lacks without a source, and
 // which a session loses when a source fails.
 
-// telemetryPrefix is the beginning of the names of capabilities that stand for a
-// source itself.
+// telemetryPrefix, followed by the name of a source, is the name of the capability to
+// read that source.
 const telemetryPrefix = "telemetry."
 
 // Rests lists for each capability the sources on which it depends, by their

@@ -74,10 +74,10 @@ func (m *Machine) Apply(v Move) {
 	m.State = v.To
 }
 
-// Called changes the machine because an act is about to begin: the prepare command,
-// whose scope and id are those of the harness session to leave; the continue
-// command, which consumes the token even if it fails; the keys of a reset in place; or
-// the new launch of the harness.
+// Called changes the machine because an act is about to begin: Prepare, where scope and
+// id are the number and the id of the harness session to leave; Continue, which consumes
+// the token even if the continue command fails; Clear; or Launch. Other acts change
+// nothing.
 func (m *Machine) Called(act Act, scope int, id string) {
 	switch act {
 	case Prepare:
@@ -110,8 +110,9 @@ func (m *Machine) Ask(id string, r Request) Move {
 
 // Refusal returns the reason why the rules allow no further renewal; class is empty
 // if they allow one. broke is true if renewals follow each other too often; then no
-// further one may begin in the session. resets are the times of the newest resets as
-// far as the caller knows them better than Resets, which has no monotonic readings.
+// further one may begin in the session. resets are the times of the newest resets for
+// which the caller has monotonic readings. They are used instead of the last times in
+// Resets, which have none.
 func (m *Machine) Refusal(now time.Time, r Rules, resets []time.Time) (class lifeloop.FailureClass, why string, broke bool) {
 	l := r.Limits.Filled()
 	recent := 0
@@ -209,8 +210,8 @@ func (m *Machine) End(class lifeloop.FailureClass, why string) Move {
 // half of Request.Trigger. It is false if Trigger is unknown.
 func (m *Machine) Treadmill(tokens int64) bool { return m.Trigger > 0 && tokens*2 >= m.Trigger }
 
-// Deadline returns when the act, or with None the wait for the prompt, which began
-// at since, has taken too long. It is zero for an act without a limit here.
+// Deadline returns the time at which an act that began at since has taken too long. None
+// is here the wait for the prompt. The result is zero if Limits has no limit for the act.
 func (r Rules) Deadline(act Act, since time.Time) (at time.Time) {
 	l := r.Limits.Filled()
 	switch act {

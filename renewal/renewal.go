@@ -97,7 +97,7 @@ type Means string
 const (
 	ByKeys   Means = ""       // keys are typed at its prompt
 	ByPlugin Means = "plugin" // our plugin in it is asked
-	ByHook   Means = "hook"   // the answer of its hook at the end of a turn says so
+	ByHook   Means = "hook"   // the answer to its hook at the end of a turn empties its context
 )
 
 // An Act is what the caller does after it recorded a move.

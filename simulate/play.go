@@ -98,7 +98,7 @@ type launch struct {
 	script  script
 	alive   bool
 	next    int                // index of the next step
-	due     time.Time          // when the next step happens; zero if no step is left
+	due     time.Time          // when the next step or the end of the script happens; zero while the launch hangs or waits
 	held    bool               // the process is paused
 	left    time.Duration      // the time left until the next step, while paused
 	ignores bool               // the process ignores TERM
@@ -107,9 +107,9 @@ type launch struct {
 	cause   attempt.Cause      // the cause of its failure, from the script
 	words   string             // the message of that failure
 	hooks   string             // the id of the launch's harness session, which its hooks report; empty without hooks
-	waits   string             // the hook call about a tool whose answer it waits for
+	waits   string             // the id of the hook call about a tool, while the harness waits for its answer
 	typed   string             // the renewal whose keys are being typed
-	use     *telemetry.ToolUse // the tool call of that hook
+	use     *telemetry.ToolUse // the tool call that the hook call in waits is about
 }
 
 // RunOn simulates the world with a core that was created from [World.Config],
@@ -379,7 +379,7 @@ func (p *player) step() {
 		p.tool(s)
 		return
 	case reset:
-		l.next, l.due = l.next-1, time.Time{} // it waits for keys
+		l.next, l.due = l.next-1, time.Time{} // the launch stays at this step until a renewal resets it
 		return
 	}
 	if l.alive {
@@ -397,8 +397,8 @@ func (w World) failing() int {
 	return code
 }
 
-// resumes reports that a harness which was waiting for its user works again. Output
-// shows that, and any signal except needs_input, idle and alive.
+// resumes reports that a harness which was waiting for its user works again. It is
+// called for output, and for any signal except needs_input, idle and alive.
 func (p *player) resumes() {
 	if p.launch.asking {
 		p.launch.asking = false
@@ -440,7 +440,7 @@ func (p *player) signal(s step) {
 			}
 		}
 	}
-	if sig.Kind == telemetry.Fault && sig.Error == "" { // no kind of error stands for this cause
+	if sig.Kind == telemetry.Fault && sig.Error == "" { // this cause has no kind of error
 		p.feed(input.FailureSeen{Cause: s.cause, Source: source})
 	}
 }
@@ -454,7 +454,7 @@ func sized(raw []byte) *telemetry.Sized {
 	return &telemetry.Sized{Digest: string(canon.Sum(text)), Size: int64(len(text))}
 }
 
-// waits says in words what the session waits for that can no longer happen.
+// waits returns the reason, in words, why nothing more can happen in the session.
 func (p *player) waits() string {
 	l := &p.launch
 	switch {

@@ -86,12 +86,12 @@ type sink struct {
 	post   func(input.Input)
 	settle func()
 	log    zerolog.Logger
-	// Owned by the reading goroutine: the number of lost bytes, and of lost lines
-	// that were not posted yet.
+	// lost is the number of bytes that were lost so far. skipped is the number of lost
+	// lines that the next posted text will report. The reading goroutine owns both.
 	lost, skipped int64
 	mu            sync.Mutex // guards the fields below, which two goroutines use
 	osc           telemetry.Decoder
-	last          []telemetry.Signal // the last signals that were posted; at is when
+	last          []telemetry.Signal // the signals that were posted last, at the time in the field at
 	at            time.Time
 }
 
