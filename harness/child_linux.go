@@ -519,7 +519,7 @@ func (t *Terminal) changeGuard(argv []string) (*guardProcess, error) {
 }
 
 // relieve makes a guard leave the wrapper's own processes alone when it ends, because
-// another guard is responsible for them.
+// another guard is responsible for them, or because none of them is left.
 func (g *guardProcess) relieve() { g.send(msgRelieve) }
 
 // dropGuard ends a guard that never had a harness. If another guard can be

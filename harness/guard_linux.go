@@ -402,7 +402,7 @@ func (g *guard) wrapperEnded() {
 // identifies a process that the client had moved to another session.
 func (g *guard) findMarked(procs []proc) {
 	if len(g.mark) == 0 {
-		return // this guard was relieved: the wrapper and its clients still run
+		return // this guard was relieved, and need not end the clients
 	}
 	for _, p := range alive(slices.Clone(procs)) {
 		if slices.ContainsFunc(g.owned, func(o owned) bool { return o.pid == p.pid }) {
