@@ -25,7 +25,8 @@ func decodeExact(doc []byte, into any) (unknown []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Not text, which has 1 in the place of 1.0: the reference does not decode 1.0 to an integer.
+	// Decode doc and not text. The reference does not decode 1.0 to an integer, and text
+	// has 1 in the place of 1.0.
 	if err := json.Unmarshal(doc, into); err != nil {
 		return nil, err
 	}

@@ -176,8 +176,9 @@ func (r *Report) links(list []Checkpoint, session, run string, o Options) {
 	}
 }
 
-// relationship refuses a member that this program does not write. Of a document of another
-// program it is noted, because no digest covers it.
+// relationship refuses the member relationship in a document of this program, which never
+// writes it. In a document of another program the member is only noted, because no digest
+// covers it.
 func (r *Report) relationship(code, at string, h Header, v json.RawMessage, o Options) {
 	switch {
 	case o.Compat || len(v) == 0:
@@ -438,7 +439,9 @@ func (r *Report) journal(doc []byte, o Options) {
 	}
 	head := chain{Header: j.header.Header, SessionID: j.header.SessionID, RunID: j.header.RunID}
 	if !j.header.StartedAt.Equal(j.header.CreatedAt) {
-		head.CreatedAt = time.Time{} // an export writes the same time in both: the digest of the head must not match
+		// An export writes one time in both members. If they differ, the digest of the
+		// head must not match.
+		head.CreatedAt = time.Time{}
 	}
 	for _, c := range j.checkpoints {
 		first, found := slices.BinarySearchFunc(j.events, c.SequenceStart, func(e SessionEvent, n int64) int { return cmp.Compare(e.Sequence, n) })

@@ -26,8 +26,8 @@ const (
 	schemaVersion = "1.0.0"
 )
 
-// The acts that a wrapper asks about. An intent has the act as its tool name; that of a
-// tool call has the name of the tool instead of ActTool.
+// The acts that a wrapper asks about. The tool name of an intent is the act. In the
+// intent of a tool call it is "tool." and the name of the tool, instead of ActTool.
 const (
 	ActLaunch = "harness.launch"
 	ActRenew  = "harness.renew"

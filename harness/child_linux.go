@@ -708,7 +708,7 @@ func (c *Child) follow() {
 func (c *Child) end(exit Exit) {
 	at := c.interrupt.Load()
 	exit.Interrupted = at != nil && time.Since(*at) < interruptPatience
-	c.terminal.setChild(0) // set once the harness's status is known
+	c.terminal.setChild(0) // not earlier: until its status is known, reap must leave the harness alone
 	c.terminal.mu.Lock()
 	c.terminal.byKey = exit.Signal != 0 && exit.Signal == syscall.Signal(c.bySignal.Load())
 	c.terminal.mu.Unlock()

@@ -150,8 +150,8 @@ const (
 // scan reads the output p and reports whether the modes may have changed.
 func (t *tracker) scan(p []byte) (changed bool) {
 	// C1 controls and shifts are rare. The text is searched for C1 controls only if p
-	// may have one, and for shifts only while a character set is not ASCII: before, a
-	// shift has no visible effect.
+	// may have one, and for shifts only while a character set is not ASCII, because
+	// otherwise a shift has no visible effect.
 	switch {
 	case t.raw || t.modes.latin:
 		t.parser.C1 = vt.C1Raw
@@ -645,7 +645,7 @@ func (m *modes) undo(ended bool) string {
 
 // everything returns modes in which every resettable mode is changed, except
 // alternate scroll, which is on by default in some terminals, and the palette of a
-// console, whose undo is the beginning of a string elsewhere.
+// console: on other terminals, the sequence that resets it would begin a string.
 func everything() modes {
 	m := modes{alternate: 1049, keypad: true, region: "1", cursorStyle: "1", latin: true, progress: true, charsets: charsets{left: 1, side: 1}}
 	for i, p := range switches {

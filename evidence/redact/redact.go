@@ -30,7 +30,7 @@ type Redactor struct {
 	base  *regexp.Regexp // base64
 	eol   *regexp.Regexp // the end of a line, also in JSON
 	call  *regexp.Regexp // a call in a program, up to its first argument
-	named *regexp.Regexp // a name in a program that has a secret
+	named *regexp.Regexp // in a program, a name whose value is a secret
 	path  *regexp.Regexp // a name in a program, perhaps a member of something
 }
 
@@ -51,8 +51,8 @@ type rule struct {
 	// keep reports whether what was found is kept, for a rule that also finds words of
 	// prose; nil keeps nothing.
 	keep func(string) bool
-	// extend returns the secrets for a match of find, if an expression cannot, and how
-	// far it has searched; nil for the last group.
+	// extend returns the secrets for a match of find, and how far it has searched. It is
+	// nil if the last group of find is the secret.
 	extend func(text string, match []int) (list []span, until int)
 }
 
@@ -87,8 +87,8 @@ func (r *Redactor) isMark(s string) bool {
 	return strings.HasPrefix(s, "[redacted ") && r.mark.FindString(s) == s
 }
 
-// around is how far before a word of a rule a match may begin, and how far behind
-// it a match is searched at least: up to the end of the line there.
+// around is how many bytes before the end of a rule's word the search for a match begins.
+// The search covers at least behind bytes after that end, and the rest of the line there.
 const around, behind = 256, 512
 
 // followed reports whether a name that has a word with the end i is followed by one of

@@ -148,9 +148,9 @@ func (r *Redactor) headers() {
 	r.add("bearer", `(?i:\bbearer\s+)([A-Za-z0-9._~+/=-]{16,})`, prose, "bearer")
 }
 
-// headerValue returns the whole value of a header. It ends with the string that it, or
-// the whole header, is in, or with its line. An expression of a program and a sentence
-// have no value.
+// headerValue returns the whole value of a header. The value ends where the string ends
+// that contains it or the whole header, or else with its line. Without quotes of its own,
+// an expression of a program or a sentence is no value, and nothing is returned.
 func (r *Redactor) headerValue(text string, m []int) ([]span, int) {
 	from := m[1]
 	opening := ""
@@ -174,7 +174,7 @@ func (r *Redactor) headerValue(text string, m []int) ([]span, int) {
 }
 
 // expression reports whether the text is an expression of a program: a call, a member of
-// something, or alone on its line a name of more than one word.
+// something, or a name of more than one word that is alone on its line.
 func (r *Redactor) expression(text string) bool {
 	m := r.path.FindStringSubmatch(text)
 	line, _, _ := strings.Cut(text, "\n")
@@ -269,7 +269,7 @@ func (r *Redactor) assignments() {
 	r.add("assignment", `\blogin`+gap+`+[^\s\\]+`+gap+`+password`+gap+`+(`+value+`{3,})`, nil, "login")
 	member := func(text string, m []int) ([]span, int) {
 		name, opening := text[m[2]:m[3]], text[m[4]:m[5]]
-		if len(name) != len(opening) { // one of them belongs to a string around this one
+		if len(name) != len(opening) { // one of the two quotes belongs to a string around this one
 			return nil, 0
 		}
 		to := quotedUntil(text, m[1], len(opening)-1, opening[len(opening)-1])
@@ -340,8 +340,8 @@ func between(s string) bool {
 	return strings.TrimSpace(s) != s || strings.HasPrefix(s, "+") && strings.HasSuffix(s, "+")
 }
 
-// computed reports whether an expression of a program is assigned to a name. The value in
-// NAME=value, as in a shell, is none.
+// computed reports whether an expression of a program is assigned to a name. In
+// NAME=value, as in a shell, the value is not such an expression.
 func (r *Redactor) computed(name, is, text string) bool {
 	code := strings.ContainsAny(is, " \t+:>")
 	if !code && lower(name) != name && strings.ToUpper(name) == name {
@@ -357,7 +357,8 @@ func (r *Redactor) computed(name, is, text string) bool {
 	return m != nil && (strings.ContainsAny(m[1], ".:>") || m[1] == "undefined" || r.names.MatchString(m[1]) || strings.HasSuffix(lower(m[1]), "pass"))
 }
 
-// variable reports whether a value names a variable, where the secret is not.
+// variable reports whether a value only refers to a variable, as in ${NAME}. The secret
+// itself is then elsewhere.
 func variable(s string) bool { return strings.HasPrefix(s, "${") && strings.HasSuffix(s, "}") }
 
 func (r *Redactor) flags() {
@@ -399,7 +400,7 @@ func commandEnd(text string, from int) int {
 				n++
 			}
 			if i+n < len(text) && text[i+n] == 'n' && n == 1 {
-				return i // an escaped end of a line; three are a continued one
+				return i // \n is an escaped end of a line; in \\\n the line is continued
 			}
 			i += n
 		}

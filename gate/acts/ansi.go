@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// ansi decodes the text between the quotes of $'…', as bash does. If known is false, the
-// text has an escape that this function does not decode, or that shells decode in several
-// ways: then text is that of bash, if it is not empty.
+// ansi decodes the text between the quotes of $'…', as bash does. known is false if the
+// text has an escape that this function does not decode, or that shells decode in
+// different ways. In the first case text is empty, in the second it is the text of bash.
 func ansi(quoted string) (text string, known bool) {
 	var b strings.Builder
 	known = true

@@ -47,7 +47,7 @@ func (s *shell) arithmetic(file *syntax.File) {
 		case *syntax.CmdSubst:
 			substs += step
 		case *syntax.ArithmExp:
-			a.computes = a.computes || n != nil && sums == 0 && evaluates(at.X) // with the sums in it
+			a.computes = a.computes || n != nil && sums == 0 && evaluates(at.X) // evaluates also searches the sums inside this one
 			sums += step
 		case *syntax.CallExpr:
 			if n != nil {

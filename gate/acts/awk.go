@@ -117,8 +117,8 @@ func awkCode(program string) (code, rest string, ok bool) {
 	return b.String(), "", true
 }
 
-// awkDivides reports whether a slash after this code divides, or else begins a regular
-// expression. It divides where a program may have a division.
+// awkDivides reports whether a slash after code is a division; otherwise it begins a
+// regular expression. If known is false, it may be either.
 func awkDivides(code string) (divides, known bool) {
 	code = strings.TrimRight(code, " \t")
 	if code == "" {

@@ -16,8 +16,8 @@ import (
 
 // maxChoices limits the choices of a word and the words of a sequence, maxChosen the
 // nesting of words that are searched for choices, maxText the bytes of all choices of a word,
-// maxList the words of one list such as {a,b}, maxMade the choices and words of all words
-// of a tool call besides the first one of each.
+// maxList the words of one list such as {a,b}. maxMade limits the choices and words of a
+// whole tool call that the method made counts.
 const (
 	maxChoices = 64
 	maxList    = 1 << 10
@@ -321,7 +321,7 @@ func sequence(b *syntax.BraceExp) (words []string) {
 		ends[min(i, 2)] = n
 	}
 	from, to, step := ends[0], ends[1], max(ends[2], -ends[2], 1)
-	if letters && (min(from, to) < 'A' || max(from, to) > 'Z' && min(from, to) < 'a') { // with \, which quotes what follows
+	if letters && (min(from, to) < 'A' || max(from, to) > 'Z' && min(from, to) < 'a') { // such a sequence may have a \, which quotes what follows
 		return nil
 	}
 	if count := max(from-to, to-from) / step; count < 0 || count >= maxChoices {
@@ -340,8 +340,9 @@ func sequence(b *syntax.BraceExp) (words []string) {
 	return words
 }
 
-// expanded returns the choices of a sequence as parts of a word. One with too many words,
-// and each if short is set, is a pattern, unless the word may be a flag or the name of a command.
+// expanded returns the choices of a sequence as parts of a word. If there are too many, or
+// if short is set, it returns the pattern * instead, or the unchanged sequence if the word
+// may be a flag or the name of a command.
 func expanded(b *syntax.BraceExp, before syntax.WordPart, short bool) (all [][]syntax.WordPart) {
 	if !short {
 		for _, text := range sequence(b) {

@@ -156,7 +156,7 @@ func (s *shell) builtin(name string, args []arg) bool {
 		return flag("f")
 	case "zstyle":
 		return flag("e")
-	case "print": // of zsh: a prompt
+	case "print": // with -P, zsh expands the arguments as it expands a prompt
 		return flag("P") && slices.ContainsFunc(args, func(a arg) bool { return substitutes(a.text) })
 	case "bind":
 		return flag("x")
@@ -630,7 +630,9 @@ func (s *shell) tool(name string, in invocation) {
 	s.program(name, in)
 }
 
-// The commands whose operands are names of files, and of these the ones that print them.
+// printsNames are the commands that only print the names of files, or facts about them.
+// usesNames are other commands that use the names and do not read the files. readsFiles
+// are the commands that read the files that their operands name.
 const (
 	printsNames = "ls stat echo printf basename dirname realpath readlink du tree find fd fdfind"
 	usesNames   = "test [ touch mkdir mkfifo tee truncate"
@@ -811,7 +813,7 @@ func (s *shell) tar(name string, u usage, args []arg) {
 	}
 	in := u.parse(args, false)
 	s.values(name, in)
-	if first, _ := next(args); in.hidden || !first.known && !strings.HasPrefix(first.begin, "-") { // the letters of flags
+	if first, _ := next(args); in.hidden || !first.known && !strings.HasPrefix(first.begin, "-") { // an unknown first operand may be a group of flags
 		s.undecidable("command")
 	}
 	creates, extracts := in.has("c r u A create append update catenate concatenate delete"), in.has("x extract get")
@@ -888,7 +890,7 @@ func (s *shell) operand(name string, a arg, op string) {
 	}
 	text = strings.TrimPrefix(text, "@")
 	switch {
-	case len(text) > 5 && strings.EqualFold(text[:5], "file:"): // curl has patterns, too
+	case len(text) > 5 && strings.EqualFold(text[:5], "file:"): // curl expands patterns such as {a,b} in an address
 		list, ok := alternatives(text)
 		if !ok {
 			s.undecidable("path")

@@ -78,8 +78,8 @@ func (s *shell) git(u usage, args []arg) {
 	}
 }
 
-// gitHides reports whether the arguments hide flags. A subcommand that only reads has
-// none with one letter that matters.
+// gitHides reports whether the arguments hide flags that matter. For a subcommand that
+// only reads, no flag of one letter matters.
 func gitHides(sub string, in invocation, rest []arg) bool {
 	if !in.hidden || !hasWord(gitReads, sub) || hasWord("archive format-patch grep", sub) {
 		return in.hidden
@@ -92,8 +92,8 @@ func gitHides(sub string, in invocation, rest []arg) bool {
 	})
 }
 
-// flagsOf returns the flags of a subcommand of git. The long ones that only it has come
-// first, since they may be shortened.
+// flagsOf returns the flags of a subcommand of git. The long flags that only this
+// subcommand has come first, so that an abbreviation of a long flag finds them first.
 func flagsOf(sub string) usage {
 	u := gitFlags
 	switch sub {
@@ -107,8 +107,8 @@ func flagsOf(sub string) usage {
 	return u
 }
 
-// gitRuns finds flags that run a command and that only some subcommands have. They may be
-// in one word with other letters, up to one that has a value.
+// gitRuns finds flags that run a command and that only some subcommands have. The letter
+// of such a flag may follow others in the same word, if none of these has a value.
 func (s *shell) gitRuns(sub string, rest []arg) {
 	runs := map[string]string{"clone": "uc", "rebase": "x", "difftool": "x", "grep": "O"}[sub]
 	valued := map[string]string{"clone": "obj", "rebase": "sXCS", "difftool": "tSGOUlX", "grep": "efABCm"}[sub]

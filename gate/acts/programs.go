@@ -83,7 +83,8 @@ func local(host arg) bool {
 		name != "" && strings.Trim(name, "0123456789") == "" // an address as one number
 }
 
-// archive adds what ar writes: the archive, after the name of a member if there is one.
+// archive adds what ar writes. With the letter a, b or i, the name of a member precedes
+// that of the archive; then both are added.
 func (s *shell) archive(in invocation) {
 	mode, files := next(in.operands)
 	letters := mode.text
@@ -105,8 +106,8 @@ func (s *shell) archive(in invocation) {
 	}
 }
 
-// sqlite adds the database that sqlite3 writes. Its commands may run others and write
-// files.
+// sqlite adds the database that sqlite3 writes. The statements and commands of sqlite3
+// may also run programs and write files.
 func (s *shell) sqlite(in invocation) {
 	base, texts := next(in.operands)
 	for _, f := range in.flags {
@@ -131,7 +132,7 @@ func (s *shell) sqlite(in invocation) {
 			s.undecidable("command")
 		}
 	}
-	if len(texts) == 0 && !s.fed && !in.has("version help") { // it reads its commands from another one
+	if len(texts) == 0 && !s.fed && !in.has("version help") { // sqlite3 reads its statements from the output of another command
 		s.undecidable("command")
 	}
 	if len(in.operands) > 0 && base.text != ":memory:" && !reads && !in.has("readonly") {

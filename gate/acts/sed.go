@@ -168,7 +168,7 @@ func sedDelimited(script string, n int, pattern bool) (rest string, ok bool) {
 		case script[0]:
 			pattern = false
 			if n--; n == 0 {
-				return script[i+1:], !shaped(script[:i]) || !isPlain(script[:1]) // an unknown text has no delimiter
+				return script[i+1:], !shaped(script[:i]) || !isPlain(script[:1]) // an unknown text must not contain the delimiter
 			}
 		}
 	}

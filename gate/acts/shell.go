@@ -48,7 +48,7 @@ type body struct {
 // maxDepth limits the nesting of commands in commands, maxSteps the commands and
 // maxWords the words that are analysed: bodies are analysed at each call. Each ten bytes
 // of a word, which may be a program of awk or sed, count as one more word. maxLine and
-// maxNesting limit a line: analysis takes time with the square of the nesting.
+// maxNesting limit a line: the time of an analysis grows with the square of the nesting.
 const (
 	maxDepth   = 10
 	maxSteps   = 5000
@@ -371,7 +371,7 @@ func (s *shell) trap(args []arg) {
 		if len(after) != before {
 			s.dirs = nil
 		}
-		if !maps.Equal(counts, s.count) { // an earlier command in a loop runs after it, too
+		if !maps.Equal(counts, s.count) { // in a loop, an earlier command may also run after the trap
 			s.forget()
 		}
 	}
@@ -389,7 +389,7 @@ func (s *shell) moved() {
 	s.traps = append(traps, s.traps...)
 }
 
-// names adds the files that a word names which is assigned to a variable.
+// names adds the files that are named by a word that is assigned to a variable.
 func (s *shell) names(w *syntax.Word) {
 	if w == nil {
 		return
@@ -491,8 +491,9 @@ func (s *shell) inside(n syntax.Node) {
 	})
 }
 
-// globRuns reports whether zsh may run a command for (…) at the end of a pattern: one after
-// e or +. It runs none if there is a choice, or a text without these.
+// globRuns reports whether zsh may run a command for (text) at the end of a pattern: zsh
+// runs one that follows e or + in the text. It runs none if a plain text has a |, or has
+// neither e nor +.
 func globRuns(text string) bool {
 	plain := strings.Trim(text, "*?|.") == "" || isPlain(strings.NewReplacer("*", "", "?", "", "|", "").Replace(text))
 	return !plain || !strings.Contains(text, "|") && strings.ContainsAny(text, "e+")
@@ -542,7 +543,7 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 		a := arg{}
 		if a.text, a.known = s.parts(parts, false); !a.known {
 			a.begin, _ = s.beginning(parts, false)
-			if a.loose = true; !s.nested { // once per word, since commands may be nested deep
+			if a.loose = true; !s.nested { // not again for the words inside this one, since commands may be nested deep
 				s.nested = true
 				a.choices = s.choices(parts)
 				a.whole = s.wholeParts(parts, false)
@@ -560,7 +561,7 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 }
 
 // unbraced returns the words that the expansion of braces makes of w; nil if they are too
-// many, or those of zsh are others.
+// many, or if zsh makes other words of w.
 func (s *shell) unbraced(w *syntax.Word) [][]syntax.WordPart {
 	if !s.made(0) {
 		return nil
@@ -574,7 +575,7 @@ func (s *shell) unbraced(w *syntax.Word) [][]syntax.WordPart {
 			open += strings.Count(lit.Value, "{")
 		}
 	}
-	if open > maxChoices { // SplitBraces takes time with the square of these
+	if open > maxChoices { // the time of SplitBraces grows with the square of open
 		s.undecidable("command")
 		return nil
 	}
@@ -584,7 +585,7 @@ func (s *shell) unbraced(w *syntax.Word) [][]syntax.WordPart {
 	if words == nil {
 		words = braces(&split, true)
 	}
-	if words == nil { // one of them may be a secret
+	if words == nil { // there are too many words; one of them may name a secret
 		s.undecidable("command")
 	}
 	if !s.made(max(len(words), 1) - 1) {
@@ -694,7 +695,7 @@ func (s *shell) param(p *syntax.ParamExp) (string, bool) {
 	}
 	switch p.Param.Value {
 	case "!":
-		return "%!", true // the pid of a job of this line, as kill writes jobs
+		return "%!", true // the pid of a job of this line, in the form %JOB that kill accepts
 	case "HOME":
 		return s.scene.Home, s.scene.Home != ""
 	case "PWD":

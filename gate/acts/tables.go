@@ -53,8 +53,8 @@ func (s *shell) table(a *syntax.Assign) {
 	}
 }
 
-// declares notes the variables that local NAME and the like leave empty, and the names for
-// other variables that declare -n and the like set.
+// declares notes the variables that a command such as local NAME leaves empty. It also
+// notes that a command such as declare -n makes a name refer to another variable.
 func (s *shell) declares(decl *syntax.DeclClause) {
 	for _, a := range decl.Args {
 		if a.Name != nil && a.Naked && hasWord("local declare typeset", decl.Variant.Value) {

@@ -83,7 +83,7 @@ type collector struct {
 	steps    int                // the commands that are analysed so far
 	read     int                // the words of these commands
 	numbers  arithmetic
-	choosing int  // the choices and words besides the first one of each word
+	choosing int  // the choices and words that the method made has counted
 	literal  bool // a path has no patterns
 }
 
