@@ -538,7 +538,7 @@ func (j *journal) begin(at string, doc json.RawMessage, o Options) error {
 		return err
 	}
 	if !o.Compat && len(j.header.Events) > 0 {
-		return fmt.Errorf("the header has events; want a record for each")
+		return fmt.Errorf("the header contains events; each event must be a record of its own")
 	}
 	j.report.uncovered(at, unknown)
 	j.begun = true

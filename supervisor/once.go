@@ -274,7 +274,7 @@ func (o *once) until(at time.Time) error {
 type head struct {
 	next func() (input.Input, error, bool)
 	stop func()
-	in   input.Input // nil at the end
+	in   input.Input // nil if the source has ended
 	at   time.Time
 
 	before time.Time // the time of the previous input

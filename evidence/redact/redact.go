@@ -91,8 +91,9 @@ func (r *Redactor) isMark(s string) bool {
 // The search covers at least behind bytes after that end, and the rest of the line there.
 const around, behind = 256, 512
 
-// followed reports whether a name that has a word with the end i is followed by one of
-// some characters. A name is looked at for 200 bytes, so that the time stays linear.
+// followed reports whether a name is followed by one of the characters in next. A word
+// of that name ends at text[i], but the name itself may go on. At most 200 bytes after i
+// are examined, so that the time stays linear.
 func followed(text string, i int, next string) bool {
 	text = text[i:min(i+200, len(text))]
 	for i = 0; i < len(text) && (inName(text[i]) || text[i] == '-'); i++ {

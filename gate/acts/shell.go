@@ -382,7 +382,7 @@ func (s *shell) trap(args []arg) {
 // made possible.
 func (s *shell) moved() {
 	traps := s.traps
-	s.traps = nil // a trap that changes the folder does not run itself
+	s.traps = nil // so that a trap that changes the folder is not analysed again because of itself
 	for _, t := range traps {
 		s.apart(func() { s.eval([]arg{t}) })
 	}
