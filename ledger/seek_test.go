@@ -33,7 +33,7 @@ func TestReadFrom(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
-	log := create(t, dir, Options{SegmentBytes: 8 * near})
+	log := create(t, dir, Options{SegmentBytes: 5 * near})
 	var want []Entry
 	for n := range 2000 {
 		r := record("counted", n)
