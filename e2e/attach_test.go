@@ -51,8 +51,8 @@ func TestAttach(t *testing.T) {
 				c.turn(r, "third prompt (p3)")
 				r.await("the turn in the next session", func() bool { return len(o.sessions("frame.opened")) == 2 })
 				r.await("its pressure", func() bool { return len(o.sessions("context.pressure_observed")) == 2 })
-				told := o.ends()
-				require.Contains(t, told, c.window)
+				printed := o.ends()
+				require.Contains(t, printed, c.window)
 				require.Equal(t, o.sessions("frame.opened"), o.sessions("session.started"))
 			})
 		})
@@ -64,14 +64,14 @@ type attached struct {
 	*world
 	cmd *exec.Cmd
 
-	mu   sync.Mutex
-	told bytes.Buffer
+	mu      sync.Mutex
+	printed bytes.Buffer
 }
 
 func (a *attached) Write(b []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.told.Write(b)
+	return a.printed.Write(b)
 }
 
 // attach starts `observe` in the project without a PATH.
@@ -89,7 +89,7 @@ func (w *world) attach() *attached {
 func (a *attached) sessions(name string) (ids []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	text := a.told.String()
+	text := a.printed.String()
 	whole := text[:strings.LastIndex(text, "\n")+1]
 	for _, e := range lines[event](a.t, whole) {
 		if id := deref(e.HarnessSessionID); e.Event == name && !slices.Contains(ids, id) {
@@ -106,5 +106,5 @@ func (a *attached) ends() string {
 	require.NoError(a.t, a.cmd.Wait())
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.told.String()
+	return a.printed.String()
 }

@@ -39,14 +39,14 @@ func TestOpencodeStoreQuery(t *testing.T) {
 	p, _ := For("opencode")
 	source := p.Transcript
 	require.Equal(t, Rows, source.Form)
-	told := func() (telemetry.Decoder, map[string][]telemetry.Signal) {
+	store := func() (telemetry.Decoder, map[string][]telemetry.Signal) {
 		d := source.Decoder()
 		return d, map[string][]telemetry.Signal{}
 	}
 	tail, err := sqlite.Open(path, source.Query)
 	require.NoError(t, err)
 	got := map[string]row{}
-	d, live := told()
+	d, live := store()
 	at, err := tail.Next(sqlite.Cursor{}, func(at sqlite.Cursor, record []byte) {
 		r := parse(record)
 		got[r.ID] = r
@@ -61,7 +61,7 @@ func TestOpencodeStoreQuery(t *testing.T) {
 	f, err := os.Open(filepath.Join(recorded, "db-event.jsonl"))
 	require.NoError(t, err)
 	defer f.Close()
-	d, dumped := told()
+	d, dumped := store()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		r := parse(lines.Bytes())

@@ -34,7 +34,7 @@ type Why struct {
 	// harness session.
 	Renewal []Link `json:"renewal,omitempty"`
 	// Clients lists the dispatch of the event: calls, answers and receipts.
-	Clients []Link `json:"told"`
+	Clients []Link `json:"clients"`
 
 	seq   uint64 // the number of the event's entry
 	scope int

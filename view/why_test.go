@@ -44,7 +44,7 @@ func TestWhyOfARecordedSession(t *testing.T) {
 		for _, part := range []struct {
 			name  string
 			links []view.Link
-		}{{"session", why.Session}, {"frame", why.Frame}, {"sources", why.Sources}, {"activity", why.Activity}, {"told", why.Clients}} {
+		}{{"session", why.Session}, {"frame", why.Frame}, {"sources", why.Sources}, {"activity", why.Activity}, {"clients", why.Clients}} {
 			for _, l := range part.links {
 				fmt.Fprintf(&b, "%s #%d %s: %s\n", part.name, l.Seq, l.Fact, l.Text)
 			}

@@ -19,7 +19,7 @@ var idiom = regexp.MustCompile(`(?i)\b(told|tells|teller|heard|hears|deaf|lame|w
 
 // spelled matches text in which idiom words are allowed: names in stored
 // formats, scenario commands, and a quotation.
-var spelled = regexp.MustCompile(`hook_heard|version_told|told_in|json:"told"|^told ?$|^deaf$|sources activity told|caller told by session_closed`)
+var spelled = regexp.MustCompile(`hook_heard|version_told|^deaf$|caller told by session_closed`)
 
 // fragments make a fast first test: each idiom contains one of them. Searching
 // them is much faster than the expression.

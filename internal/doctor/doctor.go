@@ -93,7 +93,7 @@ type Capability struct {
 	LaunchLacks string `json:"launch_lacks,omitempty"`
 	// ReportedIn counts the recorded sessions in which the harness itself
 	// reported the event.
-	ReportedIn int `json:"told_in"`
+	ReportedIn int `json:"reported_in"`
 }
 
 // Examine examines the recorded sessions, then the adapters and the machine.
