@@ -94,7 +94,7 @@ func (s *shell) printsOperands(list []*syntax.Stmt) bool {
 	for i, w := range call.Args {
 		var known bool
 		if words[i], known = s.word(w); !known {
-			words[i] = "HEAD" // a word that is not known counts as a name, not as a flag
+			words[i] = "name" // a word that is not known counts as a name, not as a flag
 		}
 	}
 	if name := words[0]; len(s.funcs[name]) > 0 || name == "date" {
