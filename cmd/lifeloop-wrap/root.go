@@ -242,7 +242,8 @@ func (g *globals) writeVersion(cmd *cobra.Command) error {
 
 func hookCmd() *cobra.Command {
 	// This entry only provides the help text, because main handles hook before the
-	// commands are built.
+	// commands are built. It runs only if other flags precede the word hook. Success
+	// would then allow a tool call that nothing has examined.
 	return &cobra.Command{Use: "hook EVENT", Short: "Serve one hook call of a harness (injected hooks run this)", DisableFlagParsing: true,
-		RunE: func(*cobra.Command, []string) error { return nil }}
+		RunE: func(*cobra.Command, []string) error { return usage("hook must be the first argument") }}
 }
