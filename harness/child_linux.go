@@ -579,6 +579,21 @@ func (c *Child) Signal(sig syscall.Signal) error {
 	return nil
 }
 
+// Continue continues the harness's process group if one of its processes is stopped.
+// It sends nothing to a group that runs: after SIGCONT a program may take the terminal
+// as after fg. Claude Code then forgets where its cursor is, and its last words land on
+// its prompt.
+func (c *Child) Continue() error {
+	if c.ended.Load() {
+		return os.ErrProcessDone
+	}
+	c.paused.Store(false)
+	if !slices.ContainsFunc(allProcs(), func(p proc) bool { return p.pgrp == c.pid && p.stopped() }) {
+		return nil
+	}
+	return c.Signal(syscall.SIGCONT)
+}
+
 // Stop sends a signal that asks the harness's process group to end. Processes that
 // outlive the harness have until the end of the grace period to clean up.
 func (c *Child) Stop(sig syscall.Signal, grace time.Duration) error {

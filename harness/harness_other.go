@@ -116,6 +116,7 @@ func (*Child) Gone() <-chan struct{}                    { panic(errSystem) }
 func (*Child) Killed() Killed                           { panic(errSystem) }
 func (*Child) Hold() error                              { panic(errSystem) }
 func (*Child) Free() error                              { panic(errSystem) }
+func (*Child) Continue() error                          { panic(errSystem) }
 func (*Child) Abandon()                                 { panic(errSystem) }
 
 func (*Child) Type(context.Context, Typing) (Typed, error) { panic(errSystem) }

@@ -186,3 +186,26 @@ func TestATreeOnHoldCanBeEnded(t *testing.T) {
 	require.Equal(t, "ready\nbye\n", string(stdout()))
 	require.NoError(t, exec.Command("true").Run(), "other children of the wrapper are not affected")
 }
+
+// Continue continues a group that another program has stopped, and sends nothing to
+// one that runs. A program that receives SIGCONT may redraw its screen.
+func TestContinueOnlyWhatIsStopped(t *testing.T) {
+	term, stdout, _ := onFiles(t, Never, nil)
+	c := begin(t, sh(`for s in USR1 CONT; do trap "echo $s" $s; done; trap 'echo bye; over=1' TERM
+		echo ready; while test -z "$over"; do sleep 0.01; done; exit 7`), term, &recorder{})
+	shows := func(text string) {
+		eventually(t, "it prints "+text, func() bool { return strings.HasSuffix(string(stdout()), text+"\n") })
+	}
+	shows("ready")
+	require.NoError(t, c.Continue())
+	require.NoError(t, c.Signal(syscall.SIGUSR1))
+	shows("USR1")
+	require.NoError(t, unix.Kill(-c.pid, unix.SIGSTOP))
+	eventually(t, "it is stopped", func() bool { return strings.Trim(states(c.guard.pid), "TD") == "" })
+	require.NoError(t, c.Continue())
+	shows("CONT")
+	require.NoError(t, c.Signal(syscall.SIGTERM))
+	require.Equal(t, 7, c.Wait().Code)
+	require.Equal(t, "ready\nUSR1\nCONT\nbye\n", string(stdout()))
+	require.ErrorIs(t, c.Continue(), os.ErrProcessDone)
+}

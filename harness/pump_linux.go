@@ -663,7 +663,9 @@ func (c *Child) stopped(sig syscall.Signal) {
 	defer since.end()
 	c.sink.Stopped(sig)
 	switch {
-	case c.paused.Load(), c.stopping.Load():
+	case c.paused.Load():
+	case c.stopping.Load(): // it cannot end while it is stopped
+		unix.Kill(-c.pid, syscall.SIGCONT)
 	case c.frozen.Load() && !c.parked.Swap(true):
 		c.suspend(syscall.SIGTTOU, since)
 	case c.parked.Load() && sig == syscall.SIGSTOP: // stopped by freeze

@@ -50,8 +50,6 @@ func (e startError) ExitCode() int {
 
 type running struct{ *harness.Child }
 
-func (r running) Resume() error { return r.Signal(syscall.SIGCONT) }
-
 // KillTree kills the tree. It also stops waiting for a stalled reader of the
 // output, so that the run can end.
 func (r running) KillTree() error {

@@ -164,7 +164,7 @@ func (s *supervisor) suspend(e effect.Effect) {
 	}
 	do, what := child.Hold, "stop the harness's tree"
 	if _, on := e.(effect.Continue); on {
-		do = func() error { return errors.Join(child.Free(), child.Resume()) } // also Resume, because another process may have stopped the harness
+		do = func() error { return errors.Join(child.Free(), child.Continue()) } // also Continue, because another process may have stopped the harness
 		what = "continue the harness's tree"
 	}
 	if err := do(); err != nil {
@@ -195,7 +195,7 @@ func (s *supervisor) stop(e effect.Stop) {
 		err = child.KillTree()
 	} else {
 		s.current.Load().graceEnd = time.Now().Add(e.Grace)
-		err = errors.Join(child.Stop(syscall.Signal(e.Signal), e.Grace), child.Resume())
+		err = errors.Join(child.Stop(syscall.Signal(e.Signal), e.Grace), child.Continue())
 	}
 	if err != nil {
 		s.o.Log.Warn().Err(err).Int("signal", e.Signal).Bool("tree", e.Tree).Msg("stop the harness")

@@ -52,7 +52,7 @@ type Child interface {
 	Stop(sig syscall.Signal, grace time.Duration) error
 	Wait() input.ChildExited // returns when it has exited and its output is drained
 	LastOutput() time.Time   // when output was last read; the present time if unread output waits; zero before any output
-	Resume() error           // continues a stopped group, so that it handles signals
+	Continue() error         // continues its process group if that is stopped, so that it handles signals
 	Gone() <-chan struct{}   // closed when no process of its tree is left
 	// Killed names the first processes of its tree that were killed so far, and
 	// counts the others.
@@ -645,7 +645,7 @@ func (s *supervisor) releaseAll(effects []effect.Effect) {
 func (s *supervisor) abandon(cause error) (kernel.Result, error) {
 	s.requests.releaseHooks()
 	if child := s.child(); child != nil {
-		_ = errors.Join(child.Free(), child.Signal(syscall.SIGTERM), child.Resume())
+		_ = errors.Join(child.Free(), child.Signal(syscall.SIGTERM), child.Continue())
 		grace := time.NewTimer(s.o.Grace)
 		defer grace.Stop()
 		for gone := false; !gone; {

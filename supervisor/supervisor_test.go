@@ -313,7 +313,7 @@ func (c *fakeChild) KillTree() error {
 	c.end(input.ChildExited{Signal: 9})
 	return nil
 }
-func (c *fakeChild) Resume() error { return nil }
+func (c *fakeChild) Continue() error { return nil }
 func (c *fakeChild) LastOutput() time.Time {
 	if at := c.output.Load(); at != nil {
 		return (*at)()

@@ -365,7 +365,7 @@ func (c *child) Wait() input.ChildExited {
 	return e
 }
 func (c *child) LastOutput() time.Time          { return time.Time{} } // the scripted harness prints nothing
-func (c *child) Resume() error                  { return nil }
+func (c *child) Continue() error                { return nil }
 func (c *child) Hold() error                    { return nil }
 func (c *child) Free() error                    { return nil }
 func (c *child) Gone() <-chan struct{}          { return c.gone }
