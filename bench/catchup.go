@@ -73,8 +73,8 @@ func beside(b *bench) []row {
 	t := inTurn(max(5, b.rounds/2), through("idle"), through("idle"), through("aside", decoder, path), through("beside", decoder, path))
 	limit := max(1.3, at(t.pairs(0, 1).ratios(), 0.75))
 	return []row{
-		t.pairs(0, 1).ratioRow("90th percentile of a key's time through an idle process / the same process"),
-		t.pairs(0, 2).ratioRow("90th percentile of a key's time during a catch-up / through an idle process").atMost(limit),
+		t.pairs(0, 1).ratioRow("90th percentile of a key's time through an idle process / through another idle process"),
+		t.pairs(0, 2).ratioRow("90th percentile of a key's time during a catch-up at low priority / through an idle process").atMost(limit),
 		t.pairs(0, 3).ratioRow("… during a catch-up on an ordinary goroutine"),
 	}
 }

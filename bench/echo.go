@@ -29,7 +29,7 @@ func echo(b *bench) []row {
 	withClient := t.pairs(0, 2).ratioRow("echo of a key: with a client that sleeps 30 s / without a client").atMost(max(1.05, noise))
 	withClient.target = fmt.Sprintf("≤ 1.05 or %.3f", noise)
 	return []row{
-		self.ratioRow("echo of a key: a program / the same program"),
+		self.ratioRow("echo of a key: a program / the same program again"),
 		withClient,
 		t.pairs(3, 0).ratioRow("echo of a key: without a client / a minimal pty loop"),
 	}

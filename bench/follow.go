@@ -34,7 +34,7 @@ func follow(b *bench) []row {
 	t := inTurn(b.rounds*20, appends...)
 	self := t.pairs(0, 1)
 	return []row{
-		self.ratioRow("from an appended line to stdout: a minimal reader / the same reader"),
+		self.ratioRow("from an appended line to stdout: a minimal reader / the same reader again"),
 		t.pairs(0, 2).ratioRow("from an appended record to its event on stdout / the minimal reader").atMost(max(1.25, at(self.ratios(), 0.75))),
 	}
 }

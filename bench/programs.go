@@ -82,7 +82,7 @@ func (s *screen) until(text string) {
 		n, err := s.tty.Read(buf)
 		seen = append(seen, buf[:n]...)
 		if err != nil {
-			must(fmt.Errorf("wait for %q, after %q: %w", text, seen, err))
+			must(fmt.Errorf("wait for %q; the output so far is %q: %w", text, seen, err))
 		}
 	}
 }

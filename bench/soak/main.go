@@ -41,7 +41,7 @@ func soak() (grew bool, err error) {
 	wrap := flag.String("wrap", "bin/lifeloop-wrap", "`program` to run")
 	length := flag.Duration("for", 10*time.Minute, "length of the session")
 	rate := flag.Int("rate", 30, "turns a second, at most")
-	hooks := flag.Bool("hooks", true, "let each turn call its hooks")
+	hooks := flag.Bool("hooks", true, "let each turn call its hooks; if false, a turn only writes transcript records")
 	flag.Parse()
 	program, err := filepath.Abs(*wrap)
 	if err != nil {
