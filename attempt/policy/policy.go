@@ -255,7 +255,7 @@ func (c checker) exitCodes(a Attempts) error {
 		at := "exit_codes." + text
 		code, err := strconv.Atoi(text)
 		if err != nil || code < 0 || code > 255 || strconv.Itoa(code) != text {
-			return c.fault(at, "an exit code is 0 to 255, found %q", text)
+			return c.fault(at, "an exit code is 0 to 255, without a sign or leading zeros, found %q", text)
 		}
 		if slices.Contains(a.SuccessCodes, code) || a.SuccessCodes == nil && code == 0 {
 			return c.fault(at, "%d is also a success code", code)
