@@ -49,11 +49,11 @@ func anchorCmd(g *globals) *cobra.Command {
 session's evidence, and its digest. With --follow it publishes an anchor for
 every checkpoint so far and then for each new one, until the session ends. A
 running session never waits for this command. With an anchor block in the
-configuration, run does this by itself.
+configuration, run itself publishes an anchor for each checkpoint.
 
 Without --file and CMD the line is printed. --file appends each line to FILE,
-unless FILE has it already. CMD is run for each line, also for one that FILE
-has, and reads it on its standard input.
+unless FILE has it already. CMD is run for each line, even if FILE has it
+already, and reads the line on its standard input.
 
 Keep the lines where the user and the programs of the session cannot change or
 remove them: evidence verify --anchor then detects that the end of a chain was
@@ -63,7 +63,7 @@ are still published, and the exit code is 1.`,
   lifeloop-wrap evidence anchor last --follow -- git notes append -F -`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if n := cmd.ArgsLenAtDash(); len(args) == 0 || n == 0 || n < 0 && len(args) > 1 || n > 1 {
-				return usage("evidence anchor needs one session; a command follows after --")
+				return usage("evidence anchor needs one session; write a command only after --")
 			}
 			return nil
 		},
@@ -94,7 +94,7 @@ are still published, and the exit code is 1.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&a.follow, "follow", false, "publish each checkpoint, until the session ends")
+	f.BoolVar(&a.follow, "follow", false, "publish an anchor for each checkpoint until the session ends")
 	f.StringVar(&a.file, "file", "", "`FILE` to append each line to")
 	return cmd
 }
@@ -194,7 +194,7 @@ func (a *anchoring) setAside(text []byte) ([]byte, error) {
 	if err := os.Truncate(a.file, int64(end)); err != nil {
 		return nil, err
 	}
-	a.warn(fmt.Sprintf("the last line of %s was torn; it is in %s now", a.file, aside))
+	a.warn(fmt.Sprintf("the last line of %s was incomplete, as after a crash, and was moved to %s", a.file, aside))
 	return text[:end], nil
 }
 

@@ -39,8 +39,8 @@ The same ledger gives the same bytes.
   html           a page for people: turns, context, receipts, and the result of
                  verifying the session's runpack
 
-Without --key nothing is signed, and a reader cannot know who made it. A file is
-replaced only if it is evidence too.`,
+Without --key nothing is signed, and a reader cannot know who made the evidence.
+An existing file is replaced only if it is empty or is evidence too.`,
 	}, func(cmd *cobra.Command, st store.Store, id string) error { return g.export(cmd, st, id, e) })
 	f := cmd.Flags()
 	f.StringVar(&e.kind, "kind", "", "what to write: runpack, pack, chain, trace or html")
@@ -64,7 +64,7 @@ func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e export
 	case e.kind != "pack" && cmd.Flags().Changed("pack-type"):
 		return usage("--pack-type applies to --kind pack only, not to %s", e.kind)
 	case e.raw && e.kind != "runpack" && (e.kind != "pack" || e.packType == "job"):
-		return usage("--raw applies to --kind runpack and to --kind pack --pack-type run: no other kind has the values of acts")
+		return usage("--raw applies only to --kind runpack and to --kind pack --pack-type run: no other kind can contain arguments and results")
 	case e.out == "-":
 		return usage("--out -: evidence is not printed; name a file or a folder (./- is a file with that name)")
 	}

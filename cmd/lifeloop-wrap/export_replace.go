@@ -20,7 +20,7 @@ import (
 // the ones to be written.
 func replaceable(st store.Store, id string, e exportation, files []string) error {
 	refuse := func(format string, args ...any) error {
-		return no(lifeloop.InvalidRequest, format, args...).withHint("choose another --out; only evidence that an export has written is replaced")
+		return no(lifeloop.InvalidRequest, format, args...).withHint("choose another --out; a file with content is replaced only if it is valid evidence")
 	}
 	folder := filepath.Dir(e.out)
 	if e.folder() {
@@ -42,7 +42,7 @@ func replaceable(st store.Store, id string, e exportation, files []string) error
 		case err != nil:
 			return cannotWrite(id, err)
 		case info.IsDir():
-			return refuse("cannot write %s: it is a folder; --kind %s is a file", name, e.kind)
+			return refuse("cannot write %s: it is a folder; --kind %s needs a file there", name, e.kind)
 		case !info.Mode().IsRegular():
 			return refuse("cannot replace %s: it is not a regular file", name)
 		case info.Size() == 0:
@@ -70,7 +70,7 @@ func sameSession(id string, e exportation, files []string, refuse func(string, .
 	if info, err := os.Stat(e.out); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err == nil && !info.IsDir() {
-		return refuse("cannot write to %s: it is not a folder; --kind %s is a folder", e.out, e.kind)
+		return refuse("cannot write to %s: it is not a folder; --kind %s needs a folder", e.out, e.kind)
 	}
 	if data, err := durable.ReadFile(filepath.Join(e.out, evidence.ChainFile)); err == nil {
 		if r := evidence.Verify(evidence.ChainKind, data, evidence.Options{Beside: besideNothing}); r.ID != "" && r.ID != id {
@@ -87,7 +87,7 @@ func sameSession(id string, e exportation, files []string, refuse func(string, .
 	}
 	for _, one := range entries {
 		if name := filepath.Join(e.out, one.Name()); strings.HasPrefix(one.Name(), prefix) && !slices.Contains(files, name) {
-			return refuse("cannot write to %s: %s is not a file of this export", e.out, one.Name())
+			return refuse("cannot write to %s: it contains %s, which would remain among the new files", e.out, one.Name())
 		}
 	}
 	return nil
