@@ -190,9 +190,11 @@ func (l *launcher) guarded(w way, launch profiles.Launch) error {
 	if l.gate == nil || launch.Guards || w.profile.Refuse() == nil {
 		return nil
 	}
-	why := cmp.Or(launch.Unguarded, "this command line starts no session whose hooks could ask the gate")
-	return refused(lifeloop.OperatorRequired, "the policy cannot guard the tool calls of %s: %s", w.profile.Adapter, why).
-		withHint("remove what disables the hooks, or run without a policy")
+	why, hint := launch.Unguarded, "remove what disables the hooks, or run without a policy"
+	if why == "" {
+		why, hint = "with this command line, the harness runs no hooks that could ask the gate", "run another command line, or run without a policy"
+	}
+	return refused(lifeloop.OperatorRequired, "the policy cannot guard the tool calls of %s: %s", w.profile.Adapter, why).withHint("%s", hint)
 }
 
 // listen starts the server of the URL that the harness reads for instructions before

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -24,8 +25,11 @@ func (g *globals) verifyLedger(cmd *cobra.Command, st store.Store, id string) er
 		return damaged(id, other)
 	}
 	if err != nil {
-		return no(lifeloop.StateConflict, "session %s: %v", id, err).
-			withHint("the entries before that place are valid; the ledger cannot be repaired, and nothing more can be appended to it")
+		f := no(lifeloop.StateConflict, "session %s: %v", id, err)
+		if _, corrupt := errors.AsType[*ledger.CorruptError](err); corrupt {
+			return f.withHint("the entries before that place are valid; a damaged ledger cannot be repaired, and nothing more can be appended to it")
+		}
+		return f
 	}
 	text := fmt.Sprintf("ok: %d entries in %d segment(s), last %s\n", r.Entries, r.Segments, r.Last)
 	if r.TornBytes > 0 {

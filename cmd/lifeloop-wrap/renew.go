@@ -36,8 +36,8 @@ command runs, the harness is started again or reset in place, and what the conti
 command prints is delivered to the new harness session. renew returns when the renewal
 is accepted, or with --wait when it is over. "lifeloop-wrap status SESSION" shows it.
 
-The exit code is 0 when the renewal was accepted, with --wait when it was delivered,
-and 1 when it was refused, rolled back or failed.`,
+The exit code is 0 if the renewal was accepted (with --wait, if it was delivered), and
+1 if it was refused, rolled back or failed.`,
 		Example: `  lifeloop-wrap renew last --reason "the context is full"
   lifeloop-wrap renew last --profile handoff --wait`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -96,7 +96,8 @@ func awaitRenewal(ctx context.Context, folder store.Folder, id, wanted string) (
 			continue
 		}
 		if f.To != renewal.Delivered {
-			return nil, no(f.Failure, "session %s: the renewal %s: %s", id, f.To, f.Why)
+			ending := map[renewal.State]string{renewal.Refused: "was refused", renewal.RolledBack: "was rolled back", renewal.Failed: "failed"}[f.To]
+			return nil, no(f.Failure, "session %s: the renewal %s: %s", id, ending, f.Why)
 		}
 		return k.Renewals.Last, nil
 	}
@@ -156,7 +157,7 @@ func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 	held, now := sessionVault(s.folder), time.Now()
 	if len(active) == 0 { // no profile can use a continuation that a dead wrapper has left
 		if err := held.Clear(now); err != nil {
-			s.log.Warn().Err(err).Msg("clean up the vault")
+			s.log.Warn().Err(err).Msg("clean up the stored continuations")
 		}
 		return nil, nil
 	}
@@ -165,7 +166,7 @@ func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 		return nil, refused(lifeloop.InternalError, "find the working directory: %v", err)
 	}
 	if err := held.Sweep(now, now.AddDate(0, 0, -1)); err != nil {
-		s.log.Warn().Err(err).Msg("sweep the vault")
+		s.log.Warn().Err(err).Msg("erase old continuations")
 	}
 	p, err := programs.New(programs.Config{Profiles: active, Vault: held, Dir: dir, Ask: l.askForNote, Around: func(client string) dispatch.Config {
 		return dispatch.Config{Env: []string{"LIFELOOP_SESSION_ID=" + s.id, t.Mark()}, Started: t.Own, Ended: t.Disown, Forks: t.Forks(), Cgroup: t.Cgroup()}

@@ -30,16 +30,17 @@ func runCmd(g *globals) *cobra.Command {
 		Use:   "run [flags] -- CMD [ARG…] | run --resume SESSION",
 		Short: "Run a harness in a session",
 		Long: `run starts CMD in this terminal, exactly as it would run without the wrapper, and
-records a session. With --retries, --fallback, --on-limit wait or an attempts block
-in the configuration it can launch CMD again, or another program, after a failure. A
-renewal (--profile) can launch it again too. Otherwise it launches CMD once.
+records a session. With --retries, --max-retries, --fallback, --on-limit wait or an
+attempts block in the configuration it can launch CMD again, or another program, after
+a failure. A renewal (--profile) can launch it again too. Otherwise it launches CMD
+once.
 
 The exit code is that of the last launch, or:
 
-  128+n  signal n ended it
+  128+n  signal n ended CMD or the wrapper
   1      the session failed although the last launch exited with 0
   2      the command line or the configuration is wrong
-  75     it stopped at a rate limit (--on-limit exit)
+  75     the session ended at a rate limit (--on-limit exit)
   124    the time limit of the session was reached (--max-duration, --idle-timeout)
   125    the wrapper failed or refused to run
   126    CMD cannot be executed
@@ -246,7 +247,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	s.folder.Forget()
 	if s.ledger != nil { // a prepare program may have stored a continuation while the session ended
 		if err := sessionVault(s.folder).Clear(time.Now()); err != nil {
-			s.log.Warn().Err(err).Msg("clean up the vault")
+			s.log.Warn().Err(err).Msg("clean up the stored continuations")
 		}
 	}
 	if result.Failure != "" {
