@@ -24,7 +24,7 @@ func (g *globals) closeLost(cmd *cobra.Command, l *lostSession, reason string) e
 	known := l.st.Read(l.id)
 	if known.Damage != nil {
 		return no(lifeloop.InternalError, "session %s: %v", l.id, known.Damage).
-			withHint("lifeloop-wrap ledger verify %s shows where; a damaged ledger cannot be continued", l.id)
+			withHint("lifeloop-wrap ledger verify %s shows the damage; nothing can be appended to a damaged ledger, so the session cannot be closed", l.id)
 	}
 	s := &session{id: l.id, folder: l.st.Folder(l.id)}
 	if err := s.reopen(); err != nil {

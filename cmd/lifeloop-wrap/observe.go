@@ -49,8 +49,8 @@ session. Without a PATH, observe finds the newest session of this folder in the
 adapter's usual places, and then switches to whichever session of this folder gets the
 newest prompt; with --session or --ledger it does not switch. For the adapter generic,
 PATHs are activity files: the session starts when one of them changes, and their
-content is not read. With --once, times come from the records, so the same files give
-the same lines.`,
+content is not read. With --once, times come from the records, so without --ledger the
+same files give the same lines.`,
 		Example: `  lifeloop-wrap observe --adapter claude
   lifeloop-wrap observe --adapter claude --once --usage ~/.claude/projects/-src/5f0c….jsonl
   lifeloop-wrap observe --adapter codex --once rollout-….jsonl hooks=calls.jsonl
@@ -90,10 +90,10 @@ the same lines.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.adapter, "adapter", "", "`ID` of the adapter")
-	fl.StringVar(&f.source, "source", "", "`KIND` of the PATHs, as KIND=PATH for one of them (default inferred from their content)")
+	fl.StringVar(&f.source, "source", "", "`KIND` of all PATHs; for the kind of a single one, write KIND=PATH without this flag (default inferred from their content)")
 	fl.StringVar(&f.session, "session", "", "`ID` of the harness session, if a source or a folder holds several")
 	fl.BoolVar(&f.once, "once", false, "read the existing records and exit")
-	fl.BoolVar(&f.follow, "follow", false, "wait for more records, also of a PATH that does not exist yet (default)")
+	fl.BoolVar(&f.follow, "follow", false, "wait for more records, as by default, and also for a PATH that does not exist yet")
 	fl.BoolVar(&f.fromStart, "from-start", false, "print the events of existing records too")
 	fl.BoolVar(&f.usage, "usage", false, "after the events, print the token usage of all model calls together")
 	fl.BoolVar(&f.keepLog, "ledger", false, "store a ledger, as run does")
@@ -101,7 +101,7 @@ the same lines.`,
 	// The configuration reads these flags by name.
 	fl.StringArray("client", nil, "client for every event except receipt.emitted and supervisor.tick, as `ID=CMDLINE` (repeatable)")
 	fl.StringArray("require", nil, "capability that must be available, as `CAP=LEVEL[:partial]` (repeatable)")
-	durationFlag(fl, new(time.Duration), "client-drain", 5*time.Second, "time for clients after the last record")
+	durationFlag(fl, new(time.Duration), "client-drain", 5*time.Second, "how long clients may take to answer after the last record")
 	return cmd
 }
 
@@ -273,7 +273,7 @@ func (o *observer) noSessionError() error {
 	for _, s := range o.sources {
 		paths = append(paths, s.Path)
 	}
-	text, hint := o.manifest.DisplayName+" session", "--usage shows how many records have an unknown type"
+	text, hint := o.manifest.DisplayName+" session", "the records may have another format; --usage shows how many have an unknown type"
 	if o.session != "" {
 		text, hint = "session "+o.session, "with a PATH, --session needs the whole id"
 	}

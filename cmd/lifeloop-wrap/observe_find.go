@@ -81,7 +81,7 @@ func (o *observer) withWindows(s profiles.Source, dir string) profiles.Source {
 // prompted reports to the user that another session of this folder got a
 // prompt.
 func (o *observer) prompted(session string, followed bool) {
-	text := "is not observed, because a turn of the observed session runs"
+	text := "is not observed, because the observed session is in the middle of a turn"
 	if followed {
 		text = "is observed from now on"
 	}

@@ -77,7 +77,7 @@ func (o *observer) observe(cmd *cobra.Command) error {
 	}
 	if result, done := k.Done(); err == nil && done && result.Failure != "" {
 		return no(result.Failure, "observe: %s", result.Why).
-			withHint("an observer places nothing and controls nothing; lifeloop-wrap manifest inspect %s lists the capabilities in the mode telemetry_only", o.manifest.AdapterID)
+			withHint("an observer cannot place payloads or control the harness; lifeloop-wrap manifest inspect %s lists the capabilities in the mode telemetry_only", o.manifest.AdapterID)
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func (o *observer) reopen() (err error) {
 	}
 	if err != nil {
 		return no(lifeloop.InternalError, "open the ledger of session %s: %v", o.id, err).
-			withHint("lifeloop-wrap ledger verify %s shows where", o.id)
+			withHint("lifeloop-wrap ledger verify %s checks the ledger", o.id)
 	}
 	fmt.Fprintf(o.notes, "lifeloop-wrap: resuming session %s\n", o.id)
 	return nil
@@ -173,7 +173,7 @@ func (f *observeFlags) recover(g *globals, cmd *cobra.Command, paths []string) (
 		return nil, "", err
 	}
 	if known.Program != "" {
-		return nil, "", usage("--resume: session %s was not observed", id).withHint("lifeloop-wrap run --resume %s", id)
+		return nil, "", usage("--resume: session %s was started by run, not by observe", id).withHint("lifeloop-wrap run --resume %s", id)
 	}
 	c, err := st.Folder(id).Command()
 	if err != nil {

@@ -43,7 +43,7 @@ func (f *runFlags) recover(g *globals, cmd *cobra.Command, argv []string) (st st
 	if err == nil {
 		known := st.Read(f.resume)
 		if err = recoverable(known); err == nil && known.Observed() {
-			err = usage("--resume: session %s was observed", f.resume).withHint("lifeloop-wrap %s", known.ResumeCommand())
+			err = usage("--resume: session %s was started by observe, not by run", f.resume).withHint("lifeloop-wrap %s", known.ResumeCommand())
 		}
 	}
 	if err == nil {
@@ -107,7 +107,7 @@ func recoverable(k store.Session) error {
 			withHint("only a lost session can be recovered; to start a new one, run without --resume")
 	case k.Damage != nil:
 		return refused(lifeloop.InternalError, "session %s: %v", k.SessionID, k.Damage).
-			withHint("lifeloop-wrap ledger verify %s shows where; a damaged ledger cannot be continued", k.SessionID)
+			withHint("lifeloop-wrap ledger verify %s shows the damage; a damaged ledger cannot be continued", k.SessionID)
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (s *session) reopen() error {
 	}
 	if err != nil {
 		return refused(lifeloop.InternalError, "open the ledger of session %s: %v", s.id, err).
-			withHint("lifeloop-wrap ledger verify %s shows where", s.id)
+			withHint("lifeloop-wrap ledger verify %s checks the ledger", s.id)
 	}
 	s.ledger = opened
 	return nil
