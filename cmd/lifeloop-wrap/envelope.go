@@ -25,10 +25,10 @@ FILE or from standard input. KIND is one of:
   ` + strings.Join(lifeloop.Kinds(), "\n  "),
 	})
 	validate := onDocument("validate", "Check whether a document is valid", g.verdict)
-	echo := onDocument("echo", "Rewrite a document as canonical JSON (RFC 8785)", echoDocument)
+	echo := onDocument("echo", "Print a document as canonical JSON (RFC 8785), without unknown members", echoDocument)
 	schema := &cobra.Command{
 		Use:       "schema KIND",
-		Short:     "Print the JSON Schema (2020-12) of a kind, or of " + commonSchema,
+		Short:     "Print the JSON Schema (2020-12) of a kind; for " + commonSchema + ", the definitions that all kinds share",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: append(lifeloop.Kinds(), commonSchema),
 		RunE: func(cmd *cobra.Command, args []string) error {

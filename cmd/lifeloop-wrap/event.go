@@ -32,9 +32,9 @@ func eventCmd(g *globals) *cobra.Command {
 		Long: `invoke reads one DispatchEnvelope on standard input, runs the client with it
 exactly as a session would, and prints the client's CallbackResponse. Both are
 validated; an invalid envelope is not sent. The exit code is 1 if the client
-gave no valid answer; the error has the failure class and the retry class that
-its receipt would have. The end of the client's standard error is shown, except
-with --json.`,
+gave no valid answer. With --json the error has the failure class and the retry
+class that a receipt of this call would have; without --json the end of the
+client's standard error is shown.`,
 		Example: `  lifeloop-wrap event invoke --client './notes-client --project .' <envelope.json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

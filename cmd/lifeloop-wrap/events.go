@@ -31,7 +31,7 @@ type reader struct {
 
 func (r *reader) flags(cmd *cobra.Command, from string) {
 	cmd.Flags().BoolVar(&r.follow, "follow", false, "wait for more until the session ends")
-	cmd.Flags().Uint64Var(&r.from, "from", 0, "first sequence number `SEQ` "+from)
+	cmd.Flags().Uint64Var(&r.from, "from", 0, "print from sequence number `SEQ` on, "+from)
 }
 
 // printedTogether is how many lines of existing entries share one sync of the
@@ -111,7 +111,7 @@ func eventsCmd(g *globals) *cobra.Command {
 			return r.print(cmd, args[0], render, as == "hcp" || as == "l0")
 		},
 	}
-	r.flags(cmd, "of the ledger to print; with --as hcp or l0, the number in that form")
+	r.flags(cmd, "as counted in the ledger; with --as hcp or l0, as counted in that form")
 	formFlags(cmd, &as, &callbacks)
 	return cmd
 }
@@ -187,7 +187,7 @@ func receiptsCmd(g *globals) *cobra.Command {
 			return r.print(cmd, args[0], receiptLines, false)
 		},
 	}
-	r.flags(cmd, "of the ledger to print")
+	r.flags(cmd, "as counted in the ledger")
 	return cmd
 }
 

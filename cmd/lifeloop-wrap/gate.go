@@ -46,7 +46,7 @@ func gateCmd(g *globals) *cobra.Command {
 (YAML) and prints the verdict. Only allow permits the act. The exit code is 0
 for allow and for dry_run, 3 for block, 4 for require_approval, and 6 if there
 is no verdict: the policy or the intent cannot be evaluated, or the trace cannot
-be written. Rate limits count within one run of this command.
+be written. Rate limits do not count the acts of earlier runs.
 
 With --key and --trace-out it writes a signed TraceRecord.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return g.evalIntent(cmd, e) },

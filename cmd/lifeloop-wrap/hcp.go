@@ -18,7 +18,7 @@ import (
 )
 
 func hcpCmd(g *globals) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "hcp", Short: "Consume the output of events --as hcp"})
+	cmd := group(&cobra.Command{Use: "hcp", Short: `Read the output of "lifeloop-wrap events --as hcp"`})
 	cmd.AddCommand(hcpConsumeCmd(g))
 	return cmd
 }
@@ -32,8 +32,11 @@ func hcpConsumeCmd(g *globals) *cobra.Command {
 		Short: "Order HCP events and drop duplicates",
 		Long: `consume reads HCP envelopes as JSON Lines on stdin, of any number of sessions, in
 any order and with duplicates, and prints each event once and in the order of its
-session, as the same JSON Lines. Standard error gets a line for each missing or
-late event and for each line that is not an envelope.`,
+session, as the same JSON Lines. An event that comes too late for this order is
+dropped. Standard error gets a line for each gap, each event that arrives after it
+was reported missing or after the end of its session, each event with an implausible
+number, each session that is forgotten because too many are open, and each line that
+is not an envelope.`,
 		Example: `  lifeloop-wrap events last --as hcp --follow | lifeloop-wrap hcp consume --state seen.json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
