@@ -138,8 +138,8 @@ func unanswered(st store.Store, id string, cause error) *failure {
 	}
 	if errors.Is(cause, os.ErrDeadlineExceeded) {
 		k := st.Read(id)
-		return no(lifeloop.Timeout, "session %s does not answer; its wrapper, process %d, may be stopped", id, k.WrapperPID()).
-			withHint("to continue it, enter fg in its terminal")
+		return no(lifeloop.Timeout, "session %s does not answer; perhaps its wrapper, process %d, is suspended", id, k.WrapperPID()).
+			withHint("if it is, enter fg in its terminal to continue it")
 	}
 	return no(lifeloop.TransportError, "session %s: %v", id, cause)
 }
@@ -177,10 +177,10 @@ func controlCmds(g *globals) []*cobra.Command {
 	abort := request(supervisor.CommandAbort, "End a session and all its processes",
 		`abort ends a live session. It returns as soon as the session accepts it. The
 harness then receives its own quit signal, then TERM, and all its processes
-receive KILL after the grace period. Nothing more is launched. A second abort
-skips the rest of the grace period. A lost session, whose wrapper died, is closed
-as FAILED, supervisor_lost: nothing is started and no client is called. To wait
-for the end:
+receive KILL after the grace period. Nothing more is launched. A second abort, at
+least 2 s after the first, skips the rest of the grace period. A lost session, whose
+wrapper died, is closed as FAILED, supervisor_lost: nothing is started and no client
+is called. To wait for the end:
 
   lifeloop-wrap abort SESSION && lifeloop-wrap wait SESSION --for ended`)
 	abort.Aliases = []string{"stop"}
@@ -194,11 +194,11 @@ for the end:
 the digest of the act's intent, or at least its first 8 characters; status shows it.`)),
 		onIntent(request(supervisor.CommandDeny, "Deny an act that waits for an approval", "")),
 		request(supervisor.CommandPause, "Pause a live session until it is resumed",
-			`pause stops the harness and all its processes. The timeouts of the attempt, a
-wait for the next attempt and the idle time stop too; the session's maximum
-duration does not. It returns when the pause is on the ledger.`),
+			`pause suspends the harness and all its processes. The timeouts of the attempt, a
+wait for the next attempt and the idle time are suspended too; the session's maximum
+duration is not. pause returns when it is recorded in the ledger.`),
 		request(supervisor.CommandResume, "Continue a paused session",
-			`resume continues a session that pause or a signal stopped. A session that waits
+			`resume continues a session that pause or a signal suspended. A session that waits
 for its next attempt continues by itself.`),
 		abort,
 		renewCmd(g),

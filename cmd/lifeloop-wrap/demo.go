@@ -187,7 +187,7 @@ func printDemo(cmd *cobra.Command, st store.Store, id string) error {
 	if err := errors.Join(events.Flush(), receipts.Flush()); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\n$ lifeloop-wrap receipts last      (%d in all; those with a payload)\n%s", all, &text)
+	fmt.Fprintf(out, "\n$ lifeloop-wrap receipts last      (%d in all; only those with a payload are shown)\n%s", all, &text)
 	fmt.Fprintf(out, "\n$ lifeloop-wrap ledger verify last\n")
 	if err := (&globals{}).verifyLedger(cmd, st, id); err != nil {
 		return err

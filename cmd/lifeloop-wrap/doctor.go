@@ -15,14 +15,15 @@ func doctorCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [ADAPTER]",
 		Short: "Find problems with harnesses, sessions and this machine",
-		Long: `doctor examines each harness, its hooks and its own sessions of this folder, the
-sessions that lifeloop-wrap has recorded, and this machine. It names a command for each
-problem. It starts a harness only to ask for its version. It changes nothing, except
-that it writes missing summaries of recorded sessions, creates the folder for sockets,
-and removes empty control groups that earlier runs with --contain have left.
+		Long: `doctor examines each harness, its hooks and its conversations in the current folder,
+the sessions that lifeloop-wrap has recorded, and this machine. For each problem it
+names a command to run next. It starts a harness only to ask for its version. It
+changes nothing, except that it writes missing summaries of recorded sessions, creates
+the folder for sockets, and removes empty control groups that earlier runs with
+--contain have left.
 
 With --probe it plays one turn of the installed harness with a scripted model on
-loopback, without an account, and stores what it saw working with that version.`,
+loopback, without an account, and stores for that version what worked.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if probes {
@@ -46,7 +47,7 @@ loopback, without an account, and stores what it saw working with that version.`
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&probes, "probe", false, "play one turn of ADAPTER's harness with a scripted model and store what works")
+	cmd.Flags().BoolVar(&probes, "probe", false, "play one turn of ADAPTER's harness with a scripted model and store what worked")
 	cmd.Flags().StringVar(&inside, "probe-in", "", "")
 	_ = cmd.Flags().MarkHidden("probe-in")
 	return cmd

@@ -162,11 +162,11 @@ func startHint(f *failure, program, adapter string) string {
 	case f.code == 126:
 		return "check that it is a file, is executable (chmod +x) and is built for this machine"
 	case f.code == 127 && strings.Contains(program, "/"):
-		return "check that the file exists and, for a script, the interpreter in its first line"
+		return "check that the file exists and, for a script, that the interpreter in its first line exists"
 	case f.code == 127:
 		return "check that it is installed and that its folder is in PATH"
 	case f.class == lifeloop.CapabilityUnsupported:
-		return fmt.Sprintf("lifeloop-wrap manifest inspect %s lists the capabilities; --require CAPABILITY=preferred starts without that capability, --require CAPABILITY=required:partial accepts partial support", adapter)
+		return fmt.Sprintf("lifeloop-wrap manifest inspect %s lists the capabilities; --require CAPABILITY=preferred starts even without that capability, --require CAPABILITY=required:partial accepts partial support", adapter)
 	}
 	return ""
 }

@@ -44,7 +44,7 @@ func policyOf(cfg config.Config) (*gate.Policy, error) {
 		policy, err = parsePolicy(cfg.Policy, text)
 	}
 	if f, ok := errors.AsType[*failure](err); ok {
-		return nil, refused(f.class, "%s", f.text).withHint("nothing is started under a policy that cannot be evaluated; lifeloop-wrap gate eval --policy FILE --intent FILE tests a policy")
+		return nil, refused(f.class, "%s", f.text).withHint("the harness is started only under a policy that can be evaluated; lifeloop-wrap gate eval --policy FILE --intent FILE tests a policy")
 	}
 	return policy, err
 }

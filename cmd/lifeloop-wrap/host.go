@@ -59,7 +59,7 @@ func (g *globals) hostVerb(verb, short string, do func(*host) error) *cobra.Comm
 			return hostError(do(h))
 		},
 	}
-	cmd.Flags().StringVar(&h.profile, "profile", "", "`NAME` of a renewal profile that the hooks serve (default none)")
+	cmd.Flags().StringVar(&h.profile, "profile", "", "`NAME` of a renewal profile by which the hooks renew sessions (default none)")
 	cmd.Flags().StringVar(&h.scope, "scope", "user", "settings to change: user or project")
 	cmd.Flags().BoolVar(&h.dry, "dry-run", false, "print the changes and make none")
 	return cmd
@@ -88,8 +88,8 @@ func (h *host) prepare() error {
 		return err
 	}
 	if h.profile != "" && h.in.Whole != "" {
-		return no(lifeloop.CapabilityUnsupported, "renewal profile %q cannot be installed for adapter %q: it has a plugin and no hooks", h.profile, h.adapter).
-			withHint("lifeloop-wrap run --profile %s, for example", h.profile)
+		return no(lifeloop.CapabilityUnsupported, "renewal profile %q cannot be installed for adapter %q: this adapter has a plugin and no hooks", h.profile, h.adapter).
+			withHint("use lifeloop-wrap run --profile %s instead", h.profile)
 	}
 	h.store, h.vault = hostStore(cfg.StateDir), hostVault(cfg.StateDir)
 	return nil

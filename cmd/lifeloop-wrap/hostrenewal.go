@@ -54,12 +54,12 @@ func checkHostProfile(cfg config.Config, adapter, name string) error {
 	}
 	if p.Self() {
 		return no(lifeloop.CapabilityUnsupported, "profile %s asks the harness for a note, but a hook cannot do that", name).
-			withHint("lifeloop-wrap run --profile %s, for example", name)
+			withHint("use lifeloop-wrap run --profile %s instead", name)
 	}
 	_, manifest, _ := adapterOf(adapter)
 	if class, why := renewable(manifest, p); class != "" {
 		return no(class, "renewal profile %q cannot be installed for adapter %q: %s", name, adapter, why).
-			withHint("without --profile, the hooks that every session needs are installed")
+			withHint("without --profile, lifeloop-wrap host apply installs the hooks that every session needs")
 	}
 	return nil
 }

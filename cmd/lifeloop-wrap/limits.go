@@ -19,5 +19,5 @@ func enough() error {
 		return nil
 	}
 	return refused(lifeloop.InternalError, "this user may start %d more processes and threads, and a session needs %d", room, neededTasks).
-		withHint("ulimit -u shows the limit; end other processes of this user or raise it")
+		withHint("ulimit -u shows the limit; end other processes of this user, or raise the limit")
 }

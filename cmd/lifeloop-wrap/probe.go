@@ -202,7 +202,7 @@ func (r probed) print(w io.Writer) error {
 	}
 	network := "loopback only"
 	if !r.Alone {
-		network = "that of this machine, because the system does not let this user have another"
+		network = "that of this machine, because the system does not let this user create a separate one"
 	}
 	line("network", "%s", network)
 	line("time", "%.1f s, %d model calls", r.Seconds, r.Calls)
@@ -211,7 +211,7 @@ func (r probed) print(w io.Writer) error {
 	case r.Stored && r.Tested:
 		end = "Stored for version " + r.Version + ", which is one of the tested versions."
 	case r.Stored:
-		end = "Stored for version " + r.Version + ": sessions with it begin with these capabilities in full."
+		end = "Stored for version " + r.Version + ": in sessions with this version, the proven capabilities have their full support from the start."
 	}
 	fmt.Fprintln(&b, vt.Plain(end))
 	_, err := io.WriteString(w, b.String())

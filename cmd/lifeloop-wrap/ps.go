@@ -20,7 +20,7 @@ func psCmd(g *globals) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "ps",
-		Short: "List the live and lost sessions; --all lists every session",
+		Short: "List live sessions and lost ones, whose wrapper died; --all lists every session",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			st, err := g.sessions(cmd)

@@ -14,9 +14,9 @@ func resetTTYCmd() *cobra.Command {
 		Use:   "reset-tty",
 		Short: "Reset a terminal that a program has left in disorder",
 		Long: `reset-tty resets the terminal it runs in: modes of keyboard, mouse and screen,
-character sets, colours, and the attributes that stty sane sets. It leaves the
-alternate screen and does not clear the main one. Type it blindly if nothing is
-echoed, and end the line with Ctrl-J if Enter does not work.`,
+character sets, colours, and the attributes that stty sane sets. It switches from
+the alternate screen to the main one, which it does not clear. Type it blindly if
+nothing is echoed, and end the line with Ctrl-J if Enter does not work.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
