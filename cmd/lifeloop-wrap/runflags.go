@@ -50,21 +50,21 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.String("contain", "never", "keep all processes of the session in a control group (cgroup): never, auto (where the system allows it) or always")
 	fl.Bool("archive", false, "copy the harness's transcripts into the session's folder, since harnesses delete theirs")
 	fl.String("policy", "", "`FILE` with the gate policy for launches, renewals, payloads and tool calls of CMD")
-	fl.String("on-limit", "off", "`WHAT` to do at a rate limit: off, wait, fallback or exit")
-	durationFlag(fl, &f.approvalWait, "approval-wait", 0, "how long a launch, a renewal or a tool call waits for approve or deny, if the policy requires an approval (default none)")
+	fl.String("on-limit", "off", "`WHAT` to do at a rate limit: wait, fallback, exit, or off (treat it as any other failure)")
+	durationFlag(fl, &f.approvalWait, "approval-wait", 0, "how long a launch, a renewal or a tool call that needs an approval waits for lifeloop-wrap approve or deny (default 0: it does not wait)")
 	// The configuration reads these flags by name.
 	for _, d := range []struct {
 		name  string
 		value time.Duration
 		text  string
 	}{
-		{"timeout-initial", 0, "longest silence after a launch (default no limit)"},
-		{"timeout-inter", 0, "longest silence later on, except while a tool runs or the user is asked (default no limit)"},
+		{"timeout-initial", 0, "longest silence from a launch to its first output or report (default no limit)"},
+		{"timeout-inter", 0, "longest silence after the first output or report of a launch, except while a tool runs or the user is asked (default no limit)"},
 		{"timeout-tool", 0, "longest call of a tool (default no limit)"},
 		{"max-duration", 0, "longest session (default no limit)"},
-		{"idle-timeout", 0, "longest time without any activity (default no limit)"},
-		{"client-drain", 5 * time.Second, "time for clients after CMD ended"},
-		{"abort-grace", 5 * time.Second, "time from the first signal to KILL"},
+		{"idle-timeout", 0, "end the session, without a retry, after this time without any activity, even while a tool runs or the user is asked (default no limit)"},
+		{"client-drain", 5 * time.Second, "how long clients may take to answer after CMD has ended"},
+		{"abort-grace", 5 * time.Second, "how long CMD may take to end after the first signal that asks it to, before KILL (0: KILL at once)"},
 	} {
 		durationFlag(fl, new(time.Duration), d.name, d.value, d.text)
 	}
@@ -80,11 +80,11 @@ func (f runFlags) check(cfg config.Config, program string) error {
 	case !slices.Contains([]profiles.Injection{profiles.Auto, profiles.Always, profiles.Never}, profiles.Injection(f.hooks)):
 		return usage("--hooks %s: want auto, always or never", f.hooks)
 	case f.noHooks && f.hooks == string(profiles.Always):
-		return usage("--no-hooks and --hooks always contradict each other")
+		return usage("--no-hooks cannot be used with --hooks=always")
 	case f.sessionID != "" && (err != nil || u.String() != f.sessionID):
 		return usage("--session-id %s: not a UUID in lower case with hyphens", f.sessionID)
 	case f.noLedger && f.guard != nil:
-		return usage("--no-ledger and a policy contradict each other").withHint("what a policy decides must be recorded before it happens")
+		return usage("--no-ledger cannot be used with a policy").withHint("a decision of the policy must be in the ledger before the act happens")
 	case f.approvalWait < 0 || f.approvalWait > 0 && f.guard == nil:
 		return usage("--approval-wait needs a policy, and a positive duration")
 	case program == "":

@@ -62,7 +62,7 @@ func (s *session) open(noLedger, recovered bool) error {
 			return taken(st.Read(s.id))
 		case err != nil:
 			return refused(lifeloop.InternalError, "create a ledger in %s: %v", s.folder, err).
-				withHint("--state-dir chooses another folder, --no-ledger stores none")
+				withHint("--state-dir chooses another folder; --no-ledger stores no ledger")
 		}
 		s.ledger = created
 	}

@@ -64,7 +64,7 @@ func damaged(id string, err error) *failure {
 	if f, ok := errors.AsType[*store.FolderError](err); ok {
 		return no(lifeloop.StateConflict, "session %s: %s", id, f.What).withHint("%s", f.Fix)
 	}
-	return no(lifeloop.StateConflict, "session %s: %v", id, err).withHint("lifeloop-wrap ledger verify %s shows where", id)
+	return no(lifeloop.StateConflict, "session %s: %v", id, err).withHint("lifeloop-wrap ledger verify %s shows whether and where it is damaged", id)
 }
 
 func pruneCmd(g *globals) *cobra.Command {
@@ -74,11 +74,12 @@ func pruneCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune [--older-than D] [--keep N] [--size S]",
 		Short: "Remove sessions that are not live",
-		Long: `prune removes ended and lost sessions: those older than D, those beyond the newest
-N, and, while all sessions together take more than S, the oldest ones. It never
-removes a live one. It prints the ids of what it removes. It also removes empty control
-groups that earlier runs with --contain have left. The retention block of the
-configuration does the same with ended sessions whenever one ends.`,
+		Long: `prune removes ended and lost sessions: those that started longer ago than D, those
+beyond the newest N, and, while all sessions together take more than S, the oldest
+ones. It never removes a live session. It prints the ids of the sessions that it
+removes. It also removes empty control groups that earlier runs with --contain have
+left. The retention block of the configuration sets the same limits for ended
+sessions; they are applied whenever a session ends.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			limit := store.Limit{OlderThan: -1, Keep: -1, Bytes: -1}
@@ -116,9 +117,9 @@ configuration does the same with ended sessions whenever one ends.`,
 			})
 		},
 	}
-	durationFlag(cmd.Flags(), &older, "older-than", 0, "least age `D` of the sessions to remove, such as 12h or 30d")
+	durationFlag(cmd.Flags(), &older, "older-than", 0, "remove sessions that started longer ago than `D`, such as 12h or 30d (default no limit)")
 	cmd.Flags().IntVar(&keep, "keep", 0, "number `N` of newest sessions to keep (default no limit)")
-	cmd.Flags().StringVar(&size, "size", "", "most bytes `S` of all sessions together, such as 500MB or 2GiB (default no limit)")
+	cmd.Flags().StringVar(&size, "size", "", "largest total size `S` of all sessions, such as 500MB or 2GiB (default no limit)")
 	return cmd
 }
 
@@ -150,9 +151,10 @@ func sessionCmd(g *globals) *cobra.Command {
 	cmd.AddCommand(g.onSession(&cobra.Command{
 		Use:   "token SESSION",
 		Short: "Print a session's token",
-		Long: `token prints the token of a session. Every program that has it can change the
-session. No event, receipt or log contains it. The ledger's first entry has the SHA-256
-digest of its 64 digits.`,
+		Long: `token prints the token of a session. A process that the harness started needs it to
+change the session, for example to pause or abort it; the user's other processes do
+not. No event, receipt or log contains it. The ledger's first entry has the SHA-256
+digest of the token's 64 hex digits.`,
 	}, func(cmd *cobra.Command, st store.Store, id string) error {
 		token, err := st.Folder(id).Token()
 		if errors.Is(err, fs.ErrNotExist) {

@@ -17,10 +17,11 @@ func simulateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate FILE",
 		Short: "Try a retry and fallback policy on a scripted harness",
-		Long: `simulate runs the supervision of real sessions on a scripted world, in virtual
-time, and prints the events as JSON Lines. The same file prints the same bytes.
+		Long: `simulate runs the code that supervises real sessions, but with a scripted harness
+and in virtual time, and prints the events as JSON Lines. The same file always gives
+the same output.
 
-A FILE is YAML or JSON, - standard input:
+FILE is YAML or JSON; - is standard input. An example:
 
   {"plan":{"profiles":[{"name":"a"},{"name":"b"}],
     "retry":{"attempts":2,"retry_on":["model","network"],"backoff":{"kind":"exponential","base_ms":1000}},
@@ -28,12 +29,14 @@ A FILE is YAML or JSON, - standard input:
    "launches":{"a":[[{"output":"one"},{"fail":"network"}],[{"hang":true}]],"b":[[{"output":"done"}]]},
    "control":[{"at_ms":60000,"do":"abort"}]}
 
-"renewal":{"profile":"handoff"} makes a profile active, for the control renew.
-"policy":{…} is a policy of the gate (policy init), for launches, renewals and the
-step {"tool":{"command":"rm -rf x"}}; --as facts shows its decisions.
-A setting that is missing in plan is off. docs/CLI.md describes every member and
-every step. The exit code is 1 if the session would never end; the error says
-what it waits for.`,
+"renewal":{"profile":"handoff"} sets a renewal profile; without one, {"do":"renew"}
+in control is refused.
+"policy":{…} is a policy of the gate, such as policy init writes, for launches,
+renewals and the step {"tool":{"command":"rm -rf x"}}; --as facts shows its
+decisions.
+A setting that is missing in plan is off or has a default. docs/CLI.md describes
+every member, with its default, and every step. The exit code is 1 if the session
+would never end; the error says what it waits for.`,
 		Example: `  lifeloop-wrap simulate world.json --as facts | jq -c .fact
   lifeloop-wrap simulate world.json --as hcp`,
 		Args: cobra.ExactArgs(1),
@@ -53,7 +56,7 @@ what it waits for.`,
 				world, err = simulate.Parse(doc)
 			}
 			if fault, ok := errors.AsType[*document.Error](err); ok {
-				return no(lifeloop.InvalidRequest, "%s", fault.In(args[0])).withHint("lifeloop-wrap simulate --help shows the form of a world")
+				return no(lifeloop.InvalidRequest, "%s", fault.In(args[0])).withHint("lifeloop-wrap simulate --help shows an example")
 			}
 			if guard != "" {
 				p, err := readPolicy(cmd, guard)
@@ -76,7 +79,7 @@ what it waits for.`,
 		},
 	}
 	formFlags(cmd, &as, &callbacks)
-	cmd.Flags().StringVar(&guard, "policy", "", "`FILE` with the gate policy, in the place of the world's own")
+	cmd.Flags().StringVar(&guard, "policy", "", "`FILE` with the gate policy, used instead of the policy in the simulated file")
 	return cmd
 }
 

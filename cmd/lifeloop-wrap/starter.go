@@ -25,18 +25,22 @@ func policyCmd(g *globals) *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use: "init [FILE]", Short: "Write a policy to start with", Args: cobra.MaximumNArgs(1),
 		Long: `init writes a policy for run --policy: it denies writes outside of the workspace,
-files with secrets, and changes of the harness's own settings. It requires an approval
-for destructive commands, and for commands whose effect cannot be known before they
-run. It allows the rest. init also writes cases for policy test: with policy.yaml as
+access to files that hold secrets, and changes of the harness's own settings. It
+requires an approval for destructive commands, and for commands whose effect cannot be
+known before they run. It allows the rest. init also writes cases for policy test: with policy.yaml as
 FILE, they are in policy.cases.yaml. Without FILE it prints the policy.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.initPolicy(cmd, args) },
 	}, &cobra.Command{
 		Use: "test FILE CASES", Short: "Test a policy with cases", Args: cobra.ExactArgs(2),
 		Long: `test evaluates each case of CASES (YAML) by the policy FILE, as run --policy does in
-this folder, but without rate limits, and prints those that differ. A case has a
-verdict, optionally a reason that must be among the reason codes, and one of: command,
-write, delete, read, url (a call of a tool; tool is its name, and may stand alone),
-launch or renew (a program), inject (the placement of a payload).`,
+this folder, but without rate limits, and prints the cases whose result is not the
+wanted one. A case has the wanted verdict, optionally a reason that must be among the
+reason codes of the decision, and one of:
+
+  command, write, delete, read, url   a call of a tool; the key tool may name the tool
+  tool without any of these           a call of that tool without arguments
+  launch, renew                       the program that is launched or renewed
+  inject                              the placement of a payload`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.testPolicy(cmd, args[0], args[1]) },
 	})
 	return cmd
@@ -187,7 +191,7 @@ func (c policyCase) use() (u telemetry.ToolUse, name string, err error) {
 		given, name = 1, "tool "+c.Tool
 	}
 	if given != 1 {
-		return u, "", errors.New("a case has one of command, write, delete, read, url, launch, renew, inject, or a tool alone")
+		return u, "", errors.New("want exactly one of command, write, delete, read, url, launch, renew and inject, or only tool")
 	}
 	if c.Tool != "" {
 		u.Name = c.Tool

@@ -38,24 +38,24 @@ func verifyCmd(g *globals) *cobra.Command {
 		Use: "verify PATH", Short: "Verify a runpack, pack, session chain, journal or trace", Args: cobra.ExactArgs(1),
 		Long: `verify checks an evidence file: digests, links, signatures, and the form and
 content of each file in it. It also prints what this does not prove. The exit
-code is 0, 2 if the verification failed, or 6 if the file cannot be read as
-evidence or needs --public-key to be verified. KIND is runpack, pack,
+code is 0 if the verification succeeded, 2 if it failed, or 6 if the file cannot
+be read as evidence or needs --public-key to be verified. KIND is runpack, pack,
 session_chain, session_journal or trace.
 
 A session chain or a journal names its runpacks, which are read from its folder.
 With --anchor FILE a chain or a journal must contain each checkpoint of its
-session that FILE names. That proves it up to the newest of these checkpoints,
-and nothing after it. --compat gives the verdicts of gait, the public reference
-implementation.`,
+session that FILE names. That proves the chain or journal up to the newest of
+these checkpoints; what follows that checkpoint is not proven. --compat gives
+the verdicts of gait, the public reference implementation of these formats.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.verifyEvidence(cmd, args[0], v) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&v.kind, "kind", "", "`KIND` of evidence, if verify should not detect it")
+	f.StringVar(&v.kind, "kind", "", "`KIND` of evidence (default detected from the content)")
 	f.StringVar(&v.key, "public-key", "", "`FILE` with the public key of the signer")
 	f.BoolVar(&v.signed, "require-signature", false, "require a signature, also of proof records")
-	f.BoolVar(&v.strict, "strict", false, "refuse also what could mislead a reader (default)")
+	f.BoolVar(&v.strict, "strict", false, "refuse misleading files that gait accepts (default)")
 	f.BoolVar(&v.compat, "compat", false, "accept and refuse the same files as gait")
-	f.StringVar(&v.anchor, "anchor", "", "`FILE` with lines that evidence anchor printed")
+	f.StringVar(&v.anchor, "anchor", "", "`FILE` with output of lifeloop-wrap evidence anchor")
 	cmd.MarkFlagsMutuallyExclusive("strict", "compat")
 	return cmd
 }
@@ -77,7 +77,7 @@ func (g *globals) verifyEvidence(cmd *cobra.Command, path string, v verification
 			o.PublicKey, err = sign.ParsePublic(text)
 		}
 		if err != nil {
-			return notEvaluable("public key %s: %v", v.key, err).withHint("the public key is FILE.pub of lifeloop-wrap evidence key new FILE")
+			return notEvaluable("public key %s: %v", v.key, err).withHint("lifeloop-wrap evidence key new FILE writes the public key to FILE.pub")
 		}
 	}
 	if v.anchor != "" {
