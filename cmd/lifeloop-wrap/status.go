@@ -47,7 +47,7 @@ func callsText(s view.Status) string {
 		if c.Calls == 0 {
 			return ""
 		}
-		return fmt.Sprintf("%s%d (%d tokens in, %d cached, %d out)", name, c.Calls, c.Input+c.CacheWrite, c.CacheRead, c.Output)
+		return fmt.Sprintf("%s%d (%d new tokens in, %d from the cache, %d out)", name, c.Calls, c.Input+c.CacheWrite, c.CacheRead, c.Output)
 	}
 	text := cmp.Or(part("", s.Usage.Main), "none seen") + fmt.Sprintf(" in %d %s", s.Turns, map[bool]string{true: "turn", false: "turns"}[s.Turns == 1])
 	if s.TurnsOther > 0 {
@@ -132,8 +132,31 @@ func contextDetail(k store.Session) string {
 	case c.Window == nil:
 		return fmt.Sprintf("%s, %d in use, window unknown", text, c.Tokens)
 	default:
-		return fmt.Sprintf("%s, %d of %d tokens (window from %s)", text, c.Tokens, *c.Window, c.WindowSource)
+		return fmt.Sprintf("%s, %d of %d tokens (window size from %s)", text, c.Tokens, *c.Window, windowSourceText(c.WindowSource))
 	}
+}
+
+// windowSourceText describes a source of the context window.
+func windowSourceText(source string) string {
+	switch source {
+	case "configured":
+		return "the configuration"
+	case "statusline":
+		return "the status line of the harness"
+	case "reported":
+		return "the harness"
+	case "settings":
+		return "the settings of the harness"
+	case "catalog":
+		return "the list of models of the harness"
+	case "suffix":
+		return "the model's name"
+	case "table":
+		return "the built-in table"
+	case "seen":
+		return "a call that was too large for the smaller window"
+	}
+	return source
 }
 
 // failedReceipts counts the receipts with status failed, without those that were issued

@@ -174,11 +174,11 @@ func loadProject(dir, stateDir string) trust.File {
 func (g *globals) trustHint(r *trust.Refusal) string {
 	if !r.Unknown {
 		if _, err := trust.ReadFile(r.Path); err != nil {
-			return fmt.Sprintf("nothing in it is used; --config FILE accepts only a regular file of at most %d KiB", trust.MaxFile>>10)
+			return fmt.Sprintf("nothing in it is used, and --config cannot read it either: it must be a readable regular file of at most %d KiB", trust.MaxFile>>10)
 		}
-		return "nothing in it is used; --config FILE reads it without these checks"
+		return "nothing in it is used; --config FILE reads it without checking its owner, permissions and trust record"
 	}
-	return "read the file; if you agree that its programs run, trust it: " + g.trustCommand(r)
+	return "read the file; if the programs that it names may run, trust it: " + g.trustCommand(r)
 }
 
 // trustCommand returns the command that trusts a file.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +65,15 @@ func awaitedBy(word string) (awaited, error) {
 		withHint("lifeloop-wrap wait --help lists them all")
 }
 
+// awaitedEvents lists the events in the help of wait, three on a line.
+func awaitedEvents() string {
+	var lines []string
+	for names := range slices.Chunk(lifeloop.Events(), 3) {
+		lines = append(lines, strings.Trim(fmt.Sprint(names), "[]"))
+	}
+	return strings.Join(lines, "\n               ")
+}
+
 func waitCmd(g *globals) *cobra.Command {
 	word, limit := forEnded, time.Duration(0)
 	cmd := &cobra.Command{
@@ -73,15 +84,14 @@ func waitCmd(g *globals) *cobra.Command {
   ended        any final state; this is the default
   a state      PENDING REJECTED RUNNING PAUSED ABORTING ABORTED COMPLETED FAILED
   an activity  ` + strings.Join(kernel.Activities(), " ") + `
-  an event     frame.ended, session.started, context.compacted, and the others of
-               "lifeloop-wrap events"
+  an event     ` + awaitedEvents() + `
 
 If the session has the state or activity already, wait returns at once. An event
-counts only if it happens after wait has started. It prints nothing; with --json,
+counts only if it happens after wait has started. wait prints nothing; with --json,
 it prints the fact that ended the wait.
 
-The exit code is 0 when the session reached it, and 1 when the session ended
-without it, its wrapper died, or --timeout was reached; the error says which.`,
+The exit code is 0 when the session has reached what --for names, and 1 when it
+ended without that, its wrapper died, or --timeout was reached; the error says which.`,
 		Example: `  lifeloop-wrap wait last --for needs_input && notify-send "the harness asks"
   lifeloop-wrap wait last --for idle --timeout 10m
   lifeloop-wrap abort last && lifeloop-wrap wait last`,
@@ -107,7 +117,7 @@ without it, its wrapper died, or --timeout was reached; the error says which.`,
 			o, err := what.await(ctx, st.Folder(id), id)
 			switch {
 			case errors.Is(err, context.DeadlineExceeded):
-				return no(lifeloop.Timeout, "session %s: no %s within %s", id, what.word, limit)
+				return no(lifeloop.Timeout, "session %s: --for %s was not reached within %s", id, what.word, limit)
 			case err != nil || !g.json:
 				return err
 			}
