@@ -21,7 +21,7 @@ const (
 	idleTime = time.Second
 )
 
-var errHeld = errors.New("all requests together have more than 32 MiB; try again later")
+var errHeld = errors.New("the pending requests together have more than 32 MiB; try again later")
 
 // A room holds the connected peers of a server and limits them.
 type room struct {
