@@ -217,8 +217,8 @@ func (r *Report) limits(o Options) {
 	if r.Kind == ChainKind {
 		r.note("journal: a journal beside the chain was not verified with it")
 	}
-	r.note("vantage: it shows what the producer recorded, on a machine that the producer controls")
-	r.note("completeness: acts that the producer did not observe are not in it; that nothing was changed does not show that nothing is missing")
+	r.note("vantage: the file shows only what the producer recorded, on a machine that the producer controls")
+	r.note("completeness: the file lacks acts that the producer did not observe; even an unchanged file can be incomplete")
 }
 
 // truncation says which removed tail would not be noticed.
@@ -226,15 +226,15 @@ func (r *Report) truncation() {
 	n := len(r.reach.checkpoints)
 	switch {
 	case r.Kind == TraceKind:
-		r.note("truncation: it is one decision; whether there were others is not shown")
+		r.note("truncation: a trace holds one decision, and does not show whether there were others")
 	case r.Kind.Anchored() && r.AnchoredUntil == 0:
 		r.note("truncation: checkpoints removed from the end are not noticed without an anchor, and neither the chain nor the journal shows whether the session ended")
 	case r.Kind.Anchored():
-		r.note("truncation: the anchors reach checkpoint %d of %d, event %d; what was removed or replaced after it is not noticed",
+		r.note("truncation: the anchors reach checkpoint %d of %d, event %d; a removal or replacement of later events is not noticed",
 			r.AnchoredUntil, n, r.reach.checkpoints[r.AnchoredUntil-1].SequenceEnd)
 	case r.reach.ended != "":
-		r.note("truncation: it reaches the end of the session (%s), if the producer wrote it whole", r.reach.ended)
+		r.note("truncation: the file reaches the end of the session (%s), if the producer left nothing out", r.reach.ended)
 	default:
-		r.note("truncation: it does not show the end of the session, which still ran, or whose end was cut or not read; a removed end is not noticed")
+		r.note("truncation: the file does not contain the end of the session: the session still ran, or its end was removed or not read; the file does not show which")
 	}
 }

@@ -199,8 +199,11 @@ func (r *Report) pack(data []byte, o Options) {
 func (r *Report) packContents(a archive, m packManifest, o Options) {
 	declared := map[string]bool{packManifestFile: true}
 	for _, e := range m.Contents {
-		if declared[e.Path] {
-			r.problem("manifest", e.Path, "contents must declare a file once, and not the manifest itself")
+		switch {
+		case e.Path == packManifestFile:
+			r.problem("manifest", e.Path, "contents must not declare the manifest itself")
+		case declared[e.Path]:
+			r.problem("manifest", e.Path, "contents declares this file more than once")
 		}
 		declared[e.Path] = true
 		if e.Type != entryType(e.Path) && !o.Compat {

@@ -94,7 +94,7 @@ func (r *Report) proofs(doc []byte, a archive, m packManifest, o Options) {
 		previous = hash
 		r.proofSignature(at, p, o)
 		if !o.Compat && (n >= len(files) || !p.isOf(files[n], len(a.files[files[n].Path]), m)) {
-			r.problem("proof", at, "the record does not describe the next file in the order")
+			r.problem("proof", at, "the record does not match the next file in the manifest's contents")
 			return false
 		}
 		n++

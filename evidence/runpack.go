@@ -205,7 +205,7 @@ func (r *Report) runpackContents(p *runpack) {
 		}
 	}
 	if !slices.IsSortedFunc(m.Files, func(a, b manifestEntry) int { return strings.Compare(a.Path, b.Path) }) || len(m.Files) != len(runpackFiles) {
-		r.problem("manifest", manifestFile, "files must list the four files of a runpack, in the order of their paths")
+		r.problem("manifest", manifestFile, "the member files must list the four files of a runpack, in the order of their paths")
 	}
 	if !isRunID(m.RunID) {
 		r.problem("run_id", manifestFile, "run_id is %q; want run_ followed by letters, digits, _ or -", m.RunID)
@@ -310,7 +310,7 @@ func (r *Report) receipts(refs Refs) {
 	for i, ref := range refs.Receipts {
 		at := fmt.Sprintf("%s: receipts[%d]", refsFile, i)
 		if ref.RefID == "" || ref.SourceType == "" || ref.SourceLocator == "" || ref.RedactionMode == "" || ref.RetrievedAt.IsZero() {
-			r.problem("inner_file", at, "a required member is missing")
+			r.problem("inner_file", at, "ref_id, source_type, source_locator, redaction_mode and retrieved_at are required")
 		}
 		if !sign.IsDigest(ref.QueryDigest) || !sign.IsDigest(ref.ContentDigest) {
 			r.problem("inner_file", at, "query_digest and content_digest must be digests")

@@ -148,7 +148,7 @@ func (r *Report) links(list []Checkpoint, session, run string, o Options) {
 		}
 		r.Digest = c.CheckpointDigest
 		if c.Index != i+1 {
-			r.problem("missing_checkpoint", at, "its index is %d", c.Index)
+			r.problem("missing_checkpoint", at, "checkpoint_index is %d; a checkpoint is missing or out of order", c.Index)
 			continue
 		}
 		if c.digest() != c.CheckpointDigest {
@@ -158,7 +158,7 @@ func (r *Report) links(list []Checkpoint, session, run string, o Options) {
 			r.problem("link", at, "prev_checkpoint_digest is not the digest of the previous checkpoint")
 		}
 		if c.SequenceStart <= before.SequenceEnd || c.SequenceEnd < c.SequenceStart {
-			r.problem("sequence", at, "its range is empty or overlaps the previous one")
+			r.problem("sequence", at, "its range of events is empty or begins too early")
 		}
 		if o.Compat {
 			continue
@@ -183,7 +183,7 @@ func (r *Report) relationship(code, at string, h Header, v json.RawMessage, o Op
 	switch {
 	case o.Compat || len(v) == 0:
 	case h.ours():
-		r.problem(code, at, "it has a relationship; lifeloop-wrap, which made it, writes none")
+		r.problem(code, at, "it has the member relationship, which lifeloop-wrap, its producer, never writes")
 	case at == "":
 		r.uncovered("the chain", []string{"relationship"})
 	default:
@@ -200,11 +200,11 @@ func (h Header) ours() bool { return strings.HasPrefix(h.ProducerVersion, produc
 func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optional bool, o Options) {
 	at := fmt.Sprintf("checkpoint %d: %s", c.Index, c.RunpackPath)
 	if name := c.RunpackPath; !o.Compat && (name == "" || path.IsAbs(name) || strings.Contains(name, `\`) || path.Clean(name) != name || strings.HasPrefix(name, "..")) {
-		r.problem("runpack_path", at, "the path must be a plain path below the folder of the chain")
+		r.problem("runpack_path", at, "the runpack's path must be relative, written with /, and without . and ..")
 		return
 	}
 	if want := runpackName(c.Index); !o.Compat && c.RunpackPath != want && c.ours() {
-		r.problem("runpack_path", at, "lifeloop-wrap, which made this checkpoint, names its runpack %s", want) // no digest covers the path
+		r.problem("runpack_path", at, "the runpack must be named %s in a checkpoint that lifeloop-wrap made", want) // no digest covers the path
 		return
 	}
 	if _, again := r.packs[c.RunpackPath]; again && !o.Compat {
@@ -237,7 +237,7 @@ func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optiona
 		r.problem(problem.Code, path.Join(at, problem.At), "%s", problem.What)
 	}
 	if p.manifest.ManifestDigest != c.ManifestDigest {
-		r.problem("manifest_digest", at, "it is not the runpack that the checkpoint names")
+		r.problem("manifest_digest", at, "its manifest_digest differs from the checkpoint's")
 	}
 	if !o.Compat && len(inside.Problems) == 0 {
 		r.sealedContents(at, c, head, p, events)
@@ -311,11 +311,11 @@ func (r *Report) sealedHead(at string, c Checkpoint, head chain, p runpack, even
 			continue
 		}
 		if want, err := chainRef(head, c.CreatedAt); err != nil || want.ContentDigest != ref.ContentDigest {
-			r.problem("head", at, "the head of the chain or of the journal was changed after the checkpoint was made")
+			r.problem("head", at, "a member of the chain outside its checkpoints, or of the journal's header, was changed after the checkpoint was made")
 		}
 		for _, e := range events {
 			if e.ProducerVersion != c.ProducerVersion || e.SchemaVersion != schemaVersion {
-				r.problem("events", at, "event %d has another producer or version", e.Sequence)
+				r.problem("events", at, "event %d has a producer_version other than the checkpoint's, or a wrong schema_version", e.Sequence)
 			}
 		}
 	}
@@ -457,7 +457,7 @@ func (r *Report) journal(doc []byte, o Options) {
 		sealed = j.checkpoints[n-1].SequenceEnd
 	}
 	if j.last > sealed {
-		r.note("events: the last %d are after the last checkpoint; nothing shows that they were not changed", j.last-sealed)
+		r.note("events: the last %d are after the last checkpoint; they may have been changed", j.last-sealed)
 	}
 	r.summarize(len(j.checkpoints), o)
 }
@@ -509,7 +509,7 @@ func (j *journal) read(n int, line []byte, o Options) error {
 			return fmt.Errorf("schema_id is %q", c.SchemaID)
 		}
 		if len(j.events) > 0 && c.SequenceEnd > j.last {
-			return fmt.Errorf("a checkpoint of event %d comes before the event", c.SequenceEnd)
+			return fmt.Errorf("the checkpoint ends with event %d, which is not in a line before it", c.SequenceEnd)
 		}
 		j.last = max(j.last, c.SequenceEnd) // a compacted journal no longer has the events
 		j.checkpoints = append(j.checkpoints, c)

@@ -219,7 +219,7 @@ func (r *Report) traceContents(t traceFacts, members map[string]json.RawMessage,
 			at = t.ObservedAt
 		}
 		if want, err := json.Marshal(at); members[name] != nil && (err != nil || !bytes.Equal(members[name], want)) {
-			r.problem("trace", name, "the time is not in canonical form") // the signature covers the time, not its form
+			r.problem("trace", name, "the time must be in RFC 3339 form, with Z for UTC and no zeros at the end of the fraction") // the signature covers the time, not its form
 		}
 	}
 	for _, name := range uncovered {

@@ -36,8 +36,13 @@ func writeArchive(files map[string][]byte) ([]byte, error) {
 	w := zip.NewWriter(&out)
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if total += len(files[name]); len(files[name]) > maxEntry || total > maxTotal {
-			return nil, fmt.Errorf("the session is too long for one archive: %s has %d bytes", name, len(files[name]))
+		size := len(files[name])
+		total += size
+		switch {
+		case size > maxEntry:
+			return nil, fmt.Errorf("the session is too long for one archive: %s has %d bytes; the limit is %d", name, size, maxEntry)
+		case total > maxTotal:
+			return nil, fmt.Errorf("the session is too long for one archive: its files have more than %d bytes", maxTotal)
 		}
 		if path.Ext(name) == ".json" {
 			if err := checkSize(files[name]); err != nil {

@@ -17,7 +17,7 @@ import (
 func words(f kernel.Fact) (what, tone string) {
 	switch f := f.(type) {
 	case kernel.SessionMoved:
-		return fmt.Sprintf("the session is %s: %s", f.To, f.Reason), toneOf(string(f.To))
+		return fmt.Sprintf("the session is %s: %s", f.To, reasonText(f.Reason)), toneOf(string(f.To))
 	case kernel.Launching:
 		return strings.TrimSpace(fmt.Sprintf("launch (%s), attempt %d %s", f.Cause, max(f.Attempt, 1), f.Name)), ""
 	case kernel.Running:
@@ -30,14 +30,14 @@ func words(f kernel.Fact) (what, tone string) {
 		return "the harness session has the id " + f.ID, ""
 	case kernel.VersionSeen:
 		if len(f.Unproven) > 0 {
-			return "version " + f.Version + " was not tested; not proven: " + strings.Join(f.Unproven, " "), "warn"
+			return "lifeloop-wrap was not tested with version " + f.Version + " of the harness; not yet seen to work: " + strings.Join(f.Unproven, " "), "warn"
 		}
-		return "version " + f.Version, ""
+		return "the harness has version " + f.Version, ""
 	case kernel.Observed:
 		return observedWords(f)
 	case kernel.AttemptEnded:
 		if f.Cause != "" {
-			return fmt.Sprintf("the attempt failed (%s %s); then %s", f.Cause, f.Detail, f.Recovery), "bad"
+			return fmt.Sprintf("the attempt failed (%s %s); next: %s", f.Cause, f.Detail, f.Recovery), "bad"
 		}
 		return "the attempt completed: " + f.Evidence, "good"
 	case kernel.AbortRequested:
@@ -68,6 +68,14 @@ func words(f kernel.Fact) (what, tone string) {
 		return fmt.Sprintf("renewal %s", f.To), ""
 	}
 	return "", ""
+}
+
+// reasonText returns the reason for a state.
+func reasonText(reason string) string {
+	if reason == "approved" { // HCP uses this word for every session that was not rejected
+		return "started"
+	}
+	return reason
 }
 
 // gateWords describes a decision on an act: the question, the verdict and the
