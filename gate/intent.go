@@ -201,10 +201,10 @@ func ParseIntent(doc []byte) (Intent, error) {
 	// The reference ignores digests in the request. Here a wrong digest is an
 	// error, because it belongs to another intent.
 	if r.ArgsDigest != "" && r.ArgsDigest != in.ArgsDigest {
-		return Intent{}, fmt.Errorf("args_digest is not the digest of args: want %s", in.ArgsDigest)
+		return Intent{}, fmt.Errorf("args_digest is not the digest of the normalised args: want %s", in.ArgsDigest)
 	}
 	if r.IntentDigest != "" && r.IntentDigest != in.IntentDigest {
-		return Intent{}, fmt.Errorf("intent_digest is not the digest of the intent: want %s", in.IntentDigest)
+		return Intent{}, fmt.Errorf("intent_digest is not the digest of the normalised intent: want %s", in.IntentDigest)
 	}
 	return in, nil
 }
@@ -315,7 +315,7 @@ func (m members) member(doc []byte, i int, path, name string, wrong *error) int 
 	}
 	for k := range m {
 		if strings.EqualFold(k, name) {
-			*wrong = fmt.Errorf("%s%s: the member's name is %s", path, name, k)
+			*wrong = fmt.Errorf("%s%s: the member must be spelled %s", path, name, k)
 			return scan.Halt
 		}
 	}

@@ -123,10 +123,10 @@ func trim(v any) (any, *trimFault) {
 				return nil, &trimFault{what: "a member has an empty name"}
 			}
 			if _, twice := out[key]; twice {
-				return nil, &trimFault{what: fmt.Sprintf("two members are named %q without blanks", key)}
+				return nil, &trimFault{what: fmt.Sprintf("two members differ only in the space around the name %q", key)}
 			}
 			if text, is := item.(string); is && namesASecret(key) && isSecret(strings.TrimSpace(text)) {
-				return nil, &trimFault{"." + key, "this is a secret; send a reference or a digest instead"}
+				return nil, &trimFault{"." + key, "this looks like a secret; send a digest instead, or a reference that begins with ref: or env:"}
 			}
 			value, fault := trim(item)
 			if fault != nil {
@@ -387,15 +387,16 @@ func (a *AgentIdentity) normalize() error {
 		return errors.New("context.agent_identity: approved_at is before issued_at")
 	}
 	return errors.Join(hexDigest("context.agent_identity.manifest_digest", a.ManifestDigest),
-		ordered("context.agent_identity", a.IssuedAt, a.ExpiresAt), ordered("context.agent_identity", a.ApprovedAt, a.ExpiresAt))
+		ordered("context.agent_identity", "issued_at", a.IssuedAt, a.ExpiresAt), ordered("context.agent_identity", "approved_at", a.ApprovedAt, a.ExpiresAt))
 }
 
-// ordered checks that expires is after from, if both are given.
-func ordered(at string, from, expires time.Time) error {
+// ordered checks that expires is after from, the time of the named member, if both are
+// given.
+func ordered(at, name string, from, expires time.Time) error {
 	if from.IsZero() || expires.IsZero() || expires.After(from) {
 		return nil
 	}
-	return fmt.Errorf("%s: it expires before it begins, or at the same time", at)
+	return fmt.Errorf("%s: expires_at must be after %s", at, name)
 }
 
 func (s *Sandbox) normalize() error {
@@ -416,7 +417,7 @@ func (s *Sandbox) normalize() error {
 		return errors.New("context.sandbox.timeout_seconds is negative")
 	}
 	if isSecret(s.EvidenceRef) && !hasPrefix(strings.ToLower(s.EvidenceRef), []string{"receipt:", "proof:", "sandbox:"}) {
-		return errors.New("context.sandbox.evidence_ref holds a secret; a reference begins with sandbox: or ref: instead")
+		return errors.New("context.sandbox.evidence_ref looks like a secret; begin the reference with sandbox: or ref:")
 	}
 	return errors.Join(oneOf("context.sandbox.network_mode", s.NetworkMode, networkModes),
 		oneOf("context.sandbox.env_exposure_mode", s.EnvExposureMode, envModes),
@@ -463,9 +464,9 @@ func (d *Delegation) normalize() error {
 		case i == len(d.Chain)-1 && l.DelegateIdentity != d.RequesterIdentity:
 			return fmt.Errorf("%s: the last delegate is not requester_identity", at)
 		}
-		if err := ordered(at, l.IssuedAt, l.ExpiresAt); err != nil {
+		if err := ordered(at, "issued_at", l.IssuedAt, l.ExpiresAt); err != nil {
 			return err
 		}
 	}
-	return ordered("delegation", d.IssuedAt, d.ExpiresAt)
+	return ordered("delegation", "issued_at", d.IssuedAt, d.ExpiresAt)
 }
