@@ -204,7 +204,7 @@ func (c *Child) connect(spec Spec) (theirs [3]*os.File, err error) {
 	t := c.terminal
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return theirs, fmt.Errorf("create an event: %w", err)
+		return theirs, fmt.Errorf("create an eventfd: %w", err)
 	}
 	c.wakeup = os.NewFile(uintptr(fd), "event")
 	if t.pty {
@@ -404,7 +404,7 @@ func (c *Child) launch(spec Spec, path string, theirs [3]*os.File) error {
 	var buf [messageSize]byte
 	n, err := c.guard.socket.Read(buf[:])
 	if err != nil {
-		return wrapperError("start %s: the guard exited at once (check its command): %w", spec.Argv[0], err)
+		return wrapperError("start %s: the guard ended before it answered (if you set Spec.Guard, check it): %w", spec.Argv[0], err)
 	}
 	m, err := decode(buf[:n])
 	if err != nil || m.kind != msgBegun {
@@ -432,7 +432,7 @@ func startError(name string, errno syscall.Errno) *StartError {
 	case syscall.ENOENT:
 		return &StartError{Code: 127, Err: fmt.Errorf("start %s: %w", name, errno)}
 	case syscall.EAGAIN:
-		return wrapperError("start %s: the user has too many processes (see ulimit -u): %w", name, errno)
+		return wrapperError("start %s: too many processes (see ulimit -u, or pids.max of the control group): %w", name, errno)
 	case syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE:
 		return wrapperError("start %s: %w", name, errno)
 	}

@@ -164,7 +164,7 @@ func newGroupIn(parent string) (*os.File, error) {
 		group.Close()
 	}
 	os.Remove(dir)
-	return nil, fmt.Errorf("the control group cannot be killed as a whole (cgroup.kill is in Linux 5.14): %w", err)
+	return nil, fmt.Errorf("the control group cannot be killed as a whole (cgroup.kill needs Linux 5.14 or newer): %w", err)
 }
 
 // contain starts the warden of a group.

@@ -51,7 +51,7 @@ func newPage() (*page, *os.File, error) {
 	if err := unix.Ftruncate(fd, int64(pageSize)); err != nil {
 		file.Close()
 		if errors.Is(err, unix.EFBIG) {
-			err = fmt.Errorf("no file may have %d bytes (see ulimit -f): %w", pageSize, err)
+			err = fmt.Errorf("a file of %d bytes is over the limit (see ulimit -f): %w", pageSize, err)
 		}
 		return nil, nil, fmt.Errorf("set the size of the shared memory: %w", err)
 	}

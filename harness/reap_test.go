@@ -69,5 +69,5 @@ func TestTooManyProcesses(t *testing.T) {
 	}
 	out, _ := cmd.Output()
 	require.Equal(t, 125, cmd.ProcessState.ExitCode(), "%s", out)
-	require.Equal(t, "start sh: the user has too many processes (see ulimit -u): resource temporarily unavailable\n", string(out))
+	require.Equal(t, "start sh: too many processes (see ulimit -u, or pids.max of the control group): resource temporarily unavailable\n", string(out))
 }
