@@ -45,17 +45,18 @@ type Typed struct {
 var ErrLine = errors.New("the user has begun a line, or has a dialog open")
 
 // ErrTyping means that no keys, or only some of them, were typed.
-var ErrTyping = errors.New("the typing was stopped")
+var ErrTyping = errors.New("interrupted before the last key")
 
-// A typingError is why the typing was stopped. It wraps [ErrTyping].
+// A typingError is a more precise reason than [ErrTyping], which it wraps.
 type typingError string
 
 const (
 	errDialog   typingError = "a dialog was opened"
 	errNotShown typingError = "the harness did not show the command"
+	errNoLine   typingError = "the harness has no terminal on which the user's keys are followed"
 )
 
-func (e typingError) Error() string { return ErrTyping.Error() + ": " + string(e) }
+func (e typingError) Error() string { return string(e) }
 
 func (e typingError) Unwrap() error { return ErrTyping }
 

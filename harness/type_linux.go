@@ -29,7 +29,7 @@ func (t *typing) taken() bool { return t.begun.Load() || t.hidden.Load() }
 // did not show a stroke.
 func (c *Child) Type(ctx context.Context, t Typing) (done Typed, err error) {
 	if c.ptmx == nil || c.input != c.ptmx || !c.typing.watches {
-		return done, ErrTyping
+		return done, errNoLine
 	}
 	c.typing.mu.Lock()
 	defer c.typing.mu.Unlock()

@@ -412,7 +412,7 @@ func (w *fate) drawRenewal() input.Input {
 		return in
 	case effect.TypeKeys:
 		return input.KeysTyped{Renewal: e.Renewal, Undo: e.Undo, Busy: !e.Undo && chance(w.r, "busy", 6),
-			Failure: pick(w.r, "keys fail", "", "", "", "", "the typing was stopped")}
+			Failure: pick(w.r, "keys fail", "", "", "", "", "interrupted before the last key")}
 	case effect.ContinueRenewal:
 		if failure != "" {
 			return input.RenewalContinued{Renewal: e.Renewal, Failure: failure, Why: "said so"}

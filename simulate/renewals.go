@@ -237,6 +237,6 @@ func (p *player) keys(e effect.TypeKeys) {
 func (p *player) stopTyping(e effect.Cancel) {
 	if l := &p.launch; l.typed != "" && l.typed == e.Call {
 		l.typed = ""
-		p.cause(input.KeysTyped{Renewal: e.Call, Failure: "the typing was stopped"})
+		p.cause(input.KeysTyped{Renewal: e.Call, Failure: "interrupted before the last key"})
 	}
 }

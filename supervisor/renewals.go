@@ -168,7 +168,7 @@ func (s *supervisor) look(l *launched, child typist, renewal string, before []st
 
 func (l *launched) typeKeys(ctx context.Context, child typist, undo bool) error {
 	if child == nil {
-		return harness.ErrTyping
+		return errors.New("there is no harness to type into")
 	}
 	keys := l.plan.Keys
 	if undo {
