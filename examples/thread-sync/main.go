@@ -27,8 +27,8 @@ import (
 )
 
 func main() {
-	state := flag.String("state", "", "the `file` of events")
-	show := flag.Bool("show", false, "print the threads of the file")
+	state := flag.String("state", "", "the `file` that stores the received events")
+	show := flag.Bool("show", false, "print the threads in the file (one for each harness session), and store nothing")
 	flag.Parse()
 	if *state == "" || flag.NArg() > 0 {
 		flag.Usage()
