@@ -170,7 +170,7 @@ func (t *Terminal) findScreen() error {
 			tty, err = os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fdOf(t.outer[0])), os.O_WRONLY|unix.O_NOCTTY, 0)
 		}
 		if err != nil {
-			return fmt.Errorf("open the terminal that stdin is on for writing: %w", err)
+			return fmt.Errorf("open stdin's terminal for writing: %w", err)
 		}
 		t.screen, t.opened, t.onTTY = tty, tty, true
 	}

@@ -60,7 +60,7 @@ func read(path string) (file, error) {
 			continue
 		}
 		if !info.Mode().IsRegular() || info.Size() > tooLarge {
-			return f, fmt.Errorf("read %s: not a settings file", path)
+			return f, fmt.Errorf("read %s: not a regular file of at most %d MiB", path, tooLarge>>20)
 		}
 		data, err := durable.ReadFile(f.target)
 		if err != nil {

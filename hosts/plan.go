@@ -127,7 +127,7 @@ func withHooks(settings *string, in profiles.Installation, before note) (string,
 	now.Was = remembered
 	back, err := strip(out, in.Ours, now.Was)
 	if err != nil || back != base {
-		return "", now, fmt.Errorf("%s was not changed: removing the added hooks again would not restore it exactly", in.Path)
+		return "", now, fmt.Errorf("%s was not changed: a later removal of the added hooks would not restore it exactly", in.Path)
 	}
 	return out, now, nil
 }
@@ -195,9 +195,9 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 	given, cause := consentGiven(out, in.Trust, list)
 	switch {
 	case err != nil || back != base:
-		return "", now, fmt.Errorf("%s was not changed: removing the added records again would not restore it exactly", in.Trust.Path)
+		return "", now, fmt.Errorf("%s was not changed: a later removal of the added records of trust would not restore it exactly", in.Trust.Path)
 	case cause != nil || slices.Contains(given, false):
-		return "", now, fmt.Errorf("%s was not changed: with the added records, the harness would still not run the hooks", in.Trust.Path)
+		return "", now, fmt.Errorf("%s was not changed: with the added records of trust, the harness would still not run the hooks", in.Trust.Path)
 	}
 	return out, now, nil
 }

@@ -67,7 +67,7 @@ func (s *Store) look(in profiles.Installation) (w world, err error) {
 		return w, nil
 	}
 	if err != nil {
-		return w, fmt.Errorf("read the record of the installation in %s: %w", in.Path, err)
+		return w, fmt.Errorf("read the record of what was installed in %s: %w", in.Path, err)
 	}
 	// A note that cannot be parsed counts as none.
 	if json.Unmarshal(data, &w.origin) != nil || w.origin.Path != in.Path {
@@ -274,7 +274,7 @@ func (s *Store) perform(in profiles.Installation, w world, p plan) (changes []Ch
 			err = durable.WriteFile(s.notePath(in), append(data, '\n'), 0o600)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("write the record of the installation in %s: %w", in.Path, err)
+			return nil, fmt.Errorf("write the record of what is installed in %s: %w", in.Path, err)
 		}
 	}
 	for _, m := range p.moves {
@@ -296,7 +296,7 @@ func (s *Store) perform(in profiles.Installation, w world, p plan) (changes []Ch
 	}
 	if p.origin.Path == "" {
 		if err := os.Remove(s.notePath(in)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return changes, fmt.Errorf("delete the record of the installation in %s: %w", in.Path, err)
+			return changes, fmt.Errorf("delete the record of what was installed in %s: %w", in.Path, err)
 		}
 		unmake(w.origin.Folders)
 	}

@@ -359,7 +359,7 @@ func TestAllOrNothing(t *testing.T) {
 		}
 	}
 	_, err := p.store.Apply(p.in, false)
-	if err == nil || !strings.Contains(err.Error(), "not a settings file") {
+	if err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("%v", err)
 	}
 	require.Equal(t, "model = 1\n", p.read(p.in.Trust.Path))
