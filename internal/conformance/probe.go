@@ -53,7 +53,7 @@ func (k *kit) choose(ctx context.Context) error {
 	oneshot = oneshot || !persistent // a client that supports neither mode is tested in the default mode
 	k.Modes = []Mode{{Mode: Oneshot, Tested: oneshot}, {Mode: Persistent, Tested: persistent}}
 	if !oneshot {
-		k.Modes[0].Why = "the client, given one document, does not print a valid answer and exit with 0"
+		k.Modes[0].Why = "given one document, the client prints no valid answer or does not exit with 0 in time"
 	}
 	if !persistent {
 		k.Modes[1].Why = "the client prints no valid answer while its stdin is open"

@@ -141,7 +141,7 @@ func (k *kit) judgeRenewal(r *renewed) {
 		k.Notes = append(k.Notes, fmt.Sprintf("%s: no answer of the client asked for a renewal (the key `asks` of the profile says how), so the test asked for it", r.Mode))
 	}
 	if r.again > 0 {
-		k.Notes = append(k.Notes, fmt.Sprintf("%s: later requests of the client for a renewal: %d; the session's limit refused them", r.Mode, r.again))
+		k.Notes = append(k.Notes, fmt.Sprintf("%s: further requests of the client for a renewal: %d; they were refused, because the test renews its session only once", r.Mode, r.again))
 	}
 	broke := notPrepared
 	switch {

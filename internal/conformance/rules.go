@@ -20,7 +20,7 @@ const (
 )
 
 var (
-	noAnswer     = rule{"no_answer", "limit of one call, from its start to your exit, or to the end of your line", guide}
+	noAnswer     = rule{"no_answer", "time limit of one call, from its start to your exit or, in persistent mode, to the end of your line", guide}
 	staysAlive   = rule{"stays_alive", "it reads one JSON document on stdin, prints one on stdout, and exits with 0", guide}
 	exitStatus   = rule{"exit_status", "it reads one JSON document on stdin, prints one on stdout, and exits with 0", guide}
 	endedEarly   = rule{"ended_early", "If you exit before an answer is complete, that event has failed", guide}
@@ -29,17 +29,17 @@ var (
 	badMember    = rule{"schema", "The program enforces what the schemas say", guide}
 	badVersion   = rule{"schema_version", "may be left out; if given, it is that of the request", guide}
 	badFailure   = rule{"failure_class", "required with `failed`, absent or null otherwise", guide}
-	looseRetry   = rule{"retry_class", "a looser one makes the answer invalid", guide}
+	looseRetry   = rule{"retry_class", "the default of the class unless you give a tighter one; a looser one makes the answer invalid", guide}
 	bodyAndRef   = rule{"body_and_ref", "`body` and `body_ref` are mutually exclusive.", contract}
 	sizeDigest   = rule{"size_and_digest", "Lifeloop validates size, digest, encoding", contract}
-	badPlace     = rule{"placement", "at least one `{placement, requirement}`, in your order, each placement once", guide}
+	badPlace     = rule{"placement", "at least one `{placement, requirement}`, in your order of preference, each placement once", guide}
 	extraOutput  = rule{"extra_output", "Print the answer without line breaks, then a newline, and flush it", guide}
 	wrongOrder   = rule{"order", "Each envelope is one line on stdin, each answer one line on stdout, in order", guide}
-	leftBehind   = rule{"leaves_processes", "So leave no background work", guide}
-	staysAtEnd   = rule{"stays_at_end", "Then you have 250 ms to finish; after that your group is killed.", guide}
+	leftBehind   = rule{"leaves_processes", "leave no background work", guide}
+	staysAtEnd   = rule{"stays_at_end", "you have 250 ms to finish; after that your group is killed.", guide}
 	unknownName  = rule{"unknown_members", "Ignore unknown members.", guide}
 	notPrepared  = rule{"renewal_prepare", "`prepare` runs and prints the continuation.", renewing}
-	notContinued = rule{"renewal_continue", "`continue` turns it into the text for the model.", renewing}
+	notContinued = rule{"renewal_continue", "The vault records that the continuation is consumed. Only then does it leave the vault, and `continue` turns it into the text for the model.", renewing}
 	keyReused    = rule{"idempotency_key", "Reusing an `idempotency_key` with different content is a `duplicate_id_conflict`", contract}
 )
 
