@@ -176,7 +176,7 @@ func (a Attempts) Check(path string) error {
 			return c.fault(at, "a profile needs a name")
 		}
 		if slices.ContainsFunc(a.Profiles[:i], func(q Profile) bool { return q.Name == p.Name }) {
-			return c.fault(at, "a second profile %q; names are unique", p.Name)
+			return c.fault(at, "a second profile %q; names must be unique", p.Name)
 		}
 	}
 	for i, cause := range a.Retry.RetryOn {
@@ -227,7 +227,7 @@ func (c checker) guardrails(rules []Guardrail) error {
 			return c.fault(at+".id", "a guardrail needs an id")
 		}
 		if slices.ContainsFunc(rules[:i], func(h Guardrail) bool { return h.ID == g.ID }) {
-			return c.fault(at+".id", "a second guardrail %q; ids are unique", g.ID)
+			return c.fault(at+".id", "a second guardrail %q; ids must be unique", g.ID)
 		}
 		if err := cmp.Or(c.word(at+".on", string(g.On), "guardrails.on"), c.word(at+".severity", string(g.Severity), "guardrails.severity")); err != nil {
 			return err

@@ -109,7 +109,7 @@ func (c checker) pressure(p Pressure) error {
 		}
 	}
 	if !(p.Hysteresis >= 0 && p.Hysteresis < p.Moderate) {
-		return c.refuse("pressure.hysteresis", "expected 0 or more and less than moderate, found %v", p.Hysteresis)
+		return c.refuse("pressure.hysteresis", "expected 0 or more, and less than pressure.moderate, found %v", p.Hysteresis)
 	}
 	return nil
 }

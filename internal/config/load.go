@@ -209,7 +209,7 @@ func unique[T any](list string, entries []T, origins Origins) error {
 		key, word, id := entryID(e)
 		at := func(i int) string { return fmt.Sprintf("%s[%d].%s", list, i, key) }
 		if j := slices.IndexFunc(entries[:i], func(d T) bool { _, _, other := entryID(d); return other == id }); j >= 0 {
-			return fmt.Errorf("%s: %s: a second %s %q; %ss are unique (the first: %s)", origins.Of(at(i)), at(i), word, id, key, origins.Of(at(j)))
+			return fmt.Errorf("%s: %s: a second %s %q; %ss must be unique (the first: %s)", origins.Of(at(i)), at(i), word, id, key, origins.Of(at(j)))
 		}
 	}
 	return nil
@@ -557,7 +557,7 @@ func (o Options) stateDir(cfg *Config) error {
 	}
 	dir := o.xdg("XDG_STATE_HOME", ".local/state")
 	if dir == "" {
-		return errors.New("no state directory: neither HOME nor XDG_STATE_HOME is set; set one, or give --state-dir")
+		return errors.New("no state directory: neither HOME nor XDG_STATE_HOME is an absolute path; set one, or give --state-dir")
 	}
 	cfg.StateDir = filepath.Join(dir, "lifeloop")
 	return nil

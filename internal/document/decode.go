@@ -181,7 +181,7 @@ func SetText(to reflect.Value, text string, ms bool) error {
 			return wrong
 		}
 		if ms && d%time.Millisecond != 0 {
-			return fmt.Errorf("expected whole milliseconds, found %q", text)
+			return fmt.Errorf("expected a whole number of milliseconds, such as 250ms, found %q", text)
 		}
 		to.SetInt(int64(d))
 	case to.Kind() == reflect.String:
@@ -211,7 +211,7 @@ func SetText(to reflect.Value, text string, ms bool) error {
 func expected(to reflect.Value, ms bool) string {
 	switch {
 	case isDuration(to) && ms:
-		return "whole milliseconds"
+		return "a whole number of milliseconds without a unit, such as 5000"
 	case isDuration(to):
 		return "a duration such as 5s"
 	}

@@ -116,7 +116,7 @@ func (s Spec) Check(path string) error {
 		case name == "inherit":
 			return &document.Error{Path: at, What: "inherit is not a variable; write the key inherit beside env, not in it"}
 		case !isName(name):
-			return &document.Error{Path: at, What: "the name of a variable has only letters, digits and underscores, and does not begin with a digit"}
+			return &document.Error{Path: at, What: "the name of a variable may contain only letters, digits and underscores, and must not begin with a digit"}
 		case strings.ContainsRune(s.Env[name], 0):
 			return &document.Error{Path: at, What: "a variable cannot contain a NUL byte"}
 		}

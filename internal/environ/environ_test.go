@@ -32,7 +32,7 @@ func TestCheck(t *testing.T) {
 		{Spec{Env: map[string]string{"A_1": "x y"}, Inherit: Names{"B", "C_*"}}, ""},
 		{Spec{Inherit: all}, ""},
 		{Spec{Env: map[string]string{"inherit": "all"}}, "c.env.inherit: inherit is not a variable; write the key inherit beside env, not in it"},
-		{Spec{Env: map[string]string{"A-B": ""}}, "c.env.A-B: the name of a variable has only letters, digits and underscores, and does not begin with a digit"},
+		{Spec{Env: map[string]string{"A-B": ""}}, "c.env.A-B: the name of a variable may contain only letters, digits and underscores, and must not begin with a digit"},
 		{Spec{Env: map[string]string{"A": "\x00"}}, "c.env.A: a variable cannot contain a NUL byte"},
 		{Spec{Inherit: Names{"A", "B=c"}}, `c.inherit[1]: "B=c" is not the name of a variable; a name may end in *`},
 		{Spec{Inherit: Names{""}}, `c.inherit[0]: "" is not the name of a variable; a name may end in *`},

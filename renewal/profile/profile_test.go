@@ -172,7 +172,7 @@ func TestCheck(t *testing.T) {
 		{`name: a, continue: {command: [x, "{tokn}"]}`, `list[0].continue.command[1]: unknown name {tokn}; did you mean "token"?`},
 		{`name: a, continue: {command: [x, "{token}", "{token_file}"]}`, "list[0].continue.command: {token} and {token_file} cannot be used together"},
 		{`name: a, continue: {command: [x, "\0"]}`, "list[0].continue.command[1]: a word of a command cannot contain a NUL byte"},
-		{`name: a, env: {1A: x}`, "list[0].env.1A: the name of a variable has only letters, digits and underscores, and does not begin with a digit"},
+		{`name: a, env: {1A: x}`, "list[0].env.1A: the name of a variable may contain only letters, digits and underscores, and must not begin with a digit"},
 		{`name: a, propmt: x`, `line 1: unknown key "propmt" in list[0]`},
 		{`name: a, limits: {windw: 1m}`, `line 1: unknown key "windw" in list[0].limits; did you mean "window"?`},
 	} {

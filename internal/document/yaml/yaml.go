@@ -2,7 +2,7 @@
 // as JSON, so that tabs and repeated keys are treated as in JSON.
 //
 // It rejects lists and mappings that nest too deep, a second document, and a key that is
-// not a plain word or a number.
+// neither a string nor a whole number.
 //
 //	doc, err := yaml.Parse(data)
 //	if fault, ok := errors.AsType[*document.Error](err); ok { fmt.Println(fault.In(file)) }
@@ -58,7 +58,7 @@ func Parse(data []byte) (root document.Value, err error) {
 			continue
 		}
 		if body != nil {
-			return root, position(d.Body).Errorf("", "a second document; a file has only one")
+			return root, position(d.Body).Errorf("", "a second document; a file may contain only one")
 		}
 		body = d.Body
 	}
@@ -181,7 +181,7 @@ func mapping(v document.Value, pairs []*ast.MappingValueNode) (document.Value, e
 		case *ast.MergeKeyNode:
 			m.Name = "<<"
 		default:
-			return v, at.Errorf("", "a key must be a plain word or a number")
+			return v, at.Errorf("", "a key must be a string or a whole number")
 		}
 		var err error
 		if m.Value, err = value(kv.Value); err != nil {
