@@ -176,7 +176,7 @@ func (e *examiner) program(a *Adapter, p profiles.Profile) {
 	}
 	a.Version = &version
 	if len(p.Tested) == 0 {
-		e.note(p.Adapter, "no version was tested: the claims are derived from its source code", "lifeloop-wrap manifest inspect "+p.Adapter)
+		e.note(p.Adapter, "no version of this harness was tested: the claims in the manifest are derived from the harness's source code", "lifeloop-wrap manifest inspect "+p.Adapter)
 		return
 	}
 	tested := slices.Contains(p.Tested, version)

@@ -52,7 +52,7 @@ func (e *examiner) hooks(p profiles.Profile) []InstalledHooks {
 			}
 			e.problem(p.Adapter, fmt.Sprintf("the %s settings cannot be read: %v", scope, err), fix)
 		case r.State == "partly":
-			e.problem(p.Adapter, fmt.Sprintf("hooks or consents are missing for %s: %s", in.Path, strings.Join(append(r.Missing, r.Differing...), ", ")), verb("apply"))
+			e.problem(p.Adapter, fmt.Sprintf("hooks in %s are missing, or the harness does not trust them: %s", in.Path, strings.Join(append(r.Missing, r.Differing...), ", ")), verb("apply"))
 		case r.State == "outdated":
 			e.problem(p.Adapter, fmt.Sprintf("hooks in %s are outdated: %s", in.Path, strings.Join(append(r.Differing, r.Missing...), ", ")), verb("apply"))
 		}
@@ -97,9 +97,9 @@ func (e *examiner) launch(p profiles.Profile, program *string) Launch {
 	}
 	switch {
 	case here.Plain:
-		e.note(p.Adapter, "run without arguments, it starts no session, so no hooks are injected", "lifeloop-wrap run -- "+argv[0]+" PROMPT")
+		e.note(p.Adapter, "without arguments, the harness starts no session, so no hooks are injected", "lifeloop-wrap run -- "+argv[0]+" PROMPT")
 	case err == nil && clean.Hooks && !here.Hooks && len(here.Weak) > 0:
-		e.problem(p.Adapter, "hooks are disabled: "+here.Weak[0].Reason, "lifeloop-wrap doctor "+p.Adapter+" after changing that setting")
+		e.problem(p.Adapter, "hooks are disabled: "+here.Weak[0].Reason, "lifeloop-wrap doctor "+p.Adapter+" # after you have enabled hooks")
 	}
 	return look
 }
@@ -128,7 +128,7 @@ func (e *examiner) harnessSessions(p profiles.Profile) *HarnessSessions {
 	}
 	found, err := supervisor.Find(places, e.config.Host.Dir)
 	if err != nil {
-		e.problem(p.Adapter, fmt.Sprintf("its sessions cannot be read: %v", err), "ls -l "+vt.Word(places[0].Dir))
+		e.problem(p.Adapter, fmt.Sprintf("the sessions that the harness stores cannot be read: %v", err), "ls -l "+vt.Word(places[0].Dir))
 		return s
 	}
 	if s.Here = len(found); len(found) > 0 {

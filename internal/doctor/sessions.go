@@ -175,27 +175,26 @@ func (e *examiner) recordedOf(adapter string) Recorded {
 }
 
 // degraded reports in one note the capabilities that were weaker at the end of
-// sessions. Capabilities with the same reason are listed together.
+// sessions. Capabilities with the same reason in as many sessions are listed together.
 func (e *examiner) degraded(adapter string, all []Degraded) {
 	var parts []string
-	newest, sessions := "", 0
+	newest := ""
 	for i, d := range all {
-		if slices.ContainsFunc(all[:i], func(before Degraded) bool { return before.Evidence == d.Evidence }) {
+		same := func(other Degraded) bool { return other.Evidence == d.Evidence && other.Sessions == d.Sessions }
+		if slices.ContainsFunc(all[:i], same) {
 			continue
 		}
 		var names []string
 		for _, other := range all[i:] {
-			if other.Evidence == d.Evidence {
+			if same(other) {
 				names = append(names, other.Capability+" was "+string(other.Support))
 			}
 		}
-		parts = append(parts, strings.Join(names, ", ")+": "+d.Evidence)
-		if newest = d.Newest; d.Sessions > sessions {
-			sessions = d.Sessions
-		}
+		parts = append(parts, fmt.Sprintf("at the end of %s, %s: %s", counted(d.Sessions, "recorded session"), strings.Join(names, ", "), d.Evidence))
+		newest = d.Newest
 	}
 	if len(parts) > 0 {
-		e.note(adapter, fmt.Sprintf("at the end of %s %s", counted(sessions, "recorded session"), strings.Join(parts, "; ")), "lifeloop-wrap events "+newest)
+		e.note(adapter, strings.Join(parts, "; "), "lifeloop-wrap events "+newest)
 	}
 }
 

@@ -43,15 +43,15 @@ func meaning(capability string) string {
 		"context_pressure":                      "the use of the model's context can be measured",
 		"receipts.native":                       "the harness writes receipts itself",
 		"receipts.receipt_ledger":               "receipts are recorded, in order and without duplicates",
-		"session_identity.harness_session_id":   "the harness's id of its session is known",
-		"session_identity.harness_run_id":       "each launch of the process has an id",
+		"session_identity.harness_session_id":   "the id that the harness gives its session is known",
+		"session_identity.harness_run_id":       "each launch of the harness has an id",
 		"session_identity.harness_task_id":      "the task that the session serves has an id",
 		"session_rename":                        "a session can be renamed",
 		"approval_surface":                      "questions to the user are reported",
 		"renewal.reset.native":                  "the harness can reset its session",
 		"renewal.reset.wrapper_mediated":        "the wrapper can reset the session",
 		"renewal.reset.manual":                  "the user can reset the session",
-		"renewal.continuation.observation":      "continuation after a reset can be proven",
+		"renewal.continuation.observation":      "it can be proven that the session continued after a reset",
 		"renewal.continuation.payload_delivery": "payloads are carried across a reset",
 		negotiate.ContinuationStore:             "the wrapper keeps a continuation token until after the reset",
 	}[capability]
@@ -60,7 +60,7 @@ func meaning(capability string) string {
 func supportMeaning(s lifeloop.Support) string {
 	return map[lifeloop.Support]string{
 		lifeloop.Native:      "provided by the harness",
-		lifeloop.Synthesized: "derived from another stable signal",
+		lifeloop.Synthesized: "not provided directly, but derived from a stable signal",
 		lifeloop.Manual:      "the user must act",
 		lifeloop.Partial:     "incomplete; clients must accept that explicitly",
 		lifeloop.Unavailable: "not available",

@@ -122,7 +122,7 @@ func Play(ctx context.Context, c Config) (*Result, error) {
 	case ctx.Err() != nil:
 		r.Problems = append(r.Problems, "the session did not end in time")
 	case r.ExitCode != 0:
-		r.Problems = append(r.Problems, fmt.Sprintf("the harness ended with exit code %d, and printed: %s", r.ExitCode, said.text()))
+		r.Problems = append(r.Problems, fmt.Sprintf("the run ended with exit code %d, and printed: %s", r.ExitCode, said.text()))
 	}
 	r.Seconds = time.Since(began).Round(10 * time.Millisecond).Seconds()
 	return r, nil
@@ -225,7 +225,7 @@ func (r *Result) read(sessions store.Store, p profiles.Profile) error {
 		case ok:
 			r.Proven = append(r.Proven, one)
 		case !claim.Stronger(lifeloop.Partial):
-			r.Lacks = append(r.Lacks, Lack{capability, "it is claimed " + string(claim) + ", which needs no proof"})
+			r.Lacks = append(r.Lacks, Lack{capability, "the manifest claims it as " + string(claim) + ", which needs no proof"})
 		case seen[event] != "":
 			r.lack(capability, seen[event], needed)
 		default:
@@ -265,7 +265,7 @@ func (r *Result) examine(calls []mock.Call, note string, trial profiles.Trial) {
 	}
 	problem(r.Calls == 0, "the harness did not ask the model")
 	problem(r.Calls > 0 && !results, "the model did not get the result of the tool that it called")
-	problem(r.Calls > 0 && notes != 1, "the client's payload for the prompt is %d times in the model's first request, instead of exactly once", notes)
+	problem(r.Calls > 0 && notes != 1, "the client's payload for the prompt appears %d times in the first request to the model, not exactly once", notes)
 	for _, event := range kernel.Provable() {
 		lack := slices.IndexFunc(r.Lacks, func(l Lack) bool { return l.Capability == string(event) })
 		switch {
