@@ -108,9 +108,9 @@ func TestTokensOfOthers(t *testing.T) {
 	for _, open := range []string{above, filepath.Join(above, "vault")} {
 		require.NoError(t, os.Chmod(open, 0o777))
 		_, err = v.Take(ticket, later)
-		require.ErrorContains(t, err, "is not private: ")
+		require.ErrorContains(t, err, "must be private: ")
 		_, err = v.Held(func(Binding) bool { return true }, later)
-		require.ErrorContains(t, err, "is not private: ")
+		require.ErrorContains(t, err, "must be private: ")
 		require.NoError(t, os.Chmod(open, 0o700))
 	}
 	token, err := v.Take(ticket, later)
@@ -182,7 +182,7 @@ func TestWhatCannotBeStored(t *testing.T) {
 
 	require.NoError(t, os.Mkdir(filepath.Join(parent, "open"), 0o755))
 	_, err = At(filepath.Join(parent, "open")).Put(binding(), NewToken(canary), 0, at)
-	require.ErrorContains(t, err, "is not private")
+	require.ErrorContains(t, err, "must be private")
 	require.NotContains(t, texts(t, parent), canary)
 }
 

@@ -57,7 +57,7 @@ func private(dir string, find func(resolved string) error) error {
 		err = ours(resolved)
 	}
 	if err != nil {
-		return fmt.Errorf("folder %s is not private: %w", dir, err)
+		return fmt.Errorf("folder %s must be private: %w", dir, err)
 	}
 	return nil
 }

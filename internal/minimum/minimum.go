@@ -32,7 +32,7 @@ func init() {
 	// Check the soft limit, although package os later raises it to the hard limit:
 	// the guard starts with the soft limit, and some of its files are already open
 	// then.
-	require(syscall.RLIMIT_NOFILE, files, "lifeloop-wrap: this process may open too few files at once: it needs 32\n"+
+	require(syscall.RLIMIT_NOFILE, files, "lifeloop-wrap: the limit of open files is too low for this process: it needs 32\n"+
 		"hint: ulimit -n shows the limit; ulimit -n 1024 raises it\n")
 	require(syscall.RLIMIT_AS, space, "lifeloop-wrap: this process has too little address space: it needs 900 MiB\n"+
 		"hint: ulimit -v shows the limit; ulimit -v unlimited removes it\n")

@@ -100,7 +100,7 @@ func own(o profiles.Overlay, f profiles.OverlayFolder, name string) bool {
 func Settle(path string) (kept []string, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("settle overlay: %w; its files are kept", err)
+			err = fmt.Errorf("move the harness's new files to the home folder: %w; those that were not moved are kept", err)
 		}
 	}()
 	data, err := durable.ReadFile(path)

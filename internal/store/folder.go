@@ -223,7 +223,7 @@ func (f Folder) owns(first kernel.Fact) error {
 		return nil
 	}
 	return &FolderError{What: fmt.Sprintf("its folder holds the ledger of session %s", began.SessionID),
-		Fix: fmt.Sprintf("move that folder back to %s, or remove %s", filepath.Join(sessions, began.SessionID), f)}
+		Fix: fmt.Sprintf("move %s back to %s, or remove it", f, filepath.Join(sessions, began.SessionID))}
 }
 
 // gone is called if no entry of the ledger could be read. It returns a *FolderError if
@@ -362,7 +362,7 @@ func (f Folder) Command() (c CommandLine, err error) {
 		err = json.Unmarshal(text, &stored)
 	}
 	if err == nil && len(stored.Argv) == 0 {
-		err = errors.New("the file names no command")
+		err = errors.New(commandFile + " has no command")
 	}
 	return CommandLine{string(stored.Dir), words[string](stored.Argv), flags[string](stored.Flags)}, err
 }

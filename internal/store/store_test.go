@@ -170,7 +170,7 @@ func TestCommandLine(t *testing.T) {
 	require.Equal(t, c, read)
 	f.SaveCommand(CommandLine{})
 	_, err = f.Command()
-	require.EqualError(t, err, "the file names no command")
+	require.EqualError(t, err, "command.json has no command")
 	f.Forget()
 	_, err = f.Command()
 	require.Error(t, err)
