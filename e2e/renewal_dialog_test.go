@@ -81,7 +81,7 @@ func (w *world) checkFailed(why string) {
 	}
 }
 
-const notShown = "the keys could not be typed: the harness did not show the command"
+const notShown = "the command could not be typed: the harness did not show the command"
 
 // TestRenewalCodexDialog renews Codex behind a question to its user.
 func TestRenewalCodexDialog(t *testing.T) {

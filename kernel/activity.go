@@ -220,7 +220,7 @@ func (a *activity) next(k *Kernel) time.Time {
 }
 
 func (a *activity) wake(s *step) {
-	a.own(s, wedged, "the harness reports work, but no source showed a sign of life for "+s.cfg.WedgedAfter.String()+", and no tool is in flight")
+	a.own(s, wedged, "the harness is reported to be working, but no source showed a sign of life for "+s.cfg.WedgedAfter.String()+", and no tool call is open")
 }
 
 // signEvery is the shortest time between two ActivitySeen of one source, if no tick

@@ -90,11 +90,15 @@ func (g *guards) given(s *step, in input.ApprovalGiven) {
 	if in.Approve {
 		what = "approve"
 	}
+	if s.session.ledgerLost() {
+		s.refuseCommand(what, in.Ask, in.Reason, lifeloop.StateConflict, ledgerRefuses)
+		return
+	}
 	i := slices.IndexFunc(g.hard.Approvals, func(q ApprovalAsked) bool {
 		return len(in.Intent) >= minIntent && strings.HasPrefix(q.Intent, in.Intent)
 	})
-	if i < 0 || s.session.ledgerLost() {
-		s.refuseCommand(what, in.Ask, in.Reason, lifeloop.StateConflict, "no act with this intent waits for an approval (an intent is named by its digest, or by at least 8 characters of it)")
+	if i < 0 {
+		s.refuseCommand(what, in.Ask, in.Reason, lifeloop.StateConflict, "no act with this intent waits for an approval (name an intent by its digest or by at least its first 8 characters)")
 		return
 	}
 	q := g.hard.Approvals[i]

@@ -301,7 +301,7 @@ func (s *step) sourcesDrained() {
 	s.pressure.save(s)
 	if s.cfg.Observing || s.cfg.OneHook {
 		s.pressure.flush(s) // the frames stay open, because their end was not observed
-		s.slots.giveUpScope(s, s.scopes.number(), "no slot is left")
+		s.slots.giveUpScope(s, s.scopes.number(), "no hook is left that could carry it")
 		s.ending.drain(s)
 		return
 	}
@@ -376,7 +376,7 @@ func (e *ending) finish(s *step) {
 // end moves the session to COMPLETED or FAILED. A session that was paused when its
 // harness ended moves to RUNNING first.
 func (s *step) end(to session.State) {
-	why, left := s.attempts.failure(), "the stopped harness ended"
+	why, left := s.attempts.failure(), "the harness ended while the session was paused"
 	if s.session.closing() {
 		left = supervisorLost
 		if last := s.attempts.last(); to == session.Failed && (last == nil || last.Detail == supervisorLost) {
@@ -392,11 +392,17 @@ func (s *step) end(to session.State) {
 	s.session.move(s, to, why)
 }
 
+// Without a ledger the run continues, but nothing more is recorded.
+const (
+	ledgerLost    = "the ledger can no longer be written"
+	ledgerRefuses = ledgerLost + ", so commands are refused"
+)
+
 // ledgerLost continues the run without a ledger: from now on hooks are answered
 // empty, no client is called, and the capability of a receipt ledger is gone
 // (DECISIONS X4).
 func (s *step) ledgerLost() {
-	const why = "the ledger is lost"
+	const why = ledgerLost
 	s.session.loseLedger()
 	s.guards.settle(s, why) // no permission can be recorded
 	if s.session.state().Terminal() {
@@ -409,7 +415,7 @@ func (s *step) ledgerLost() {
 	if waiting {
 		s.session.move(s, session.Running, why)
 	}
-	s.health.assess(s, "the ledger refused a write")
+	s.health.assess(s, why)
 	s.router.failQueued(s, why)
 	s.slots.giveUpIf(s, why, func(*parcel) bool { return true })
 	s.slots.answerAll(s)

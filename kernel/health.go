@@ -313,7 +313,7 @@ func (h *health) prompted(s *step, source string, byHook bool) {
 		h.assess(s, "a prompt appeared in the "+source+", but its hook was not called")
 	case byHook:
 		h.soft.missed = false
-		h.assess(s, "the hook of a prompt was called again")
+		h.assess(s, "the hook of a later prompt was called")
 	}
 }
 

@@ -137,7 +137,7 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 		s.replace(sig, "resume", sig.Cause, h)
 	case sig.Session == "" || hs.ID == sig.Session:
 	case !hs.Started:
-		s.scopes.bind(s, sig.Session, sig.Cause, sig.Source+" reports another id than the launch: "+sig.Detail)
+		s.scopes.bind(s, sig.Session, sig.Cause, sig.Source+" reports an id that differs from that of the launch: "+sig.Detail)
 	default:
 		s.replace(sig, endBy(sig.Cause), sig.Cause, h)
 	}
@@ -228,7 +228,7 @@ func (s *step) identify(sig telemetry.Signal, h *hook) bool {
 	case hs.Cause == "fork" || !s.turns.any():
 		// At its start, a fork still reports the id of its origin; from the first
 		// prompt on, its own id.
-		s.scopes.bind(s, sig.Session, "", "hook reports another id before the first frame: "+sig.Detail)
+		s.scopes.bind(s, sig.Session, "", "hook reports a different id before the first frame: "+sig.Detail)
 		return true
 	default:
 		s.replace(sig, "replaced", "unknown", h)

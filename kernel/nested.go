@@ -53,7 +53,7 @@ func (s *step) frameRefusal(in input.FrameRequested) (lifeloop.FailureClass, str
 	f := s.turns.frame(in.Frame)
 	switch hs := s.scopes.current(); {
 	case s.session.ledgerLost():
-		return lifeloop.InternalError, "the ledger is lost, so commands are refused"
+		return lifeloop.InternalError, ledgerRefuses
 	case hs == nil || !hs.Started || hs.Ending || s.attempts.exit() != nil:
 		return lifeloop.StateConflict, "no harness session is live"
 	case in.Open && f.ID != "":

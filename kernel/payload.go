@@ -145,7 +145,7 @@ func (l *slots) refusal(s *step, k *call, p lifeloop.PayloadEnvelope, placed neg
 	case len(placed.Candidates) == 0:
 		return "", ""
 	case s.session.ledgerLost():
-		return lifeloop.PayloadRejected, "the ledger is lost"
+		return lifeloop.PayloadRejected, ledgerLost
 	}
 	n, bytes := 1, size(p)
 	for _, w := range l.soft.waiting {
@@ -154,7 +154,7 @@ func (l *slots) refusal(s *step, k *call, p lifeloop.PayloadEnvelope, placed neg
 		}
 	}
 	if n > maxWaiting || bytes > maxWaitingBytes {
-		return lifeloop.PayloadRejected, "too many payloads of this client wait for a slot"
+		return lifeloop.PayloadRejected, "the payloads of this client that wait for a slot are too many or too large"
 	}
 	return "", ""
 }
@@ -283,7 +283,7 @@ func (s *step) weakVoices(k *call) []lifeloop.Degradation {
 		}
 		out = append(out, lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: name,
 			PreviousSupport: p.Claimed, CurrentSupport: p.Support, ObservedAtEpochS: s.now.Unix(),
-			Evidence: "the model sees the text of " + string(p.Placement) + " as the user's", RetryClass: lifeloop.DegradedCapability.DefaultRetry()})
+			Evidence: "to the model, text placed as " + string(p.Placement) + " looks like text from the user", RetryClass: lifeloop.DegradedCapability.DefaultRetry()})
 	}
 	return out
 }

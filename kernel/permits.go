@@ -113,7 +113,7 @@ func (f GateAnswered) refusal() string {
 	text := "the policy does not allow " + what
 	switch {
 	case f.Failure != "":
-		return text + ": " + f.Why
+		return "the gate did not decide on " + what + ", so it is not allowed: " + f.Why
 	case f.Verdict == gate.RequireApproval:
 		text = "the policy requires approval of " + what + ", which was not given"
 	}

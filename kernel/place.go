@@ -153,11 +153,11 @@ func (l *slots) review(s *step) {
 		case s.scopes.of(p.scope).Ending:
 			l.giveUp(s, p, lifeloop.PayloadRejected, "the harness session ended")
 		case next:
-			l.giveUp(s, p, lifeloop.PayloadRejected, "the next prompt has passed")
+			l.giveUp(s, p, lifeloop.PayloadRejected, "the next prompt was submitted without it")
 		case p.frame != "" && !s.turns.isOpen(p.frame):
 			l.giveUp(s, p, lifeloop.PayloadRejected, "its frame ended")
 		default:
-			l.giveUp(s, p, lifeloop.PlacementUnavailable, "the slots of its placements have passed")
+			l.giveUp(s, p, lifeloop.PlacementUnavailable, "none of its placements can be reached any more")
 		}
 	}
 }

@@ -229,11 +229,11 @@ func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class li
 	case r.hard.Open():
 		return rules, lifeloop.StateConflict, "renewal " + r.hard.ID + " is under way"
 	case s.session.ledgerLost():
-		return rules, lifeloop.StateConflict, "the ledger is lost, so commands are refused"
+		return rules, lifeloop.StateConflict, ledgerRefuses
 	case !s.session.active():
 		return rules, lifeloop.StateConflict, "the session is " + string(s.State())
 	case !s.attempts.alive() || s.ending.stopping():
-		return rules, lifeloop.StateConflict, "no harness runs, or it is being ended"
+		return rules, lifeloop.StateConflict, "no harness is running, or the harness is being ended"
 	}
 	s.pressure.save(s) // begin refuses this renewal if the context is still too full after the newest one
 	return *found, "", ""
@@ -344,7 +344,7 @@ func (r *renewals) path(s *step, m lifeloop.Manifest, rules renewal.Rules, path 
 	capability := capRelaunch
 	switch {
 	case path == renewal.Relaunch && !s.cfg.Renews:
-		return lifeloop.CapabilityUnsupported, "this command line cannot be started again without its prompt"
+		return lifeloop.CapabilityUnsupported, "this launch cannot be repeated with a fresh session: it has no terminal, or its command line does not allow it"
 	case path == renewal.InPlace:
 		if capability = capInPlace; !s.cfg.Clears || level != lifeloop.Required && r.untimely(s, rules) {
 			m = negotiate.Weaken(m, capInPlace, lifeloop.Unavailable)
@@ -393,7 +393,7 @@ func (r *renewals) review(s *step) {
 		return
 	}
 	if r.hard.Prepares && s.scopes.number() != r.hard.Old {
-		r.conclude(s, "the harness has changed its session since the renewal was prepared")
+		r.conclude(s, "the harness has begun another session since the renewal was prepared")
 		return
 	}
 	gone := act == renewal.FallBack && s.scopes.current().Ended // the harness session has ended, so there is no prompt to wait for
@@ -456,7 +456,7 @@ func (r *renewals) prepared(s *step, in input.RenewalPrepared) {
 // reset begins to end the old harness session.
 func (r *renewals) reset(s *step) {
 	if r.hard.Expired(s.now) {
-		r.end(s, lifeloop.Timeout, "the token expired before the harness was at its prompt", false)
+		r.end(s, lifeloop.Timeout, "the continuation expired before the harness was at its prompt", false)
 		return
 	}
 	s.record(RenewalMoved{r.hard.Begin(s.now)})
@@ -514,11 +514,11 @@ func (r *renewals) obstacle(s *step) string {
 	case s.session.timeout() != "":
 		return "the session ran out of time"
 	case s.session.ledgerLost():
-		return "the ledger is lost"
+		return ledgerLost
 	case s.attempts.stopped():
 		return "the attempt failed"
 	case e.Lost, e.OutputLost:
-		return "the guard of the harness, or some of its output, was lost: " + s.attempts.endReason()
+		return "the guard of the harness, or some output of the harness, was lost: " + s.attempts.endReason()
 	}
 	return ""
 }

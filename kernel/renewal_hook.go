@@ -118,7 +118,7 @@ func (r *renewals) proceed(s *step) {
 		r.soft.again = time.Time{}
 		r.enter(s)
 	default:
-		r.fallBack(s, "the next prompt came, and the harness had reported no empty context")
+		r.fallBack(s, "the next prompt came before the harness reported that its context is empty")
 	}
 	s.slots.called(s, *p)
 	// If review called proceed, this step has already woken the machines.
@@ -224,4 +224,4 @@ func (r *renewals) detour(s *step) {
 }
 
 // noTurnEnds is why a renewal that waits for the end of a turn continues by a relaunch.
-const noTurnEnds = "the harness is at its prompt, and only the end of a turn resets it in place"
+const noTurnEnds = "the harness is at its prompt, and can be reset in place only at the end of a turn"

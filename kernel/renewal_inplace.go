@@ -142,16 +142,16 @@ func (r *renewals) typed(s *step, in input.KeysTyped) {
 	case in.Undo:
 		switch byKeys := s.cfg.Means != renewal.ByPlugin; {
 		case in.Busy:
-			r.soft.why += "; the keys were not taken back, because the user has typed since or has a dialog open"
+			r.soft.why += "; the typed command was not erased, because the user has typed since or has a dialog open"
 		case in.Failure != "" && byKeys:
-			r.soft.why += "; the keys could not be taken back: " + in.Failure
+			r.soft.why += "; the typed command could not be erased: " + in.Failure
 		}
 		r.start(s, renewal.FallBack)
 	case in.Busy:
 		r.start(s, renewal.Type)
 		r.soft.again = s.now.Add(typeAgain)
 	case in.Failure != "":
-		what := "the keys could not be typed: "
+		what := "the command could not be typed: "
 		if s.cfg.Means == renewal.ByPlugin {
 			what = "the plugin began no fresh session: "
 		}
@@ -189,7 +189,7 @@ func (r *renewals) elsewhere(s *step) {
 func (r *renewals) byRelaunch(s *step) (why string) {
 	switch {
 	case r.hard.Path == renewal.Relaunch && !s.cfg.Renews:
-		return wrapperDied + ", and the harness cannot be launched fresh now (with a terminal and without a prompt it could)"
+		return wrapperDied + ", and the harness cannot be launched with a fresh session now: there is no terminal, or the command line does not allow it"
 	case r.hard.Path == renewal.Relaunch:
 	case !r.relaunches(s, s.health.manifest(s), r.rules(s)):
 		return wrapperDied
@@ -285,7 +285,7 @@ func (r *renewals) overdue(s *step) {
 	limit := r.rules(s).Filled().Clear
 	why := fmt.Sprintf("the harness began no fresh session within %s", limit)
 	if r.soft.undone { // then soft.why is the reason for which the keys are taken back
-		why = fmt.Sprintf("%s; the keys were not taken back within %s", r.soft.why, limit)
+		why = fmt.Sprintf("%s; the typed command was not erased within %s", r.soft.why, limit)
 	}
 	r.fallBack(s, why)
 }

@@ -317,7 +317,7 @@ func (m *sessionMachine) pauseRefusal(s *step) string {
 	case m.hard.Paused:
 		return "the session is already paused"
 	case m.soft.ledgerLost:
-		return "the ledger is lost, so commands are refused"
+		return ledgerRefuses
 	case !m.active():
 		return "the session is " + string(m.hard.State)
 	case s.cfg.Observing, s.cfg.OneHook:

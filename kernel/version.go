@@ -128,7 +128,7 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 		weaker = slices.DeleteFunc(weaker, func(c SupportChange) bool { return !s.negotiated(c.Capability) })
 	}
 	h.announce(s, weaker, s.cfg.Manifest.DisplayName+" "+sig.Version+
-		" is not a tested version (tested: "+strings.Join(s.cfg.Tested, ", ")+"): each capability is partial until it has worked in this session")
+		" is not a tested version (tested: "+strings.Join(s.cfg.Tested, ", ")+"): capabilities that depend on its formats count as partial until a session shows that they work")
 }
 
 // prove records that an unproven capability has its claimed support again, once the

@@ -170,7 +170,7 @@ func TestCommandsWithoutALedger(t *testing.T) {
 				}
 				began := time.Now()
 				result, err := r.run()
-				require.Equal(t, "internal_error: the ledger refused a write", first)
+				require.Equal(t, "internal_error: the ledger could not be written", first)
 				require.Contains(t, then, "internal_error: the ledger ")
 				require.Less(t, time.Since(began), 4*time.Second, "the second abort skips the grace")
 				if keep {
@@ -180,7 +180,7 @@ func TestCommandsWithoutALedger(t *testing.T) {
 					return
 				}
 				require.ErrorIs(t, err, ErrLedger)
-				require.Equal(t, "internal_error: the ledger refused a write, and the session is being ended", last)
+				require.Equal(t, "internal_error: the ledger could not be written, and the session is being ended", last)
 				require.Equal(t, kernel.Result{Code: 125, Failure: lifeloop.InternalError}, result)
 			})
 		})

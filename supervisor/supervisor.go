@@ -200,7 +200,7 @@ const (
 )
 
 // ErrLedger is wrapped by the error for a ledger that could not be written or closed.
-var ErrLedger = errors.New("the ledger refused a write")
+var ErrLedger = errors.New("the ledger could not be written")
 
 // A supervisor is one run. The loop owns its fields, unless a comment names another
 // owner.

@@ -89,7 +89,7 @@ type (
 		Killed []Process
 		More   int
 	}
-	// LedgerLost says that the ledger refused a write and the run continues
+	// LedgerLost says that the ledger could not be written and the run continues
 	// without it.
 	LedgerLost struct{}
 	// Wake says that the time returned by Deadline has come.
