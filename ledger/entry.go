@@ -147,11 +147,11 @@ func parse(line []byte) (e Entry, why string) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, string(stamp))
 	if err != nil || at.UTC().Format(timeLayout) != string(stamp) {
-		return Entry{}, fmt.Sprintf("the member at is %q, not a UTC time with nine decimals", stamp)
+		return Entry{}, fmt.Sprintf(`the member "at" is %q, not a UTC time with nine decimals`, stamp)
 	}
 	seq, err := strconv.ParseUint(string(end.seq), 10, 64)
 	if err != nil || seq == 0 || end.seq[0] == '0' {
-		return Entry{}, fmt.Sprintf("the member seq is %.30q, not a positive number without leading zeros", end.seq)
+		return Entry{}, fmt.Sprintf(`the member "seq" is %.30q, not a positive number without leading zeros`, end.seq)
 	}
 	if !canon.Digest(end.prev).Valid() {
 		return Entry{}, "prev is not a digest"
@@ -172,15 +172,22 @@ func parse(line []byte) (e Entry, why string) {
 
 // follows returns the reason why e cannot come after l, or "" if it can.
 func (l link) follows(e Entry) (why string) {
+	if why := l.next(e.Seq); why != "" || e.Prev == l.digest {
+		return why
+	}
+	return fmt.Sprintf("entry %d does not link to the entry before it", e.Seq)
+}
+
+// next returns the reason why the entry with this number cannot come after l, or "" if
+// it can.
+func (l link) next(seq uint64) (why string) {
 	switch {
-	case e.Seq > l.seq+1 && l.seq == 0:
-		return fmt.Sprintf("the ledger begins with entry %d: the entries before it are missing", e.Seq)
-	case e.Seq > l.seq+1:
-		return fmt.Sprintf("entry %d follows entry %d: the entries between them are missing", e.Seq, l.seq)
-	case e.Seq <= l.seq:
-		return fmt.Sprintf("entry %d follows entry %d: a line is repeated or in the wrong place", e.Seq, l.seq)
-	case e.Prev != l.digest:
-		return fmt.Sprintf("entry %d does not link to the entry before it", e.Seq)
+	case seq > l.seq+1 && l.seq == 0:
+		return fmt.Sprintf("the ledger begins with entry %d: the entries before it are missing", seq)
+	case seq > l.seq+1:
+		return fmt.Sprintf("entry %d follows entry %d: the entries between them are missing", seq, l.seq)
+	case seq <= l.seq:
+		return fmt.Sprintf("entry %d follows entry %d: a line is repeated or in the wrong place", seq, l.seq)
 	}
 	return ""
 }

@@ -79,8 +79,8 @@ func (w *walker) lines(yield func(Line) bool) (more bool, err error) {
 		if rest.bad || err != nil {
 			return false, w.corruptLine("not a ledger entry")
 		}
-		if seq != w.last.seq+1 {
-			return false, w.corruptLine(fmt.Sprintf("entry %d follows entry %d", seq, w.last.seq))
+		if why := w.last.next(seq); why != "" {
+			return false, w.corruptLine(why)
 		}
 		if !yield(Line{seq, end.kind, line[:len(line)-1]}) {
 			return false, nil

@@ -158,10 +158,10 @@ func (w *walker) run(wait func() bool, yield func(Entry) bool) error {
 
 		if w.segment != all[len(all)-1] {
 			if w.torn > 0 {
-				return w.corruptLine("the line is unfinished, yet another segment follows")
+				return w.corruptLine("the line is unfinished, but a segment follows it")
 			}
 			if w.line == 0 {
-				return w.corruptSegment("the segment is empty, yet another follows")
+				return w.corruptSegment("the segment is empty, but another one follows it")
 			}
 			w.segment, w.skipped, w.line, w.offset = w.segment+1, 0, 0, 0
 			continue
