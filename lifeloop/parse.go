@@ -70,7 +70,7 @@ func Echo(kind string, data []byte) ([]byte, error) {
 			return k.echo(data)
 		}
 	}
-	return nil, fmt.Errorf("no document is of kind %s: use one of %s", show(kind), strings.Join(Kinds(), ", "))
+	return nil, fmt.Errorf("unknown kind of document: %s; use one of %s", show(kind), strings.Join(Kinds(), ", "))
 }
 
 // Unknown lists the members of a document of the named kind that the contract does

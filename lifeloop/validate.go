@@ -393,6 +393,6 @@ func (m Manifest) checkPlacements(l *list, at path) {
 func (r RenewalClaims) check(l *list, at path) {
 	noReset := r.Reset.Native == Unavailable && r.Reset.WrapperMediated == Unavailable && r.Reset.Manual == Unavailable
 	if noReset && r.Continuation.PayloadDelivery != Unavailable {
-		l.add(at.member("continuation").member("payload_delivery"), "expected unavailable, because no reset is available that a payload could survive")
+		l.add(at.member("continuation").member("payload_delivery"), "expected unavailable, because every kind of reset is unavailable")
 	}
 }

@@ -143,7 +143,7 @@ func (r *Receiver) PassOn(upstream map[Signal]Target) error {
 		u, err := url.Parse(to.URL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			// The error does not contain the address, which may contain a secret.
-			return fmt.Errorf("otlp receiver: the address to forward %s to is not an http URL", signal)
+			return fmt.Errorf("otlp receiver: the address that %s are forwarded to is not an http or https URL", signal)
 		}
 	}
 	r.upstream = upstream
@@ -312,7 +312,7 @@ func (r *Receiver) pass(ctx context.Context, p passed) {
 	err := func() error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL, bytes.NewReader(p.raw))
 		if err != nil {
-			return errors.New("its address is invalid")
+			return errors.New("the address to forward to is invalid")
 		}
 		maps.Copy(req.Header, p.header)
 		for _, key := range hopByHop {
