@@ -61,7 +61,7 @@ func (l *Launch) injectGemini(line commandLine, h Host) (reason string) {
 	case h.Hooks == Never:
 		return "the user asked for no hooks"
 	case h.Hooks != Always && h.Needs == "" && !h.Guards:
-		return "nothing needs hooks, which would show on the screen; `--hooks always` injects them"
+		return "no client, policy or requirement needs hooks, and they would show on the screen; `--hooks always` injects them"
 	case len(h.Hook) == 0:
 		return "there is no program for hooks to call"
 	case !utf8.ValidString(hookCommand(h.Hook, "")) || !utf8.ValidString(h.RunDir):
@@ -134,13 +134,13 @@ var geminiWritten = []string{"projects.json", "settings.json", "oauth_creds.json
 // of ours.
 func (l *Launch) geminiOverlay(line commandLine, home string, h Host) (reason string) {
 	if h.Dir == home {
-		return "the working directory is the home folder, which an overlay would replace"
+		return "to add hooks, a folder of links would have to replace the home folder, which is the working directory"
 	}
 	if list, given := line.find("--extensions"); given && !slices.Contains(strings.Split(list.value, ","), geminiHookName) {
-		return "--extensions does not load an extension of ours"
+		return "--extensions does not name our extension, " + geminiHookName
 	}
 	if _, exists := h.read(filepath.Join(home, ".gemini/extensions", geminiHookName, "gemini-extension.json")); exists {
-		return "the user has an extension named " + geminiHookName
+		return "the user already has an extension with the name of ours, " + geminiHookName
 	}
 	root := h.file("gemini-home", "")
 	ours := filepath.Join(root, ".gemini/extensions", geminiHookName)

@@ -114,7 +114,7 @@ func (l *Launch) lack(reason string, capabilities ...string) {
 }
 
 // observedOnly is the reason why a launch does not read the session store of a harness.
-const observedOnly = "only the command observe reads its session store"
+const observedOnly = "only `lifeloop-wrap observe` reads the harness's session store"
 
 // lackSources records that the sources in lost are not read. It also records the
 // capabilities that the launch lacks because read has none of their sources.

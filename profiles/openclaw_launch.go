@@ -92,7 +92,7 @@ func openclawHookless(line commandLine, sure bool) string {
 	case line.has("--container"):
 		return "the sessions are in a container"
 	case command == "chat" || command == "terminal" || command == "tui":
-		return "its terminal calls no hook of a plugin; only the command observe reads its sessions"
+		return "OpenClaw's terminal calls no plugin hooks; only `lifeloop-wrap observe` reads its sessions"
 	case command == "agent" && len(rest) == 0 && line.has("--local"):
 	case command == "agent" && !line.has("--local") && len(rest) == 0:
 		return "a running gateway has the session; wrap `openclaw agent --local` or `openclaw gateway run`"
@@ -114,7 +114,7 @@ func (l *Launch) injectOpenclaw(line commandLine, h Host) (reason string) {
 	case h.Socket == "" || len(h.Key) == 0:
 		return "there is no socket for the plugin"
 	case h.Hooks != Always && h.Needs == "" && !h.Guards:
-		return "nothing needs hooks, and OpenClaw would print a line about them; `--hooks always` injects them"
+		return "no client, policy or requirement needs hooks, and OpenClaw would print a line about them; `--hooks always` injects them"
 	case !utf8.ValidString(h.RunDir) || !utf8.ValidString(h.Socket) || !utf8.ValidString(h.Key):
 		return "the path of the session's folder or socket is not UTF-8 and cannot be written into a configuration"
 	}
@@ -180,9 +180,9 @@ func openclawFolders(line commandLine, h Host) (state, config, reason string) {
 	state, config = h.getenv(openclawState), h.getenv(openclawConfig)
 	switch {
 	case h.getenv("OPENCLAW_HOME") != "" || h.getenv("OPENCLAW_PROFILE") != "" || h.getenv("HOME") == "":
-		return "", "", "OPENCLAW_HOME or OPENCLAW_PROFILE is set, or HOME is not; the configuration is then elsewhere"
+		return "", "", "OPENCLAW_HOME or OPENCLAW_PROFILE is set, or HOME is not set, so the place of the configuration is not known"
 	case profile != "" && (state != "" || config != ""):
-		return "", "", "both a profile and " + openclawState + " or " + openclawConfig + " name the configuration"
+		return "", "", "the configuration is named by a profile and also by " + openclawState + " or " + openclawConfig
 	case strings.HasPrefix(state, "~") || strings.HasPrefix(config, "~") || strings.ContainsAny(profile, "/."):
 		return "", "", openclawState + " or " + openclawConfig + " begins with ~, or the profile has a slash or a dot, so the place of the configuration is not known"
 	}

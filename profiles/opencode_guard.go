@@ -32,9 +32,9 @@ func (l *Launch) guardOpencode(line commandLine, mode opencodeMode, h Host) (rea
 	}
 	switch {
 	case mode == opencodeAttached:
-		return "the server runs already, so it does not load our plugin"
+		return "the server is already running, so it does not load our plugin"
 	case mode == opencodeOther:
-		return "this command has the sessions of several clients, or an interface without plugins"
+		return "this command serves several OpenCode clients, or has an interface without plugins"
 	case opencodePure(line, h):
 		return "--pure turns plugins off"
 	}

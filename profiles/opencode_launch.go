@@ -86,7 +86,7 @@ func prepareOpencode(argv []string, h Host) (Launch, error) {
 	case opencodeOnce:
 		none = l.injectOpencodeRun(line, h)
 	case opencodeOther:
-		none = "this command has the sessions of several clients, or an interface without plugins; wrap `opencode`, `opencode run` or `opencode attach`"
+		none = "this command serves several OpenCode clients, or has an interface without plugins; wrap `opencode`, `opencode run` or `opencode attach`"
 	}
 	if h.Guards {
 		l.Unguarded = l.guardOpencode(line, mode, h)
@@ -96,7 +96,7 @@ func prepareOpencode(argv []string, h Host) (Launch, error) {
 	read := l.opencodeReads()
 	lost := slices.DeleteFunc(opencodeSources(), func(name string) bool { return slices.Contains(read, name) })
 	l.lackSources("opencode", none, lost, read...)
-	l.lackOnce("a payload of a launch goes into the system prompt, not after the prompt", "placement.pre_frame_trailing")
+	l.lackOnce("in this launch, a payload goes into the system prompt, not after the user's prompt", "placement.pre_frame_trailing")
 	return l, nil
 }
 
@@ -148,7 +148,7 @@ func (l *Launch) injectOpencodeTerminal(line commandLine, mode opencodeMode, h H
 	if reason := l.opencodePlugin(mode == opencodeAttached, h); reason != "" {
 		return reason
 	}
-	asked := "the server runs already, so it does not read our instructions"
+	asked := "the server is already running, so it does not read our instructions"
 	if mode == opencodeTUI {
 		_, asked = l.opencodeInstructions(h)
 		l.Hooks = asked == ""
@@ -159,7 +159,7 @@ func (l *Launch) injectOpencodeTerminal(line commandLine, mode opencodeMode, h H
 	if !reads {
 		l.lackSources("opencode", asked, []string{"hooks"}, "plugin")
 	}
-	return "the plugin in the terminal interface reports the sessions of this launch"
+	return "the plugin in the terminal interface reports the sessions of this launch instead"
 }
 
 // injectOpencodeRun injects the URL. The turn is read from the store, which contains the
@@ -243,7 +243,7 @@ func opencodePure(line commandLine, h Host) bool {
 func (l *Launch) opencodeInstructions(h Host) (file, reason string) {
 	switch {
 	case h.Instructions == "":
-		return "", "there is no port for our instructions, for example because this system does not show which process has a connection"
+		return "", "the port from which OpenCode would read our instructions could not be opened, for example because this system does not show which process a connection belongs to"
 	case h.proxied("127.0.0.1"):
 		return "", "OpenCode would read http://127.0.0.1 through the proxy of HTTP_PROXY; add 127.0.0.1 to NO_PROXY"
 	}
@@ -276,10 +276,10 @@ func (l *Launch) opencodePlugin(attached bool, h Host) (reason string) {
 		data, _ := h.read(h.abs(theirs))
 		var ok bool
 		if base, ok = parseSettings(data); !ok {
-			return theirs + " of " + opencodeSettings + " is missing, or not JSON to which our plugin can be added"
+			return theirs + ", named by " + opencodeSettings + ", is missing, or not JSON to which our plugin can be added"
 		}
 		if raw, has := base["plugin"]; has && json.Unmarshal(raw, &plugins) != nil || bytes.Contains(base["plugin"], []byte(`"."`)) || bytes.Contains(base["plugin"], []byte(`"./`)) || bytes.Contains(base["plugin"], []byte(`"../`)) {
-			return theirs + " of " + opencodeSettings + " has plugins that are not a list, or one with a relative path, so it cannot be copied"
+			return theirs + ", named by " + opencodeSettings + ", cannot be copied: its plugins are not a list, or one of them has a relative path"
 		}
 	}
 	attach := "no"
