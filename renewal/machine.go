@@ -99,7 +99,7 @@ func (m *Machine) Reroute(path Path) { m.Path = path }
 func (m *Machine) Measured(tokens int64, broke bool) {
 	m.After = &tokens
 	if broke {
-		m.Broken = fmt.Sprintf("a renewal left %d tokens of context", tokens)
+		m.Broken = fmt.Sprintf("after a renewal the context still had %d tokens", tokens)
 	}
 }
 

@@ -131,7 +131,7 @@ func (w World) RunOn(core Core) Result {
 			return p.result
 		}
 		if p.inputs >= maxInputs || len(p.result.Entries) >= maxEntries || p.now.Sub(Start()) >= maxTime {
-			return p.stuck(fmt.Sprintf("the session does not end; stopped after %d launches", len(p.result.Launches)))
+			return p.stuck(fmt.Sprintf("the session had not ended; the simulation stopped after %d launches", len(p.result.Launches)))
 		}
 		if !p.happen() {
 			return p.stuck("nothing more can happen: " + p.waits())

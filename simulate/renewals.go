@@ -55,7 +55,7 @@ func (r *renewing) read(v document.Value) error {
 		return fault("renewal", `a renewal needs a profile: {"profile":"handoff"}`)
 	}
 	if len(text.Paths) == 0 {
-		return fault("renewal.paths", "name a way to reset: %s", strings.Join(paths(), ", "))
+		return fault("renewal.paths", "name at least one way to reset the context: %s", strings.Join(paths(), ", "))
 	}
 	for i, path := range text.Paths {
 		at := fmt.Sprintf("renewal.paths[%d]", i)

@@ -468,10 +468,10 @@ func (w *World) addControl(v document.Value, path string) error {
 	}
 	words := []string{doAbort, doPause, doResume, doRenew, doApprove, doDeny}
 	if _, given := v.Member("at_ms"); !given {
-		return fault(path, "a control needs at_ms")
+		return fault(path, `a control needs the member "at_ms"`)
 	}
 	if _, given := v.Member("do"); !given {
-		return fault(path, "a control needs do: one of %s", strings.Join(words, ", "))
+		return fault(path, `a control needs the member "do": one of %s`, strings.Join(words, ", "))
 	}
 	w.control = append(w.control, control{text.At, text.Do})
 	return policy.Word(path+".do", text.Do, words)

@@ -41,13 +41,13 @@ func (p Profile) Check(path string) error {
 	case p.Name == "":
 		return c.fault("name", "a profile needs a name")
 	case !name().MatchString(p.Name):
-		return c.fault("name", "a name has only letters, digits, dots, hyphens and underscores, and begins with a letter or a digit; found %q", p.Name)
+		return c.fault("name", "a name may contain only letters, digits, dots, hyphens and underscores, and must begin with a letter or a digit; found %q", p.Name)
 	case strings.ContainsFunc(p.Client, unicode.IsControl):
-		return c.fault("client", "an id has no control characters")
+		return c.fault("client", "an id must not contain control characters")
 	case p.Self() && len(p.Prepare.Command)+len(p.Continue.Command) > 0:
-		return c.fault("note", "the harness writes the note: a profile has a note or commands, not both")
+		return c.fault("note", "a profile with a note must not have commands, because the harness itself writes the note")
 	case len(p.Paths) == 0:
-		return c.fault("paths", "name a way to reset: %s", strings.Join(Enum("paths"), ", "))
+		return c.fault("paths", "name at least one way to reset the context: %s", strings.Join(Enum("paths"), ", "))
 	case (p.Asks.Member == "") != (p.Asks.Value == ""):
 		return c.fault("asks", "give both member and value")
 	}
