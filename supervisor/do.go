@@ -92,9 +92,9 @@ func (s *supervisor) Do(ctx context.Context, c control.Command) []byte {
 	case err != nil:
 		answer = CommandAnswer{FailureClass: lifeloop.InvalidRequest, Error: err.Error()}
 	case c.Name == CommandApprove && s.inside(c):
-		answer = CommandAnswer{FailureClass: lifeloop.OperatorRequired, Error: "a process below the harness cannot approve an act: run the command in another terminal"}
+		answer = CommandAnswer{FailureClass: lifeloop.OperatorRequired, Error: "a process that the harness started cannot approve an act: run the command in another terminal"}
 	case !s.admits(c):
-		answer = CommandAnswer{FailureClass: lifeloop.OperatorRequired, Error: "the command has a wrong token, or it has none and comes from a process below the harness"}
+		answer = CommandAnswer{FailureClass: lifeloop.OperatorRequired, Error: "the session's token is wrong, or it is missing and the command comes from a process that the harness started"}
 	default:
 		answer = s.ask(ctx, id, in)
 	}

@@ -126,7 +126,7 @@ func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 	}
 	decoded, err := l.plan.DecodeHook(h.Event, h.Input)
 	if err != nil {
-		s.o.Log.Warn().Err(err).Str("event", h.Event).Msg("decode a hook's input")
+		s.o.Log.Warn().Err(err).Str("event", h.Event).Msg("cannot decode a hook's input")
 		call.Answer(nil)
 		return
 	}
@@ -166,7 +166,7 @@ func (s *supervisor) foreignHook(event string) {
 	if n&(n-1) != 0 {
 		return
 	}
-	s.o.Log.Warn().Str("event", event).Uint64("so_far", n).Msg("a process that is not a hook of this launch called a hook")
+	s.o.Log.Warn().Str("event", event).Uint64("so_far", n).Msg("a hook call that does not belong to this launch was ignored")
 	s.post(input.UnknownSeen{Source: "hook", Types: map[string]int{"foreign": int(n)}})
 }
 

@@ -98,7 +98,7 @@ func (s *supervisor) follow(l *launched) {
 		defer close(l.drained)
 		if err := l.plan.Sources.Run(ctx, func(in input.Input) { s.postOf(l.number, in) }); err != nil {
 			s.postOf(l.number, input.SourceTrouble{Source: "watcher", What: "stopped"})
-			s.o.Log.Error().Err(err).Msg("watch the harness's files")
+			s.o.Log.Error().Err(err).Msg("cannot watch the harness's files")
 		}
 	})
 	l.plan.Sources.Launched(l.child.PID())
@@ -162,10 +162,10 @@ func (s *supervisor) suspend(e effect.Effect) {
 	if child == nil {
 		return
 	}
-	do, what := child.Hold, "stop the harness's tree"
+	do, what := child.Hold, "cannot stop the harness's process tree"
 	if _, on := e.(effect.Continue); on {
 		do = func() error { return errors.Join(child.Free(), child.Continue()) } // also Continue, because another process may have stopped the harness
-		what = "continue the harness's tree"
+		what = "cannot continue the harness's process tree"
 	}
 	if err := do(); err != nil {
 		s.o.Log.Warn().Err(err).Msg(what)
@@ -198,6 +198,6 @@ func (s *supervisor) stop(e effect.Stop) {
 		err = errors.Join(child.Stop(syscall.Signal(e.Signal), e.Grace), child.Continue())
 	}
 	if err != nil {
-		s.o.Log.Warn().Err(err).Int("signal", e.Signal).Bool("tree", e.Tree).Msg("stop the harness")
+		s.o.Log.Warn().Err(err).Int("signal", e.Signal).Bool("tree", e.Tree).Msg("cannot stop the harness")
 	}
 }

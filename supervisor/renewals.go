@@ -213,6 +213,6 @@ func (s *supervisor) discardToken(e effect.DiscardToken) {
 		return
 	}
 	if err := s.p.Renewer.Discard(e.RenewalRef, e.Digest); err != nil {
-		s.o.Log.Warn().Err(err).Str("renewal", e.Renewal).Msg("remove a continuation token that was not used")
+		s.o.Log.Warn().Err(err).Str("renewal", e.Renewal).Msg("cannot remove an unused continuation token")
 	}
 }

@@ -255,7 +255,7 @@ func (f *Files) reportUnknown(source string) {
 }
 
 func (f *Files) reportTrouble(source string, what watchers.TroubleKind, err error) {
-	f.Log.Warn().Str("source", source).Str("what", string(what)).Err(err).Msg("follow a source")
+	f.Log.Warn().Str("source", source).Str("what", string(what)).Err(err).Msg("trouble with a source")
 	f.post(input.SourceTrouble{Source: source, What: string(what)})
 }
 

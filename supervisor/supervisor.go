@@ -250,7 +250,7 @@ func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Resu
 	if p.Door != nil {
 		s.wg.Go(func() {
 			if err := p.Door.Serve(ctx, s); err != nil {
-				o.Log.Error().Err(err).Msg("serve the session's socket")
+				o.Log.Error().Err(err).Msg("cannot serve the session's socket")
 			}
 		})
 	}
@@ -431,7 +431,7 @@ func (s *supervisor) lost(err error, effects []effect.Effect) error {
 	if !s.o.KeepGoing {
 		return fmt.Errorf("%w: %w", ErrLedger, err)
 	}
-	s.o.Log.Error().Err(err).Msg("the ledger is lost; continuing without it")
+	s.o.Log.Error().Err(err).Msg("the ledger can no longer be written; continuing without it")
 	_ = s.p.Ledger.Close() // releases its lock; the ledger is broken
 	s.p.Ledger = nil
 	t := s.step(posted{at: time.Now(), Input: input.LedgerLost{}})
