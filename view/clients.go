@@ -108,7 +108,7 @@ func (k *openCall) answer(f kernel.Answered) {
 	switch {
 	case f.Failure == "":
 	case f.Status == lifeloop.Failed:
-		k.failure = ClientFailure{FailureClass: f.Failure, Reason: "the client answered with " + classText(f.Failure)}
+		k.failure = ClientFailure{FailureClass: f.Failure, Reason: "the client answered that it failed: " + classText(f.Failure)}
 	default:
 		k.failure = ClientFailure{FailureClass: f.Failure, Reason: classText(f.Failure)}
 		if len(f.Warnings) > 0 {

@@ -26,7 +26,7 @@ func TestClientCalls(t *testing.T) {
 	}{
 		{"answered", answered(lifeloop.Observed, ""), "", ""},
 		{"exited", answered("", lifeloop.TransportError, "exit status 3"), lifeloop.TransportError, "exit status 3"},
-		{"answered failed", answered(lifeloop.Failed, lifeloop.StateConflict), lifeloop.StateConflict, "the client answered with state conflict"},
+		{"answered failed", answered(lifeloop.Failed, lifeloop.StateConflict), lifeloop.StateConflict, "the client answered that it failed: state conflict"},
 		{"a required payload", append(answered(lifeloop.Observed, ""), kernel.PayloadSettled{Call: "c", Failure: lifeloop.PayloadRejected, Why: "expired"}),
 			lifeloop.PayloadRejected, "expired"},
 		{"a payload without words", append(answered(lifeloop.Observed, ""), kernel.PayloadSettled{Call: "c", Failure: lifeloop.PayloadTooLarge}),

@@ -207,7 +207,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 			h.warn("retry_decide_failed", "the program that decides about retries failed: "+f.Why, map[string]any{"failure_class": string(f.Failure)})
 		}
 	case kernel.CheckpointSaved:
-		h.checkpoint(f.Checkpoint, fmt.Sprintf("after %d units of output", f.Units))
+		h.checkpoint(f.Checkpoint, fmt.Sprintf("after %d lines or messages of output", f.Units))
 	case kernel.GateAnswered:
 		h.decided(f)
 	case kernel.RenewalMoved, kernel.RenewalCalled, kernel.RenewalTyped, kernel.RenewalRerouted, kernel.RenewalMeasured:
@@ -290,7 +290,7 @@ func object(m map[string]any) map[string]any {
 // as progress.
 func (h *HCP) checkpoint(id, when string) {
 	if h.saved[id] {
-		h.progress("checkpoint", fmt.Sprintf("checkpoint %s continues from here, %s", id, when))
+		h.progress("checkpoint", fmt.Sprintf("checkpoint %s now leads to this point, %s", id, when))
 		return
 	}
 	if h.saved == nil {

@@ -111,7 +111,7 @@ func (r *Renewals) measured(f kernel.RenewalMeasured) {
 	l.After = &f.Tokens
 	r.Last = &l
 	if f.Broke {
-		r.Stopped = "the newest renewal hardly emptied the context"
+		r.Stopped = "the newest renewal did not reduce the context to less than half of its size"
 	}
 }
 
@@ -136,7 +136,11 @@ func renewalText(f kernel.RenewalMoved) string {
 	text := "renewal " + f.Renewal + " is " + string(f.To)
 	switch {
 	case f.To == renewal.Asked:
-		text = strings.TrimSpace("renewal " + f.Renewal + " is asked for, profile " + f.Profile + ", by the " + string(f.By) + " " + f.ClientID)
+		by := strings.TrimSpace(string(f.By) + " " + f.ClientID)
+		if f.By == renewal.ByTrigger {
+			by = "context pressure"
+		}
+		text = "renewal " + f.Renewal + " is requested by the " + by + ", with profile " + f.Profile
 	case f.Why != "":
 		text += ": " + f.Why
 	}

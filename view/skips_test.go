@@ -43,9 +43,9 @@ func TestSkippedEvents(t *testing.T) {
 		}
 		return said
 	}
-	require.Equal(t, []string{"notes gets this newer event instead", "receipt r1 of notes: skipped, with 2 events in all"}, why("p1"))
+	require.Equal(t, []string{"notes gets this newer event instead", "receipt r1 of notes: this event is one of 2 that were skipped"}, why("p1"))
 	require.Equal(t, []string{"receipt r2 of notes: observed"}, why("p3"))
-	require.Equal(t, []string{"notes is not called, because too many calls wait for it", "receipt r3 of notes: skipped, with 3 events in all"}, why("f2"))
+	require.Equal(t, []string{"notes is not called, because too many calls wait for it", "receipt r3 of notes: this event is one of 3 that were skipped"}, why("f2"))
 
 	var status view.Status
 	var hcp view.HCP

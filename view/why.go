@@ -128,11 +128,17 @@ func needs() map[string]need {
 func typedText(f kernel.RenewalTyped) string {
 	switch f.Means {
 	case renewal.ByPlugin:
-		return "the plugin is asked: " + f.Keys
+		return "request to the plugin: " + f.Keys
 	case renewal.ByHook:
-		return "the hook at the end of the turn is answered: " + f.Keys
+		return "answer to the hook at the end of the turn: " + f.Keys
 	}
-	return "typing at the prompt: " + f.Keys
+	switch f.Keys {
+	case "undo":
+		return "the typed command is erased"
+	case "stop":
+		return "the typing is stopped"
+	}
+	return "the command for a fresh session is typed at the prompt"
 }
 
 // Needs reports whether an entry can be evidence, from its number, its kind and the
@@ -315,13 +321,17 @@ func (w *Why) after(e kernel.Entry) {
 	case kernel.ReceiptIssued:
 		if s := f.Skipped; s != nil {
 			if w.ends(f.Receipt.ClientID, f.Before) {
-				w.Clients = append(w.Clients, link(e, fmt.Sprintf("receipt %s of %s: skipped, with %d events in all", f.Receipt.ReceiptID, f.Receipt.ClientID, s.Events)))
+				text := "skipped"
+				if s.Events > 1 {
+					text = fmt.Sprintf("this event is one of %d that were skipped", s.Events)
+				}
+				w.Clients = append(w.Clients, link(e, fmt.Sprintf("receipt %s of %s: %s", f.Receipt.ReceiptID, f.Receipt.ClientID, text)))
 			}
 			return
 		}
 		text := fmt.Sprintf("receipt %s of %s: %s", f.Receipt.ReceiptID, f.Receipt.ClientID, f.Receipt.Status)
 		if _, mine := w.calls[f.Call]; f.Replay && mine {
-			w.Clients = append(w.Clients, link(e, text+", issued again, because the answer repeats the delivery of an earlier call"))
+			w.Clients = append(w.Clients, link(e, text+", issued again, because the answer has the same payloads as the answer to an earlier call"))
 		} else if !f.Replay && f.Receipt.EventID == w.Event.EventID { // a receipt that is issued again has the id of an earlier event
 			w.Clients = append(w.Clients, link(e, text))
 		}
