@@ -60,7 +60,7 @@ type Policy struct {
 // Retries limits the retries and their delays.
 type Retries struct {
 	Attempts   int            // counted retries of one profile
-	MaxRetries int            // retries of every kind in one session
+	MaxRetries int            // retries of every kind in one session, less the free ones; see Next.Free
 	On         map[Cause]bool // the causes that are retried
 	Backoff    Backoff
 	Loop       CrashLoop
@@ -74,7 +74,7 @@ type Retries struct {
 // Timeouts are the timers of an attempt and of the session; 0 is off.
 type Timeouts struct {
 	Initial time.Duration `yaml:"initial,ms"` // longest silence before the first sign of life
-	Inter   time.Duration `yaml:"inter,ms"`   // longest silence after that
+	Inter   time.Duration `yaml:"inter,ms"`   // longest silence later, unless the reason for it is known
 	Tool    time.Duration `yaml:"tool,ms"`    // longest tool call
 	Session time.Duration `yaml:"session,ms"` // longest session, from its start
 	Idle    time.Duration `yaml:"idle,ms"`    // longest time without any fact or sign of life
@@ -83,8 +83,8 @@ type Timeouts struct {
 // Checks configures the checks of an attempt's output.
 type Checks struct {
 	Rules      []Rule
-	Repeat     int  // how often in a row the same line or tool call is drift; 0: off
-	ZeroOutput bool // an attempt without output failed
+	Repeat     int  // equal lines or tool calls in a row that count as drift; 0: off
+	ZeroOutput bool // an attempt without output counts as failed
 }
 
 // A Profile is one way to launch a harness, reduced to what the rules need.
@@ -97,12 +97,12 @@ type Profile struct {
 	Missing string
 }
 
-// A CrashLoop is a series of launches that each ended soon after the start. The next
-// launch is delayed, because it would probably end soon too.
+// A CrashLoop limits launches that each end soon after their start. After a series of
+// them, a retry is delayed, because it would probably end soon too.
 type CrashLoop struct {
-	Launches   int           `yaml:"launches"`         // consecutive short launches; 0 is off
+	Launches   int           `yaml:"launches"`         // how many short launches in a row make a series; 0 is off
 	Within     time.Duration `yaml:"within_ms,ms"`     // a launch that ends within this time is short
-	Quarantine time.Duration `yaml:"quarantine_ms,ms"` // delay of the next launch
+	Quarantine time.Duration `yaml:"quarantine_ms,ms"` // least delay of a retry after the series
 }
 
 // DefaultCrashLoop returns the limits that apply if the user wrote none.

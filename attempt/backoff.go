@@ -34,7 +34,8 @@ const (
 	FixedJitter Jitter = "fixed" // between the wait and 1.5 times the wait
 )
 
-// Delay returns the wait before retry n, counted from 0 among retries of its kind.
+// Delay returns the wait before a retry. n is the number of earlier retries of the
+// same profile: of the counted ones if the retry is counted, otherwise of the others.
 // Jitter is computed from seed and number, which identify the session and the
 // retry, so the same retry always has the same delay.
 func (b Backoff) Delay(n int, seed string, number int) time.Duration {

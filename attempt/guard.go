@@ -379,8 +379,8 @@ func (w *Watch) End() []RuleResult {
 	return w.match(OnExit, tail(w.text, textLimit))
 }
 
-// Clean returns the results of the output rules if none of them was broken, which
-// is reported only here. Otherwise it returns nothing.
+// Clean returns the results of the output rules if none of them was broken, and
+// nothing otherwise. A [Finding] has results only if a rule was broken.
 func (w *Watch) Clean() (results []RuleResult) {
 	for _, r := range w.rules {
 		if r.On != OnOutput {
@@ -396,7 +396,7 @@ func (w *Watch) Clean() (results []RuleResult) {
 
 // Broken returns the most severe broken rule. A rule that stops the attempt comes
 // before one that only fails it, and in each of the two groups a fatal rule comes
-// first. ok is false if no rule was broken but those with severity warning.
+// first. ok is false if no broken rule fails the attempt.
 func (w *Watch) Broken() (r Rule, ok bool) {
 	rank := func(r Rule) (n int) {
 		if r.Stops() {

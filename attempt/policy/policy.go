@@ -27,8 +27,8 @@ import (
 	"lifeloop/internal/nearest"
 )
 
-// Attempts is the policy of retries, fallbacks and time-outs. Everything in it
-// is off unless it is given.
+// Attempts is the policy of retries, fallbacks and time-outs. In [Default] everything
+// is off, except CrashLoop, which only delays retries, and Timeouts.AbortGrace.
 type Attempts struct {
 	Profiles        []Profile         `yaml:"profiles"`
 	Retry           Retry             `yaml:"retry"`
@@ -59,7 +59,7 @@ type Profile struct {
 // Retry limits the retries.
 type Retry struct {
 	Attempts   int             `yaml:"attempts"`    // counted retries of one profile
-	MaxRetries int             `yaml:"max_retries"` // retries of every kind in one session, or [Unset]
+	MaxRetries int             `yaml:"max_retries"` // retries of every kind in one session, less the free ones (see [attempt.Next]); or [Unset]
 	RetryOn    []string        `yaml:"retry_on"`    // causes that are retried; nil means [attempt.DefaultOn]
 	Backoff    attempt.Backoff `yaml:"backoff"`
 	Decide     Decide          `yaml:"decide"`
