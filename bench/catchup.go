@@ -139,7 +139,7 @@ func writeHistory(path string, write func(*historian)) walked {
 	return h.wrote
 }
 
-// call returns a random number of output tokens for another model call.
+// call counts another model call and returns a random number of output tokens for it.
 func (h *historian) call() int64 {
 	tokens := 1 + h.Int64N(4000)
 	h.wrote.Usages++
@@ -173,8 +173,8 @@ func (h *historian) about(typical int) int {
 }
 
 // claude writes one turn of a Claude Code transcript: the prompt and some model
-// calls. Each call has a text and a tool call. The result of a Bash call is in its
-// record twice, as in Claude Code.
+// calls. Each call has three records: its thinking, its text and a tool call. The
+// record of a Bash call's result has the result twice, as in Claude Code.
 func (h *historian) claude() {
 	at := time.Unix(1763716440, 0).UTC()
 	last, line := "null", 0

@@ -69,7 +69,7 @@ func (b *bench) hooked(id string, flags ...string) (s hookedSession, end func())
 	}
 	s.key = filepath.Join(b.dir, "state", "sessions", id, "hook-key-1")
 	return s, func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // a shell makes its background jobs ignore SIGINT
+		_ = cmd.Process.Signal(syscall.SIGTERM) // not SIGINT, which is ignored if a shell runs this program in the background
 		if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 			must(err)
 		}

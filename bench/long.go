@@ -57,9 +57,9 @@ func long(b *bench) []row {
 }
 
 // repeatDemo writes a ledger of n entries. It repeats the entries of the recorded
-// session, with new ids in each repetition. It omits the entries that begin the session
-// or a harness session, move the session's state, or name a source, so that the
-// repetitions look like one long harness session.
+// session, with new ids in each repetition. It omits the entries that begin the session,
+// begin or identify a harness session, move the session's state, or name a source, so
+// that the repetitions look like one long harness session.
 func (b *bench) repeatDemo(f store.Folder, n int) {
 	var demo []ledger.Record
 	for e, err := range ledger.Read(filepath.Join("testdata", "sessions", "demo")) {

@@ -20,8 +20,8 @@ const (
 )
 
 // memory compares the peak resident memory of commands that read a long session
-// with that of the same commands on a short one. Each command folds the ledger
-// while it reads it.
+// with that of the same commands on a short one. Each command reads the ledger entry
+// by entry, so its memory should not grow with the ledger.
 func memory(b *bench) (rows []row) {
 	state := b.program("long")
 	ids := map[int]string{few: "11111111-1111-4111-8111-111111111111", many: "22222222-2222-4222-8222-222222222222"}

@@ -60,7 +60,7 @@ type screen struct {
 func open(cmd *exec.Cmd) *screen {
 	blocking := got(pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 120}))
 	defer blocking.Close()
-	// The file from pty is in blocking mode and has no deadlines.
+	// The file from pty is in blocking mode, so it does not support deadlines.
 	fd, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
 		err = unix.SetNonblock(fd, true)

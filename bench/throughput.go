@@ -24,7 +24,7 @@ func throughput(b *bench) []row {
 }
 
 // writeScreenful writes output like that of a busy harness: lines, colours, cursor
-// movements and several scripts. No two lines are alike.
+// movements and text in several languages. No two lines are alike.
 func writeScreenful(path string) (sum uint32) {
 	data := make([]byte, 0, volume+256)
 	for n := 0; len(data) < volume; n++ {

@@ -2,7 +2,8 @@
 
 // Command reader prints the lines appended to a file as soon as fsnotify reports
 // them, without decoding them. It is the floor for programs that do decode them.
-// With -once it exits after the first write.
+// With -once it skips the lines that the file already has, and exits after it has
+// printed the first new ones.
 package main
 
 import (

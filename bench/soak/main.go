@@ -61,7 +61,7 @@ func soak() (grew bool, err error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "run", "--config", filepath.Join(dir, "config.yaml"), "--", "claude", "-p", "--script", filepath.Join(dir, "script"))
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // a shell makes its background jobs ignore SIGINT
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // not SIGINT, which is ignored if a shell runs this program in the background
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_RUNTIME_DIR="+dir, "LIFELOOP_STATE_DIR="+filepath.Join(dir, "state"),
 		"PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	if err := cmd.Start(); err != nil {
@@ -107,8 +107,8 @@ func prepare(dir string, length time.Duration, rate int, hooks bool) error {
 }
 
 // watch prints the memory of a process after each tenth of the time except the
-// last, or until ctx ends. It returns the memory after a fifth of the time, and
-// the last that it printed.
+// last. If ctx ends earlier, watch stops. It returns the memory after a fifth of the
+// time, and the last that it printed.
 func watch(ctx context.Context, pid int, state string, length time.Duration) (first, last int64, err error) {
 	for n := 1; n < 10; n++ { // the last tenth ends with ctx
 		select {
