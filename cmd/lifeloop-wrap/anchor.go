@@ -179,8 +179,8 @@ func (a *anchoring) readFile(id string) error {
 }
 
 // setAside moves a last line that is torn, as after a crash during an append, to
-// another file, and returns the text without it. It changes no file that has anything
-// but anchors.
+// another file, and returns the text without it. If another line is not an anchor, it
+// changes nothing.
 func (a *anchoring) setAside(text []byte) ([]byte, error) {
 	end := bytes.LastIndexByte(text, '\n') + 1
 	torn := text[end:]
@@ -234,8 +234,8 @@ func (a *anchoring) publish(ctx context.Context, next evidence.Anchor) {
 	}
 }
 
-// appendLine appends a line to a file. If the last line of the file has no end, it
-// gets one first.
+// appendLine appends a line to a file. If the file does not end with a newline, it adds
+// one first.
 func appendLine(file string, line []byte) error {
 	f, err := durable.Open(file, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -254,7 +254,7 @@ func appendLine(file string, line []byte) error {
 // pusher returns a function that runs the command argv with one line as its input.
 func (c *calls) pusher(cmd *cobra.Command, argv []string) func(ctx context.Context, line []byte) error {
 	return func(ctx context.Context, line []byte) error {
-		defer c.orphans.Reap() // a follower may run for days
+		defer c.orphans.Reap() // not only at the end, because with --follow this process may run for days
 		ctx, cancel := context.WithTimeout(ctx, pushTime)
 		defer cancel()
 		push := exec.CommandContext(ctx, argv[0], argv[1:]...)

@@ -130,8 +130,9 @@ type lostSession struct {
 
 func (l *lostSession) Unwrap() error { return l.failure }
 
-// unanswered returns the error of a command that got no answer. If the wrapper
-// has closed the connection, it is about to end.
+// unanswered returns the error of a command that got no answer. It first waits up to a
+// second for the end of the wrapper, which closes its connections when it is about to
+// end.
 func unanswered(st store.Store, id string, cause error) *failure {
 	if st.Folder(id).WriterGone(time.Second) {
 		return notLive(st.Read(id))

@@ -34,15 +34,15 @@ func (r *reader) flags(cmd *cobra.Command, from string) {
 	cmd.Flags().Uint64Var(&r.from, "from", 0, "print from sequence number `SEQ` on, "+from)
 }
 
-// printedTogether is how many lines of existing entries share one sync of the
-// ledger.
+// printedTogether is how many lines of existing entries are printed at once, after at
+// most one sync of the ledger.
 const printedTogether = 256
 
 // print prints the lines of a session. With --follow it continues until the
 // session ends or a signal arrives.
 //
 // If numbered is set, the form numbers its own events, so the ledger is always
-// read from its beginning. The ledger is synced before a line is printed
+// read from its beginning. It is then also synced before a line is printed
 // (DECISIONS F3), because otherwise a crash of the machine could remove an
 // event that was already printed and give its number to another event.
 func (r *reader) print(cmd *cobra.Command, session string, render renderer, numbered bool) error {

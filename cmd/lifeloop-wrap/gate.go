@@ -20,7 +20,7 @@ import (
 )
 
 // Exit codes of gate eval. They are those of the public reference implementation, gait
-// (package evidence).
+// (see package evidence).
 const (
 	exitBlocked      = 3
 	exitApproval     = 4

@@ -29,7 +29,7 @@ type gatekeeper struct {
 }
 
 // policyOf returns the policy of a run; nil if there is none. If the policy
-// cannot be read, or a part of it cannot be evaluated, the run is refused. It
+// cannot be read, or a part of it cannot be evaluated, the run is refused. The policy
 // must be a regular file, because reading a FIFO could block the run.
 func policyOf(cfg config.Config) (*gate.Policy, error) {
 	if cfg.Policy == "" {
@@ -107,9 +107,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// resolved follows the symbolic links of an absolute path as the kernel does, part by
-// part, as far as it exists. A link to nothing leads to where a write would create a
-// file.
+// resolved follows the symbolic links of an absolute path as the operating system does,
+// part by part, as far as the path exists. A link to nothing leads to where a write would
+// create a file.
 func resolved(path string) string {
 	links := 40 // the limit of Linux
 	return resolve("/", path, &links)

@@ -46,7 +46,7 @@ func needsHooks(cfg config.Config, adapter string) string {
 	return "profile " + cfg.Renewal.Profiles[0] + " delivers a continuation"
 }
 
-// writeFile writes a file of a launch. Its folder may be in an overlay.
+// writeFile writes a file of a launch. It creates the file's folder if it is missing.
 func writeFile(path string, data []byte) error {
 	if err := durable.Mkdir(filepath.Dir(path)); err != nil {
 		return err

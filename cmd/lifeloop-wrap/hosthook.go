@@ -25,9 +25,8 @@ import (
 )
 
 // A hook that `host apply` installed runs without a wrapper: one call observes,
-// dispatches and answers. "Negotiation happens inside the existing synchronous
-// command invocation." The call claims no durable receipts. It stores nothing, except
-// in the vault for continuations (hostVault), which only --profile uses.
+// negotiates, dispatches and answers. The call claims no durable receipts. It stores
+// nothing, except in the vault for continuations (hostVault), which only --profile uses.
 //
 // The hook fails open: after any error its answer is empty and its exit code is
 // 0. If a required capability is not available in a single call, the hook prints
@@ -137,7 +136,7 @@ func (h hostCall) serve(cfg config.Config, profile profiles.Profile, manifest li
 		_ = stdout.SetWriteDeadline(deadline) // an error means that stdout does not support deadlines
 		n, err := stdout.Write(answer)
 		return err == nil && n == len(answer)
-	}) // fails open
+	}) // an error is ignored, because the hook fails open
 	return result, nil
 }
 

@@ -65,7 +65,7 @@ func checkHostProfile(cfg config.Config, adapter, name string) error {
 }
 
 // renewable negotiates the capabilities that a renewal by hooks needs. It is called
-// before anything that belongs to the client changes.
+// before hooks are installed, and before the programs of a profile run.
 func renewable(m lifeloop.Manifest, p profile.Profile) (class lifeloop.FailureClass, why string) {
 	wants := []negotiate.Want{
 		{Capability: "renewal.continuation.observation", Level: lifeloop.Required, AcceptPartial: true},

@@ -136,7 +136,7 @@ func invalid(kind string, err error) *failure {
 	return no(lifeloop.InvalidRequest, "invalid %s: %v", kind, &lifeloop.ValidationError{Problems: problemsOf(err)})
 }
 
-// warn prints members that are valid but may be mistakes.
+// warn prints warnings about members of a document that are valid but may be mistakes.
 func warn(w io.Writer, ignored []lifeloop.Problem) {
 	for _, p := range ignored {
 		fmt.Fprintf(w, "warning: %s: %s\n", vt.Plain(p.Path), vt.Plain(p.Message))

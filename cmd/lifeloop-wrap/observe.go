@@ -235,7 +235,7 @@ func (o *observer) listener(w io.Writer) supervisor.Listener {
 	}
 }
 
-// note prints why events may be missing.
+// note records that a harness session was found, and prints why events may be missing.
 func (o *observer) note(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.HarnessSessionOpened:

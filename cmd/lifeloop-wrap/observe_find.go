@@ -64,7 +64,7 @@ func (o *observer) find() error {
 	o.sources, o.session = o.profile.Together(chosen.Source), chosen.Session
 	for i, s := range o.sources {
 		o.sources[i] = o.withWindows(s, dir)
-		o.sources[i].Windows.Dir = "" // the windows apply to all sessions, because only those of this folder are observed
+		o.sources[i].Windows.Dir = "" // the windows apply to each observed session, because only sessions of this folder are observed
 	}
 	if len(fit) > 1 {
 		fmt.Fprintf(o.notes, "lifeloop-wrap: observing harness session %s, the newest of %d in %s; --session chooses another\n", vt.Plain(chosen.Session), len(fit), vt.Plain(dir))
@@ -72,8 +72,8 @@ func (o *observer) find() error {
 	return nil
 }
 
-// withWindows returns a source with the windows of models that the harness's own files
-// give. The environment is assumed to be that of the harness.
+// withWindows returns a source with the context windows that the harness's own files
+// give for models. It assumes that the harness has the environment of this process.
 func (o *observer) withWindows(s profiles.Source, dir string) profiles.Source {
 	return o.profile.WithWindows(s, profiles.Host{Env: os.Environ(), Dir: dir, ReadFile: readSettings, YAML: yaml.Parse})
 }

@@ -88,8 +88,8 @@ func warnDamaged(w io.Writer, k store.Session, asJSON bool) {
 	fmt.Fprintf(w, "lifeloop-wrap: session %s: %s\n", vt.Plain(short(k.SessionID)), vt.Plain(k.Damage.Error()))
 }
 
-// stateText returns the session's state and, if it is paused or waits, the
-// reason and the time until which it waits.
+// stateText returns the session's state, the reason if it is paused, and the time of
+// the next launch if it waits for one.
 func stateText(s view.Status) string {
 	text := cmp.Or(s.State, "-")
 	if s.State == string(hcp.Paused) {
@@ -199,7 +199,7 @@ func tokenText(n int64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/1e6), ".0") + "M"
 }
 
-// ageText returns a duration in its largest unit: 12s, 5m, 3h, 2d.
+// ageText returns a duration in one unit: 12s, 5m, 47h, 2d.
 func ageText(d time.Duration) string {
 	switch {
 	case d < time.Minute:

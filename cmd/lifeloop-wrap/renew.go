@@ -148,7 +148,8 @@ func sessionVault(folder store.Folder) *vault.Vault {
 	return vault.At(filepath.Join(string(folder), "vault"))
 }
 
-// renewer returns nil if no profile is active or the session has no ledger.
+// renewer returns what runs the programs of the active profiles; nil if no profile is
+// active or the session has no ledger.
 func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 	active, t := l.profiles, l.terminal
 	if s.ledger == nil {

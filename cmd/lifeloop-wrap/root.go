@@ -241,9 +241,9 @@ func (g *globals) writeVersion(cmd *cobra.Command) error {
 }
 
 func hookCmd() *cobra.Command {
-	// This entry only provides the help text, because main handles hook before the
-	// commands are built. It runs only if other flags precede the word hook. Success
-	// would then allow a tool call that nothing has examined.
+	// This entry is for the help text: main handles hook before the commands are built.
+	// RunE is called only if flags precede the word hook. It must fail then, because
+	// after a success the harness would run a tool call that nothing has examined.
 	return &cobra.Command{Use: "hook EVENT", Short: "Serve one hook call of a harness (injected hooks run this)", DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error { return usage("hook must be the first argument") }}
 }

@@ -14,7 +14,8 @@ import (
 	"lifeloop/profiles"
 )
 
-// runFlags are the flags of run that have no counterpart in the configuration.
+// runFlags are the flags of run that have no counterpart in the configuration. The
+// fields line, json and guard are no flags of run; runCmd sets them.
 type runFlags struct {
 	adapter, sessionID, events, pty string
 	resume                          string // the name of the session to recover; its id, once it was found

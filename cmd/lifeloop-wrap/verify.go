@@ -21,9 +21,9 @@ import (
 )
 
 // exitRefused is the exit code of a failed verification, and of diff for files that
-// differ. For a file that cannot be read as evidence, or
-// that needs a public key to be verified, the code is exitNotEvaluable.
-// The public reference implementation, gait (package evidence), uses the same codes.
+// differ. For a file that cannot be read as evidence, or that needs a public key to be
+// verified, the code is exitNotEvaluable. The public reference implementation, gait
+// (see package evidence), uses the same codes.
 const exitRefused = 2
 
 // verification holds the flags of evidence verify.

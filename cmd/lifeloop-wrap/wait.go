@@ -156,7 +156,7 @@ func (m outcome) by(e kernel.Entry) outcome {
 func (a awaited) await(ctx context.Context, folder store.Folder, id string) (outcome, error) {
 	m := outcome{SessionID: id, For: a.word}
 	next := uint64(1)
-	holds := false        // the state or activity
+	holds := false        // the state or activity is reached
 	var made kernel.Entry // the entry that caused it
 	k := store.Session{Folder: folder}
 	// see applies an entry and reports whether it ends the wait.
