@@ -31,7 +31,8 @@ type HookCall struct {
 	answered atomic.Bool // set while turn is held; an ok that arrives before is not an acknowledgement
 }
 
-// Gone is closed if the peer closes before it has acknowledged an answer.
+// Gone is closed when the peer no longer waits for an answer: it closed the connection,
+// sent anything other than an acknowledgement, or sent none in time.
 func (c *HookCall) Gone() <-chan struct{} { return c.gone }
 
 // Answer sends out and reports whether the peer wrote it completely to a harness that still read

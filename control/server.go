@@ -142,8 +142,9 @@ func (s *Server) Close() error {
 
 // Serve accepts peers, at most 64 at a time, each with its own goroutines, until ctx
 // ends or the server is closed. While all 64 wait for their answers, the next peer waits
-// too. At the end Serve closes all connections, waits for their goroutines, and
-// returns nil, or else the listener's error.
+// too. At the end Serve closes the connections, except those of commands that are being
+// executed, which still get their answers. It waits for all goroutines, and returns nil,
+// or else the listener's error.
 func (s *Server) Serve(ctx context.Context, h Handler) error {
 	var peers sync.WaitGroup
 	defer peers.Wait()
