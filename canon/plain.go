@@ -173,8 +173,8 @@ func (p *plain) digits() []byte {
 	return p.src[start:p.at]
 }
 
-// text accepts a string. Of the escapes only the short ones but \/ are plain, and
-// they are canonical.
+// text accepts a string whose escapes are all short and canonical, such as \n. The
+// escape \/ is short but not canonical.
 func (p *plain) text() bool {
 	start := p.at
 	p.at++

@@ -20,9 +20,9 @@ const CloseGrace = 250 * time.Millisecond
 // A line carries no id, so a late or an extra line could be mistaken for the
 // answer to the next envelope. Whenever that could happen, the process is killed
 // with its group, and the next call starts a new one: after a failed call, after
-// a line that is not a callback response, after extra output, and after an answer
-// before the client took the whole envelope. A process that has ended between two
-// calls is replaced too, which is not a failure.
+// a line that is not a callback response, after extra output, and after an answer that
+// came before the whole envelope was written. A process that has ended between two calls
+// is replaced too, which is not a failure.
 //
 // It is safe for concurrent use; calls wait for one another.
 type Persistent struct {
