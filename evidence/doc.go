@@ -66,8 +66,9 @@ type Options struct {
 	PublicKey ed25519.PublicKey
 	// RequireSignature refuses an artifact without a verified signature.
 	RequireSignature bool
-	// Anchors are digests that were published earlier; a chain or a journal must
-	// contain each of them. Other kinds contain no checkpoint, and are refused.
+	// Anchors are digests that were published earlier. If there are any, at least one
+	// must be of the artifact's session, and a chain or a journal must contain all that
+	// are. Other kinds contain no checkpoint, and are refused.
 	Anchors []Anchor
 	// Beside reads a file that an artifact names, such as a checkpoint's runpack. Nil
 	// means that there is none. The path is relative and stays below the artifact's

@@ -40,7 +40,8 @@ type proofEvent struct {
 }
 
 // proofHash returns the hash of all members of a record, with integrity replaced by
-// the link to the previous record.
+// the link to the previous record. If agent_id is absent, it is hashed as "", and an
+// absent metadata as null.
 func proofHash(record map[string]json.RawMessage, previous string) (string, error) {
 	members := maps.Clone(record)
 	link, err := json.Marshal(map[string]string{"previous_record_hash": previous})

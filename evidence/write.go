@@ -349,9 +349,9 @@ func (x *Export) RunPack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
 	return x.pack("run", c.run.RunID, map[string][]byte{runPayloadFile: payload, nestedRunpack: data}, key)
 }
 
-// reasonCode returns the reason of a move to a state, with a code in place of a reason
-// that a user wrote: capture is by reference, and a text of a user may contain a secret.
-// The reason of any other move is never a user's.
+// reasonCode returns the reason of a move to a state, without what a user wrote, since it
+// may contain a secret: a code replaces it, or it is cut off. Only the reasons of moves to
+// the states below can contain a user's text.
 func (x *Export) reasonCode(to session.State, reason string) string {
 	switch to {
 	case session.Paused, session.Running, session.Aborting, session.Aborted:

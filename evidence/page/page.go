@@ -2,9 +2,10 @@
 // the size of its context, its receipts, and the result of verifying its evidence.
 //
 // The file needs no script, no picture and no request. The same ledger gives the same
-// bytes. It shows ids, names, sizes, digests, numbers and times, as the ledger does,
-// and no text of the session. What looks like a secret in a text that a user gave, such
-// as the reason of a command or a value of --meta, is redacted. It does not verify anything; the caller does.
+// bytes. The file shows ids, names, sizes, digests, numbers and times, as the ledger
+// does, and no text of the session. What looks like a secret in a text that a user gave,
+// such as the reason of a command or a value of --meta, is redacted. The package does not
+// verify anything; the caller does.
 //
 //	p := page.New()
 //	for entry := range entries {
@@ -112,7 +113,7 @@ func (p *Page) Apply(e kernel.Entry) {
 	}
 }
 
-// after returns a time as the page shows it.
+// after returns a time as the page shows it: the time since the session began.
 func (p *Page) after(at time.Time) string {
 	d := max(at.Sub(p.begun), 0).Round(time.Millisecond)
 	return fmt.Sprintf("%02d:%02d:%06.3f", int(d.Hours()), int(d.Minutes())%60, (d % time.Minute).Seconds())

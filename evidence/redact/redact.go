@@ -44,8 +44,8 @@ type rule struct {
 	// surrounds them is searched: the expressions are far slower than the search for a
 	// word.
 	words []string
-	// One of the characters of next follows the name that has the word, behind quotes and
-	// white space. It is empty if that does not matter.
+	// One of the characters of next follows the name that has the word; quotes and white
+	// space may be between them. next is empty if it does not matter what follows.
 	next string
 	find *regexp.Regexp // the last group of its expression is the secret
 	// keep reports whether what was found is kept, for a rule that also finds words of
@@ -69,8 +69,8 @@ func (r *Redactor) Text(text string) string {
 	return text
 }
 
-// Value returns the value of a name in the same way. If the name says that its value is
-// a secret, all of the value is replaced.
+// Value returns the value of a name, redacted as by Text. If the name says that its value
+// is a secret, a mark replaces all of the value, unless it is a number.
 func (r *Redactor) Value(name, value string) string {
 	if r.names.MatchString(name) && !number(value) && !r.isMark(value) && value != "" {
 		return markOf("member", value)
@@ -238,9 +238,10 @@ func lower(text string) string {
 	return string(out)
 }
 
-// quotedUntil returns where the string ends that begins at from behind a quote with n
-// backslashes before it: 0 in JSON, 1 in a JSON string, 3 in a string of that.
-// It is the end of text or of the line if the string is cut off.
+// quotedUntil returns where a string ends. The string begins at from, right after a quote
+// with n backslashes before it: n is 0 in JSON, 1 in JSON within a string, and 3 in JSON
+// within two strings. If the string is cut off, it ends where a string around it, the line
+// or the text ends.
 func quotedUntil(text string, from, n int, quote byte) int {
 	run := 0
 	for i := from; i < len(text); i++ {

@@ -256,7 +256,7 @@ func (r *Redactor) addresses() {
 
 func (r *Redactor) assignments() {
 	names := nameWords()
-	const start = `(?:^|[^A-Za-z0-9_.-]|\\[nrt])` // of a name; also behind an escaped end of a line
+	const start = `(?:^|[^A-Za-z0-9_.-]|\\[nrt])` // what precedes a name, for example an escaped end of a line
 	const is = `(?:\\*["'])?\]?\s*(?:[:+]=|=>|=)\s*(\\*["'])?`
 	r.addExtended("assignment", `\b(`+secretName+`)`+is, nil, r.assigned(6, nil), names...)
 	r.followedBy(":=+")
