@@ -24,9 +24,9 @@ type Scene struct {
 	Home      string // the user's home; empty if unknown
 	Producer  string
 	Now       time.Time
-	// Resolve follows the symbolic links of an absolute path, as far as it exists. As in
-	// the kernel, .. is the parent of the folder to which the links before it lead. If
-	// Resolve is nil, links are not followed.
+	// Resolve follows the symbolic links of an absolute path, as far as it exists. As for
+	// the operating system, .. is the parent of the folder to which the links before it
+	// lead. If Resolve is nil, links are not followed.
 	Resolve func(path string) string
 	// Exists reports whether there is something at an absolute path. Without it, the
 	// only operand of git checkout counts as a branch.
@@ -65,8 +65,8 @@ type Renewal struct {
 	Number           int
 }
 
-// Intent is the intent of a renewal. It executes the programs of a profile, and starts
-// the harness anew: both are targets.
+// Intent returns the intent of a renewal. A renewal executes the programs of a profile,
+// and starts the harness anew: both are targets.
 func (r Renewal) Intent(s Scene) (gate.Intent, error) {
 	return s.intent(gate.ActRenew, riskCritical,
 		map[string]any{"adapter": r.Adapter, "renewal_id": r.ID, "profile": r.Profile, "client_id": r.Client, "requested_by": r.By, "path": r.Path, "number": r.Number},

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// awk runs commands and writes files that its own program names.
+// awk marks a command line as undecidable if the program of an awk command may run a
+// command, or write or read a file that the program names.
 func (s *shell) awk(u usage, args []arg) {
 	in := u.parse(args, true)
 	program, _ := next(in.operands)

@@ -26,7 +26,7 @@ const (
 	maxText    = 1 << 10
 )
 
-// texts returns the texts that a is known to have, or may have.
+// texts returns the text of a word that is known, or the choices of one that is not.
 func (a arg) texts() []string {
 	if a.known {
 		return []string{a.text}
@@ -34,8 +34,8 @@ func (a arg) texts() []string {
 	return strings.FieldsFunc(a.choices, func(r rune) bool { return r == 0 })
 }
 
-// choices returns some texts of a word without braces, each with a NUL at its end.
-// Without quotes, blanks separate words.
+// choices returns some texts of a word without braces, each with a NUL at its end. It also
+// returns the parts of a text with blanks, because a shell splits what is not quoted.
 func (s *shell) choices(parts []syntax.WordPart) string {
 	var b strings.Builder
 	for _, text := range s.texts(parts, false) {

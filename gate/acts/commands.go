@@ -20,7 +20,7 @@ import (
 type arg struct {
 	text  string
 	known bool
-	shape string // if the word is not known; empty if it may be any text
+	shape string // if the word is not known: its shape (see aWord); empty if a part may be any text
 	begin string // if the word is not known: what precedes the first unknown part
 	loose bool   // an unknown part may become several words, as outside of quotes
 	// choices are some texts of a word that is not known, each with a NUL at its end.
@@ -293,7 +293,8 @@ func afterDashes(args []arg) []arg {
 	return args
 }
 
-// assigned removes leading words of the form NAME=VALUE.
+// assigned removes leading words of the form NAME=VALUE, and notes the variables that they
+// set. It also removes a -, as in env - NAME=VALUE.
 func (s *shell) assigned(args []arg) []arg {
 	for len(args) > 0 && args[0].known && (args[0].text == "-" || strings.Index(args[0].text, "=") > 0) {
 		name, value, _ := strings.Cut(args[0].text, "=")
@@ -395,8 +396,8 @@ func (s *shell) script(u usage, args []arg) {
 	}
 }
 
-// remote reports whether a program that a names may come from elsewhere than a file: from
-// the input, from an address, or from the argument.
+// remote reports whether the program in the argument a may come from elsewhere than a
+// file: from the input, from an address, or from a itself.
 func (a arg) remote() bool {
 	text := strings.ToLower(a.text)
 	return !a.known || a.input() || strings.Contains(text, "://") || slices.ContainsFunc([]string{"data:", "http:", "https:", "blob:"}, func(scheme string) bool { return strings.HasPrefix(text, scheme) })
