@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// A path is resolved before its command line runs. A command in the line may put a link
-// there: cp -a LINK l; rm l/x.
+// A path is resolved before its command line runs, but a command of the line may put a link
+// at the path, as in cp -a LINK l; rm l/x. So the copies that keep links are noted.
 
-// maxCopied limits the copies of one tool call. With more, a later write may follow too
-// many ways to be searched.
+// maxCopied limits the copies that are noted for one tool call, because each later write is
+// compared with all of them. A further copy is undecidable.
 const maxCopied = 64
 
 // A copied is a path to which a command copied or moved something.
@@ -33,7 +33,7 @@ func (s *shell) copied(from, to arg) {
 	for _, dir := range s.below(to) {
 		sources := []string{""}
 		if from.known {
-			if sources = s.below(from); strings.ContainsAny(from.text, "*?[") { // a link that a pattern matches
+			if sources = s.below(from); strings.ContainsAny(from.text, "*?[") { // copies of links that a pattern matches are not noted
 				continue
 			}
 		}

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// The tests of find that have a value.
+// The tests, options and actions of find that have a value, except the actions that write
+// a file or run a command.
 const findValues = "-name -iname -path -ipath -wholename -iwholename -lname -ilname -regex -iregex -regextype -type -xtype -maxdepth -mindepth -mtime -atime -ctime -mmin -amin -cmin -used -newer -anewer -cnewer -size -perm -user -group -uid -gid -links -inum -samefile -fstype -context -printf -D"
 
 func (s *shell) find(name string, args []arg) {
@@ -73,7 +74,8 @@ func (s *shell) findRuns(name, flag string, command []arg) {
 }
 
 // findUnknown adds an undecidable command if the argument i of find or fd, whose text is
-// not known, may be an action. A quoted one is the first folder, or the pattern of fd.
+// not known, may be an action. In quotes, the first argument of find counts as a folder and
+// an argument of fd as a pattern, unless its known beginning may be that of an action.
 func (s *shell) findUnknown(name string, a arg, i int) {
 	flag := strings.HasPrefix(a.begin, "-")
 	if name != "find" && (a.anything() || flag && (a.loose || a.begin == "-" || s.runs(a.begin))) ||

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// The subcommands of git. Those that are not listed may be aliases, which can run any
-// command.
+// The subcommands of git. Those of gitLists count as reading if they have no operand, or
+// one such as list. Those of gitNames use only the names of their operands. A subcommand
+// that is in none of the first three lists may be an alias, which can run any command.
 const (
 	gitReads = "annotate archive blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files diff-index diff-tree for-each-ref format-patch fsck grep help log ls-files ls-remote ls-tree merge-base merge-tree name-rev push range-diff rev-list rev-parse shortlog show show-branch show-ref status var verify-commit verify-tag version whatchanged"
 	gitLists = "branch bundle config notes reflog remote sparse-checkout stash submodule tag worktree"
@@ -78,8 +79,8 @@ func (s *shell) git(u usage, args []arg) {
 	}
 }
 
-// gitHides reports whether the arguments hide flags that matter. For a subcommand that
-// only reads, no flag of one letter matters.
+// gitHides reports whether the arguments hide flags that matter. Of the subcommands that
+// only read, only archive, format-patch and grep have a flag of one letter that matters.
 func gitHides(sub string, in invocation, rest []arg) bool {
 	if !in.hidden || !hasWord(gitReads, sub) || hasWord("archive format-patch grep", sub) {
 		return in.hidden

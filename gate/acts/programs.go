@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// program adds what is special to the operands of one command.
+// program adds those effects of a command that its usage cannot describe.
 func (s *shell) program(name string, in invocation) {
 	first, rest := next(in.operands)
 	switch name {
@@ -132,7 +132,7 @@ func (s *shell) sqlite(in invocation) {
 			s.undecidable("command")
 		}
 	}
-	if len(texts) == 0 && !s.fed && !in.has("version help") { // sqlite3 reads its statements from the output of another command
+	if len(texts) == 0 && !s.fed && !in.has("version help") { // sqlite3 may read statements that another command prints
 		s.undecidable("command")
 	}
 	if len(in.operands) > 0 && base.text != ":memory:" && !reads && !in.has("readonly") {

@@ -55,7 +55,7 @@ func (s *shell) sedScript(script string) bool {
 			}
 			if c == 's' {
 				rest = strings.TrimLeft(rest, "gpiIMm0123456789")
-				if rest != "" && strings.IndexByte(" \t\n;}#w", rest[0]) < 0 { // the flag e, or a set such as [,]
+				if rest != "" && strings.IndexByte(" \t\n;}#w", rest[0]) < 0 { // the flag e, or a text that is not understood
 					return false
 				}
 				if strings.HasPrefix(rest, "w") {
@@ -109,8 +109,8 @@ func (s *shell) backups(in invocation) {
 	}
 }
 
-// sedText leaves out the text of a, i or c. It ends at a newline that has no backslash, or
-// only quoted ones, before it.
+// sedText leaves out the text of a, i or c. The text ends at the first newline that has no
+// backslash, or an even number of them, before it.
 func sedText(script string) (rest string, ok bool) {
 	first := true
 	for {
@@ -146,9 +146,9 @@ func sedAddress(script string) string {
 	return script
 }
 
-// sedDelimited leaves out n texts that each end with the first character. If the first one
-// is a pattern, it may have sets such as [a-z]. In some versions of sed the character
-// does not end a pattern within a set; then the text is not understood.
+// sedDelimited leaves out n texts that each end with the delimiter, the first character of
+// script. If pattern is set, the first text may have sets such as [a-z]. A set that contains
+// the delimiter is not understood, because only some versions of sed end the pattern there.
 func sedDelimited(script string, n int, pattern bool) (rest string, ok bool) {
 	if script == "" || shaped(script[:1]) {
 		return "", false

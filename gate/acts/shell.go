@@ -24,13 +24,13 @@ type shell struct {
 	fed      bool                // the standard input of that command is a file
 	funcs    map[string][]*body  // the functions; their bodies are analysed where they are called
 	traps    []arg               // the commands of traps; they may run in every later folder
-	lists    map[string]int      // the loops that set a variable only to words that are no flags
+	lists    map[string]int      // the number of loops that set a variable only to words that are no flags
 	written  map[string][]string // texts that are assigned to a variable; it may have others
-	fixed    map[string]int      // the loops that set a variable to words that are written there
-	looped   map[string]int      // the loops around the present command that set a variable
-	chosen   int                 // the depth of words whose choices are searched
+	fixed    map[string]int      // the number of loops that set a variable only to words that are written out in the line
+	looped   map[string]int      // the number of loops around the present command that set a variable
+	chosen   int                 // the present nesting of words that are searched for choices
 	depth    int
-	nested   bool // the words are those of a command whose output is judged
+	nested   bool // the words are inside a word that is not known; they are not examined further
 	physical bool // cd may follow links before ..
 	// gitDirs are the folders and files that variables such as GIT_DIR name.
 	gitDirs []arg
@@ -260,7 +260,7 @@ func (s *shell) stmt(st *syntax.Stmt) {
 	switch cmd := st.Cmd.(type) {
 	case nil:
 	case *syntax.CallExpr:
-		if dirs := s.gitDirs; len(cmd.Args) > 0 { // the assignments are those of one command
+		if dirs := s.gitDirs; len(cmd.Args) > 0 { // assignments before a command hold only for that command
 			defer func() { s.gitDirs = dirs }()
 		}
 		for _, a := range cmd.Assigns {
@@ -499,7 +499,8 @@ func globRuns(text string) bool {
 	return !plain || !strings.Contains(text, "|") && strings.ContainsAny(text, "e+")
 }
 
-// indexRuns reports whether a text runs a command as the index of a variable.
+// indexRuns reports whether a text has an index of a variable with a command in it, as in
+// a[$(ls)].
 func indexRuns(text string) bool {
 	_, index, is := strings.Cut(text, "[")
 	return is && (strings.Contains(index, "$(") || strings.Contains(index, "`"))

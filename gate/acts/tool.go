@@ -12,8 +12,8 @@ import (
 // The data classes of targets, which a policy can match. A target has at most one
 // class; a path with several classes is several targets.
 const (
-	// Undecidable marks a command whose effect is known only when it runs, or a
-	// written path whose name is known only then.
+	// Undecidable marks a command whose effect is known only when it runs, or a path
+	// that is written or deleted and whose name is known only then.
 	Undecidable = "undecidable"
 	// OutsideWrite marks a path outside the workspace that is written or deleted.
 	OutsideWrite = "outside_write"
@@ -21,7 +21,8 @@ const (
 	Secret = "secret"
 	// Destructive marks a command that may destroy data irrecoverably.
 	Destructive = "destructive"
-	// HarnessSettings marks a written file that can disable the hooks of a harness.
+	// HarnessSettings marks a file whose change or deletion can disable the hooks of a
+	// harness.
 	HarnessSettings = "harness_settings"
 )
 
@@ -80,11 +81,11 @@ type collector struct {
 	has      map[gate.Target]bool
 	placed   []copied
 	links    map[[2]string]bool // the answers of isLink
-	steps    int                // the commands that are analysed so far
-	read     int                // the words of these commands
+	steps    int                // the number of commands analysed so far
+	read     int                // the number of words in these commands
 	numbers  arithmetic
-	choosing int  // the choices and words that the method made has counted
-	literal  bool // a path has no patterns
+	choosing int  // the number of choices and words, counted by collector.made
+	literal  bool // in a path, characters such as * stand for themselves
 }
 
 // maxTargets limits the targets of one tool call. What a call with more touches is not
