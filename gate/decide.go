@@ -226,7 +226,8 @@ func (e *Endpoint) check(in Intent) (v Verdict, reasons, violations []string) {
 		if domain != "" && anyDomain(e.DomainDenylist, domain) {
 			reasons = append(reasons, "endpoint_domain_denied")
 		}
-		// A program may find a domain in an address in which this package finds none.
+		// A program may find a domain in an address in which this package finds none, so
+		// a rule with a list of domains does not accept such an address.
 		if domain != "" && len(e.DomainAllowlist) > 0 && !anyDomain(e.DomainAllowlist, domain) || domain == "" && net && len(e.DomainAllowlist)+len(e.DomainDenylist) > 0 {
 			reasons = append(reasons, "endpoint_domain_not_allowlisted")
 		}
@@ -246,9 +247,9 @@ func (e *Endpoint) check(in Intent) (v Verdict, reasons, violations []string) {
 	return v, append(reasons, e.ReasonCode), append(violations, e.Violation)
 }
 
-// anyPath reports whether a path matches a pattern: the path itself, a folder and
-// everything below it (DIR/**), or a shell pattern. The path is compared as it is
-// written and in its shortest form, because DIR/../x is not below DIR.
+// anyPath reports whether a path matches one of the patterns: the path itself, a folder
+// and everything below it (DIR/**), or a shell pattern. The path is compared as it is
+// written and in its shortest form, so that a pattern for x also matches DIR/../x.
 func anyPath(patterns []string, value string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return pathMatches(p, value) || pathMatches(p, path.Clean(value)) })
 }

@@ -9,7 +9,8 @@ import (
 // for use. It is not safe for concurrent use.
 type Limiter struct{ used map[bucket]int }
 
-// A bucket counts the acts of one scope in one minute or hour.
+// A bucket identifies acts that are counted together: those of one scope in one minute or
+// hour.
 type bucket struct {
 	window, scope, key string
 	from               time.Time
