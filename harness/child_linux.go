@@ -36,7 +36,7 @@ type Child struct {
 type childFiles struct {
 	ptmx    *os.File  // master of the pty, or nil
 	slave   *os.File  // open so that a child may close and reopen its terminal
-	input   *os.File  // the child's stdin: ptmx or a pipe; nil if it has the wrapper's stdin
+	input   *os.File  // gets what is read from Terminal.keys: ptmx, or a pipe to the child's stdin; nil if nothing is read
 	stdin   *os.File  // pipe that replaces the wrapper's stdin, or nil
 	sources []*source // the child's output
 	wakeup  *os.File  // eventfd that interrupts the input pump
@@ -425,8 +425,9 @@ func (t *Terminal) setChild(pid int) {
 	t.child = pid
 }
 
-// startError turns an errno of fork or execve into the exit code of a shell. An error
-// of a machine that lacks a resource says nothing about the program.
+// startError turns an errno of fork or execve into the exit code of a shell. If the machine
+// lacks a resource, the errno says nothing about the program, so startError returns an
+// error of the wrapper.
 func startError(name string, errno syscall.Errno) *StartError {
 	switch errno {
 	case syscall.ENOENT:
@@ -643,7 +644,8 @@ func (c *Child) LastOutput() time.Time {
 	return c.began.Add(time.Duration(last))
 }
 
-// Gone is closed when no process of the harness's tree is left.
+// Gone is closed when no process of the harness's tree is left and all output of the tree
+// has reached the user. The wait for the output is at most a second.
 func (c *Child) Gone() <-chan struct{} { return c.gone }
 
 // Killed returns the processes of the tree that were killed so far. Once Gone

@@ -156,7 +156,7 @@ func (c *Child) mayWrite() bool {
 		attrs, err := getTermios(c.ptmx)
 		changed = err == nil && !sameTermios(attrs, &c.fresh)
 	}
-	// The kernel stops no job that no shell could continue.
+	// The kernel stops a background job only if a shell could continue it.
 	return !tostop && !changed || !underShell()
 }
 
@@ -201,9 +201,9 @@ func (c *Child) endsLinesTwice() bool {
 	return err1 == nil && err2 == nil && inner.Oflag&both == both && outer.Oflag&both == both
 }
 
-// freeze stops the harness. The guard reports that, and stopped then stops the job. A
-// harness that has ended, or that waits in vfork for a child, causes no report. In
-// that case the next call of freeze stops the job.
+// freeze stops the harness. The guard reports the stop, and the method stopped then stops
+// the job. A harness that has ended, or that waits in vfork for a child, causes no report.
+// In that case the next call of freeze stops the job.
 func (c *Child) freeze() {
 	switch {
 	case !c.ended.Load() && !c.frozen.Swap(true):

@@ -80,9 +80,9 @@ func GuardMain() int {
 	return g.run()
 }
 
-// reserveThreads creates the threads that the guard will need. The runtime ends the
-// program when it cannot create one, without a reason that the wrapper could report;
-// here nothing was launched yet.
+// reserveThreads creates the threads that the guard will need. If the runtime cannot create
+// a thread, it ends the program, and the wrapper cannot report why. When reserveThreads is
+// called, there is no harness yet that would end with the guard.
 func reserveThreads() {
 	const needed = 3 // for listen, for reap, and for the main goroutine beside them
 	var ready sync.WaitGroup
@@ -136,9 +136,9 @@ func (g *guard) run() int {
 		g.empty = true
 		g.wrapperEnded()
 	default:
-		// listen blocks the only processor in a read until the runtime takes it
-		// away. It must start before reap, or the end of a short program would be
-		// detected some 10 ms late.
+		// The first read of listen occupies the only processor (see guardEnv) until the
+		// runtime frees the processor. So listen must start before reap, or the end of a
+		// short program would be detected some 10 ms late.
 		go g.listen()
 		if err := g.start(files); err != nil {
 			errno, known := errors.AsType[syscall.Errno](err)
@@ -468,8 +468,8 @@ func (g *guard) due() time.Time {
 	return g.termAt
 }
 
-// end schedules SIGKILL, unless it is scheduled. Processes that got SIGTERM only
-// now have at least termGrace left.
+// end schedules SIGKILL, unless it is scheduled. At least termGrace remains for processes
+// that have just got SIGTERM.
 func (g *guard) end() {
 	if !g.killAt.IsZero() {
 		return

@@ -133,8 +133,8 @@ type Killed struct {
 	More      int             // the number of the others
 }
 
-// A KilledProcess is one of them. Name is the system's name of the process, which has
-// at most 15 bytes.
+// A KilledProcess is a process that got SIGKILL. Name is the system's name of the process,
+// which has at most 15 bytes.
 type KilledProcess struct {
 	PID  int
 	Name string

@@ -73,7 +73,7 @@ func Reset(tty *os.File) error { return fmt.Errorf("reset the terminal: %w", err
 // Notify is signal.Notify.
 func Notify(c chan<- os.Signal, signals ...os.Signal) { signal.Notify(c, signals...) }
 
-// Orphans are empty: only Linux gives orphans to another process than the first one.
+// Orphans are empty: this package adopts orphans on Linux only.
 type Orphans struct{}
 
 // Adopt adopts nothing.
@@ -123,7 +123,7 @@ func (*Child) Type(context.Context, Typing) (Typed, error) { panic(errSystem) }
 func (*Child) LineTaken()                                  { panic(errSystem) }
 func (*Child) Locked(string) []string                      { panic(errSystem) }
 
-// EndWithParent changes nothing: only Linux sends a signal for the end of a parent.
+// EndWithParent changes nothing: it is implemented for Linux only.
 func EndWithParent(*exec.Cmd) {}
 
 // SeparateNetwork changes nothing: only Linux has networks for one process.

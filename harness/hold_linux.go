@@ -72,10 +72,10 @@ func (c *Child) Free() error {
 	return refused
 }
 
-// outdated reports whether a message of the guard must be dropped: that the harness
-// has stopped or, if stopped is false, was continued. Hold or Free may have caused
-// it, or it is no longer true. Otherwise a quick Hold and Free would be reported as
-// stops by another program.
+// outdated reports whether a message of the guard must be dropped. The message says that
+// the harness has stopped or, if stopped is false, that it was continued. It is dropped
+// if it is not true at present, or if Hold has caused the stop. Otherwise a quick Hold and
+// Free would be reported as a stop by another program.
 func (c *Child) outdated(stopped bool) bool {
 	c.holding.Lock() // wait for a running Hold or Free
 	defer c.holding.Unlock()

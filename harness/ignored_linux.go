@@ -31,7 +31,8 @@ func notPassedOn() sigset {
 	return setOf(unix.SIGCHLD, unix.SIGURG, unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGSYS, unix.SIGPROF)
 }
 
-// ignore makes this process, and the programs that it starts, ignore s.
+// ignore makes this process, and the programs that it starts, ignore the signals of s,
+// except those of notPassedOn.
 func (s sigset) ignore() {
 	for sig := syscall.Signal(1); sig <= 31; sig++ {
 		if (s &^ notPassedOn()).has(sig) {

@@ -210,7 +210,7 @@ func (l *line) plain(b byte, now time.Time) {
 	case 'S' & 0x1f:
 		l.kept, l.begun = true, true
 	case 0, 'A' & 0x1f, 'B' & 0x1f, 'C' & 0x1f, 'D' & 0x1f, 'E' & 0x1f, 'F' & 0x1f, 'H' & 0x1f, 'K' & 0x1f, 'L' & 0x1f, 'U' & 0x1f, 'W' & 0x1f, 0x7f:
-		// These keys move within a line, or delete a part of it.
+		// These keys add no text to the line.
 	default:
 		if l.begun = true; !l.paste {
 			if now.Sub(l.text) > burstPause {
@@ -222,7 +222,8 @@ func (l *line) plain(b byte, now time.Time) {
 	}
 }
 
-// enter sends the line. A line that Ctrl-S stored is then restored.
+// enter handles Enter, which sends the line unless it may be a part of a paste or chooses
+// from a list. After a line was sent, the harness restores a line that Ctrl-S stored.
 func (l *line) enter(now time.Time) {
 	if l.burst >= burstKeys && now.Sub(l.text) < burstEnter {
 		l.begun, l.doubt, l.text = true, true, now

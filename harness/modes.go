@@ -19,7 +19,7 @@ type tracker struct {
 	wanted []int     // numbers of the operating system commands to collect
 	texts  []oscText // collected; the owner empties it
 	modes  modes
-	raw    bool // the terminal does not use UTF-8, also if the program has not changed that
+	raw    bool // the terminal did not use UTF-8 at the start; then sequences that select an encoding are ignored
 
 	look     look
 	under    look // the look that returns when the alternate screen is left
@@ -667,7 +667,7 @@ func everything() modes {
 	return m
 }
 
-// or returns charsets in which what is not the default in c or in d is not the default.
+// or returns charsets that differ from the default wherever c or d does.
 func (c charsets) or(d charsets) charsets {
 	for i := range c.sets {
 		c.sets[i] |= d.sets[i]

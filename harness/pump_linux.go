@@ -16,7 +16,7 @@ import (
 )
 
 // After the harness has ended, a descendant may continue to write. Its output is read
-// until both limits are reached.
+// until drainTime is over and drainBytes were read.
 const (
 	drainTime  = time.Second
 	drainBytes = 2 << 20
@@ -339,7 +339,7 @@ func (c *Child) report(quiet <-chan struct{}) {
 			c.countPartialLines()
 		}
 		if total, lines := c.total.Load(), c.lines.Load(); total != reported || lines != reportedLines && last {
-			if reported, reportedLines = total, lines; c.tap == nil { // with a tap, read reports the output
+			if reported, reportedLines = total, lines; c.tap == nil { // with a tap, the method read passes the output to the sink
 				c.sink.Output(total, lines)
 			}
 			next = time.After(time.Second)

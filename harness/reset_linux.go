@@ -18,7 +18,8 @@ func Reset(tty *os.File) error {
 	}
 	m := everything()
 	m.latin, m.palette = inUTF8(attrs, os.Environ()), onConsole(os.Environ())
-	// Leaving the alternate screen restores the position of the cursor.
+	// Leaving the alternate screen moves the cursor to the position that was saved last, so
+	// the present position is saved first.
 	if _, err := tty.WriteString("\x1b7" + m.undo(true) + resetLook); err != nil {
 		return fmt.Errorf("write to the terminal: %w", err)
 	}

@@ -42,8 +42,8 @@ const (
 type sharing struct {
 	shared  bool         // set by OpenTerminal
 	rest    unix.Termios // the attributes at the start, if resting
-	resting bool
-	turning sync.Mutex // held while the attributes follow those of the pty, and while output that depends on them is written
+	resting bool         // the terminal edited lines at the start
+	turning sync.Mutex   // held while the attributes follow those of the pty, and while output that depends on them is written
 }
 
 // share prepares a terminal that is shared. It opens the terminal again: a key for which

@@ -73,14 +73,15 @@ type guarding struct {
 	owned     map[int]owned
 	inherited inherited
 	contained *containment // nil without Contain
-	child     int          // the running harness; it becomes a child of this process if its guard dies
+	child     int          // pid of the running harness, or 0; if its guard dies, the harness becomes a child of this process
 	busy      bool         // a child is running
 	closed    bool
 }
 
 // OpenTerminal inspects the three files of this process, normally os.Stdin,
-// os.Stdout and os.Stderr. It does not change them. Call it before signal.Notify:
-// the harness inherits which signals are ignored.
+// os.Stdout and os.Stderr. It does not change them. Call it before signal.Notify: the
+// harness is to ignore the signals that this process ignored at its start, and Notify
+// hides which these are.
 func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) {
 	t := &Terminal{
 		outside: outside{
