@@ -177,8 +177,8 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 		now.Absent, now.Replaced = before.Absent, before.Replaced
 		return text, now, nil
 	}
-	// Consents to the new hooks that exist already count as ours too: the user
-	// may have given them, or the state folder with our note was lost.
+	// An existing consent to one of the new hooks counts as ours too: the user may have
+	// given it, or the state folder with our note was lost.
 	base, err := withdraw(text, in.Trust, slices.Concat(now.Values, before.Values, earlierValues(earlier, in)), before.Replaced)
 	if err != nil {
 		return "", now, err

@@ -563,7 +563,7 @@ func (o Options) stateDir(cfg *Config) error {
 	return nil
 }
 
-// xdg returns the base directory that the variable name contains, or its
+// xdg returns the base directory that the variable called name contains, or its
 // default below the home directory. It is empty if neither is known. A relative
 // value is ignored, as the XDG specification requires.
 func (o Options) xdg(name, under string) string {
