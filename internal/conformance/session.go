@@ -30,9 +30,9 @@ import (
 // tick is the interval of supervisor.tick in the session with that event.
 const tick = 300 * time.Millisecond
 
-// ofWrapper selects the events of a second session: receipts and ticks, which the main
-// session does not have because each receipt would cause one more call, and the start
-// and end of the session. ofHarness selects the events of the main session.
+// ofWrapper selects the events of a second session: receipts, ticks, and the start and
+// end of a harness session. ofHarness selects the events of the main session: all but
+// receipts and ticks. In that session each receipt would cause one more call.
 func ofWrapper(e lifeloop.Event) bool {
 	return e == lifeloop.SupervisorTick || e == lifeloop.ReceiptEmitted || e.Session()
 }
@@ -267,8 +267,8 @@ func (s *world) await(what string, holds func() bool) bool {
 	}
 }
 
-// judge derives violations from the records of the session. A violation that was
-// already found outside of the session is only counted again.
+// judge derives violations from the records of the session. A rule that was already
+// violated in the same mode, in the session or before it, is only counted again.
 func (s *world) judge() {
 	for _, f := range s.faults {
 		for _, b := range f.rules {

@@ -35,8 +35,8 @@ type Config struct {
 	// Named means that the user named these adapters; it is then a problem if a
 	// harness is not installed.
 	Named bool
-	// Host describes the system for a launch from the current folder; its socket,
-	// run directory and ids are never used.
+	// Host describes the system for a launch from the current folder. Its socket, run
+	// directory, key, URL and ids may be placeholders, because nothing is launched.
 	Host profiles.Host
 	// Installed returns the hooks that `host apply` would install.
 	Installed func(p profiles.Profile, project bool) (profiles.Installation, error)

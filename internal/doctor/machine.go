@@ -111,7 +111,7 @@ type HarnessSessions struct {
 	Newest *HarnessSession `json:"newest"`
 }
 
-// A HarnessSession is the newest session that a harness stores.
+// A HarnessSession is the newest session of the working folder that a harness stores.
 type HarnessSession struct {
 	Session string    `json:"session"`
 	At      time.Time `json:"at"` // the time of its last change
@@ -154,12 +154,12 @@ type Machine struct {
 	Clients []ClientCalls `json:"clients"`
 }
 
-// manyBytes is the smallest total size of the recorded sessions that doctor reports,
-// unless a retention is configured.
+// manyBytes is the total size from which on a note says that the recorded sessions take
+// much space, unless a retention is configured.
 const manyBytes = 1 << 30
 
-// sizeText formats a number of bytes in a unit in which it has one to four
-// digits.
+// sizeText formats a number of bytes in the smallest unit in which it is below 1024,
+// but at most in TiB.
 func sizeText(bytes int64) string {
 	size, unit := float64(bytes), 0
 	for ; size >= 1024 && unit < 4; unit++ {

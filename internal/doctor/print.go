@@ -14,7 +14,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// columns is the width to which text is wrapped; only a longer word exceeds it.
+// columns is the width to which text is wrapped. A line is longer only if its first word
+// does not fit.
 const columns = 80
 
 // Print writes the report for people. Unless the user named the harnesses,
@@ -115,7 +116,8 @@ func (s *HarnessSessions) text() string {
 		s.Newest.Session, s.Newest.At.Local().Format(time.DateTime))
 }
 
-// evidence describes the support for a claim.
+// evidence describes what supports or limits a claim: the manifest's evidence, modes and
+// notes, and the findings on this machine. Without any, it returns the claim's meaning.
 func (c Capability) evidence() string {
 	var parts []string
 	if c.Evidence != "" {

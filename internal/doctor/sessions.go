@@ -39,9 +39,9 @@ type Degraded struct {
 // oldest.
 type recordings struct {
 	Recorded
-	reported    map[string]int // number of sessions by event that the harness reported
+	reported    map[string]int // event → number of sessions in which the harness reported it
 	withUnknown string         // the newest session with an unknown record
-	resume      string         // the command that recovers the newest lost session
+	resume      string         // the arguments of lifeloop-wrap that recover the newest lost session
 }
 
 // of returns the recordings of an adapter.
@@ -103,7 +103,8 @@ type ClientCalls struct {
 	view.ClientCalls
 }
 
-// clients reports the clients whose newest session has a failed call.
+// clients lists every client with its calls in the newest session that called it, and
+// reports those clients for which one of these calls failed.
 func (e *examiner) clients(sessions []store.Session) {
 	all := []ClientCalls{}
 	for _, s := range slices.Backward(sessions) { // the newest first
