@@ -20,7 +20,8 @@ const (
 	maxMS    = 10 * 365 * 24 * int64(time.Hour/time.Millisecond)
 )
 
-// A Defaulter is an entry of a list whose defaults are not its zero value.
+// A Defaulter is an entry of a list. SetDefaults is called before the entry is read, for
+// defaults that are not zero values.
 type Defaulter interface{ SetDefaults() }
 
 // A Worded list may also be written as a single word. SetWord reports whether it
@@ -169,9 +170,9 @@ func (v Value) expected(path, want string) error {
 	return v.Errorf(path, "expected %s, found %s%s", want, v.describe(), hint)
 }
 
-// SetText sets a scalar from the text of a variable or a flag. A duration needs a unit,
-// as in 250ms. If ms is set, Decode reads this key as a bare number of milliseconds, so
-// the text must be a whole number of them too.
+// SetText sets a scalar from text, such as the value of a variable or a flag. A duration
+// other than 0 needs a unit, as in 250ms. If ms is set, it must also be a whole number of
+// milliseconds, as Decode requires for the option "ms".
 func SetText(to reflect.Value, text string, ms bool) error {
 	wrong := fmt.Errorf("expected %s, found %q", expected(to, false), text)
 	switch {

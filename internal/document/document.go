@@ -135,7 +135,7 @@ func (v Value) describe() string {
 
 // An Error is the first fault of a document.
 type Error struct {
-	Path         string // the path of the value: retry.on[0]; empty if What names it
+	Path         string // the path of the value, such as retry.on[0]; empty if unknown, or if What names it
 	Line, Column int    // 0 when unknown
 	What         string
 }

@@ -1,7 +1,7 @@
-// Package durable has file operations that must survive a crash or another user:
-// replacing a whole file, creating private folders, and a lock that names its
-// owner. It also opens files without following a link and without waiting for a
-// FIFO.
+// Package durable has file operations that are safe if the machine crashes or another
+// user interferes: replacing a whole file, creating private folders, and a lock that
+// names its owner. It also opens files without following a link and without waiting
+// for a FIFO.
 //
 // It does not interpret files, and keeps no file open except the lock. It never
 // deletes a user's file and never guesses after an error. Lock does not wait for

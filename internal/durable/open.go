@@ -56,8 +56,8 @@ func irregular(path string, info fs.FileInfo) error {
 // maxRead is the size of the largest file that [ReadFile] reads.
 const maxRead = 256 << 20
 
-// ReadFile reads a file that [Open] accepts and that has at most 256 MiB: another
-// program may have put a larger one in its place, or a sparse one of any size.
+// ReadFile reads a file that [Open] accepts. A file of more than 256 MiB is an error,
+// because another program may have put a file there that does not fit into memory.
 func ReadFile(path string) ([]byte, error) {
 	f, err := Open(path, os.O_RDONLY, 0)
 	if err != nil {

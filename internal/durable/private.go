@@ -15,8 +15,8 @@ import (
 	"syscall"
 )
 
-// Private creates dir and its missing parents, and returns an error unless no other
-// user can read or replace it:
+// Private creates dir and its missing parents, and checks that no other user can read
+// or replace dir:
 //
 //   - dir belongs to the current user and has mode 0700;
 //   - each folder above it, and each symbolic link on the way, belongs to the
@@ -162,8 +162,9 @@ func inUserNamespace() bool {
 	return err == nil && !bytes.Equal(bytes.Join(bytes.Fields(numbers), []byte(" ")), []byte("0 0 4294967295"))
 }
 
-// privateGroup reports whether a group has no other member: the group of root, or
-// the current user's group with the user's own name.
+// privateGroup reports whether a group counts as having no other member: it is the
+// group of root, or the current user's group with the user's own name. The list of its
+// members is not read.
 func privateGroup(gid int) bool {
 	if gid == 0 {
 		return true

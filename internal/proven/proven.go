@@ -112,7 +112,7 @@ func lock(path string) (*durable.FileLock, error) {
 	}
 }
 
-// forget removes the versions that were not used for the longest time.
+// forget removes all versions of an adapter but the maxVersions that were used last.
 func (v Versions) forget(adapter string) {
 	versions := v[adapter]
 	last := func(version string) (at time.Time) {

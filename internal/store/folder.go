@@ -55,8 +55,8 @@ func (f Folder) Size() (total int64) {
 	return total
 }
 
-// Secure creates the session's folder and those above it up to the state
-// directory. It returns an error unless no other user can read or replace them.
+// Secure creates the session's folder and those above it up to the state directory.
+// It returns an error if another user can read or replace one of them.
 func (f Folder) Secure() error {
 	sessions := filepath.Dir(string(f))
 	for _, dir := range []string{filepath.Dir(sessions), sessions, string(f)} {

@@ -73,7 +73,7 @@ type Session struct {
 // launched.
 func (k Session) Observed() bool { return k.Program == "" && k.Events > 0 }
 
-// ResumeCommand returns the command that recovers a lost session.
+// ResumeCommand returns the arguments of lifeloop-wrap that recover a lost session.
 func (k Session) ResumeCommand() string {
 	if k.Observed() {
 		return "observe --resume " + k.SessionID

@@ -56,8 +56,8 @@ func ReadFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// read also returns the FileInfo of the opened file, so that checks and content are
-// those of the same file.
+// read is like ReadFile, with further flags for open. It also returns the FileInfo of
+// the opened file, so that the checks are about the file that was read.
 func read(path string, flags int) ([]byte, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|flags, 0)
 	if err != nil {
@@ -115,8 +115,9 @@ func owner(info fs.FileInfo) int {
 }
 
 // Nearest returns the path of the file called name in dir or in the nearest folder
-// above it, or "". The search ends at home, or at a folder with another owner.
-// Links in dir are resolved first, so that a file always has the same path.
+// above it, or "". The search does not go above home, nor into a folder with another
+// owner than dir. Links in dir are resolved first, so that a file always has the same
+// path.
 func Nearest(dir, home, name string) string {
 	return nearest(resolved(dir), resolved(home), name, func(dir string) (int, error) {
 		info, err := os.Stat(dir)
