@@ -262,7 +262,7 @@ func (c *claude) compact(s compactStep) {
 	})
 	c.h.hook("PostCompact", object{"trigger": trigger, "compact_summary": "what happened so far"})
 	c.h.line("Conversation compacted")
-	// Until the next answer the status line shows 0, not the tokens left.
+	// Until the next answer the status line shows 0, not the tokens in the context.
 	left := c.used
 	c.used = 0
 	c.statusline(nil)

@@ -16,7 +16,8 @@
 // A script is JSON Lines, one step per line. It is selected by --script FILE,
 // --script-json TEXT or --story NAME, or by the environment variables
 // FAKEHARNESS_SCRIPT, FAKEHARNESS_SCRIPT_JSON and FAKEHARNESS_STORY. If there are
-// several, each launch runs the next one; --launches FILE counts the launches.
+// several, --launches FILE counts the launches, and each launch runs the next one; when
+// there are no more, the last one again. Without --launches, each runs the first one.
 package fakeharness
 
 import (

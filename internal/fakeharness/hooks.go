@@ -29,7 +29,7 @@ type hooks struct {
 }
 
 type hookCommand struct {
-	matcher string // a regular expression for the event's variant
+	matcher string // a regular expression for a member of the input; see matches
 	command string
 	timeout time.Duration
 	async   bool // the program does not wait for it
@@ -41,7 +41,7 @@ type group struct {
 	Hooks   []struct {
 		Type    string `json:"type"`
 		Command string `json:"command"`
-		Timeout int    `json:"timeout"` // seconds
+		Timeout int    `json:"timeout"` // seconds; in a file of Gemini CLI, milliseconds
 		Async   bool   `json:"async"`
 	} `json:"hooks"`
 }
@@ -129,7 +129,7 @@ type answer struct {
 // hook runs the hooks of event, one after another. Their stdin has the usual
 // members and those of more. It records the additional context they return. It
 // waits for an asynchronous hook only before the hooks of the next event, as if the
-// person were slower than the hook, so that a script has one order of calls.
+// user were slower than the hook, so that a script's hooks always run in the same order.
 func (h *harness) hook(event string, more object) answer {
 	h.unawaited.Wait()
 	stdin := h.dialect().base(event)
@@ -158,7 +158,8 @@ func (h *harness) hook(event string, more object) answer {
 // marshal encodes v, which must contain only values that JSON can represent.
 func marshal(v any) []byte { return got(json.Marshal(v)) }
 
-// matches compares the matcher with the event's variant.
+// matches compares the matcher with the member of stdin that the event has: tool_name,
+// source, trigger or notification_type. An event with none of them matches.
 func (c hookCommand) matches(stdin object) bool {
 	if c.matcher == "" || c.matcher == "*" {
 		return true

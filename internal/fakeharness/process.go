@@ -46,7 +46,7 @@ func (h *harness) child(c childStep) {
 	}
 }
 
-// orphan starts a process in a session of its own whose parent ends at once.
+// orphan starts a process whose parent ends at once, in a session of its own.
 func (h *harness) orphan(c childStep) {
 	cmd := h.command(c, append([]string{"/bin/sh", "-c", `"$@" & echo $! >"$0"`, cmp.Or(c.PIDFile, os.DevNull)}, c.Cmd...), true)
 	if err := cmd.Run(); err != nil {

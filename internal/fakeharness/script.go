@@ -51,7 +51,7 @@ var verbs = sync.OnceValue(func() map[string]verb {
 
 		// Actions on its terminal.
 		"osc":        do(func(h *harness, text string) { h.write("\x1b]" + text + "\x1b\\") }),
-		"raw_mode":   do((*harness).rawMode), // a line that is printed after this step shows that keys can be typed
+		"raw_mode":   do((*harness).rawMode), // begin or end raw mode; when a line printed after this step arrives, keys can be typed
 		"wait_key":   do(func(h *harness, key string) { h.waitKey(key, false) }),
 		"echo_until": do(func(h *harness, key string) { h.waitKey(key, true) }), // write back every byte until this text has arrived
 		"winsize":    doWith((*harness).winsize),                                // print `winsize ROWS COLS`
@@ -106,7 +106,7 @@ func (s *sig) UnmarshalText(name []byte) error {
 }
 
 type startStep struct {
-	Source string `json:"source"` // default: startup
+	Source string `json:"source"` // default: startup; with --resume of claude, resume
 	Model  string `json:"model"`
 	Window int64  `json:"window"`
 	// Version is the version of Claude Code; default: the tested one.
@@ -142,7 +142,7 @@ func (t turnStep) tokens() int64 {
 
 type compactStep struct {
 	Trigger string `json:"trigger"` // auto or manual
-	After   int64  `json:"after"`   // tokens left
+	After   int64  `json:"after"`   // tokens in the context afterwards
 }
 
 type interactStep struct {
@@ -271,8 +271,8 @@ func (h *harness) rawMode(on bool) {
 // showContext prints the additional context that hooks returned.
 func (h *harness) showContext(bool) { h.showSince(0, true) }
 
-// showSince prints, if show is set, the additional context that hooks returned after
-// the first given texts.
+// showSince prints, if show is set, the texts of h.given from the index given on: the
+// additional context that hooks have returned since h.given had that length.
 func (h *harness) showSince(given int, show bool) {
 	for _, text := range h.given[given:] {
 		if show {

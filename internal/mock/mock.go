@@ -61,7 +61,8 @@ type Reply struct {
 	// Call is the name of any other tool to call, with Args.
 	Call string
 	Args map[string]any
-	// ArgsFor returns the Args of a Call that depend on the request.
+	// ArgsFor, if set, computes the arguments of Call from the body of the request.
+	// Args is then ignored.
 	ArgsFor func(request []byte) map[string]any
 	// Usage is the usage that the answer reports. Nil means one that no other call
 	// has.
@@ -190,7 +191,7 @@ func Turns(calls []Call) []Turn {
 		switch {
 		case c.Status >= http.StatusBadRequest:
 			outcome = "failed"
-		case !c.Whole, c.Tool: // the tool's result was not sent
+		case !c.Whole, c.Tool: // the answer was cut, or no request has the result of the tool that it called
 			outcome = "interrupted"
 		}
 		out[at[this]].Outcome = outcome
@@ -415,8 +416,8 @@ func (a *answer) sent(u Usage) {
 	}
 }
 
-// first stops a stream after its first words, if the script says so. Otherwise it
-// does nothing, and neither do later calls.
+// first stops a stream after its first words, if the script says so. Later calls do
+// nothing.
 func (a *answer) first() {
 	if !a.reply.Hang && !a.reply.Cut || a.stopped {
 		return

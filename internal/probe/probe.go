@@ -1,6 +1,6 @@
 // Package probe plays a short session with a harness that is installed on this
-// machine, and reports which of the capabilities that depend on its version it saw
-// working. It needs no account: the model is a server on loopback that answers from
+// machine, and reports which of the capabilities that depend on the harness's version
+// worked. It needs no account: the model is a server on loopback that answers from
 // a script. The harness is isolated: it has a home and an environment of its own, a
 // fake key and, where the system lets a user do that, a network that is loopback
 // only.
@@ -128,7 +128,7 @@ func Play(ctx context.Context, c Config) (*Result, error) {
 	return r, nil
 }
 
-// A server is the model server's socket.
+// A server is the model server with its socket.
 type server struct {
 	net.Listener
 	http.Server
