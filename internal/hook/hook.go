@@ -1,4 +1,4 @@
-// Package hook is the process that a harness starts at every turn and waits for.
+// Package hook is the program that a harness starts as its hook, and waits for.
 // It sends the harness's input to the session behind a socket and prints the
 // answer. Package control is the other end.
 //
@@ -32,8 +32,8 @@ import (
 const (
 	timeLimit = 10 * time.Second
 	// The user's status line command starts only after the session was notified, so
-	// that must be quick. inputTime limits the wait for more of the input, notifyTime
-	// the notification.
+	// the notification must be quick. inputTime limits the wait for more of the input,
+	// and notifyTime the notification itself.
 	inputTime  = time.Second
 	notifyTime = 200 * time.Millisecond
 )
@@ -41,7 +41,8 @@ const (
 // Main runs `lifeloop-hook [--key=FILE] [--guard=MS] EVENT [--then CMD]`, and `lifeloop-wrap
 // hook` with the same arguments. It sends stdin to the session behind LIFELOOP_SOCKET,
 // prints the answer and returns the exit code 0. With --then it only notifies the session
-// and then replaces itself by `sh -c CMD` with the same stdin, so it does not return.
+// and then replaces itself by `sh -c CMD` with the same stdin. It then returns only if
+// sh cannot be started, with 127.
 //
 // FILE contains the key of the launch. The key is neither an argument, which every user
 // could read, nor a variable, which every process below the harness would inherit.

@@ -30,8 +30,8 @@ const (
 
 func init() {
 	// Check the soft limit, although package os later raises it to the hard limit:
-	// the guard starts with the soft limit, and some of its files are already open
-	// then.
+	// the guard process starts with the soft limit again, and with files that are
+	// already open.
 	require(syscall.RLIMIT_NOFILE, files, "lifeloop-wrap: the limit of open files is too low for this process: it needs 32\n"+
 		"hint: ulimit -n shows the limit; ulimit -n 1024 raises it\n")
 	require(syscall.RLIMIT_AS, space, "lifeloop-wrap: this process has too little address space: it needs 900 MiB\n"+

@@ -44,7 +44,7 @@ type Sequence struct {
 }
 
 const (
-	maxParameters = 2048 // bytes in the body of a Control: 256 parameters, the most that a terminal reads, and more
+	maxParameters = 2048 // bytes in the body of a Control: enough for 256 parameters, the most that a terminal reads
 	maxText       = 4096 // bytes in the body of a Command
 )
 
@@ -211,8 +211,9 @@ func (p *Parser) findC1(b []byte, esc int) (at, after int, final byte) {
 	return 0, 0, 0
 }
 
-// uncutCommand returns the length of the Command at the beginning of b (after
-// its ESC) if all of it is in b, otherwise 0.
+// uncutCommand sets p.seq to the Command at the beginning of b (after its ESC), and
+// returns its length. It returns 0 if b must be parsed byte by byte instead, for example
+// because the Command is cut.
 func (p *Parser) uncutCommand(b []byte) int {
 	if len(b) == 0 || b[0] != ']' || p.Console {
 		return 0
