@@ -116,9 +116,9 @@ func (a *activity) lineBegun() bool       { return a.soft.begun }
 // launching clears the state of the previous launch.
 func (a *activity) launching() { *a = newActivity() }
 
-// signal applies the activity that a signal reports. A record of work may be
-// written after a later request for input. Such a record does not mean that the
-// input was given.
+// signal applies the activity that a signal reports. A record of work may arrive
+// after a request for input although the record is older. Such a record does not
+// mean that the input was given.
 func (a *activity) signal(s *step, what string, sig telemetry.Signal) {
 	switch {
 	case what == needsInput && sig.At.IsZero():

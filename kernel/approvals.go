@@ -81,8 +81,8 @@ func (g *guards) asksUser() bool {
 	return slices.ContainsFunc(g.hard.Approvals, func(q ApprovalAsked) bool { return q.act() == gate.ActTool })
 }
 
-// minIntent is how many characters of an intent's digest a command must give at
-// least.
+// minIntent is the smallest number of characters of an intent's digest that a command
+// must give.
 const minIntent = 8
 
 func (g *guards) given(s *step, in input.ApprovalGiven) {

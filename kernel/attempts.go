@@ -47,8 +47,8 @@ type attempts struct {
 // attempting holds the observations of the current attempt.
 type attempting struct {
 	watch   *attempt.Watch
-	units   int64              // lines of output so far, earlier launches included
-	bytes   int64              // bytes of output so far, earlier launches included
+	units   int64              // lines of output so far, in all launches of the attempt
+	bytes   int64              // bytes of output so far, in all launches of the attempt
 	saved   int64              // units at the last checkpoint
 	lived   time.Time          // the attempt's first sign of life
 	quiet   time.Time          // the attempt's last sign of life
@@ -550,9 +550,9 @@ func (a *attempts) failed(s *step, sig telemetry.Signal, kind telemetry.ErrorKin
 	}
 }
 
-// close sets closed to the time at which a failure was reported or a turn ended,
-// unless closed is later already. That is the time of the signal's record, or now if
-// the record has none.
+// close sets closed to the time at which a failure was reported or a turn ended: the
+// time of the signal's record, or now if the record has none. A later time in closed
+// is kept.
 func (a *attempts) close(s *step, sig telemetry.Signal) {
 	at := sig.At
 	if at.IsZero() {

@@ -70,8 +70,9 @@ func (b *books) recovered() {
 	}
 }
 
-// next returns when a changed sum is recorded. It does not wait for the end of a
-// long tool call.
+// next returns the time at which a changed sum must be recorded; zero if the sum has
+// not changed. That time can be before the end of the turn, which a long tool call
+// delays.
 func (b *books) next(*Kernel) (at time.Time) {
 	if b.soft.changed {
 		at = b.soft.savedAt.Add(saveEvery)

@@ -96,12 +96,12 @@ func (ProcessesKilled) apply(*Kernel)       {}
 func (DrainBegan) key() (string, bool) { return "drain_began", true }
 func (DrainBegan) apply(*Kernel)       {}
 
-// apply keeps the abort's signal, which determines the exit code, only if there is
-// a harness or a planned launch to end.
 func (AbortRequested) key() (string, bool) { return "abort_requested", true }
 func (f AbortRequested) apply(k *Kernel) {
 	h := &k.ending.hard
 	h.Requested = true
+	// Keep the abort's signal, which determines the exit code, only if there is a
+	// harness or a planned launch to end.
 	if h.Signal == 0 && (k.attempts.exit() == nil || k.recovery.planned() != nil || k.renewals.between()) {
 		h.Signal, h.Why = f.Signal, cmp.Or(f.Reason, signalName(f.Signal))
 	}

@@ -164,8 +164,8 @@ func (g *guards) closed(s *step, hook string) {
 	})
 }
 
-// withdraw calls the function which with every pending act, and refuses the act if the
-// result is true. why is the reason.
+// withdraw refuses every pending act for which the call which(act, p) returns true. why
+// is the reason.
 func (g *guards) withdraw(s *step, why string, which func(act string, p pending) bool) {
 	for _, q := range slices.Clone(g.hard.Open) {
 		if g.question(q.Ask) != nil && which(q.Act, g.soft.acts[q.Ask]) {

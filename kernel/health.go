@@ -36,7 +36,7 @@ type health struct {
 		Announced []string                    // the untested versions announced in this session, as "ADAPTER VERSION"
 		Unproven  map[string]bool             // capabilities that have not worked yet with an untested version
 		Early     map[string]bool             // capabilities that worked in this launch before its version was known
-		Proven    int                         // the number of unproven capabilities that have worked since
+		Proven    int                         // how many capabilities have left Unproven, because they worked
 		Weak      map[string]bool             // capabilities that this launch lacks from its start
 	}
 	soft struct {
@@ -184,8 +184,8 @@ func (h *health) worth(s *step, claims lifeloop.Manifest, capability string) lif
 	return now
 }
 
-// proven returns the support that a capability has now, apart from an untested
-// version: what the manifest claims, limited by sources that are lost.
+// proven returns the support that a capability would have now in a tested version:
+// what the manifest claims, limited by what this launch has lost, such as a source.
 func (h *health) proven(s *step, claims lifeloop.Manifest, capability string) lifeloop.Support {
 	now := negotiate.Support(claims, capability)
 	limit := func(to lifeloop.Support) {

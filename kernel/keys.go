@@ -133,8 +133,9 @@ func (r *router) usedBefore(s *step, c *call, i int) *PayloadSettled {
 	return f
 }
 
-// key returns the idempotency key of a call's receipt: the client's own key, if all
-// payloads with a key have the same one.
+// key returns the idempotency key of a call's receipt: the client's own key, if there
+// is one and all payloads with a key have the same; otherwise the kernel's key of the
+// call.
 func (c *call) key() string {
 	own := ""
 	if c.Answer != nil {

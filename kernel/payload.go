@@ -25,7 +25,7 @@ type parcel struct {
 	client  string
 	scope   int
 	frame   string // frame of the event that it answers; empty if it belongs to the harness session
-	after   int    // the number of prompts so far if the event is the end of a frame, where pre_prompt_frame means the next prompt; otherwise -1
+	after   int    // if the event is the end of a frame, the number of prompts before it, because pre_prompt_frame then means the next prompt; otherwise -1
 	payload lifeloop.PayloadEnvelope
 	choices []negotiate.Candidate // the possible placements, in the client's order
 	// receiptOnly means that the client accepts receipt_only if no slot opens.

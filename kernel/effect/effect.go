@@ -40,9 +40,9 @@ type (
 		Resume  string
 		Fresh   bool
 	}
-	// Stop sends Signal to the harness's process group; Tree sends it to every
-	// process below the wrapper. Grace is how long the processes of the tree may
-	// take to clean up.
+	// Stop sends Signal to the harness's process group. If Tree is set, Signal is
+	// KILL, and goes to the harness and every process below it. Grace is how long the
+	// processes of the tree may take to clean up; 0 if Tree is set.
 	Stop struct {
 		Signal int
 		Tree   bool

@@ -256,8 +256,8 @@ type (
 		Outcome string // outcome of a frame to close; empty for completed
 	}
 	// CloseAsked asks to close a session whose wrapper died, without launching or
-	// calling anything. It is the only input of a kernel that replayed the
-	// ledger.
+	// calling anything. The kernel that gets it has replayed the ledger, and gets no
+	// other input.
 	CloseAsked struct{ Reason string }
 )
 
