@@ -44,7 +44,7 @@ type renewals struct {
 		act   renewal.Act // the act in progress
 		since time.Time   // start of the act, or of the wait for the prompt
 		// resets are the start times of this process's resets, with monotonic readings,
-		// so that setting the clock lets no renewal exceed its limits.
+		// so that the limit on resets within a time holds even if the clock is set.
 		resets []time.Time
 		// The fields below belong to a reset in place, except that again also delays a
 		// relaunch.
@@ -235,14 +235,15 @@ func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class li
 	case !s.attempts.alive() || s.ending.stopping():
 		return rules, lifeloop.StateConflict, "no harness is running, or the harness is being ended"
 	}
-	s.pressure.save(s) // begin refuses this renewal if the context is still too full after the newest one
+	s.pressure.save(s) // this may show that the newest renewal left too much context; begin then refuses a further one
 	return *found, "", ""
 }
 
 // begin records a renewal, and refuses it if the limits or the capabilities do not
-// allow it. If there is a gate, it is asked next. reply is the id of the command
-// that asked for the renewal, if any; the gate's decision also answers it. Until
-// the gate allows the renewal, nothing that a client owns has changed.
+// allow it. If there is a gate, it is asked next, and the prepare command does not run
+// before it has allowed the renewal. reply is the id of the user's command that asked
+// for the renewal, if any; if the gate is asked, the command is answered after its
+// decision.
 func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request, reply string) (lifeloop.FailureClass, string) {
 	q.Profile = rules.Profile
 	q.Before, q.Trigger = s.pressure.trigger(q.By == renewal.ByTrigger)
@@ -335,11 +336,12 @@ func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifelo
 	return "", class, why
 }
 
-// path returns why a reset cannot take the given path now; class is empty if it can. A
-// reset in place that would have to wait is refused if the profile lists another path
-// after it (level is then not Required). So the harness is relaunched during a turn that
-// the profile may cut, because keys are typed only at the prompt. A harness that is reset
-// by a hook at the end of a turn is relaunched at its prompt.
+// path returns why a reset cannot take the given path now; the failure class is empty if
+// it can. If the profile lists another path after this one (level is not Required), a
+// reset in place is refused if it would have to wait (untimely). So during a turn that
+// the profile may cut, the harness is relaunched, because keys are typed only at the
+// prompt. At the prompt, a harness that is reset by a hook at the end of a turn is
+// relaunched.
 func (r *renewals) path(s *step, m lifeloop.Manifest, rules renewal.Rules, path renewal.Path, level lifeloop.Requirement) (lifeloop.FailureClass, string) {
 	capability := capRelaunch
 	switch {
@@ -418,9 +420,9 @@ func (r *renewals) review(s *step) {
 	}
 }
 
-// mayReset reports whether the harness can be ended now, or keys typed. A question to
-// the user is never cut. A running turn is cut only if the profile says so, and never
-// by keys.
+// mayReset reports whether the harness can be ended now, or keys typed; the prepare
+// command waits for this too. A question to the user is never cut. A running turn is
+// cut only if the profile says so, and never by keys.
 func (r *renewals) mayReset(s *step) bool {
 	hs := s.scopes.current()
 	switch {
@@ -453,7 +455,8 @@ func (r *renewals) prepared(s *step, in input.RenewalPrepared) {
 	r.receipt(s, renewalStep{event: lifeloop.SessionEnding, scope: r.hard.Old})
 }
 
-// reset begins to end the old harness session.
+// reset begins the reset: it ends the harness or, in place, calls the continue command.
+// If the token has expired, it ends the renewal instead.
 func (r *renewals) reset(s *step) {
 	if r.hard.Expired(s.now) {
 		r.end(s, lifeloop.Timeout, "the continuation expired before the harness was at its prompt", false)
@@ -658,8 +661,8 @@ func (r *renewals) unpause(s *step) {
 	}
 }
 
-// eventAfter returns the event that the next receipt of a renewal describes, if the
-// renewal was in state was.
+// eventAfter returns the event in the failed receipt of a renewal that was in the given
+// state when it ended early: the event of the first step that was not reached.
 func (r *renewals) eventAfter(was renewal.State) lifeloop.Event {
 	switch {
 	case was == renewal.Prepared, was == renewal.Resetting && !r.hard.Left:
@@ -670,7 +673,8 @@ func (r *renewals) eventAfter(was renewal.State) lifeloop.Event {
 	return lifeloop.SessionEnding
 }
 
-// conclude ends an open renewal because its attempt or its session has ended.
+// conclude ends a renewal, if one is open, for a reason outside it, such as the end of
+// its attempt or of the session.
 func (r *renewals) conclude(s *step, why string) {
 	if r.hard.Open() {
 		class := lifeloop.StateConflict
@@ -681,7 +685,7 @@ func (r *renewals) conclude(s *step, why string) {
 	}
 }
 
-// abandon ends a session between two launches of a renewal.
+// abandon ends the renewal and the attempt between the old launch and the new one.
 func (r *renewals) abandon(s *step, why string) {
 	r.conclude(s, why)
 	s.attempts.over(s)

@@ -183,9 +183,9 @@ func (r *renewals) elsewhere(s *step) {
 	}
 }
 
-// byRelaunch lets a reset whose harness died with the wrapper continue by a relaunch.
-// Otherwise it returns the reason why not: for example, the recovered session has no
-// terminal.
+// byRelaunch lets a reset whose harness died with the wrapper continue by a relaunch, if
+// that is possible. Otherwise it returns the reason: for example, the recovered session
+// has no terminal.
 func (r *renewals) byRelaunch(s *step) (why string) {
 	switch {
 	case r.hard.Path == renewal.Relaunch && !s.cfg.Renews:

@@ -40,8 +40,9 @@ func (r *renewals) receipt(s *step, of renewalStep) {
 	}
 	doc.TelemetrySummary["renewal"] = r.hard.ID
 	if of.event == lifeloop.SessionEnded && of.failure == "" {
-		// Whether the harness itself can resume harness_session_id. A harness that empties
-		// its context keeps the id, so the old session cannot be resumed by it.
+		// Whether the harness itself can resume harness_session_id. A harness that is reset
+		// by a hook keeps this id after it has emptied its context, so the id does not
+		// lead back to the old session.
 		doc.TelemetrySummary["resumable"] = s.cfg.Resumes && r.hard.OldID != "" && !(r.hard.Typed && s.byHook())
 	}
 	s.record(ReceiptIssued{Receipt: doc, Scope: of.scope, Renewal: r.hard.ID})
