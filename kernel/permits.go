@@ -33,9 +33,9 @@ func (g *guards) launch(s *step, l effect.Launch) {
 	g.ask(s, pending{launch: &l}, GateAsked{Act: gate.ActLaunch, Profile: l.Profile}, effect.AskGate{})
 }
 
-// renew asks about a renewal whose capabilities are available. Until it is
-// allowed, nothing that belongs to a client is changed. reply is the id of the
-// command that requested it.
+// renew asks about a renewal whose required capabilities are available. The prepare
+// command does not run before the gate has allowed the renewal. reply is the id of the
+// user's command that asked for the renewal; empty if none did.
 func (g *guards) renew(s *step, r *renewal.Machine, path renewal.Path, reply string) {
 	client := cmp.Or(s.renewals.rules(s).Client, selfClient)
 	g.ask(s, pending{renewal: r.ID, path: path, reply: reply}, GateAsked{Act: gate.ActRenew, Renewal: r.ID, Profile: s.recovery.spent().Profile},
@@ -61,8 +61,9 @@ func (g *guards) deliver(s *step, h *hook, p *parcel) {
 	g.ask(s, pending{hook: h.id, limit: h.limit, parcel: p}, GateAsked{Act: gate.ActInject, Hook: h.id, Payload: e.PayloadID, Dispatch: p.call, Index: p.index}, effect.AskGate{Payload: act})
 }
 
-// conclude performs or refuses an act after the gate's decision f. a is the user's
-// answer if the act waited for an approval; otherwise nil.
+// conclude performs or refuses an act after the gate's decision f. a says how the wait
+// for an approval ended, with or without the user's answer; it is nil if the act did
+// not wait.
 func (g *guards) conclude(s *step, p pending, f GateAnswered, a *ApprovalAnswered) {
 	allowed, why := f.Allowed(), f.refusal()
 	if a != nil {

@@ -20,6 +20,7 @@ import (
 //	frame.ending                                   ●               ●
 //	frame.ended                                                    ●
 //
+// Any other event counts as frame.opened if it has a frame, otherwise as session.*.
 // A slot that has passed does not open again. A payload that can no longer reach
 // any of its placements is settled in the same step.
 
@@ -93,7 +94,8 @@ func (l *slots) reachable(s *step, p *parcel, c negotiate.Candidate) bool {
 
 // nextPrompt reports whether the prompt after the event that a payload answers can
 // still carry the payload, because that prompt was not submitted yet or its hook
-// still waits for an answer.
+// still waits for an answer. It is false unless the event is frame.ending or
+// frame.ended.
 func (l *slots) nextPrompt(s *step, p *parcel) bool {
 	if p.after < 0 {
 		return false
@@ -144,7 +146,7 @@ func (l *slots) review(s *step) {
 	over := func(p *parcel) bool {
 		return s.scopes.of(p.scope).Ending || p.frame != "" && p.after < 0 && !s.turns.isOpen(p.frame)
 	}
-	for _, p := range l.soft.waiting { // settle replaces the slice
+	for _, p := range l.soft.waiting { // settle stores a new slice, so the loop is not disturbed
 		if p.hook != "" && !(over(p) && l.takeBack(p)) || slices.ContainsFunc(p.choices, func(c negotiate.Candidate) bool { return l.reachable(s, p, c) }) {
 			continue
 		}

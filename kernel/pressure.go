@@ -16,7 +16,7 @@ import (
 //	                 └──► figure     ──► context_measured, at once at the end of a turn,
 //	                                     else once a second
 type pressure struct {
-	hard struct{ Level string } // the last level that was emitted
+	hard struct{ Level string } // the last emitted level; a compaction and a new harness session clear it
 	soft struct {
 		synth   *synth.State
 		saved   ContextMeasured // the last recorded measurement

@@ -80,7 +80,7 @@ func (r *router) warn(s *step, client, why string) {
 	}
 }
 
-// receipt issues the receipt of a call. Each call has exactly one.
+// receipt issues the receipt of a call. No call gets a second one.
 func (r *router) receipt(s *step, k *call, o outcome) {
 	if more := r.soft.warnings[k.Client]; len(more) > 0 {
 		delete(r.soft.warnings, k.Client)
@@ -100,10 +100,10 @@ func (r *router) receipt(s *step, k *call, o outcome) {
 	r.announce(s, k, doc)
 }
 
-// announce emits receipt.emitted for a receipt. The event belongs to the launch and
-// the harness session that the receipt names. A receipt that is issued again keeps
-// its launch and its harness session, even if the id of that session was learned
-// later.
+// announce emits receipt.emitted for a receipt, if a client subscribed to this event.
+// The event belongs to the launch and the harness session that the receipt names. A
+// receipt that is issued again keeps its launch and its harness session, even if the
+// id of that session was learned later.
 func (r *router) announce(s *step, k *call, doc lifeloop.Receipt) {
 	if s.session.is(session.Pending) {
 		return // a session that is refused has no events (DECISIONS H5)

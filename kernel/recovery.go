@@ -25,8 +25,10 @@ type recovery struct {
 		Name  string        // name of the profile that was launched last
 		Asked *RetryAsked   // the open question of retry.decide
 		Next  *AttemptEnded // the end of the last attempt, while the launch that it plans is still to come
-		// Checkpoint is the checkpoint from which the next launch may continue, and
-		// CheckpointBy the profile that created it.
+		// Checkpoint is the id of the checkpoint from which the next launch may continue;
+		// empty if there is none. CheckpointUnits is how many units of output were
+		// counted when it was saved, and CheckpointBy the index of the profile that
+		// created it.
 		Checkpoint      string
 		CheckpointUnits int64
 		CheckpointBy    int
@@ -39,7 +41,8 @@ type recovery struct {
 
 type (
 	// AttemptEnded records how an attempt ended and what follows. It is written
-	// when the harness has exited and its sources were read to their ends.
+	// when the harness has exited and its sources were read to their ends, when a
+	// planned attempt is given up, or after a crash of the wrapper.
 	AttemptEnded struct {
 		AttemptRef
 		Cause attempt.Cause `json:"cause,omitempty"` // empty if the attempt completed
@@ -47,8 +50,8 @@ type (
 		// error.
 		Detail  string                `json:"detail,omitempty"`
 		Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
-		// Evidence names what shows that the attempt completed or failed, in addition
-		// to the exit status.
+		// Evidence names what shows that the attempt completed or failed, such as a
+		// timer, a rule, a source or the exit status.
 		Evidence string `json:"evidence"`
 		Code     int    `json:"code"`
 		Signal   int    `json:"signal"`
@@ -56,8 +59,9 @@ type (
 		Recovery attempt.Recovery `json:"recovery,omitempty"`
 		Reason   string           `json:"reason,omitempty"` // the reason in words for people
 		Retry    *RetryPlan       `json:"retry,omitempty"`
-		// Next is the profile that is launched next, and Skipped are those that
-		// cannot be launched.
+		// Next is the index of the profile that is launched next, or of the attempt's
+		// own profile if none is. Skipped names the fallbacks that were passed over,
+		// each with the reason why it cannot be launched.
 		Next    int      `json:"next"`
 		Skipped []string `json:"skipped,omitempty"`
 		GaveUp  bool     `json:"gave_up,omitempty"` // see attempt.Next
@@ -98,8 +102,8 @@ type (
 		At      time.Time    `json:"at"`
 	}
 	// CheckpointSaved records that a later launch can continue from a checkpoint.
-	// CheckpointDropped records that none will: the next profile cannot use the
-	// checkpoint, or its conversation has broken a guardrail.
+	// CheckpointDropped records that no launch will, because the next profile cannot
+	// use the checkpoint, or because the checkpoint's conversation broke a guardrail.
 	CheckpointSaved struct {
 		Checkpoint string `json:"checkpoint"`
 		Units      int64  `json:"units"`
@@ -282,9 +286,9 @@ func (f *AttemptEnded) launchCause() string {
 }
 
 // continuation returns the checkpoint from which the launch of a profile
-// continues; empty for a fresh start. A restart after a crash continues the
-// harness session even if the policy saves no checkpoints, but not a session that
-// broke a guardrail.
+// continues; empty for a fresh start. A restart after a crash of the wrapper
+// continues the harness session even if the policy saves no checkpoints, but not a
+// session that broke a guardrail.
 func (r *recovery) continuation(s *step, profile int, restart bool) string {
 	switch {
 	case r.continues(s, profile):
@@ -389,7 +393,8 @@ func (r *recovery) next(k *Kernel) time.Time {
 	return r.soft.due
 }
 
-// wake begins the planned attempt once its wait is over.
+// wake begins the planned attempt once its wait is over. It also applies the policy's
+// own rule if the program retry.decide has not answered in time.
 func (r *recovery) wake(s *step) {
 	if r.hard.Asked != nil {
 		r.settle(s, lifeloop.Timeout, "the program did not answer in time")

@@ -99,7 +99,7 @@ func (s *step) endRecoveredScope(lost bool) {
 	if hs == nil || hs.Ended {
 		return
 	}
-	if !hs.Starting { // possible only if the power failed between two facts of one turn
+	if !hs.Starting { // possible only if the power failed while the facts of one step were written
 		s.emit(emission{event: lifeloop.SessionStarting, evidence: own("launch"), data: map[string]any{"cause": hs.Cause}})
 	}
 	reason, why := supervisorLost, "the wrapper died, and how the harness ended is unknown"

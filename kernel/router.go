@@ -27,7 +27,7 @@ import (
 // Calls about receipt.emitted get no receipt; call_over ends them.
 type router struct {
 	hard struct {
-		Calls   map[string]*call    // calls that have not ended, by id
+		Calls   map[string]*call    // calls without their receipt, by id; those about receipt.emitted until they end
 		Open    map[string][]string // the ids of each client's calls that will get a receipt, oldest first
 		Made    int                 // the number of calls so far
 		Parents map[string]parent   // the newest receipt of each client
@@ -283,7 +283,7 @@ func (s *step) emit(e emission) []callRef {
 		case !s.router.behind(s, c.ID, e.event):
 			f.Calls = append(f.Calls, callRef{Call: s.cfg.NewID("call_"), Client: c.ID, IdempotencyKey: s.cfg.NewID("idem_"),
 				Replaces: s.router.obsolete(s, c.ID, e.event)})
-		case e.event != lifeloop.ReceiptEmitted: // a call about receipt.emitted gets no receipt
+		case e.event != lifeloop.ReceiptEmitted: // calls about receipt.emitted get no receipt, so their skips are not noted
 			f.Skipped = append(f.Skipped, c.ID)
 		}
 	}

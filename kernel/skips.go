@@ -10,7 +10,7 @@ import (
 // harness (DECISIONS L18). Two rules skip events:
 //
 //	MaxQueue calls wait  a tick or a level of pressure replaces the one that waits
-//	MaxCalls calls wait  no call is made until half of them have ended
+//	MaxCalls calls wait  no call is made until half as many wait, except about vital events
 //
 // Each run of skipped events has one receipt, which names the number of events, the
 // first one and the last one. A run ends with the next call of its client. The

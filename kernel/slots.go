@@ -40,7 +40,7 @@ type hook struct {
 	id       string
 	call     telemetry.HookCall
 	deadline time.Time // until when the hook waits for the clients that are called about its events
-	limit    time.Time // when the hook must be answered; later than deadline if the gate is asked about payloads
+	limit    time.Time // when the hook must be answered; it waits beyond deadline only for the gate or a renewal
 	scope    int       // the scope whose model reads the answer; 0 for a hook of another session
 	// waitsFor are the calls that the hook waits for. While a client is busy with
 	// earlier calls, the time is when the hook stops waiting for it. The time is zero
@@ -103,7 +103,7 @@ func (l *slots) open() bool { return len(l.soft.hooks) > 0 }
 // unanswered yields the hooks without an answer, oldest first. If the loop's body
 // answers or ends a hook that was not yielded yet, that hook is left out.
 func (l *slots) unanswered(yield func(*hook) bool) {
-	for _, id := range l.soft.order { // over replaces this slice while it is iterated
+	for _, id := range l.soft.order { // over stores a new slice, so the loop is not disturbed
 		if h := l.soft.hooks[id]; h != nil && !h.answered && !yield(h) {
 			return
 		}
@@ -232,8 +232,9 @@ func (l *slots) returned(s *step, call string) {
 	}
 }
 
-// next returns the earliest of these times: the deadline of a hook, the end of its
-// wait for a busy client, and the expiry of a waiting payload.
+// next returns the earliest of these times: the deadline of a hook, or its limit while
+// it waits for the gate or a renewal; the end of its wait for a busy client; and the
+// expiry of a waiting payload.
 func (l *slots) next(k *Kernel) (at time.Time) {
 	for _, h := range l.soft.hooks {
 		if h.answered {
@@ -249,7 +250,9 @@ func (l *slots) next(k *Kernel) (at time.Time) {
 		}
 	}
 	for _, p := range l.soft.waiting {
-		if p.expires != nil && p.hook == "" { // only while it waits, because a payload in an answer cannot be withdrawn
+		// A payload in an answer has no timer: a sent answer cannot be taken back, and
+		// permitted checks the payloads of an unsent one.
+		if p.expires != nil && p.hook == "" {
 			at = sooner(at, time.Unix(*p.expires, 0))
 		}
 	}

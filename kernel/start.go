@@ -29,7 +29,8 @@ func negotiatedOf(client string, r negotiate.Result) Negotiated {
 	return Negotiated{Client: client, Capability: r.Want.Capability, Level: string(r.Want.Level), Outcome: string(r.Outcome), Have: string(r.Have)}
 }
 
-// abortedBeforeStart is the reason of a session that was aborted before its first launch.
+// abortedBeforeStart is the reason of the move to REJECTED if the session was aborted
+// before its first launch.
 const abortedBeforeStart = "aborted_before_start"
 
 func (s *step) start() {

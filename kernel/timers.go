@@ -72,7 +72,8 @@ func (a *attempts) examination() time.Time {
 	return a.soft.watch.Oldest().Add(partialTime)
 }
 
-// wake ends an attempt whose time is over.
+// wake checks incomplete lines that have waited long enough, and ends an attempt whose
+// time is over.
 func (a *attempts) wake(s *step) {
 	if s.due(a.examination()) {
 		a.examine(s)

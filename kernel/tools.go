@@ -64,7 +64,7 @@ func (a *activity) tool(s *step, sig telemetry.Signal) {
 	case telemetry.Prompt, telemetry.TurnEnd, telemetry.SessionLive, telemetry.SessionGone:
 		clear(a.soft.flying)
 	case telemetry.UsageSeen:
-		// The model answered, so the harness does not wait for a limit any more.
+		// The model answered: a wait for a limit is over, and a wedged harness works again.
 		if a.is(limitWait) && s.attempts.answers(sig) || a.is(wedged) {
 			a.signal(s, working, sig)
 		}

@@ -11,9 +11,9 @@ import (
 )
 
 // turns are the frames: one for each prompt, whichever source reports it first
-// (DECISIONS, Stories), and those that clients open below them (nested.go). A prompt
-// that the harness makes itself opens a frame too (DECISIONS, L22). At most one
-// frame of the harness is open. A frame has these events:
+// (DECISIONS, Stories), and those that clients open (nested.go). A prompt that the
+// harness makes itself opens a frame too (DECISIONS, L22). At most one frame of the
+// harness is open. A frame has these events:
 //
 //	frame.opening ──► frame.opened ──► frame.ending ──► frame.ended
 //
@@ -61,7 +61,7 @@ const (
 type prompt struct {
 	opened  time.Time // when its frame was opened
 	at      time.Time // when it was made, by the clock of its source
-	sources []string  // sources that reported the turn
+	sources []string  // the sources that have reported this prompt
 	stopped time.Time // when the model stopped answering it; zero if no source has reported that
 	named   bool      // a source has named the turn
 }
@@ -335,9 +335,9 @@ func (t *turns) provesOpen(s *step, sig telemetry.Signal) {
 }
 
 // late reports whether a record describes something that is already known. A prompt
-// is known if it already has a frame: the transcript repeats the hook, and steering
-// repeats the turn. Work is known to have ended if it is older than the newest idle
-// state.
+// is known if its turn has or had a frame: the transcript reports the prompt of a hook
+// again, and a text that the user adds to a running turn has the name of that turn.
+// Work is known to have ended if it is older than the newest idle state.
 func (t *turns) late(sig telemetry.Signal) bool {
 	switch sig.Kind {
 	case telemetry.Prompt:
@@ -586,8 +586,9 @@ func (t *turns) compacted(s *step, sigs []telemetry.Signal) {
 	}
 }
 
-// class returns the contract's failure class for a typed error. Error messages are
-// never read.
+// class returns the failure class of a turn with the typed error e and the outcome o.
+// A failed turn without a known error has transport_error. Error messages are never
+// read.
 func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	if _, c := consequences(e); c != "" || o != telemetry.Failed {
 		return c

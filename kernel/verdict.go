@@ -13,7 +13,7 @@ import (
 )
 
 // This file decides how an attempt ended, once its harness has exited and all of
-// its output was read. It also words the result for the user and for clients.
+// its output was read. It also puts the result into words for the user and clients.
 
 // A verdict says how an attempt ended, and which evidence shows that.
 type verdict struct {
@@ -106,8 +106,9 @@ func (a *attempts) succeeded(s *step, v *verdict) bool {
 }
 
 // checkRules checks the rules that apply at the end of the attempt, unless it
-// failed before it wrote anything. A broken rule that is unrecoverable takes
-// precedence over how the attempt ended.
+// failed before it wrote anything. A broken rule fails an attempt that succeeded
+// otherwise; an unrecoverable one also takes precedence over another failure. If the
+// policy says so, a success without any output is a failure too.
 func (a *attempts) checkRules(s *step, v verdict) verdict {
 	if v.Cause != "" && a.soft.bytes == 0 {
 		return v

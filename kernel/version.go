@@ -132,8 +132,8 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 }
 
 // prove records that an unproven capability has its claimed support again, once the
-// harness itself has caused its event. Only for a negotiated capability an event is
-// emitted.
+// harness itself has caused its event. An event about this is emitted only if the
+// capability was negotiated.
 func (h *health) prove(s *step, e emission) {
 	capability := string(e.event)
 	if !h.hard.Unproven[capability] || !Proves(e.event, e.evidence, e.data, s.cfg.Hooks) {

@@ -150,7 +150,8 @@ type Limits struct {
 	// 0 means 1 s, a negative value means no waiting.
 	ClientPatience time.Duration
 	// MaxQueue limits the calls that wait for a client: if as many wait, a new tick or
-	// level of pressure replaces the newest one that waits, if any. 0 means 64.
+	// level of pressure replaces the newest one that waits, if any; if more wait, the
+	// oldest call about receipt.emitted is left out. 0 means 64.
 	MaxQueue int
 	// MaxCalls is how many calls may wait for a client; then no call is made until
 	// half as many wait, except about vital events. 0 is 1,000. For an observer,
