@@ -81,8 +81,8 @@ func appendEntry(buf []byte, after link, r Record) ([]byte, Entry, error) {
 	if body[0] != '{' {
 		return buf, Entry{}, fmt.Errorf("body is not a JSON object")
 	}
-	// If the caller's bytes are canonical, the entry shares them. The buffer is
-	// overwritten by the next Append.
+	// If the caller's bytes are canonical, the entry shares them. Otherwise it gets a
+	// copy, because the next Append overwrites the buffer.
 	if bytes.Equal(body, r.Body) {
 		body = r.Body
 	} else {
@@ -123,8 +123,8 @@ func appendEntry(buf []byte, after link, r Record) ([]byte, Entry, error) {
 // and its digest. It returns an entry, which shares no memory with the line, or the
 // reason why the line is not an entry.
 func parse(line []byte) (e Entry, why string) {
-	// Parse backward, because the lengths at the end are known, and the body may
-	// contain anything.
+	// Parse backward, because the members at the end have a fixed form, and the body
+	// before them may contain anything.
 	rest := backward{line: line}
 	end := rest.lineEnd()
 	tail := line[len(rest.line):]

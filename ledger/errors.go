@@ -10,8 +10,8 @@ import (
 // which is fs.ErrClosed after Close.
 var ErrBroken = errors.New("ledger is broken")
 
-// ErrTornTail is the last error of a Read that finds an unfinished last line,
-// after a crash or during a write. All entries before it were yielded.
+// ErrTornTail is the error with which Read ends at an unfinished last line, which a
+// crash or a write in progress leaves. All entries before that line were yielded.
 var ErrTornTail = errors.New("ledger ends with an unfinished line")
 
 // A CorruptError names the first damaged place of a ledger. The entries before it

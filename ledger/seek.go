@@ -65,7 +65,7 @@ func (w *walker) seek(seq uint64) {
 		switch {
 		case ok && found <= seq:
 			place = start
-		case ok || start >= end: // the line in the middle extends beyond the end of the search range
+		case ok || start >= end: // the line that was found is after seq, or not in the search range
 			end = middle
 		default:
 			end = place // a damaged line, or the unfinished last one
