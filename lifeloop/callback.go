@@ -41,7 +41,7 @@ type CallbackResponse struct {
 	RetryClass     *RetryClass       `json:"retry_class,omitempty"`
 }
 
-// A DispatchEnvelope is the one document a client reads on stdin. The key
+// A DispatchEnvelope is the one document that a client reads for a call. The key
 // payloads is left out when there are none.
 type DispatchEnvelope struct {
 	SchemaVersion string            `json:"schema_version" wire:"version"`

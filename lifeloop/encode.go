@@ -20,8 +20,8 @@ func (p PayloadEnvelope) Encode() ([]byte, error) {
 	return marshal(payloads[0])
 }
 
-// Encode writes the one document that a client reads, on one line and without
-// a line end.
+// Encode writes the one document that a client reads for a call, on one line and
+// without a line end.
 func (d DispatchEnvelope) Encode() (_ []byte, err error) {
 	if d.Payloads, err = revealed(d.Payloads); err != nil {
 		return nil, err

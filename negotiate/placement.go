@@ -16,8 +16,8 @@ type Candidate struct {
 
 // Placed lists the ways in which a payload can be placed.
 type Placed struct {
-	// Candidates are in the client's order. The payload goes to the first candidate
-	// whose slot is open.
+	// Candidates are in the client's order of placements, each with its best class
+	// first. A payload waits for the first placement that it can still reach.
 	Candidates []Candidate `json:"candidates,omitempty"`
 	// ReceiptOnly is true if the client accepts receipt_only after the candidates.
 	// It needs no slot.
@@ -48,8 +48,9 @@ func classes(p lifeloop.PayloadPlacement) []lifeloop.Placement {
 
 // gives returns how well a class with this claim supports the payload placement. A
 // developer frame is text that the model sees as written by the developer or the
-// system. If the model sees the text as the user's, a class at the start of a
-// session gives partial support, and any other class none.
+// system. If the model does not see the text so, only the class pre_session gives
+// support: partial if the text is seen as the user's, or as claimed if the claim does
+// not say how it is seen.
 func gives(claim lifeloop.PlacementClaim, class lifeloop.Placement, asked lifeloop.PayloadPlacement) lifeloop.Support {
 	switch {
 	case asked != lifeloop.DeveloperEquivalentFrame, claim.SeenAs == lifeloop.SeenAsDeveloper, claim.SeenAs == lifeloop.SeenAsSystem:

@@ -8,8 +8,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Weaken returns a copy of the manifest in which one capability, which is missing in a
-// launch or became weaker in a session, has the support given by the argument to. An
+// Weaken returns a copy of the manifest in which the support of one capability, which is
+// missing in a launch or became weaker in a session, is replaced by the given one. An
 // unknown name and receipts.native change nothing. For [ContinuationStore] it changes
 // renewal.continuation.payload_delivery, because without a store no continuation is
 // delivered.
