@@ -228,8 +228,9 @@ func claudePlain(args []string, line claudeLine, h Host) bool {
 	return h.Terminal && claudeAgentsView(args, h)
 }
 
-// claudeAgentsView reports whether `claude` without arguments shows the agents
-// view, by the user's choice. An added argument would start a session instead.
+// claudeAgentsView reports whether `claude`, with no arguments but those about
+// debugging, shows the agents view, by the user's choice. An argument that the wrapper
+// adds would start a session instead.
 func claudeAgentsView(args []string, h Host) bool {
 	for i := 0; i < len(args); i++ {
 		switch arg := args[i]; {
@@ -298,8 +299,9 @@ func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string
 		delete(hooks, "SessionStart")
 		out.weak = append(out.weak, Weakness{"placement.pre_session", "a SessionStart hook would show in the stream-json output"})
 	}
-	// At an empty prompt a person is slower than the hook. A prompt in the command line
-	// is sent at once, so there the hook is awaited, and the session starts first.
+	// With an empty prompt, Claude Code need not wait for the hook, because no user types
+	// that fast. A prompt in the command line is sent at once, so there the hook is
+	// awaited, and the session starts first.
 	if h.Terminal && h.Needs == "" && !h.Guards && !line.has("--print") && len(line.operands()) == 0 {
 		hooks["SessionStart"] = notAwaited(hooks["SessionStart"])
 	}

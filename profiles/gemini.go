@@ -77,7 +77,7 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 		l.Clears = h.Terminal && !line.has("--prompt", "--acp", "--experimental-acp")
 		return l, nil // the first hook reports the id and names the chat file
 	}
-	if choose { // not with hooks, because Gemini CLI starts later with a given id
+	if choose { // not with hooks, because Gemini CLI takes longer to start if it is given an id
 		l.SessionID = h.NewID
 		l.Argv = slices.Concat(argv[:1], []string{"--session-id", h.NewID}, argv[1:])
 	}

@@ -20,7 +20,7 @@ import (
 // settings that can replace a window. Hermes has other sources, which are not in files.
 func hermesWindows(s Source, h Host) Windows {
 	if s.Form != Rows {
-		return Windows{} // recorded hook calls are elsewhere
+		return Windows{} // a file of recorded hook calls need not be beside the database
 	}
 	dir := filepath.Dir(s.Path)
 	config, ok := h.yaml(filepath.Join(dir, "config.yaml"))
