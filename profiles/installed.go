@@ -11,18 +11,18 @@ import (
 // An Installation is what `host apply` adds to a harness's own files, for runs
 // without the wrapper.
 type Installation struct {
-	// Path is the absolute path of a JSON file with the member "hooks", or of a
-	// whole file of ours.
+	// Path is the absolute path of a JSON file with the member "hooks", or of a file
+	// that contains only Whole.
 	Path string
 	// Shared is true if the file belongs to a project and others may read it.
 	Shared bool
 	// Hooks are the hooks to add, at most one per event, in the order of writing.
 	Hooks []InstalledHook
-	// Whole is the text of a whole file of ours; empty if Hooks are added to a
-	// file.
+	// Whole is the text of a file that this program writes as a whole; empty if Hooks
+	// are added to a file.
 	Whole string
-	// Mark is the beginning of such a file, by which it is recognized even if the
-	// user has edited the rest.
+	// Mark is the beginning of Whole, by which the file is recognized even if the user
+	// has edited the rest; empty if Whole is.
 	Mark string
 	// Ours reports whether text is a command, or a whole file, that some version
 	// of this program wrote.
@@ -57,9 +57,9 @@ var errNoHome = errors.New("cannot locate the harness's settings: HOME is not se
 // programs of a renewal profile.
 const renewalSeconds = 30
 
-// installation returns the part that is the same for all harnesses, with the
-// commands of the hooks. second is the number of units of a timeout in one
-// second.
+// installation returns an Installation that adds command hooks to a JSON file, without
+// Trust. It sets the commands of the hooks. second is the number of units of a timeout
+// in one second.
 func installation(adapter, path string, project bool, hooks []InstalledHook, second int, h Host) (Installation, error) {
 	if !utf8.ValidString(h.Exe) || !utf8.ValidString(path) {
 		return Installation{}, errors.New("the path of this program or of the harness's settings is not UTF-8, so no hook can be written into them")

@@ -117,7 +117,7 @@ func (l *Launch) lack(reason string, capabilities ...string) {
 const observedOnly = "only `lifeloop-wrap observe` reads the harness's session store"
 
 // lackSources records that the sources in lost are not read. It also records the
-// capabilities that the launch lacks because read has none of their sources.
+// capabilities that need a source and have none among those in read.
 func (l *Launch) lackSources(adapter, reason string, lost []string, read ...string) {
 	for _, source := range lost {
 		l.lackOnce(reason, telemetryPrefix+source)

@@ -33,8 +33,8 @@ func openclawProfile() Profile {
 // The rows of transcripts and runs are appended with growing rowids, for all
 // sessions together. A rewritten transcript gets new rows, which are read again.
 //
-// The query concatenates the event as text, so that SQLite does not parse an
-// event of megabytes. For a compressed event this column is NULL.
+// openclawTranscript concatenates its record as text, so that SQLite does not parse an
+// event of megabytes. The event_json of a compressed event is NULL.
 const (
 	openclawTranscript = `SELECT rowid, '{"session_id":' || json_quote(session_id) || ',"seq":' || seq ||
 		',"created_at":' || created_at || ',"event":' || coalesce(event_json, 'null') || '}'

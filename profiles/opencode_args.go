@@ -49,7 +49,7 @@ func resumeOpencode(args []string, session string, _ bool) ([]string, bool) {
 		return slices.Concat(on, l.without(drop...).words(operands...)), true
 	}
 	if len(operands) == 0 || operands[0] != "run" || len(operands) == 1 && !l.has("--command") {
-		return nil, false // the message came from standard input
+		return nil, false // run is not the command, or its message came from standard input
 	}
 	return slices.Concat([]string{"run"}, on, l.without(drop...).words(operands[1:]...)), true
 }

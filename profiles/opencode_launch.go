@@ -14,8 +14,9 @@ import (
 	"lifeloop/telemetry/opencode"
 )
 
-// This file injects into one launch of OpenCode. Neither way waits for the package
-// installation that a server plugin waits for, and neither writes a file of the user.
+// This file injects into one launch of OpenCode, in two ways. Neither waits for the
+// package installation that a server plugin waits for, and neither writes a file of the
+// user.
 //
 //   - A configuration file of ours has a URL in its instructions. OpenCode reads the
 //     URL before each request of a conversation and waits up to 5 s for the answer,
@@ -238,8 +239,9 @@ func opencodePure(line commandLine, h Host) bool {
 	return line.has("--pure") || pure != "" && pure != "0"
 }
 
-// opencodeInstructions adds our URL to the instructions. The file is our
-// configuration file, if there is one.
+// opencodeInstructions adds our URL to the instructions, or returns the reason why it
+// cannot. file is the path of our configuration file; empty if the URL was added to
+// OPENCODE_CONFIG_CONTENT instead.
 func (l *Launch) opencodeInstructions(h Host) (file, reason string) {
 	switch {
 	case h.Instructions == "":

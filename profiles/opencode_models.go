@@ -25,7 +25,7 @@ func opencodeWindows(_ Source, h Host) Windows {
 	w := Windows{Dir: h.Dir, Of: func(string) (int64, string) { return 0, "" }}
 	layers, ok := h.opencodeLayers()
 	if !ok {
-		return w // OpenCode does not use such settings either
+		return w // OpenCode does not use settings that cannot be read as JSON either
 	}
 	catalog := h.opencodeCatalog()
 	w.Of = func(model string) (int64, string) {
@@ -55,8 +55,9 @@ func opencodeWindows(_ Source, h Host) Windows {
 	return w
 }
 
-// opencodeModel reads a model's window and its id from an object of providers, which is a
-// member of data unless member is empty. given reports whether it has a window.
+// opencodeModel reads a model's window and its id from an object of providers: the given
+// member of data, or data itself if member is empty. given reports whether the object has
+// a window for the model.
 func opencodeModel(data []byte, member, provider, model string) (tokens int64, given bool, id string) {
 	field := scan.In(provider, scan.In("models", scan.In(model, scan.Name("id", &id), scan.In("limit", scan.Func("context", func(val []byte) {
 		tokens, given = scan.CountOf(val), true
@@ -143,8 +144,8 @@ func (h Host) opencodeLayers() (layers [][]byte, ok bool) {
 	return layers, ok
 }
 
-// upToRepository lists the working folder and those above it, up to that of its git
-// repository, or else to the root.
+// upToRepository lists the working folder and the folders above it, up to the top folder
+// of the git repository or, outside a repository, up to the root.
 func (h Host) upToRepository() (dirs []string) {
 	top := h.repository()
 	if _, tree := h.read(filepath.Join(top, ".git")); !tree {

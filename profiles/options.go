@@ -12,7 +12,7 @@ type arity int
 
 const (
 	flag     arity = iota
-	value          // takes the next argument, whatever it looks like
+	value          // takes the next argument, even if it looks like an option (not with yargs)
 	optional       // takes the next argument unless it looks like an option
 	variadic       // takes the next argument, and all that follow up to an option
 )

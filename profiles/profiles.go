@@ -205,8 +205,8 @@ const (
 type Overlay struct {
 	Root    string          `json:"root"`    // absolute path of the new folder, which must not exist yet
 	Folders []OverlayFolder `json:"folders"` // the first is Root itself; a folder comes before those below it
-	// Merge lists JSON files that are merged at the end: a member that is only in
-	// the overlay's object is added to the real file.
+	// Merge lists the names, without folders, of JSON files that are merged at the
+	// end: a member that is only in the overlay's object is added to the real file.
 	Merge []string `json:"merge,omitempty"`
 }
 
@@ -298,7 +298,7 @@ const (
 	Events Form = "events"
 )
 
-// HookCalls names a file of recorded hook calls, one per line:
+// HookCalls is the name of the source whose file has recorded hook calls, one per line:
 // {"t":unix seconds,"stdin":{…}}.
 const HookCalls = "hooks"
 
