@@ -109,7 +109,7 @@ func (m *Machine) Ask(id string, r Request) Move {
 }
 
 // Refusal returns the reason why the rules allow no further renewal; class is empty
-// if they allow one. broke is true if renewals follow each other too often; then no
+// if they allow one. broke is true if the reason is Limits.Max or Limits.Session; then no
 // further one may begin in the session. resets are the times of the newest resets for
 // which the caller has monotonic readings. They are used instead of the last times in
 // Resets, which have none.

@@ -106,14 +106,14 @@ type Act int
 const (
 	None     Act = iota
 	Prepare      // run the profile's prepare command
-	Reset        // end the old harness session
+	Reset        // end the old harness session, or begin a reset in place
 	Continue     // consume the token and run the continue command
 	Launch       // start the harness with a fresh session, and the payload queued for it
 	Permit       // wait for the gate, which has a time limit of its own
-	Type         // in place: wait, with the continuation, until keys can be typed
-	Clear        // in place: type the command that begins a fresh session
-	Undo         // in place: type the keys that take back what was typed
-	FallBack     // a reset in place has failed: wait until the harness can be ended for a relaunch
+	Type         // in place: wait, with the continuation, until the Means can be used
+	Clear        // in place: type the keys, ask the plugin or answer the hook
+	Undo         // in place: take back the keys, or the request to the plugin
+	FallBack     // a reset in place has failed: wait for the prompt, and then relaunch or give up
 )
 
 // Rules are the properties of a profile that the machine needs.
@@ -139,7 +139,7 @@ type Limits struct {
 	Prepare  time.Duration // run time of the prepare command; 0 is 30 s
 	Continue time.Duration // run time of the continue command; 0 is 30 s
 	Observe  time.Duration // from the new launch to its first sign of a session; 0 is 2 min
-	Clear    time.Duration // from the keys typed in place to a fresh session; 0 is 15 s
+	Clear    time.Duration // from the act Clear to a fresh session, and for Undo; 0 is 15 s
 	Session  int           // renewals of a session; 0 is 50
 	Max      int           // resets within Window; 0 is 3
 	Window   time.Duration // the time in which Max counts; 0 is 30 min

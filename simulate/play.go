@@ -85,7 +85,7 @@ type player struct {
 	launched map[string]int // the number of launches of each profile
 	called   int            // the number of hook calls
 	sessions int            // the number of new harness sessions
-	calls    int            // the number of calls of the client
+	calls    int            // the number of calls to the client
 	answers  []answer       // the client's answers that come later, in their order
 
 	limit     gate.Limiter

@@ -28,9 +28,9 @@ type renewing struct {
 	client  *scripted // the client that asks; nil if there is none
 }
 
-// A scripted client gets the events of kind on, and answers each after the delay
-// after. Its answers are counted from 1; those whose numbers are in asks ask for a
-// renewal.
+// A scripted client gets the events of one kind (the field on), and answers each after a
+// delay (the field after). Its answers are counted from 1; those whose numbers are in
+// the field asks ask for a renewal.
 type scripted struct {
 	on    lifeloop.Event
 	asks  []int

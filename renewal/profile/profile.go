@@ -3,8 +3,8 @@
 // is, the program that turns the continuation into text, and the limits. A profile
 // does nothing until the user activates it.
 //
-// It runs no program, reads no file and interprets no continuation. An error never
-// quotes what a program printed.
+// The package runs no program, reads no file and interprets no continuation. An error
+// never quotes what a program printed.
 //
 //	p, err := profile.Find(own, "handoff")      // the user's own profiles come first
 //	if p.Asks.In(answer) { … }                   // the client's answer asks for a renewal
@@ -164,7 +164,7 @@ func (p Profile) Preparing() time.Duration {
 func (p Profile) Self() bool { return p.Note.Prompt != "" }
 
 // builtin is the text of three profiles: that of the contract, one whose two
-// programs the user configures, and one without a client.
+// programs the user configures, and one whose continuation the harness writes.
 //
 //go:embed builtin.json
 var builtin []byte

@@ -62,7 +62,7 @@ func member(v document.Value, path string) (document.Value, bool) {
 }
 
 // Read returns the continuation in the output of a program, and its expiry in
-// seconds since 1970 (0: the output has none). It is never empty.
+// seconds since 1970 (0: the output has none). An empty continuation is an error.
 func (t Token) Read(output []byte) (text string, expires int64, err error) {
 	if !utf8.Valid(output) {
 		return "", 0, errors.New("the output is not UTF-8")
