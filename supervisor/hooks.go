@@ -16,9 +16,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// An answer is the answer to a waiting hook. carries is set if it has text for the
-// model or empties the harness's context; it is then reported to the kernel whether
-// the answer was delivered.
+// An answer is the answer to a waiting hook. carries is set if the answer has text for
+// the model or empties the harness's context. The kernel then gets a HookClosed, which
+// says whether the answer was delivered.
 type answer struct {
 	event   string
 	context lifeloop.Opaque
@@ -134,8 +134,8 @@ func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 		s.postOf(l.number, input.SignalsSeen{Signals: decoded.Signals})
 		return
 	}
-	// The number of the launch is unique in the session, even if several wrappers
-	// run it one after another.
+	// The number of the launch makes the id unique in the session: each wrapper that
+	// continues the session counts its requests from 1.
 	id := s.requests.newID("hook_" + strconv.Itoa(l.number) + "_")
 	answered, done := await(&s.requests, s.requests.hooks, id)
 	defer done()

@@ -24,7 +24,7 @@ type launched struct {
 	// asks before each request to its model; otherwise nil.
 	questions *questions
 	runs      bool // owned by the loop; the harness was started, and Launched was passed to the kernel
-	left      bool // owned by the loop; a process outlived the harness
+	left      bool // owned by the loop; a process outlived the harness, or the guard was lost
 	// graceEnd is owned by the loop. Until that time, processes of the harness's tree
 	// may clean up.
 	graceEnd time.Time

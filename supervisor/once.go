@@ -281,17 +281,17 @@ type head struct {
 
 	source profiles.Source
 	past   []*readSource  // how far a killed observation read the source's files
-	known  bool           // the killed observation had handled in
-	place  input.Position // the position of in
+	known  bool           // the killed observation had handled this input
+	place  input.Position // the position of this input
 
-	// If the source is unordered, in is the earliest of the next lookahead
+	// If the source is unordered, this input is the earliest of the next lookahead
 	// signals.
 	unordered bool
 	file      input.Position // how far the source's main file was read
-	count     int64          // the number of signals so far, in included
+	count     int64          // the number of signals so far, including the one in this input
 	sums      bool           // positions get the digest of the bytes before them
 	digest    string         // the digest of the signals so far
-	ahead     []ahead        // signals that were read and come after in
+	ahead     []ahead        // signals that were read and come after this input
 	ended     bool           // the source has no further record
 
 	unknown  input.UnknownSeen // the newest count of unknown records, which includes the earlier ones

@@ -28,9 +28,9 @@ type readSource struct {
 	taken       int64          // the number of observed signals, if the source is unordered; otherwise 0
 	digest      string         // digest of the observed signals
 	newest      time.Time      // the newest time in its signals
-	floor       time.Time      // records up to this time are dropped: they were observed before the file was replaced
+	floor       time.Time      // records up to this time are dropped: they were observed before the reading began again
 	begin       int            // index of the fact with which the reading of this content began
-	missed      bool           // the file was replaced or truncated
+	missed      bool           // the content is read again from its start, for example because the file was replaced
 	// records yields the records that the killed observer had read, decoded once
 	// more by a goroutine that ends when the last one is taken. next is a record
 	// that was received but not taken yet.
@@ -107,8 +107,8 @@ func find(all []*readSource, name, path string) *readSource {
 	return nil
 }
 
-// drop sets the floor of a file that was replaced to the newest time that was
-// observed, and returns it.
+// drop returns the floor. If the content is read again from its start, drop first raises
+// the floor to the newest time that was observed.
 func (r *readSource) drop() time.Time {
 	if r.missed {
 		r.floor = later(r.floor, r.newest)
@@ -121,11 +121,11 @@ func (r *readSource) drop() time.Time {
 // only some facts of the last record were written, Resume writes the missing
 // ones.
 //
-// A file that was replaced, truncated or deleted meanwhile is read from its start, and
-// the trouble "missed" is reported for it: some of its records may never be observed.
-// Records in it that are not newer than the newest observed record are dropped. The
-// same trouble is reported for every server, because the events that it sent
-// meanwhile are lost.
+// A file is read from its start if it was replaced, truncated or deleted meanwhile, or
+// if its records were observed in order of time. The trouble "missed" is then reported,
+// because some of its records may never be observed, and records in it that are not
+// newer than the newest observed record are dropped. The same trouble is reported for
+// every server, because the events that it sent meanwhile are lost.
 func (f *Files) Resume(k *kernel.Kernel, past *Past, log Ledger, listen Listener) error {
 	var torn kernel.SourceRead
 	if past != nil {
@@ -317,8 +317,8 @@ func wakeUntil(k *kernel.Kernel, at time.Time) {
 	}
 }
 
-// recallFile decodes once more the records of a file up to the offset until, unless
-// the file was changed.
+// recallFile decodes once more the records of a file that end at or before the offset
+// given as until. It decodes none if the file must be read again from its start.
 func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 	first, last := watchers.Position(r.first), watchers.Position(r.last)
 	key := r.name + "\x00" + r.path
@@ -356,8 +356,8 @@ func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 	})
 }
 
-// recallRows decodes once more the rows of a query up to the row until, unless the
-// database was changed.
+// recallRows decodes once more the rows of a query whose numbers are at most until. It
+// decodes none if the query must be read again from its start.
 func (f *Files) recallRows(r *readSource, until int64) {
 	d := f.databases[r.path]
 	if d == nil {

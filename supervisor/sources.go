@@ -28,7 +28,7 @@ type Files struct {
 	Named profiles.Source
 	// Since is the time before which records are dropped, because the file of a
 	// continued session contains its whole past. If it is zero, every record is
-	// used, and tool calls get no digests, which would be slow for a long past.
+	// used, and tool calls get no digests: computing them for a long past is slow.
 	Since time.Time
 	// AtEnd skips the present content of Fixed sources.
 	AtEnd bool
@@ -376,7 +376,8 @@ func (d *decoder) unknown(post func(input.Input), atEnd bool) {
 	}
 }
 
-// take decodes a record and posts its signals, with the position at of its end.
+// take decodes a record and posts its signals. at is the position of the record's end,
+// or nil.
 func (d *decoder) take(post func(input.Input), record []byte, at *input.Position) {
 	signals := d.read(record)
 	d.unknown(post, false)

@@ -47,8 +47,8 @@ type Child interface {
 	PID() int
 	Signal(sig syscall.Signal) error // sends a signal to its process group
 	KillTree() error                 // kills all descendants of the guard
-	// Stop asks its process group to end. Processes that run longer have the grace
-	// period.
+	// Stop asks its process group to end. Processes that outlive the harness have until
+	// the end of the grace period to clean up.
 	Stop(sig syscall.Signal, grace time.Duration) error
 	Wait() input.ChildExited // returns when it has exited and its output is drained
 	LastOutput() time.Time   // when output was last read; the present time if unread output waits; zero before any output
@@ -190,8 +190,8 @@ const SignDelay = 100 * time.Millisecond
 
 const (
 	hookMargin = 500 * time.Millisecond
-	// batch is the largest number of inputs that one write and one sync commit, apart
-	// from signs of life.
+	// batch is how many inputs the inbox holds, and the largest number of them that
+	// gather takes for one write.
 	batch = 64
 	// treeTime limits the wait for processes that run longer than their harness.
 	// The guard kills them meanwhile; a process that still runs afterwards cannot
@@ -521,8 +521,8 @@ func CloseLost(k *kernel.Kernel, l Ledger, now time.Time, reason string) error {
 	return nil
 }
 
-// post sends an input to the loop. It blocks while the inbox is full, so the byte
-// pump must not call it.
+// post sends an input to the loop. It blocks while the inbox is full, so a goroutine
+// that copies the harness's output must not call it.
 func (s *supervisor) post(in input.Input) { s.postOf(0, in) }
 
 // postOf posts an input from a launch. An input that has to wait gets the time at
