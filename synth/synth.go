@@ -39,10 +39,10 @@ type Config struct {
 	// inferred.
 	Infer bool
 	// Moderate, High and Critical are the lower bounds of the levels as a
-	// fraction of the window (DECISIONS L9): 0.50, 0.75, 0.90.
+	// fraction of the window (DECISIONS L9); by default 0.50, 0.75 and 0.90.
 	Moderate, High, Critical float64
 	// Hysteresis is how far below a bound the fraction must fall before the lower
-	// level is reported: 0.03.
+	// level is reported; by default 0.03.
 	Hysteresis float64
 	// Windows are the context windows, in tokens, that the user configured, by the
 	// model's name or a part of it that ends before "-", "@" or "[". They have
@@ -215,9 +215,9 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 	}
 	switch sig.Kind {
 	case telemetry.UsageSeen:
-		// No signal reports that a compaction failed, which may happen within a turn. A
-		// model call made after its start shows that it has ended; a call made before
-		// may be recorded late and shows nothing.
+		// A compaction may fail within a turn, and few sources report that. A model call
+		// made after its start shows that it has ended; a call made before may be
+		// recorded late and shows nothing.
 		if !s.compacting.IsZero() && sig.At.After(s.compacting) {
 			s.compacting = time.Time{}
 		}
@@ -272,7 +272,8 @@ func (s *State) Extend(now time.Time) {
 	}
 }
 
-// Wake returns a compaction whose second report did not arrive in time.
+// Wake reports the held compaction if its second report, or the harness's estimate, did
+// not arrive in time.
 func (s *State) Wake(now time.Time) []Observation {
 	if s.pending == nil || now.Before(s.due) {
 		return nil

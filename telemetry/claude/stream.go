@@ -17,9 +17,9 @@ import (
 // each input message. A message is a prompt only if the model is called for it:
 // `/clear` and `/compact` have a result too, but call no model.
 //
-// It has two kinds of token counts. A message of the assistant has the counts
-// at its start, which show how full the context is but not the output. A result
-// has the sum over all calls of the turn.
+// It has two kinds of token counts. A message of the assistant has the counts of
+// the message's start: they show how full the context is, but not the output. A
+// result has the sum over all calls of the turn.
 type stream struct {
 	telemetry.Tally
 	telemetry.Digests

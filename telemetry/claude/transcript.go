@@ -36,8 +36,8 @@ type transcript struct {
 	// call's answer repeats the usage.
 	calls  telemetry.Calls
 	newest [4][]byte // session, request, message and usage of the newest answer
-	// agent is the sub-agent of the newest record of any sub-agent, and agentTurn
-	// the turn that it works for.
+	// agent is the sub-agent whose record was read last, and agentTurn the turn
+	// that it works for.
 	agent, agentTurn string
 }
 
@@ -70,8 +70,8 @@ type transcriptRecord struct {
 func Transcript() telemetry.Decoder { return new(transcript) }
 
 // Decode and the methods of message compare the keys themselves instead of using
-// scan.Object. So they read the message in the same pass, which matters because a
-// catch-up reads every line of a file.
+// scan.Object. So they read the message in the same pass, which saves time when a long
+// file is read from its start.
 func (d *transcript) Decode(record []byte) []telemetry.Signal {
 	var r transcriptRecord
 	passed := false // the record's type gives no signal, so the rest of the record is not read
@@ -361,9 +361,9 @@ func (d *transcript) release() (out []telemetry.Signal) {
 }
 
 // end reports that the open turn stopped or ended. If no turn is open, it holds the
-// signal until the next turn begins and, unless after is empty, until the record
-// with the uuid after was read. A signal older than the open turn was written late and
-// belongs to the previous turn.
+// signal until the next turn begins and the record was read whose uuid is in after;
+// an empty after names no record. A signal older than the open turn was written late
+// and belongs to the previous turn.
 func (d *transcript) end(s telemetry.Signal, after string) []telemetry.Signal {
 	if d.open && s.At.Before(d.since) && !s.At.IsZero() {
 		s.Turn = d.last

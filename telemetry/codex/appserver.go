@@ -199,7 +199,7 @@ func (d *appServer) started(m message, thread []byte) []telemetry.Signal {
 		s.Cause = "fork"
 	case m.at.IsZero() || created.IsZero():
 		s.Cause = "unknown"
-	case m.at.Sub(created) > time.Minute: // a thread that was created long before this message was resumed
+	case m.at.Sub(created) > time.Minute: // the thread is much older than this message, so it was resumed
 		s.Cause = "resume"
 	default:
 		s.Cause, t.ours = "startup", true
