@@ -73,8 +73,8 @@ func ReportsWaiting(source any) bool {
 
 // Digesting makes a decoder report the digest and the size of a tool's arguments
 // and results, as Args and Result, from the bytes that the source holds. It is
-// optional, because a decoder otherwise steps over these bytes. It has no effect
-// on a decoder whose source does not have them.
+// optional, because a decoder without it steps over these bytes, which is faster. It
+// has no effect on a decoder whose source does not have them.
 func Digesting(d Decoder) Decoder {
 	if s, ok := d.(interface{ digestTools() }); ok {
 		s.digestTools()

@@ -22,7 +22,7 @@ type Requests interface {
 // and put text into it.
 type Resetter interface {
 	Requests
-	// Ask encodes a request to the plugin as one line, without its end.
+	// Ask encodes a request to the plugin as one line, without the newline.
 	Ask(PluginRequest) []byte
 	// Reply decodes a record. It returns false if the record is not the reply to a
 	// request.

@@ -123,8 +123,8 @@ type Signal struct {
 	Compaction *Compaction `json:"compaction,omitempty"`
 
 	Tool string `json:"tool,omitempty"` // the tool call's id
-	// The name of a tool call, and the digests and sizes of its arguments and
-	// result.
+	// ToolName is the name of the called tool. Args and Result are the digests and the
+	// sizes of the call's arguments and result.
 	ToolName  string `json:"tool_name,omitempty"`
 	Args      *Sized `json:"args,omitempty"`
 	Result    *Sized `json:"result,omitempty"`
@@ -199,7 +199,8 @@ type Usage struct {
 	Estimate bool `json:"estimate,omitempty"`
 }
 
-// Process identifies one process of this machine permanently.
+// Process identifies one process until the machine restarts or, without Start, until
+// the kernel gives its pid to another process.
 type Process struct {
 	PID int `json:"pid"`
 	// Start is the process's start time, in the kernel's ticks since boot (field

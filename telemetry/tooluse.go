@@ -30,7 +30,7 @@ type ToolUse struct {
 	// CanAsk says that the hook can make the harness ask its user.
 	CanAsk bool
 
-	moved bool // the arguments name Dir
+	moved bool // Dir was set by an argument of the call
 }
 
 // A PathUse is a file or folder that a tool call touches.
@@ -333,9 +333,9 @@ func (u *ToolUse) Literal() bool {
 		strings.ToLower(u.Name))
 }
 
-// value adds a path or an address that an argument of an unknown tool names. The name of
-// the argument may say that it is a path; of other values, those count that begin with "/",
-// "~/" or a dot, or have a hidden part.
+// value adds a path or an address that an argument of an unknown tool names. A value is
+// a path if the argument's name says so. Otherwise it must begin with "/", "~/" or a
+// dot, or have a hidden part, and contain no space or tab.
 func (u *ToolUse) value(key string, v any, op string) {
 	if list, is := v.([]any); is {
 		for _, item := range list {
@@ -356,16 +356,16 @@ func (u *ToolUse) value(key string, v any, op string) {
 }
 
 // prose reports whether an argument of this name is a text for people, the content of a
-// file, a name that is no path, or an address within a site or page. Files that a search
-// leaves out are not read.
+// file, a name that is no path, an address within a site or page, or a pattern of files
+// that the tool leaves out, so that they are not read.
 func prose(key string) bool {
 	return strings.HasPrefix(key, "exclude") || strings.HasPrefix(key, "ignore") || slices.Contains([]string{"content", "contents", "text", "body", "query", "prompt", "message", "description", "title", "summary", "comment", "note", "pattern", "regex",
 		"selector", "xpath", "route", "endpoint", "html", "markdown", "value", "old_string", "new_string", "old_str", "new_str", "oldstring", "newstring", "replacement",
 		"oldtext", "newtext", "file_text", "insert_text", "new_source", "thought", "key", "keys", "observations", "name_path", "libraryid", "log_group_name"}, key)
 }
 
-// namesPath reports whether an argument of this name is a path, as relative_path, dest or
-// outputfile.
+// namesPath reports whether an argument of this name is a path, for example
+// relative_path, dest or outputfile.
 func namesPath(key string) bool {
 	key = strings.TrimRight(key, "s0123456789")
 	for _, end := range []string{"path", "file", "filename", "dir", "directory", "folder", "dest", "destination", "dst", "src"} {
@@ -376,8 +376,8 @@ func namesPath(key string) bool {
 	return false
 }
 
-// text appends a string, or the strings of a list. For any other value it sets
-// Opaque.
+// text appends a string, or the strings of a list. It ignores null, and sets Opaque for
+// any other value.
 func (u *ToolUse) text(to []string, v any) []string {
 	switch v := v.(type) {
 	case nil:

@@ -21,7 +21,8 @@ type tokens struct{ input, cached, written, output, reasoning, total int64 }
 
 func readTokens(val []byte) tokens {
 	var t tokens
-	// Rollouts have several counts per call, so there is no table of fields here.
+	// Rollouts have several counts per call, and this switch is faster than a list of
+	// fields for scan.Object.
 	scan.Members(val, func(key, val []byte) bool {
 		switch string(key) {
 		case "input_tokens", "inputTokens":
@@ -125,7 +126,7 @@ func errorKind(failure []byte) telemetry.ErrorKind {
 	return telemetry.ErrUnknown
 }
 
-// underscored writes a name in camel case with underscores.
+// underscored converts a name from camel case to underscores.
 func underscored(name string) string {
 	if strings.ToLower(name) == name {
 		return name

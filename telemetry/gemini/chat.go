@@ -292,7 +292,7 @@ func (d *chat) user(r chatRecord) []telemetry.Signal {
 // continues reports whether a message with the role user was not written by the
 // user. Such a message is a task that a hook gave the model at the end of a turn,
 // or a request by Gemini CLI to continue. Both belong to the previous prompt and
-// repeat its typed text.
+// repeat its typed text as displayContent.
 func (d *chat) continues(r chatRecord, u userParts, typed uint64, first bool) bool {
 	if d.blocked[u.text] {
 		return true
@@ -401,8 +401,8 @@ func (t tokens) usage(id string) telemetry.Usage {
 type userParts struct {
 	context bool   // the description of the environment that every history begins with
 	results bool   // results of tools
-	typed   bool   // anything else, which the user or a program on the user's behalf sent
-	text    uint64 // hash of the first such text
+	typed   bool   // other parts, except asides, which the user or a program for the user sent
+	text    uint64 // hash of the first such part if it is a text
 }
 
 // aside reports whether Gemini CLI added this text to the history with the role

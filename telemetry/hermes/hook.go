@@ -199,9 +199,10 @@ func (in *input) ended(s telemetry.Signal) telemetry.Signal {
 	return s
 }
 
-// toolCall reports a tool's start or end. The hook's session may be that of a
-// sub-agent, which the hook does not show, so the signal has no session. A
-// sub-agent works within a tool call of its parent.
+// toolCall reports a tool's start or end. The signal has no session, because the
+// hook's session may be a sub-agent's, and the hook does not show whether it is. A
+// sub-agent's tool call shows that the parent works too, because the sub-agent works
+// within a tool call of its parent.
 func (in *input) toolCall(s telemetry.Signal, over bool) telemetry.Signal {
 	s.Session, s.Turn, s.Tool = "", "", in.tool
 	switch {

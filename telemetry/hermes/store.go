@@ -12,9 +12,9 @@ import (
 // them: either a message, with data of its session's row, or a session. The
 // queries leave all text in the database.
 //
-// A row has no turn id, so the signals have no turn. The tokens are totals of
-// the session, and the part before the first row that is read is not known. The
-// usage is therefore the increase since that row.
+// A row has no turn id, so the signals have no turn. The tokens in a row are totals
+// of the session. Each usage is the increase since the session's previous row, so the
+// tokens before the first row that is read are not reported.
 type store struct {
 	telemetry.Tally
 	sessions map[string]*session

@@ -1,6 +1,7 @@
-// Package openclaw decodes the rows of OpenClaw's store, the log of a plugin and
-// the output of its agent command. All of them name a turn by the id of its run,
-// so several sources report one turn under one id.
+// Package openclaw decodes the rows of OpenClaw's store, the log of a plugin, the
+// output of `openclaw agent`, and the calls of our plugin. It also encodes the answers
+// to those calls and the requests to our plugin. All sources name a turn by the id of
+// its run, so several of them report one turn under one id.
 //
 //	d := openclaw.Transcript()
 //	signals := d.Decode(row)
@@ -104,8 +105,9 @@ func callsOf(messages []byte, run string) []message {
 	return calls
 }
 
-// call returns the usage of a message's model call. Its id consists of the
-// response's id and the run, because the id of a response may be repeated.
+// call returns the usage of a message's model call. Its ID is the id of the response,
+// or fallback if there is none. Its Request is the run, because the id of a response
+// may be repeated.
 func (m message) call(run, fallback string) *telemetry.Usage {
 	u := *m.usage
 	u.ID, u.Request = cmp.Or(m.response, fallback), run

@@ -90,7 +90,8 @@ func (e event) version() (version string) {
 	return version
 }
 
-// live reports that a session is live, unless it was the last one reported.
+// live reports that a session is live, unless the newest report had the same session
+// and version.
 func (d *run) live(e event, version string) []telemetry.Signal {
 	if e.session == d.session && version == d.version {
 		return nil

@@ -418,10 +418,11 @@ func (d *fold) compacted(s *session, half, detail string) {
 	d.emit(s, telemetry.Signal{Kind: telemetry.Compacted, Turn: s.turn, Compaction: &c}, detail)
 }
 
-// follows checks to which message a new answer belongs. A message that was sent
-// while the last answer was written is answered in the running turn. Any other
-// message begins a new turn; the previous turn then ended without an event, because
-// the program ended.
+// follows checks whether the answer to a message that the user sent after the running
+// turn began belongs to that turn. In the store, and on the bus if events may have been
+// lost, the turn may have ended without an event, because the program ended. There the
+// answer belongs to the turn only if the message was sent while the last answer was
+// written. Otherwise the message begins a new turn.
 func (d *fold) follows(s *session, m messageInfo) {
 	if s.turn == "" || !s.byUser || m.parent != s.userMessage {
 		return

@@ -27,8 +27,8 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		call.Use = in.Use() // CanAsk is not set, because no answer to this hook makes OpenCode ask its user
 		return call, nil
 	case "session.created":
-		// The first prompt creates a session: the program's first, or one after
-		// `/new` or a fork.
+		// A session is created when its first prompt is sent: after the program's start,
+		// after `/new` or after a fork.
 		s.Kind, s.Cause, s.Turn = telemetry.SessionLive, telemetry.CauseOf(""), ""
 	case "chat.message":
 		call.Fill(telemetry.SlotFrame)

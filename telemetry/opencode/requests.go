@@ -75,8 +75,8 @@ func (d *oneTurn) End() []telemetry.Signal { return nil }
 //	instructions                                  reading
 //
 // Each answer that begins is a step, and each reading belongs to one step. The
-// reading of a turn's first step is the hook of that turn's prompt. So the prompt
-// and the signals after it are held back until the reading, or until an event
+// reading of a turn's first step is reported as the hook of that turn's prompt. So the
+// prompt and the signals after it are held back until the reading, or until an event
 // shows that the request was sent without one.
 type terminal struct {
 	bus

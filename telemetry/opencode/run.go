@@ -9,8 +9,8 @@ import (
 )
 
 // run decodes what `opencode run --format json` prints: the parts of the
-// model's answers. It prints neither the prompt nor its id, so the first line
-// of the session reports the prompt.
+// model's answers. OpenCode prints neither the prompt nor its id, so the decoder
+// reports the prompt at the first line of the session.
 type run struct {
 	telemetry.Tally
 	telemetry.Digests
