@@ -328,7 +328,7 @@ func (v *Vault) Held(match func(Binding) bool, now time.Time) ([]Ticket, error) 
 	return found, err
 }
 
-// given begins the names of the files that [Vault.File] makes for programs.
+// given is the prefix of the names of the files that [Vault.File] makes for programs.
 const given = ".given-"
 
 // Sweep cleans up after crashes: it erases the texts of ended and expired tokens and of

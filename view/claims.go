@@ -8,9 +8,9 @@ import (
 // Claims collects the evidence of one session about the claims of its adapter. Its
 // zero value is ready for use.
 type Claims struct {
-	// Reported holds the events that the harness itself reported.
+	// Reported holds the events that the harness caused, and not the wrapper or a client.
 	Reported map[lifeloop.Event]bool `json:"reported,omitempty"`
-	// Changed holds the capabilities of the newest launch that changed.
+	// Changed holds the capabilities whose support changed in the newest launch.
 	Changed map[string]Change `json:"changed,omitempty"`
 }
 

@@ -41,8 +41,8 @@ func (c ClientCalls) Text() string {
 // Clients folds the results of each client's calls. Its zero value is ready for
 // use.
 //
-// A call has failed if the client did not answer it, answered with failed, or sent
-// a payload that failed although it was required. A call that the client never
+// A call has failed if the client gave no valid answer in time, answered with failed,
+// or sent a payload that failed although it was required. A call that the client never
 // received counts as failed only if its receipt has the class timeout. If the
 // session was refused or the wrapper died, its open calls are not failures of the
 // client.

@@ -70,7 +70,7 @@ type HCP struct {
 	emitted uint64
 	at      time.Time       // time of the current fact
 	killed  bool            // during an abort, processes that did not end were killed
-	names   string          // names of the killed processes, if known
+	names   string          // ": " and the names of the killed processes; empty if not known
 	saved   map[string]bool // ids of the checkpoints that were emitted
 	out     []HCPMessage
 }
@@ -139,7 +139,7 @@ func (h *HCP) moved(f kernel.SessionMoved) {
 		maps.Copy(meta, h.began.Meta)
 		// The session's token is never shown (DECISIONS F2).
 		h.emit(hcpSessionCreated, map[string]any{"state": string(f.To), "risk_level": riskLevel(h.began), "metadata": meta})
-	case h.emitted == 0: // the session did not start, or was refused
+	case h.emitted == 0: // the session has not started yet, or was refused
 	default:
 		h.emit(hcpStateChanged, map[string]any{"from_state": string(f.From), "to_state": string(f.To), "reason": f.Reason})
 		if f.To.Terminal() {

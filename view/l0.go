@@ -475,7 +475,7 @@ func (l *L0) failed(f kernel.AttemptEnded) {
 		l.open = false
 	}
 	if f.Cause == attempt.Aborted {
-		l.abort() // the user pressed the interrupt key, which no fact records as a request to abort
+		l.abort() // emits nothing after AbortRequested; an abort by a key has no such fact
 		l.emit("ABORT_COMPLETED", "tokenCount", f.Units, "contentLength", f.Bytes)
 	}
 	words := l.sentence(f)

@@ -94,7 +94,7 @@ func (r *Renewals) called(f kernel.RenewalCalled) {
 	}
 }
 
-// rerouted applies that the reset continues by another path.
+// rerouted records that the reset continues by another path.
 func (r *Renewals) rerouted(f kernel.RenewalRerouted) {
 	if r != nil && r.Last != nil {
 		l := *r.Last

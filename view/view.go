@@ -109,7 +109,8 @@ type Status struct {
 	Policy string `json:"policy"`
 	Gate   *Gate  `json:"gate,omitempty"`
 	// Usage is the sum of the session's model calls. Turns counts the frames of the
-	// user's prompts, TurnsOther those that the harness opened itself.
+	// user's prompts, TurnsOther those that the harness, another session or a schedule
+	// opened.
 	Usage      synth.Usage `json:"usage"`
 	Turns      int         `json:"turns"`
 	TurnsOther int         `json:"turns_other,omitempty"`

@@ -294,7 +294,8 @@ func (w *Why) after(e kernel.Entry) {
 	case kernel.Observed:
 		w.skips(e, f)
 	case kernel.SourceRead:
-		// How far a source was read is recorded after the events of the record.
+		// The ledger has the events of a source's record first, and then how far the
+		// source was read.
 		if w.behind[f.Source] {
 			delete(w.behind, f.Source)
 			w.Sources = append(w.Sources, link(e, readText(f)))
