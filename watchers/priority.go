@@ -2,8 +2,8 @@ package watchers
 
 import "runtime"
 
-// ahead is the number of unread bytes up to which a file is read at normal
-// priority. A file with more is read at low priority.
+// ahead is how many bytes of a file are read in one turn at normal priority. If more
+// are unread, the next turns read them at low priority.
 const ahead = 1 << 20
 
 // atLowPriority runs f on a thread of its own with the lowest priority, and waits for

@@ -53,7 +53,7 @@ type tail struct {
 type reading struct {
 	file    *os.File
 	id      identity
-	off     int64  // end of the last line delivered
+	off     int64  // end of the last line or value delivered or skipped; the size of a Whole or Stamp file
 	pending int64  // bytes after off known to belong to a partial line or value
 	tooLong bool   // LineTooLong was reported for the line at off
 	head    []byte // the file's first min(headSize, off) bytes
@@ -65,7 +65,7 @@ type reading struct {
 type values struct {
 	scan  valueScan // the scan of the pending bytes
 	lost  bool      // Broken was reported; look for the next line that begins a value
-	quiet int64     // values that end before this offset are not delivered, because they existed when the Spec was added
+	quiet int64     // values that end at or before this offset are not delivered, because they existed when the Spec was added
 }
 
 func newTail(s Spec) *tail {
@@ -413,7 +413,7 @@ func (w *Watcher) read(t *tail, all bool) bool {
 		if !first && int64(n) <= t.pending {
 			return false
 		}
-		// The check comes after the read, since the file may change before the read.
+		// Check after the read: a check before it would miss a change between the two.
 		if !w.same(t, int64(n)) {
 			continue
 		}

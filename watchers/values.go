@@ -249,7 +249,7 @@ func (w *Watcher) splitValues(t *tail, b []byte) {
 				w.reportTooLong(t)
 			}
 			wanted = false
-		case isWord(text[0]) && !json.Valid(text): // for example the last words of a crashing writer
+		case isWord(text[0]) && !json.Valid(text): // for example the error message of a crashing writer
 			b = w.lose(t, b)
 			continue
 		}

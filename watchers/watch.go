@@ -238,7 +238,7 @@ func (w *Watcher) dirGone(dir string) {
 	if f == nil {
 		return
 	}
-	w.unwatchDir(dir) // a new folder with this name may already be watched when the old folder's last event arrives
+	w.unwatchDir(dir) // ends the watch too: when an old folder's event arrives, a new folder of its name may be watched
 	for _, t := range f.tails {
 		t.points = slices.DeleteFunc(t.points, func(p point) bool {
 			if p.dir != dir {
@@ -269,15 +269,16 @@ func (w *Watcher) see(ev fsnotify.Event) {
 		w.mark(t, toLook) // the open file of this tail has an unknown name now, so the event may be about it
 	}
 	// Create is included, because fsnotify does not report that a folder was removed
-	// if the parent folder was watched by then. A new folder with the same name has
-	// no watch yet.
+	// if the parent folder was watched by then. The creation of a new folder with the
+	// same name shows that the old one is gone.
 	if ev.Has(fsnotify.Create | fsnotify.Remove | fsnotify.Rename) {
 		w.dirGone(path)
 	}
 }
 
-// fault handles an error of the notifier. After an overflow, events are missing,
-// so it checks every file. After any other error a new notifier replaces it.
+// fault handles an error of the notifier. It checks every file, because events may be
+// missing. After an error other than an overflow it also closes the notifier; a new one
+// is made when the files are checked.
 func (w *Watcher) fault(err error) {
 	if !errors.Is(err, fsnotify.ErrEventOverflow) {
 		w.closeNotify()

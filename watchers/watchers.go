@@ -64,7 +64,8 @@ type Position struct {
 	// bytes: "312:9f86…". For a Whole file it covers all of the content. For a Stamp
 	// file it is the time of the last change.
 	Prefix string
-	// Offset is the end of the last line or value that was delivered, in bytes.
+	// Offset is the end of the last line or value that was delivered or skipped, in
+	// bytes. For a Whole or Stamp file it is the size.
 	Offset int64
 	// Last is the length and the digest of the bytes before Offset: of the last line
 	// or value, at most 1024. It is empty without Config.Ends.
@@ -80,7 +81,8 @@ type Spec struct {
 	// filepath.Match: "*/chats/session-*-1a2b3c4d.json". A file is followed from
 	// its creation, and its lines carry its own path. The pattern should be
 	// narrow, because each matching file is held open and each folder is
-	// watched. A file that another Spec added by path keeps that Spec's position.
+	// watched. A file that another Spec of the same Source added by path keeps that
+	// Spec's position.
 	Pattern string
 	Form    Form      // how the file grows; Lines by default
 	From    *Position // resume at this position if the file is still the same, otherwise read from its start; not with a Pattern

@@ -2,28 +2,28 @@
 // It delivers each row of a query once, in the query's order, with the cursor at
 // which a later run resumes.
 //
-// It has no goroutine and no clock: the caller notices that the file changed, and
-// asks for new rows. It never writes, and leaves no file beside the database. It
-// does not hinder the writer: it reads a batch of rows, closes the database, and
-// then delivers them. Between two calls the database is closed, so that the writer
-// can checkpoint its log and remove it at the end.
+// It has no goroutine and does not watch the file: the caller notices that the file
+// changed, and asks for new rows. It never writes, and leaves no file beside the
+// database. It does not hinder the writer: it reads a batch of rows, closes the
+// database, and then delivers them. Between two calls the database is closed, so that
+// the writer can checkpoint its log and remove it at the end.
 //
 //	t, err := sqlite.Open(path, "SELECT rowid, data FROM event WHERE rowid > ?1 ORDER BY rowid")
 //	at, err := t.Last() // or zero, for all rows
 //	at, err = t.Next(at, func(at sqlite.Cursor, record []byte) { … })
 //
-// How the database is opened depends on the files that exist:
+// How the database is opened depends on its journal:
 //
-//	no write-ahead log            only the file is read. The result is valid only if neither the
-//	or an empty one               file nor the log changed meanwhile
+//	a write-ahead log that is     only the file is read. The result is valid only if neither the
+//	missing or empty              file nor the log changed meanwhile
 //	a log and its index           read beside the writer, without writing to the index. If no
 //	                              writer is alive, the index is built in memory
 //	a log without its index       [ErrNoIndex]: only a program that may write can read it
-//	a rollback journal            opened read-only, like any other reader
+//	a rollback journal            opened read-only, as by any other reader
 //
-// The package does not choose the file, does not interpret a record and does
-// not wait. If the database is locked it returns [ErrBusy], if there is none
-// yet [ErrNotYet].
+// The package does not choose the file and does not interpret a record. It waits at
+// most 50 ms for a lock, and then returns [ErrBusy]. If there is no database yet, it
+// returns [ErrNotYet].
 //
 // Two limits. If the newest rows are deleted, the database may reuse their numbers
 // for new rows. The new rows are delivered only if Next was called between the

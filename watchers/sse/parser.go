@@ -16,7 +16,7 @@ type parser struct {
 	begun   bool   // the first line was read
 	next    event
 	id      string        // the last event id
-	retry   time.Duration // the pause before a new connection that the server asks for
+	retry   time.Duration // the pause that the server asks for before a new connection; 0 if none
 }
 
 // An event is the data between two empty lines.
