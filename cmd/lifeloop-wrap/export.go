@@ -53,6 +53,8 @@ An existing file is replaced only if it is empty or is evidence too.`,
 
 func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e exportation) error {
 	switch {
+	case e.kind == "":
+		return usage("evidence export needs --kind: runpack, pack, chain, trace or html")
 	case !slices.Contains([]string{"runpack", "pack", "chain", "trace", "html"}, e.kind):
 		return usage("--kind %s: want runpack, pack, chain, trace or html", e.kind)
 	case e.packType != "run" && e.packType != "job":

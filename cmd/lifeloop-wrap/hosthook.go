@@ -118,7 +118,7 @@ func (h hostCall) serve(cfg config.Config, profile profiles.Profile, manifest li
 	if h.profile != "" {
 		kc.Limits.ClientPatience = time.Until(deadline)
 		if err := hostVault(cfg.StateDir).Ungive(); err != nil { // removes the files with continuation tokens that a killed hook left
-			fmt.Fprintf(stderr, "lifeloop-wrap: clean up the stored continuations: %s\n", vt.Plain(err.Error()))
+			fmt.Fprintf(stderr, "lifeloop-wrap: cannot clean up the stored continuations: %s\n", vt.Plain(err.Error()))
 		}
 		r, err := newHostRenewal(h, cfg, manifest, dir, around, stderr)
 		if err != nil {

@@ -210,7 +210,7 @@ func (l *launcher) listen(w way) {
 	}
 	server, err := instructions.Listen()
 	if err != nil {
-		l.session.log.Warn().Err(err).Msg("open the port for instructions")
+		l.session.log.Warn().Err(err).Msg("cannot open the port for instructions")
 		return
 	}
 	l.asking = server

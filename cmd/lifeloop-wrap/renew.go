@@ -158,7 +158,7 @@ func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 	held, now := sessionVault(s.folder), time.Now()
 	if len(active) == 0 { // no profile can use a continuation that a dead wrapper has left
 		if err := held.Clear(now); err != nil {
-			s.log.Warn().Err(err).Msg("clean up the stored continuations")
+			s.log.Warn().Err(err).Msg("cannot clean up the stored continuations")
 		}
 		return nil, nil
 	}
@@ -167,7 +167,7 @@ func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 		return nil, refused(lifeloop.InternalError, "find the working directory: %v", err)
 	}
 	if err := held.Sweep(now, now.AddDate(0, 0, -1)); err != nil {
-		s.log.Warn().Err(err).Msg("erase old continuations")
+		s.log.Warn().Err(err).Msg("cannot erase old continuations")
 	}
 	p, err := programs.New(programs.Config{Profiles: active, Vault: held, Dir: dir, Ask: l.askForNote, Around: func(client string) dispatch.Config {
 		return dispatch.Config{Env: []string{"LIFELOOP_SESSION_ID=" + s.id, t.Mark()}, Started: t.Own, Ended: t.Disown, Forks: t.Forks(), Cgroup: t.Cgroup()}

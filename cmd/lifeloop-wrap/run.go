@@ -178,7 +178,7 @@ func (s *session) remember(proofs view.Proofs) {
 	}
 	for _, p := range proofs.All() {
 		if err := proven.Add(s.cfg.StateDir, time.Now(), p.Adapter, p.Version, p.Capabilities); err != nil {
-			s.log.Warn().Err(err).Msg("store the capabilities that worked")
+			s.log.Warn().Err(err).Msg("cannot store the capabilities that worked")
 		}
 	}
 }
@@ -247,7 +247,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	s.folder.Forget()
 	if s.ledger != nil { // a prepare program may have stored a continuation while the session ended
 		if err := sessionVault(s.folder).Clear(time.Now()); err != nil {
-			s.log.Warn().Err(err).Msg("clean up the stored continuations")
+			s.log.Warn().Err(err).Msg("cannot clean up the stored continuations")
 		}
 	}
 	if result.Failure != "" {

@@ -71,7 +71,7 @@ func (s *session) anchors(t *harness.Terminal) (wait func(ended bool, signals <-
 			state.From = max(index, 1)
 		}
 		s.folder.SavePublished(state)
-		s.log.Warn().Int("checkpoint", index).Err(err).Msg("publish a checkpoint")
+		s.log.Warn().Int("checkpoint", index).Err(err).Msg("cannot publish an anchor")
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
