@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode"
@@ -24,21 +25,30 @@ type screenStory struct {
 	story
 	turn, quit func(p *pane)
 	shows      string
+	signalled  bool // quit sends a signal, after which a wrapped run may have another exit code
+}
+
+// terminated is the same story with an end by SIGTERM, while text is at the prompt.
+func (s screenStory) terminated() screenStory {
+	s.signalled = true
+	s.quit = func(p *pane) {
+		p.tmux("send-keys", "-t", "e2e", "-l", "unsent")
+		p.picture("unsent")
+		shell, err := strconv.Atoi(strings.TrimSpace(p.tmux("display-message", "-p", "-t", "e2e", "#{pane_pid}")))
+		require.NoError(p.t, err)
+		send(p.t, childOf(shell), syscall.SIGTERM)
+	}
+	return s
 }
 
 // TestScreen compares the screens of a bare and a wrapped run in a real terminal:
 // every cell with its colours, the cursor, the title and the modes.
 func TestScreen(t *testing.T) {
 	for name, s := range map[string]screenStory{
-		"claude": {
-			story: story{harness: claude, argv: claudeArgs("--allowedTools", "Bash"), replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
-			turn: func(p *pane) {
-				p.await("Claude Code to be ready", func() bool { return claudeRegistry().Status == "idle" })
-				p.claudeTurn("run it", 1)
-			},
-			quit:  claudeExits,
-			shows: "It says hi.",
-		},
+		"claude":            claudeScreen(),
+		"claude, SIGTERM":   claudeScreen().terminated(),
+		"opencode, SIGTERM": opencodeScreen().terminated(),
+		"gemini, SIGTERM":   geminiScreen().terminated(),
 		"claude after a compaction": {
 			story: story{harness: claude, argv: claudeArgs()},
 			turn: func(p *pane) {
@@ -55,16 +65,7 @@ func TestScreen(t *testing.T) {
 			quit:  claudeExits,
 			shows: "Compacted",
 		},
-		"codex": {
-			// Without the first flag Codex shows a warning that it runs without its
-			// daemon; the wrapper always adds the flag.
-			story: story{harness: codex, argv: codexArgs("--no-daemon", "run it"), replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
-			turn: func(p *pane) {
-				p.await("the turn", func() bool { return p.turnsOver() == 1 })
-			},
-			shows: "It says hi.",
-			quit:  func(p *pane) { p.codexSends("/quit") },
-		},
+		"codex": codexScreen(),
 		"codex after a compaction": {
 			story: story{harness: codex, argv: codexArgs("--no-daemon", "run it"), replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
 			turn: func(p *pane) {
@@ -77,6 +78,8 @@ func TestScreen(t *testing.T) {
 		},
 		"opencode": opencodeScreen(),
 		"gemini":   geminiScreen(),
+		// Codex alone leaves the terminal as it is when it receives SIGTERM. The
+		// wrapper restores it, so the screens differ.
 	} {
 		t.Run(name, func(t *testing.T) {
 			alone(t, s.harness, func(t *testing.T) {
@@ -89,6 +92,9 @@ func TestScreen(t *testing.T) {
 					s.turn(p)
 					turn := p.picture(s.shows)
 					s.quit(p)
+					if s.signalled {
+						return pictures{turn, shellsWord.ReplaceAllString(p.picture("<the shell: "), "<the shell>")}
+					}
 					return pictures{turn, p.picture("<the shell: 0>")}
 				}
 				// A harness does not paint every run alike: two bare runs differ now and
@@ -106,6 +112,32 @@ func TestScreen(t *testing.T) {
 				t.Error("three pairs of runs differ; the last: " + differ)
 			})
 		})
+	}
+}
+
+// claudeScreen is a turn of Claude Code, with a tool.
+func claudeScreen() screenStory {
+	return screenStory{
+		story: story{harness: claude, argv: claudeArgs("--allowedTools", "Bash"), replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
+		turn: func(p *pane) {
+			p.await("Claude Code to be ready", func() bool { return claudeRegistry().Status == "idle" })
+			p.claudeTurn("run it", 1)
+		},
+		quit:  claudeExits,
+		shows: "It says hi.",
+	}
+}
+
+// codexScreen is a turn of Codex, with a tool. Without the first flag Codex shows a
+// warning that it runs without its daemon; the wrapper always adds the flag.
+func codexScreen() screenStory {
+	return screenStory{
+		story: story{harness: codex, argv: codexArgs("--no-daemon", "run it"), replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
+		turn: func(p *pane) {
+			p.await("the turn", func() bool { return p.turnsOver() == 1 })
+		},
+		shows: "It says hi.",
+		quit:  func(p *pane) { p.codexSends("/quit") },
 	}
 }
 

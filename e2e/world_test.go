@@ -439,8 +439,12 @@ func (r *run) started() int {
 	if r.tty == nil {
 		return r.cmd.Process.Pid
 	}
-	path := fmt.Sprintf("/proc/%d/task/%[1]d/children", r.cmd.Process.Pid)
-	children, _ := os.ReadFile(path)
+	return childOf(r.cmd.Process.Pid)
+}
+
+// childOf returns the only child of a shell.
+func childOf(shell int) int {
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", shell))
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(children)))
 	return pid
 }
