@@ -71,7 +71,7 @@ func installation(adapter, path string, project bool, hooks []InstalledHook, sec
 	}
 	for i := range hooks {
 		hooks[i].Command = quote(h.Exe) + " hook --host " + adapter + " " + flag + hooks[i].Event
-		if h.Profile != "" && hooks[i].Timeout >= 5*second { // not hooks with shorter timeouts, which delay the end of the harness
+		if h.Profile != "" && hooks[i].Timeout >= 5*second { // the harness waits at its end for hooks with shorter timeouts, so theirs stay short
 			hooks[i].Timeout += renewalSeconds * second
 		}
 	}

@@ -200,8 +200,8 @@ func unsaid(s string) bool {
 	return sentence(s) || len(fields) > 2 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ .,;:()-") == ""
 }
 
-// headerName reports whether s is the name of another header, such as Content-Type, as in a
-// list of names.
+// headerName reports whether s, which follows the name of a header, is itself the name of
+// a header, such as Content-Type. Then the text is a list of names, and s is no secret.
 func headerName(s string) bool {
 	return !slices.ContainsFunc(strings.Split(s, "-"), func(part string) bool { return part == "" || part[0] < 'A' || 'Z' < part[0] || !word(part) })
 }
