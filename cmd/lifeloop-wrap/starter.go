@@ -27,8 +27,9 @@ func policyCmd(g *globals) *cobra.Command {
 		Long: `init writes a policy for run --policy: it denies writes outside of the workspace,
 access to files that hold secrets, and changes of the harness's own settings. It
 requires an approval for destructive commands, and for commands whose effect cannot be
-known before they run. It allows the rest. init also writes cases for policy test: with policy.yaml as
-FILE, they are in policy.cases.yaml. Without FILE it prints the policy.`,
+known before they run. It allows the rest. init also writes cases for policy test:
+with policy.yaml as FILE, they are in policy.cases.yaml. Without FILE it prints the
+policy.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.initPolicy(cmd, args) },
 	}, &cobra.Command{
 		Use: "test FILE CASES", Short: "Test a policy with cases", Args: cobra.ExactArgs(2),
