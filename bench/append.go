@@ -36,5 +36,5 @@ func appends(b *bench) []row {
 		got(log.Append(records, true))
 		return time.Since(began)
 	})
-	return []row{t.pairs(0, 1).ratioRow("append one durable entry / write and fdatasync").atMost(1.1)}
+	return []row{t.pairs(0, 1).ratioRow("time to append one durable entry, compared with write and fdatasync").atMost(1.1)}
 }

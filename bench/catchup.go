@@ -51,7 +51,7 @@ func catchup(b *bench) (rows []row) {
 		}
 		_ = os.Remove(path)
 		rows = append(rows,
-			p.speedRow(fmt.Sprintf("speed of decoding with %s, %d MiB in %d lines / of only finding the lines", h.decoder, history>>20, want.Lines), 0.25),
+			p.speedRow(fmt.Sprintf("speed of decoding with %s, %d MiB in %d lines, compared with only finding the lines", h.decoder, history>>20, want.Lines), 0.25),
 			row{what: "… peak resident memory of the decoding process", floor: "-", ours: fmt.Sprintf("%.1f MiB", float64(most)/1024), ratio: "-", spread: "-",
 				target: fmt.Sprintf("≤ %d MiB", roomy>>10), missed: most > roomy})
 	}
@@ -73,9 +73,9 @@ func beside(b *bench) []row {
 	t := inTurn(max(5, b.rounds/2), through("idle"), through("idle"), through("aside", decoder, path), through("beside", decoder, path))
 	limit := max(1.3, at(t.pairs(0, 1).ratios(), 0.75))
 	return []row{
-		t.pairs(0, 1).ratioRow("90th percentile of a key's time through an idle process / through another idle process"),
-		t.pairs(0, 2).ratioRow("90th percentile of a key's time during a catch-up at low priority / through an idle process").atMost(limit),
-		t.pairs(0, 3).ratioRow("… during a catch-up on an ordinary goroutine"),
+		t.pairs(0, 1).ratioRow("90th percentile of a key's time through an idle process, measured twice (noise)"),
+		t.pairs(0, 2).ratioRow("90th percentile of a key's time during a catch-up at low priority, compared with an idle process").atMost(limit),
+		t.pairs(0, 3).ratioRow("90th percentile of a key's time during a catch-up on an ordinary goroutine, compared with an idle process"),
 	}
 }
 

@@ -26,12 +26,12 @@ func echo(b *bench) []row {
 	}
 	self := t.pairs(0, 1)
 	noise := at(self.ratios(), 0.75)
-	withClient := t.pairs(0, 2).ratioRow("time to echo a key, wrapped: with a client that sleeps 30 s / without a client").atMost(max(1.05, noise))
+	withClient := t.pairs(0, 2).ratioRow("time to echo a key, wrapped, with a client that sleeps 30 s, compared with no client").atMost(max(1.05, noise))
 	withClient.target = fmt.Sprintf("≤ 1.05 or %.3f", noise)
 	return []row{
-		self.ratioRow("time to echo a key, wrapped: a program / the same program again"),
+		self.ratioRow("time to echo a key, wrapped, measured twice (noise)"),
 		withClient,
-		t.pairs(3, 0).ratioRow("time to echo a key: wrapped without a client / in a minimal pty loop"),
+		t.pairs(3, 0).ratioRow("time to echo a key, wrapped, without a client, compared with a minimal pty loop"),
 	}
 }
 

@@ -25,8 +25,8 @@ func exit(b *bench) []row {
 	}
 	t := inTurn(b.rounds, after(plain, b.program("floor")), after(plain, b.below()...), after(linger, b.below()...))
 	return []row{
-		t.pairs(0, 1).extraRow("from the program's exit to the wrapper's exit − the same for a minimal pty loop"),
-		t.pairs(1, 2).extraRow("… with a child that holds the terminal open − without one").within(5 * time.Millisecond),
+		t.pairs(0, 1).extraRow("time from the program's exit to the wrapper's exit, compared with a minimal pty loop"),
+		t.pairs(1, 2).extraRow("time from the program's exit to the wrapper's exit with a child that holds the terminal open, compared with no such child").within(5 * time.Millisecond),
 	}
 }
 

@@ -34,8 +34,8 @@ func follow(b *bench) []row {
 	t := inTurn(b.rounds*20, appends...)
 	self := t.pairs(0, 1)
 	return []row{
-		self.ratioRow("from an appended line to stdout: a minimal reader / the same reader again"),
-		t.pairs(0, 2).ratioRow("from an appended record to its event on stdout / the minimal reader").atMost(max(1.25, at(self.ratios(), 0.75))),
+		self.ratioRow("time from an appended line to the output of a minimal reader, measured twice (noise)"),
+		t.pairs(0, 2).ratioRow("time from an appended record to its printed event, compared with the minimal reader").atMost(max(1.25, at(self.ratios(), 0.75))),
 	}
 }
 

@@ -58,13 +58,13 @@ func hook(b *bench) []row {
 	t := inTurn(b.rounds*8, call("", empty), call("", empty), call(door.Path(), small, key, event), call("", small, key, event),
 		call(door.Path(), b.wrap, "hook", key, event), call("", b.wrap, "hook", key, event))
 	return []row{
-		t.pairs(0, 1).ratioRow("an empty Go program / the same program again"),
-		t.pairs(0, 3).ratioRow("lifeloop-hook, without a session / an empty Go program").atMost(1.3),
+		t.pairs(0, 1).ratioRow("time of an empty Go program, measured twice (noise)"),
+		t.pairs(0, 3).ratioRow("time of lifeloop-hook without a session, compared with an empty Go program").atMost(1.3),
 		// This row has no target. Here two processes wake each other, which takes
 		// time whatever the program does.
-		t.pairs(0, 2).ratioRow("lifeloop-hook, answered / an empty Go program"),
-		t.pairs(0, 5).ratioRow("lifeloop-wrap hook, without a session / an empty Go program"),
-		t.pairs(0, 4).ratioRow("lifeloop-wrap hook, answered / an empty Go program"),
+		t.pairs(0, 2).ratioRow("time of lifeloop-hook with an answer, compared with an empty Go program"),
+		t.pairs(0, 5).ratioRow("time of \"lifeloop-wrap hook\" without a session, compared with an empty Go program"),
+		t.pairs(0, 4).ratioRow("time of \"lifeloop-wrap hook\" with an answer, compared with an empty Go program"),
 	}
 }
 

@@ -102,7 +102,7 @@ func run() (missed bool, err error) {
 	}
 
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Println("A row compares a measured value with a floor: a / b is the ratio of a to the floor b, and a − b the difference.")
+	fmt.Println("OURS is compared with FLOOR: RATIO is the ratio of the two or, with a sign, their difference.")
 	fmt.Fprintln(table, "MEASUREMENT\tFLOOR\tOURS\tRATIO\tMIDDLE HALF\tTARGET\t")
 	var errs []error
 	for _, m := range chosen {

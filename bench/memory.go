@@ -33,7 +33,7 @@ func memory(b *bench) (rows []row) {
 			return b.peak(append(append([]string{b.wrap}, strings.Fields(words)...), ids[entries]), state)
 		}
 		short, long := peak(few), peak(many)
-		r := row{what: fmt.Sprintf("peak memory of %s, %d entries / %d", words, many, few), floor: mebibytes(short), ours: mebibytes(long),
+		r := row{what: fmt.Sprintf("peak memory of %s with %d entries, compared with %d entries", words, many, few), floor: mebibytes(short), ours: mebibytes(long),
 			median: float64(long) / float64(short), ratio: fmt.Sprintf("%.2f", float64(long)/float64(short)), spread: "-"}.atMost(1.5)
 		r.missed = r.missed || long > mostMemory
 		rows = append(rows, r)

@@ -40,9 +40,9 @@ func past(b *bench) []row {
 	t := inTurn(b.rounds, process(b.program("walk"), "folders", filepath.Join(kept, "sessions")),
 		list("ps"), list("status", "last", "--json"), list("ps", "--all"))
 	return []row{
-		t.pairs(0, 1).ratioRow("ps, 10,000 ended sessions / a walk over their folders").atMost(5),
-		t.pairs(0, 2).ratioRow("status last, 10,000 ended sessions / a walk over their folders").atMost(5),
-		t.pairs(0, 3).ratioRow("ps --all, 10,000 ended sessions / a walk over their folders"),
+		t.pairs(0, 1).ratioRow(`time of "ps" with 10,000 ended sessions, compared with a walk over their folders`).atMost(5),
+		t.pairs(0, 2).ratioRow(`time of "status last" with 10,000 ended sessions, compared with a walk over their folders`).atMost(5),
+		t.pairs(0, 3).ratioRow(`time of "ps --all" with 10,000 ended sessions, compared with a walk over their folders`),
 	}
 }
 

@@ -15,8 +15,8 @@ func start(b *bench) []row {
 	}
 	t := inTurn(b.rounds, run("true"), run(b.below("true")...), run(b.wrap, "run", "--no-ledger", "--", "true"), run(b.program("floor"), "true"))
 	return []row{
-		t.pairs(0, 3).extraRow("time of the program \"true\": in a minimal pty loop − started directly"),
-		t.pairs(0, 1).extraRow("time of the program \"true\": wrapped − started directly"),
-		t.pairs(0, 2).extraRow("time of the program \"true\": wrapped with --no-ledger − started directly"),
+		t.pairs(0, 3).extraRow("time of the program \"true\": in a minimal pty loop, compared with a direct start"),
+		t.pairs(0, 1).extraRow("time of the program \"true\": wrapped, compared with a direct start"),
+		t.pairs(0, 2).extraRow("time of the program \"true\": wrapped with --no-ledger, compared with a direct start"),
 	}
 }

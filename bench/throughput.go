@@ -20,7 +20,7 @@ func throughput(b *bench) []row {
 		return func(int) time.Duration { return b.pour(argv, sum) }
 	}
 	t := inTurn(max(5, b.rounds/4), pour(append([]string{b.program("floor")}, inner...)), pour(b.below(inner...)))
-	return []row{t.pairs(0, 1).ratioRow("time of 64 MiB of output, with a check of its CRC: through lifeloop-wrap / through a minimal pty loop").atMost(1.05)}
+	return []row{t.pairs(0, 1).ratioRow("time of 64 MiB of output, with a check of its CRC, through lifeloop-wrap, compared with a minimal pty loop").atMost(1.05)}
 }
 
 // writeScreenful writes output like that of a busy harness: lines, colours, cursor

@@ -48,9 +48,9 @@ func wait(b *bench) []row {
 	reader := waited(line, b.program("reader"), "-once", path)
 	t := inTurn(b.rounds*2, reader, reader, waited(asks, b.wrap, "wait", id, "--for", "needs_input"))
 	return []row{
-		t.pairs(0, 1).extraRow("from an appended line to the exit of a minimal program that waits for it − the same program again"),
-		t.pairs(0, 2).ratioRow(`from an appended fact to the exit of "lifeloop-wrap wait" / of the minimal program`),
-		t.pairs(0, 2).extraRow(`from an appended fact to the exit of "lifeloop-wrap wait" − of the minimal program`).within(50 * time.Millisecond),
+		t.pairs(0, 1).extraRow("time from an appended line to the exit of a minimal program that waits for it, measured twice (noise)"),
+		t.pairs(0, 2).ratioRow(`time from an appended fact to the exit of "lifeloop-wrap wait", compared with the minimal program`),
+		t.pairs(0, 2).extraRow(`time from an appended fact to the exit of "lifeloop-wrap wait", compared with the minimal program, as a difference`).within(50 * time.Millisecond),
 	}
 }
 

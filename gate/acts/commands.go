@@ -604,7 +604,7 @@ func (s *shell) tool(name string, in invocation) {
 			s.each(in.operands[1:], "delete")
 		}
 	case "split":
-		to := arg{text: ".", known: true} // it adds letters to the second operand, or to x
+		to := arg{text: ".", known: true} // without a second operand split writes xaa, xab and so on to the current folder
 		if len(in.operands) > 1 {
 			to = in.operands[1]
 		}

@@ -385,7 +385,8 @@ func (a arg) start() string {
 	return a.begin
 }
 
-// attached returns the value that begins with text at the end of a flag.
+// attached returns the value of a flag that is written in the same word, as in -ofile.
+// Its text follows the flag's name; of a word that is not known, it is only the beginning.
 func (a arg) attached(text string) arg {
 	if a.known {
 		return arg{text: text, known: true}
