@@ -402,7 +402,7 @@ type userParts struct {
 	context bool   // the description of the environment that every history begins with
 	results bool   // results of tools
 	typed   bool   // other parts, except asides, which the user or a program for the user sent
-	text    uint64 // hash of the first such part if it is a text
+	text    uint64 // hash of the first such part that is a text; 0 if none is
 }
 
 // aside reports whether Gemini CLI added this text to the history with the role
@@ -432,7 +432,7 @@ func readUser(content []byte) userParts {
 			u.context = true
 		case aside(text):
 		default:
-			if !u.typed {
+			if u.text == 0 {
 				u.text = scan.Hash(text)
 			}
 			u.typed = true
