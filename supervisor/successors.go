@@ -125,21 +125,24 @@ func (s *Successors) see(path string, in input.SignalsSeen) {
 	s.files.post(in)
 }
 
-// works reports whether a turn runs after these signals of the followed session, if
-// busy says whether one ran before them. An answer of the model without a tool call
-// counts as the end, because some harnesses do not record the end of a turn.
+// works reports whether a turn runs after these signals of a record of the followed
+// session, if busy says whether one ran before them. An answer of the model counts as
+// the end, because some harnesses do not record the end of a turn, unless the same record
+// has a prompt or a tool call, before or after the answer.
 func works(busy bool, signals []telemetry.Signal) bool {
-	rests := false
+	worked := false // in this record, since the last end in it
 	for _, sig := range signals {
 		switch {
 		case sig.Agent != "" || sig.Side != "":
 		case sig.Kind == telemetry.Prompt, sig.Kind == telemetry.ToolStart, sig.Kind == telemetry.ToolEnd:
-			return true
-		case sig.Kind == telemetry.TurnEnd, sig.Kind == telemetry.TurnStop, sig.Kind == telemetry.Idle, sig.Kind == telemetry.SessionGone, sig.Kind == telemetry.UsageSeen:
-			rests = true
+			busy, worked = true, true
+		case sig.Kind == telemetry.UsageSeen:
+			busy = worked
+		case sig.Kind == telemetry.TurnEnd, sig.Kind == telemetry.TurnStop, sig.Kind == telemetry.Idle, sig.Kind == telemetry.SessionGone:
+			busy, worked = false, false
 		}
 	}
-	return busy && !rests
+	return busy
 }
 
 // move makes another session the followed one. It posts that the session is live, and

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
@@ -208,6 +209,46 @@ func TestSuccessors(t *testing.T) {
 			}
 			require.Equal(t, []string{next.session(profile) + " unknown", first.session(profile) + " resume"}, began)
 			require.Equal(t, c.window, windows)
+		})
+	}
+}
+
+// TestTurnRuns: while a turn of the followed session runs, a prompt in another session is
+// not followed. The signals of one record are in the order in which decoders report them.
+func TestTurnRuns(t *testing.T) {
+	const prompt, usage, call, result = telemetry.Prompt, telemetry.UsageSeen, telemetry.ToolStart, telemetry.ToolEnd
+	const stop, end = telemetry.TurnStop, telemetry.TurnEnd
+	for _, c := range []struct {
+		name    string
+		records [][]telemetry.Kind // of the followed session
+		runs    bool
+	}{
+		{"a prompt", [][]telemetry.Kind{{prompt}}, true},
+		{"an answer", [][]telemetry.Kind{{prompt}, {usage}}, false},
+		{"an answer with a tool call", [][]telemetry.Kind{{prompt}, {usage, call}}, true},
+		{"a tool call before its usage", [][]telemetry.Kind{{prompt}, {call, usage}}, true},
+		{"a tool's result", [][]telemetry.Kind{{prompt}, {usage}, {result}}, true},
+		{"a tool's result, and the turn was interrupted", [][]telemetry.Kind{{prompt}, {usage, call}, {result, end}}, false},
+		{"the end of a turn with the next prompt", [][]telemetry.Kind{{prompt}, {end, prompt}}, true},
+		{"a prompt whose turn's end was written before it", [][]telemetry.Kind{{prompt, end}}, false},
+		{"a prompt that is reported with its answer and stop", [][]telemetry.Kind{{prompt, usage, stop}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var followed []bool
+			s := &Successors{Found: []Found{{Session: "a"}, {Session: "b"}}, Prompted: func(_ string, to bool) { followed = append(followed, to) }}
+			s.start(&Files{post: func(input.Input) {}})
+			see := func(session string, kinds []telemetry.Kind) {
+				var in input.SignalsSeen
+				for _, kind := range kinds {
+					in.Signals = append(in.Signals, telemetry.Signal{Kind: kind, Session: session})
+				}
+				s.see("", in)
+			}
+			for _, record := range c.records {
+				see("a", record)
+			}
+			see("b", []telemetry.Kind{prompt})
+			require.Equal(t, []bool{!c.runs}, followed)
 		})
 	}
 }
