@@ -31,7 +31,7 @@ import (
 type turns struct {
 	hard struct {
 		Frames []frame         // open, outermost first
-		Past   map[string]bool // names of closed turns and frames, at most the newest maxPast
+		Past   map[string]bool // names of closed turns and frames, at most the newest maxPast; true if a turn had the name
 		PastIn []string
 		// Prompts is how many frames the harness has begun.
 		Prompts int
@@ -137,21 +137,24 @@ func (t *turns) observed(f Observed) {
 		for i, fr := range t.hard.Frames {
 			if fr.ID == r.FrameContext.FrameID {
 				t.hard.Frames = append(t.hard.Frames[:i:i], t.hard.Frames[i+1:]...)
-				t.remember(fr.Turn)
-				t.remember(fr.ID)
+				t.remember(fr.Turn, true)
+				t.remember(fr.ID, false)
 				break
 			}
 		}
 	}
 }
 
-// remember stores the name of a closed frame or turn, so that it is not used again.
-func (t *turns) remember(name string) {
+// remember stores the name of a closed turn or frame, so that it is not used again.
+func (t *turns) remember(name string, turn bool) {
 	h := &t.hard
-	if name == "" || h.Past[name] {
+	if name == "" {
 		return
 	}
-	h.Past[name] = true
+	was, known := h.Past[name]
+	if h.Past[name] = was || turn; known {
+		return
+	}
 	h.PastIn = append(h.PastIn, name)
 	if len(h.PastIn) > maxPast {
 		delete(h.Past, h.PastIn[0])
@@ -235,7 +238,7 @@ func (t *turns) unfinished(last telemetry.Outcome) string {
 // abandoned is the outcome of a frame whose end no source reported.
 const abandoned = "abandoned"
 
-func (t *turns) past(name string) bool          { return t.hard.Past[name] }
+func (t *turns) past(name string) bool          { _, ok := t.hard.Past[name]; return ok }
 func (t *turns) any() bool                      { return len(t.hard.Frames) > 0 || len(t.hard.Past) > 0 }
 func (t *turns) prompted(before time.Time) bool { return before.After(t.soft.prompt.at) }
 
@@ -406,7 +409,7 @@ func (t *turns) opening(s *step, sig telemetry.Signal, h *hook) {
 		s.do(effect.LineTaken{})
 	}
 	id := sig.Turn
-	if id == "" || t.hard.Past[id] || t.frame(id).ID != "" { // a client has, or had, a frame of that name
+	if id == "" || t.past(id) || t.frame(id).ID != "" { // a client has, or had, a frame of that name
 		id = s.cfg.NewID("frm_")
 	}
 	t.soft.prompt = prompt{opened: s.now, at: sig.At, sources: []string{sig.Source}, named: sig.Turn != ""}
