@@ -200,10 +200,13 @@ func (l *Launch) injectOpencodeRun(line commandLine, h Host) (reason string) {
 	return "`opencode run` loads no plugin of the terminal interface"
 }
 
-// opencodeUnread records the capabilities that a launch lacks if OpenCode's requests for
-// the URL are its only source.
+// opencodeUnread records the capabilities that a launch lacks if it does not read the
+// store. OpenCode's requests for the URL do not show the session; the log does.
 func (l *Launch) opencodeUnread(reason string) string {
-	l.lackOnce(reason, "context.compacted", "frame.ended", "frame.ending", "session_identity.harness_session_id")
+	l.lackOnce(reason, "context.compacted", "frame.ended", "frame.ending")
+	if !slices.Contains(l.opencodeReads(), "log") {
+		l.lackOnce(reason, "session_identity.harness_session_id")
+	}
 	return reason
 }
 
