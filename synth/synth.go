@@ -221,6 +221,7 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 		if !s.compacting.IsZero() && sig.At.After(s.compacting) {
 			s.compacting = time.Time{}
 		}
+		// Without Used a usage has the tokens of a call but not the size of the context.
 		if sig.Usage != nil && sig.Usage.Used > 0 && s.compacting.IsZero() {
 			out = append(out, s.usage(sig, now)...)
 		}
@@ -311,9 +312,6 @@ func (s *State) learn(w window) []Observation {
 }
 
 func (s *State) usage(sig telemetry.Signal, now time.Time) []Observation {
-	if u := sig.Usage; u.Used == 0 && u.Input+u.CacheRead+u.CacheWrite+u.Output > 0 {
-		return nil // this usage has the tokens of a call but not the size of the context
-	}
 	fell := s.fell(sig)
 	s.lastUsed, s.haveUsed, s.stale, s.estimate = sig.Usage.Used, true, false, sig.Usage.Estimate
 	if s.lastAt = now; !sig.At.IsZero() && sig.At.Before(now) {
