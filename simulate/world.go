@@ -419,11 +419,12 @@ func (s *step) fillSignal(text signalText, path string, given func(string) bool)
 	case "idle":
 		sig.Kind = telemetry.Idle
 	case "error":
+		member := ".error_kind"
 		if given("error") {
-			text.ErrorKind = text.Error
+			member, text.ErrorKind = ".error", text.Error
 		}
 		sig.Kind, s.cause, s.text = telemetry.Fault, attempt.Cause(text.ErrorKind), text.Message
-		return policy.Word(path+".error", text.ErrorKind, stepCauses())
+		return policy.Word(path+member, text.ErrorKind, stepCauses())
 	case "limit":
 		sig.Kind = telemetry.LimitWait
 	case "alive":
