@@ -7,7 +7,8 @@
 // It removes nothing in the home, and replaces a file there only if that file has not
 // changed since the overlay was made. It adds members to the JSON files of Overlay.Merge
 // even if those files have changed. It does not follow a link of the overlay when it removes
-// the overlay.
+// the overlay. A FIFO or a socket is removed with the overlay if its name is taken in the
+// home, or if the home is on another file system.
 //
 //	err := overlay.Make(launch.Overlay, record) // before the launch
 //	kept, err := overlay.Settle(record) // after its end, or after a crash
@@ -160,6 +161,8 @@ func (r record) giveBack(from, to string, kept *[]string) error {
 		return nil
 	case ours.Mode().IsRegular() && theirs.Mode().IsRegular():
 		return r.giveFile(from, to, theirs, kept)
+	case special(ours), sameLink(from, to):
+		return nil
 	}
 	return keep(from, to, kept)
 }
@@ -207,25 +210,80 @@ func move(from, to string) error {
 	if os.Rename(from, to) == nil {
 		return durable.SyncDir(filepath.Dir(to))
 	}
+	return copyTo(from, to)
+}
+
+// special reports whether an entry is a FIFO, a socket or a device. It has no content to
+// keep, and the processes that used it have ended.
+func special(info fs.FileInfo) bool {
+	return !info.IsDir() && !info.Mode().IsRegular() && info.Mode().Type() != fs.ModeSymlink
+}
+
+// copyTo copies an entry to a path that does not exist, unless the entry is special.
+func copyTo(from, to string) error {
 	info, err := os.Lstat(from)
 	if err != nil {
 		return err
 	}
-	if info.IsDir() { // copied under another name first, so that a crash leaves no incomplete folder
-		half := to + ".lifeloop-part"
-		if err := os.RemoveAll(half); err != nil {
+	switch {
+	case special(info):
+		return nil
+	case info.Mode().IsRegular():
+		f, err := durable.Open(from, os.O_RDONLY, 0)
+		if err != nil {
 			return err
 		}
-		if err := os.CopyFS(half, os.DirFS(from)); err != nil {
+		defer f.Close()
+		return durable.Copy(to, f, info.Mode().Perm())
+	case info.IsDir():
+		if err := copyFolder(from, to, info.Mode().Perm()); err != nil {
 			return err
 		}
-		return os.Rename(half, to)
+	default:
+		target, err := os.Readlink(from)
+		if err != nil {
+			return err
+		}
+		if err := os.Symlink(target, to); err != nil {
+			return err
+		}
 	}
-	data, err := os.ReadFile(from)
+	return durable.SyncDir(filepath.Dir(to))
+}
+
+// copyFolder copies a folder, first under another name, so that a crash leaves no
+// incomplete folder.
+func copyFolder(from, to string, perm fs.FileMode) error {
+	half := to + ".lifeloop-part"
+	if err := os.RemoveAll(half); err != nil {
+		return err
+	}
+	if err := os.Mkdir(half, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(from)
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(to, data, info.Mode().Perm())
+	for _, e := range entries {
+		if err := copyTo(filepath.Join(from, e.Name()), filepath.Join(half, e.Name())); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(half, perm); err != nil {
+		return err
+	}
+	return os.Rename(half, to)
+}
+
+// sameLink reports whether two symbolic links have the same target.
+func sameLink(a, b string) bool {
+	x, err := os.Readlink(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Readlink(b)
+	return err == nil && x == y
 }
 
 // merge returns the object real with the members that only the object overlay has, also

@@ -1,8 +1,11 @@
 package overlay
 
 import (
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -128,4 +131,77 @@ func TestAHomeWithoutTheFolder(t *testing.T) {
 	w.write("o/.agent/settings.json", "{}")
 	w.settle()
 	w.has("home/.agent/settings.json", "{}")
+}
+
+// copied calls copyTo, which moves what cannot be renamed because the home is on
+// another file system, and returns the modes of the files in the home.
+func (w *world) copied(name string) map[string]fs.FileMode {
+	w.t.Helper()
+	require.NoError(w.t, copyTo(w.path("o/"+name), w.path("home/"+name)))
+	modes := make(map[string]fs.FileMode)
+	require.NoError(w.t, fs.WalkDir(os.DirFS(w.home), name, func(path string, d fs.DirEntry, err error) error {
+		if path == name && err != nil { // it was not copied
+			return nil
+		}
+		info, err := os.Lstat(filepath.Join(w.home, path))
+		require.NoError(w.t, err)
+		modes[path] = info.Mode()
+		return nil
+	}))
+	return modes
+}
+
+// special creates a FIFO, a socket and a link to a file in a folder of the overlay.
+func (w *world) special(dir string) {
+	require.NoError(w.t, syscall.Mkfifo(w.path(dir+"/fifo"), 0o600))
+	w.t.Chdir(w.path(dir)) // the name of a socket must be short
+	l, err := net.Listen("unix", "socket")
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { l.Close() })
+	w.write(dir+"/target", "text")
+	require.NoError(w.t, os.Symlink("target", w.path(dir+"/link")))
+}
+
+func TestEveryKindOfEntryIsCopied(t *testing.T) {
+	w := newWorld(t)
+	w.special("o")
+	require.Empty(t, w.copied("fifo"))
+	require.Empty(t, w.copied("socket"))
+	require.Equal(t, map[string]fs.FileMode{"target": 0o600}, w.copied("target"))
+	require.Equal(t, map[string]fs.FileMode{"link": fs.ModeSymlink | 0o777}, w.copied("link"))
+	w.has("home/link", "text")
+}
+
+func TestAFolderIsCopiedWithItsModes(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, os.MkdirAll(w.path("o/new/inner"), 0o700))
+	w.special("o/new/inner")
+	require.NoError(t, os.Chmod(w.path("o/new"), 0o750))
+	require.NoError(t, os.Mkdir(w.path("home/new.lifeloop-part"), 0o700), "of a copy that a crash has interrupted")
+	require.Equal(t, map[string]fs.FileMode{
+		"new":              fs.ModeDir | 0o750,
+		"new/inner":        fs.ModeDir | 0o700,
+		"new/inner/target": 0o600,
+		"new/inner/link":   fs.ModeSymlink | 0o777,
+	}, w.copied("new"))
+	w.has("home/new/inner/link", "text")
+	require.NoDirExists(t, w.path("home/new.lifeloop-part"))
+}
+
+// After a crash between the copy of an entry and the removal of the overlay, the entry
+// is in both.
+func TestWhatWasCopiedIsNotGivenBackAgain(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, os.Mkdir(w.path("o/new"), 0o700))
+	w.special("o/new")
+	w.copied("new")
+	require.NoError(t, syscall.Mkfifo(w.path("home/new/fifo"), 0o600))
+	require.Empty(t, w.settle())
+	entries, err := os.ReadDir(w.path("home/new"))
+	require.NoError(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	require.Equal(t, []string{"fifo", "link", "socket", "target"}, names)
 }
