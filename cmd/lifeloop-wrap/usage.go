@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"lifeloop/internal/document"
 	"lifeloop/internal/nearest"
 )
 
@@ -91,15 +92,18 @@ func (d *duration) String() string {
 func (d *duration) Type() string { return "duration" }
 
 func (d *duration) Set(text string) error {
-	parsed, err := time.ParseDuration(text)
+	parsed, err := document.ParseDuration(text)
 	for unit, hours := range map[string]int{"d": 24, "w": 7 * 24} {
 		if number, found := strings.CutSuffix(text, unit); found {
 			var n int
-			if n, err = strconv.Atoi(number); n > 100_000 || n < -100_000 {
-				err = strconv.ErrRange
+			if n, err = strconv.Atoi(number); !errors.Is(err, strconv.ErrSyntax) {
+				n = min(max(n, -100_000), 100_000) // n*hours must not overflow; 100,000 days are more than the limit
+				parsed, err = document.ParseDuration(fmt.Sprintf("%dh", n*hours))
 			}
-			parsed = time.Duration(n*hours) * time.Hour
 		}
+	}
+	if _, over := errors.AsType[*document.LimitError](err); over {
+		return document.TooLong(text)
 	}
 	if err != nil {
 		return fmt.Errorf("%q is not a duration, such as 90s, 12h or 7d", text)

@@ -13,12 +13,46 @@ import (
 	"lifeloop/internal/nearest"
 )
 
-// Every whole number of a document is limited, so that the sum of a few numbers does
-// not overflow.
+// Every whole number and every duration is limited, so that the sum of a few does not
+// overflow.
 const (
-	maxCount = math.MaxInt32
-	maxMS    = 10 * 365 * 24 * int64(time.Hour/time.Millisecond)
+	maxCount    = math.MaxInt32
+	maxDuration = 10 * 365 * 24 * time.Hour
 )
+
+// A LimitError means that a value is more than its limit.
+type LimitError struct{ Value, Limit string }
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%s is more than the limit, %s", e.Value, e.Limit)
+}
+
+// TooLong returns the error for a duration that is more than the limit.
+func TooLong(text string) error {
+	return &LimitError{text, fmt.Sprintf("%.0fh (10 years)", maxDuration.Hours())}
+}
+
+// ParseDuration is [time.ParseDuration], but a duration of more than 10 years is a
+// [*LimitError].
+func ParseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err == nil && d > maxDuration || err != nil && !strings.HasPrefix(text, "-") && isDurationSyntax(text) {
+		return 0, TooLong(text)
+	}
+	return d, err
+}
+
+// isDurationSyntax reports whether a text is a duration, of any length.
+func isDurationSyntax(text string) bool {
+	zeros := strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return '0'
+		}
+		return r
+	}, text)
+	_, err := time.ParseDuration(zeros)
+	return err == nil
+}
 
 // A Defaulter is an entry of a list. SetDefaults is called before the entry is read, for
 // defaults that are not zero values.
@@ -148,18 +182,22 @@ func scalar(v Value, to reflect.Value, path string, ms bool) error {
 	case to.Kind() == reflect.Bool:
 		kind = Bool
 	}
-	i, err := strconv.ParseInt(v.Text, 10, 64)
+	text := v.Text
+	_, err := strconv.ParseInt(text, 10, 64)
 	switch {
-	case v.Kind != kind:
-	case kind == Number && (errors.Is(err, strconv.ErrRange) || ms && i > maxMS || to.Kind() != reflect.Float64 && !ms && i > maxCount):
-		return v.Errorf(path, "the number is out of range")
-	case ms && err == nil && i >= 0:
-		to.SetInt(i * int64(time.Millisecond))
-		return nil
-	case !ms && SetText(to, v.Text, false) == nil:
-		return nil
+	case v.Kind != kind, ms && errors.Is(err, strconv.ErrSyntax):
+		return v.expected(path, want)
+	case ms:
+		text += "ms"
 	}
-	return v.expected(path, want)
+	err = SetText(to, text, ms)
+	if _, over := errors.AsType[*LimitError](err); over {
+		return v.Errorf(path, "%v", err)
+	}
+	if err != nil {
+		return v.expected(path, want)
+	}
+	return nil
 }
 
 func (v Value) expected(path, want string) error {
@@ -172,12 +210,16 @@ func (v Value) expected(path, want string) error {
 
 // SetText sets a scalar from text, such as the value of a variable or a flag. A duration
 // other than 0 needs a unit, as in 250ms. If ms is set, it must also be a whole number of
-// milliseconds, as Decode requires for the option "ms".
+// milliseconds, as Decode requires for the option "ms". A value that is more than its
+// limit is a [*LimitError].
 func SetText(to reflect.Value, text string, ms bool) error {
 	wrong := fmt.Errorf("expected %s, found %q", expected(to, false), text)
 	switch {
 	case isDuration(to):
-		d, err := time.ParseDuration(text)
+		d, err := ParseDuration(text)
+		if _, over := errors.AsType[*LimitError](err); over {
+			return err
+		}
 		if err != nil || d < 0 {
 			return wrong
 		}
@@ -199,9 +241,12 @@ func SetText(to reflect.Value, text string, ms bool) error {
 		}
 		to.SetFloat(f)
 	default:
-		i, err := strconv.Atoi(text)
-		if err != nil || i < 0 {
+		i, err := strconv.Atoi(text) // if the number does not fit, i is the nearest that does
+		switch {
+		case errors.Is(err, strconv.ErrSyntax), i < 0:
 			return wrong
+		case i > maxCount:
+			return &LimitError{text, strconv.Itoa(maxCount)}
 		}
 		to.SetInt(int64(i))
 	}

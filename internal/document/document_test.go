@@ -1,6 +1,7 @@
 package document_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ type whole struct {
 
 // TestDecode decodes each text twice: as it is, and after conversion to JSON.
 func TestDecode(t *testing.T) {
-	rest := 5 * time.Second
+	rest, longest := 5*time.Second, 87600*time.Hour
 	for _, c := range []struct {
 		text string
 		want whole
@@ -35,6 +36,7 @@ func TestDecode(t *testing.T) {
 	}{
 		{text: "name: a\nwait_ms: 20\nrest: 5s\n", want: whole{Name: "a", Wait: 20 * time.Millisecond, Rest: &rest}},
 		{text: "count: 3\nlist: [{count: 1}, {}]\ntags: {75: x, y: z}", want: whole{part: part{3}, List: []part{{1}, {}}, Tags: map[string]string{"75": "x", "y": "z"}}},
+		{text: "count: 2147483647\nwait_ms: 315360000000\nrest: 87600h", want: whole{part: part{math.MaxInt32}, Wait: 87600 * time.Hour, Rest: &longest}},
 		{text: "any:\n  a: [1, 2.50, \"x<y\", true, null, {}]\n  b: |\n    text\n", any: `{"a":[1,2.50,"x<y",true,null,{}],"b":"text\n"}`},
 		{text: "{\"name\":\"\\ud83d\\ude00\",\n\t\"any\":[]}", want: whole{Name: "😀"}, any: "[]"},
 	} {
@@ -60,7 +62,14 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{"list: [{cuont: 1}]", `f:1:9: unknown key "cuont" in list[0]; did you mean "count"?`},
 		{"{\"name\": \"a\",\n \"name\": 1}", `f:2:2: name: given twice`},
 		{"{\"any\":\n [1,\n  }", `f:3:3: could not find '{' character corresponding to '}'`},
-		{"count: 3000000000", `f:1:8: count: the number is out of range`},
+		{"count: 3000000000", `f:1:8: count: 3000000000 is more than the limit, 2147483647`},
+		{"count: 9999999999999999999", `f:1:8: count: 9999999999999999999 is more than the limit, 2147483647`},
+		{"wait_ms: 315360000001", `f:1:10: wait_ms: 315360000001ms is more than the limit, 87600h (10 years)`},
+		{"wait_ms: 9999999999999999999", `f:1:10: wait_ms: 9999999999999999999ms is more than the limit, 87600h (10 years)`},
+		{"wait_ms: 1.5", `f:1:10: wait_ms: expected a whole number of milliseconds without a unit, such as 5000, found 1.5`},
+		{"wait_ms: -1", `f:1:10: wait_ms: expected a whole number of milliseconds without a unit, such as 5000, found -1`},
+		{"rest: 2562047h", `f:1:7: rest: 2562047h is more than the limit, 87600h (10 years)`},
+		{"rest: 2562048h", `f:1:7: rest: 2562048h is more than the limit, 87600h (10 years)`},
 		{"count: -1", `f:1:8: count: expected a whole number, 0 or more, found -1`},
 		{"name: " + strings.Repeat("[", 101), `f: brackets nest deeper than 100`},
 		{`{"any":` + strings.Repeat("[", 101) + strings.Repeat("]", 101) + "}", "f:1:107: any" + strings.Repeat("[0]", 99) + ": brackets nest deeper than 100"},
