@@ -646,6 +646,20 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
+// TestTheEndOfAChildIsNoSignal lets a child end while the pipe for signals holds many
+// changes of the window's size, so that the news of the child's end comes after them.
+func TestTheEndOfAChildIsNoSignal(t *testing.T) {
+	h := &harness{args: arguments{speed: 1, print: true}, env: map[string]string{"HOME": t.TempDir()}}
+	h.kind, h.term = newClaude(h), openTerminal(os.Stdin, os.Stdout)
+	defer h.term.close()
+	_, err := h.term.wakeW.Write(bytes.Repeat([]byte{byte(unix.SIGWINCH)}, 60_000))
+	require.NoError(t, err)
+	require.NoError(t, try(func() {
+		h.child(childStep{Cmd: []string{"true"}})
+		h.pause(0)
+	}))
+}
+
 // TestInteractive checks typed and pasted prompts, /clear, and /exit as a renewal
 // types it.
 func TestInteractive(t *testing.T) {

@@ -25,24 +25,17 @@ func (h *harness) child(c childStep) {
 		must(cmd.Process.Release())
 		return
 	}
-	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // the exit code of the child does not matter
-		close(ended)
 		h.term.wake(unix.SIGCHLD)
 	}()
 	for {
 		_, sig, err := h.term.wait(false, -1)
 		must(err)
-		select {
-		case <-ended:
-			if sig != unix.SIGCHLD {
-				h.signalled(sig)
-			}
+		if sig == unix.SIGCHLD {
 			return
-		default:
-			h.signalled(sig)
 		}
+		h.signalled(sig)
 	}
 }
 
