@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"lifeloop/internal/durable"
 	"lifeloop/profiles"
@@ -44,7 +45,7 @@ type origin struct {
 	Path     string   `json:"path"`
 	Settings note     `json:"settings"`
 	Trust    note     `json:"trust"`
-	Folders  []string `json:"folders,omitempty"` // the folders created for the file, the innermost first
+	Folders  []string `json:"folders,omitempty"` // the folders created for the files; in each tree the innermost first
 }
 
 // world is the state of all files that an edit depends on.
@@ -325,12 +326,10 @@ func undo(moves []move) error {
 	return errors.Join(errs...)
 }
 
-// unmake removes folders that we created, and stops at the first that is not
-// empty.
+// unmake removes the folders that we created and that are empty. The list may hold the
+// folders of two trees.
 func unmake(made []string) {
 	for _, dir := range made {
-		if os.Remove(dir) != nil {
-			return
-		}
+		_ = syscall.Rmdir(dir) // not os.Remove: a file or a link in the place of the folder is the user's
 	}
 }

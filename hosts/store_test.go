@@ -175,6 +175,35 @@ func TestNewFiles(t *testing.T) {
 	require.Equal(t, "{\n  \"theirs\": 1\n}\n", p.read(p.in.Path))
 }
 
+// The folders of the settings file and of the file with the consents are in two trees. If
+// one of them has other files, the empty folders of the other are removed all the same.
+func TestFoldersOfTwoTrees(t *testing.T) {
+	for _, kept := range []string{"a", "b"} {
+		p := newPlace(t)
+		home := filepath.Join(p.dir, "home")
+		p.in.Path = filepath.Join(home, "a", "deep", "settings.json")
+		p.in.Trust.Path = filepath.Join(home, "b", "deep", "config.toml")
+		p.apply()
+		p.write(filepath.Join(home, kept, "deep", "theirs"), "", 0o600)
+		p.remove()
+		require.Equal(t, []string{kept}, p.names(home))
+		require.Equal(t, []string{"theirs"}, p.names(filepath.Join(home, kept, "deep")))
+	}
+}
+
+// What the user has put in the place of a folder that we created stays.
+func TestFolderThatWasReplaced(t *testing.T) {
+	p := newPlace(t)
+	home := filepath.Join(p.dir, "home")
+	made, moved := filepath.Join(home, "made"), filepath.Join(home, "moved")
+	p.in.Path = filepath.Join(made, "deep", "settings.json")
+	p.apply()
+	require.NoError(t, os.Rename(made, moved))
+	require.NoError(t, os.Symlink(moved, made))
+	p.remove()
+	require.Equal(t, []string{"made", "moved"}, p.names(home))
+}
+
 // Once the user has removed our hooks by hand the file is the user's. It stays
 // even if it is empty.
 func TestRemovedByHand(t *testing.T) {
