@@ -56,9 +56,15 @@ func Notify(c chan<- os.Signal, signals ...os.Signal) {
 
 // startedIgnoring returns the signals that were ignored when this process started.
 // Only the first call, which may take a millisecond, looks them up.
-func startedIgnoring() sigset { return atStart() }
+func startedIgnoring() sigset { return atStart()() }
 
-var atStart = sync.OnceValue(func() sigset { return nowIgnored() | replaced() })
+// atStart looks up the signals that are ignored now, and returns a function that adds
+// those of replaced. It must be called before the process calls signal.Notify, which
+// hides which signals were ignored: without a symbol table, replaced does not find them.
+var atStart = sync.OnceValue(func() func() sigset {
+	now := nowIgnored()
+	return sync.OnceValue(func() sigset { return now | replaced() })
+})
 
 // nowIgnored returns the signals that this process ignores. Go's runtime leaves
 // SIGHUP, SIGINT and the stop signals as it finds them.

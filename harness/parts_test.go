@@ -35,6 +35,7 @@ func init() {
 	parts["headless"] = headless
 	parts["starved"] = starved
 	parts["adopter"] = adopter
+	parts["notified"] = notified
 	if os.Getenv("HARNESS_TEST_PART") == "headless" {
 		runtime.LockOSThread() // bind the main goroutine to the first thread
 	}
@@ -366,6 +367,22 @@ func starved() int {
 		return refused.Code
 	}
 	return 1
+}
+
+// notified calls signal.Notify right after OpenTerminal, and wraps a program that prints
+// the signals that it ignores.
+func notified() int {
+	term, err := OpenTerminal(os.Stdin, os.Stdout, os.Stderr, Never)
+	if err != nil {
+		return 125
+	}
+	defer term.Close()
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT)
+	c, err := Start(sh("exec grep SigIgn /proc/self/status"), term, &recorder{})
+	if err != nil {
+		return 125
+	}
+	return c.Wait().Code
 }
 
 // die ends by the signal with this number: die N. It allows a core file.

@@ -279,6 +279,22 @@ func TestPathOfTheChildIsSearched(t *testing.T) {
 	}
 }
 
+// The harness ignores the signals that the wrapper ignored at its start, also if the
+// wrapper has called signal.Notify for them after OpenTerminal. With one processor no
+// other goroutine runs in between. The test program has no symbol table, in which these
+// signals would be found later too.
+func TestNotifyAfterOpenTerminal(t *testing.T) {
+	spec := as("notified")
+	cmd := exec.Command("env", append([]string{"--ignore-signal=INT"}, spec.Argv...)...)
+	cmd.Env = append(spec.Env, "GOMAXPROCS=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	var ignored sigset
+	_, err = fmt.Sscanf(string(out), "SigIgn: %x", &ignored)
+	require.NoError(t, err, "%s", out)
+	require.True(t, ignored.has(syscall.SIGINT), "%s", out)
+}
+
 // A background process that ignores signals and holds the terminal neither delays
 // the exit nor loses the last output, and it is killed.
 func TestLingeringChild(t *testing.T) {

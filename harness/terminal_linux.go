@@ -91,7 +91,8 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 		},
 		guarding: guarding{guards: make(map[*guardProcess]bool), owned: make(map[int]owned), inherited: presentChildren()},
 	}
-	go startedIgnoring() // Start needs it
+	ignoring := atStart() // not in the goroutine, because the caller may call signal.Notify next
+	go ignoring()         // Start needs it
 	for i, f := range t.outer {
 		if f == nil {
 			return nil, errors.New("open terminal: stdin, stdout and stderr must be open")
