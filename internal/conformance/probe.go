@@ -161,7 +161,7 @@ func (k *kit) sendPersistent(ctx context.Context, docs []document) error {
 // exchange sends one document and waits for its line.
 func (c *conversation) exchange(ctx context.Context, d document) error {
 	event, began := d.envelope.Request.Event, time.Now()
-	for try := 1; ; try++ {
+	for {
 		fresh := c.p == nil
 		if fresh {
 			p, err := c.start(ctx)
