@@ -145,6 +145,9 @@ func (c policyCase) result(g *gatekeeper) (r caseResult, err error) {
 	if !gate.Verdict(c.Verdict).Valid() {
 		return r, fmt.Errorf("verdict is %q; want allow, dry_run, require_approval or block", c.Verdict)
 	}
+	if !c.single() {
+		return r, errors.New("want exactly one of command, write, delete, read and url, with or without tool, or one of tool, launch, renew and inject alone")
+	}
 	switch {
 	case c.Launch != "":
 		r.Case = "launch " + c.Launch
@@ -157,9 +160,8 @@ func (c policyCase) result(g *gatekeeper) (r caseResult, err error) {
 		intent, err = acts.Delivery{Placement: c.Inject}.Intent(scene)
 	default:
 		var use telemetry.ToolUse
-		if use, r.Case, err = c.use(); err == nil {
-			intent, err = acts.Tool{ToolUse: use}.Intent(scene)
-		}
+		use, r.Case = c.use()
+		intent, err = acts.Tool{ToolUse: use}.Intent(scene)
 	}
 	if err != nil {
 		return r, err
@@ -173,12 +175,25 @@ func (c policyCase) result(g *gatekeeper) (r caseResult, err error) {
 	return r, nil
 }
 
-// use returns the tool call that a case describes.
-func (c policyCase) use() (u telemetry.ToolUse, name string, err error) {
+// single reports whether a case describes one act.
+func (c policyCase) single() bool {
 	given := 0
+	for _, key := range []string{c.Command, c.Write, c.Delete, c.Read, c.URL, c.Launch, c.Renew, c.Inject} {
+		if key != "" {
+			given++
+		}
+	}
+	if c.Tool == "" {
+		return given == 1
+	}
+	return given <= 1 && c.Launch == "" && c.Renew == "" && c.Inject == ""
+}
+
+// use returns the tool call that a case describes.
+func (c policyCase) use() (u telemetry.ToolUse, name string) {
+	name = "tool " + c.Tool // a tool call without arguments
 	set := func(what, value, tool string, do func()) {
 		if value != "" {
-			given++
 			name, u.Name = what+" "+value, tool
 			do()
 		}
@@ -188,15 +203,9 @@ func (c policyCase) use() (u telemetry.ToolUse, name string, err error) {
 	set("delete", c.Delete, "delete", func() { u.Paths = []telemetry.PathUse{{Path: c.Delete, Op: "delete"}} })
 	set("read", c.Read, "read", func() { u.Paths = []telemetry.PathUse{{Path: c.Read, Op: "read"}} })
 	set("url", c.URL, "webfetch", func() { u.URLs = []string{c.URL} })
-	if given == 0 && c.Tool != "" { // a tool call without arguments
-		given, name = 1, "tool "+c.Tool
-	}
-	if given != 1 {
-		return u, "", errors.New("want exactly one of command, write, delete, read, url, launch, renew and inject, or only tool")
-	}
 	if c.Tool != "" {
 		u.Name = c.Tool
 	}
 	u.Args = &telemetry.Sized{Digest: string(canon.Sum([]byte(name))), Size: int64(len(name))}
-	return u, name, nil
+	return u, name
 }
