@@ -95,10 +95,10 @@ func (g *globals) probeAdapter(cmd *cobra.Command, id, inside string) error {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s %s: one turn with a scripted model, without an account\n", vt.Plain(program), vt.Plain(version))
 	}
 	r, err := probeAlone(ctx, p, program, dir)
-	switch {
-	case ctx.Err() != nil: // a signal ended the session
-		return exitCode(128 + int(syscall.SIGINT))
-	case err != nil:
+	if sig := harness.EndedBy(ctx); sig != nil { // it ended the session
+		return killedBy(sig)
+	}
+	if err != nil {
 		return err
 	}
 	r.Version = cmp.Or(r.Version, version)
