@@ -417,7 +417,7 @@ func (s *Sandbox) normalize() error {
 		return errors.New("context.sandbox.timeout_seconds is negative")
 	}
 	if isSecret(s.EvidenceRef) && !hasPrefix(strings.ToLower(s.EvidenceRef), []string{"receipt:", "proof:", "sandbox:"}) {
-		return errors.New("context.sandbox.evidence_ref looks like a secret; begin the reference with sandbox: or ref:")
+		return errors.New("context.sandbox.evidence_ref looks like a secret; use a reference that begins with sandbox: or ref: instead")
 	}
 	return errors.Join(oneOf("context.sandbox.network_mode", s.NetworkMode, networkModes),
 		oneOf("context.sandbox.env_exposure_mode", s.EnvExposureMode, envModes),
