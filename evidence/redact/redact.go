@@ -1,10 +1,11 @@
-// Package redact replaces secrets in text before it is written to evidence.
+// Package redact replaces each secret in a text with a mark, such as the one in the example
+// below, before the text is written to evidence.
 //
 // It knows the shapes of common tokens, keys, headers and assignments. It cannot know
-// every secret: a text without a mark may still hold one. It is pure and deterministic:
-// the same text gives the same result, and a second pass changes nothing. JSON stays
-// JSON, since a mark contains neither a quote nor a backslash, and what it replaces is
-// a part of one string.
+// every secret: a text without a mark may still hold a secret. It is pure and
+// deterministic: the same text gives the same result, and a second pass changes nothing.
+// JSON stays JSON, since a mark contains neither a quote nor a backslash, and what it
+// replaces is a part of one string.
 //
 //	r := redact.New()
 //	text := r.Text(`export GITHUB_TOKEN=ghp_…`)
@@ -23,12 +24,12 @@ import (
 type Redactor struct {
 	rules []rule
 	names *regexp.Regexp // a name whose value is a secret
-	mark  *regexp.Regexp // what Text writes in the place of a secret
-	lines *regexp.Regexp // the rest of a key whose lines are members of a JSON array
+	mark  *regexp.Regexp // what replaces a secret: [redacted RULE sha256:…]
+	lines *regexp.Regexp // the next line of a private key, if each line is a string of a JSON array
 	begin *regexp.Regexp // the first line of a private key
 	end   *regexp.Regexp // the last line of a private key
-	base  *regexp.Regexp // base64
-	eol   *regexp.Regexp // the end of a line, also in JSON
+	base  *regexp.Regexp // 16 or more characters of base64
+	eol   *regexp.Regexp // the end of a line, also in the form \n that it has in JSON
 	call  *regexp.Regexp // a call in a program, up to its first argument
 	named *regexp.Regexp // in a program, a name whose value is a secret
 	path  *regexp.Regexp // a name in a program, perhaps a member of something
@@ -44,12 +45,13 @@ type rule struct {
 	// surrounds them is searched: the expressions are far slower than the search for a
 	// word.
 	words []string
-	// One of the characters of next follows the name that has the word; quotes and white
-	// space may be between them. next is empty if it does not matter what follows.
+	// One of the characters of next follows the name that contains the word, as = follows
+	// GITHUB_TOKEN. Quotes, backslashes, ] and white space may be between them. next is
+	// empty if it does not matter what follows.
 	next string
-	find *regexp.Regexp // the last group of its expression is the secret
-	// keep reports whether what was found is kept, for a rule that also finds words of
-	// prose; nil keeps nothing.
+	find *regexp.Regexp // its last group is the secret, unless extend is set
+	// keep reports whether a text that the rule found stays as it is, for a rule that also
+	// finds what is no secret, such as words of prose. If keep is nil, all are replaced.
 	keep func(string) bool
 	// extend returns the secrets for a match of find, and how far it has searched. It is
 	// nil if the last group of find is the secret.
@@ -91,9 +93,9 @@ func (r *Redactor) isMark(s string) bool {
 // The search covers at least behind bytes after that end, and the rest of the line there.
 const around, behind = 256, 512
 
-// followed reports whether a name is followed by one of the characters in next. A word
-// of that name ends at text[i], but the name itself may go on. At most 200 bytes after i
-// are examined, so that the time stays linear.
+// followed reports whether a name is followed by one of the characters in next. A word of
+// the rule in that name ends before text[i], where the name itself may continue. At most
+// 200 bytes from i are examined, so that the time stays linear.
 func followed(text string, i int, next string) bool {
 	text = text[i:min(i+200, len(text))]
 	for i = 0; i < len(text) && (inName(text[i]) || text[i] == '-'); i++ {

@@ -32,7 +32,7 @@ const identifier = `_*(?:[A-Z]+(?:_[A-Z]+)*|[A-Za-z][a-z]*(?:[A-Z][a-z]{2,})*(?:
 // wordEnd matches what follows such a name.
 const wordEnd = `(?:[\s;,)\]}"'\\+` + "`" + `]|$)`
 
-// gap matches white space, also the escaped line ends of JSON.
+// gap matches white space, also in the form that it has in JSON, such as \n or \t.
 const gap = `(?:\s|\\+[nrt])`
 
 // New compiles the rules. The shapes of tokens are those that their issuers publish, or
@@ -63,7 +63,7 @@ func (r *Redactor) add(name, expression string, keep func(string) bool, words ..
 	r.addExtended(name, expression, keep, nil, words...)
 }
 
-// followedBy says what follows the name that the last rule finds.
+// followedBy sets the field next of the rule that was added last.
 func (r *Redactor) followedBy(next string) { r.rules[len(r.rules)-1].next = next }
 
 func (r *Redactor) addExtended(name, expression string, keep func(string) bool, extend func(string, []int) ([]span, int), words ...string) {
@@ -76,10 +76,10 @@ func (r *Redactor) keys() {
 	r.add("private_key", `Private-Lines: [0-9]+((?:[A-Za-z0-9+/=]{10,}|`+gap+`)+)`, nil, "private-lines:")
 }
 
-// key returns what follows the first line of a private key: up to its last line, to
-// the end of the string that it is in, to the first line of another document, or to the
-// end of the text. Whatever is before each line, such as its number, belongs to it. It
-// returns nothing where a text only mentions such a line.
+// key returns what follows the first line of a private key, up to the key's last line, the
+// end of the string that contains the key, the next -----BEGIN, or the end of the text.
+// What precedes each line of the key, such as a line number, is included. key returns
+// nothing where a text only mentions the first line of a key.
 func (r *Redactor) key(text string, m []int) ([]span, int) {
 	from, to := m[1], len(text)
 	if i := strings.Index(text[from:], "-----BEGIN "); i >= 0 {
@@ -101,7 +101,7 @@ func (r *Redactor) key(text string, m []int) ([]span, int) {
 	if r.beginsKey(text[from:to]) {
 		list = []span{{from, to}}
 	}
-	for rest := to; ; { // the lines of an array follow
+	for rest := to; ; { // in a JSON array with a string for each line, the next strings are lines of the key, too
 		e := r.lines.FindStringSubmatchIndex(text[rest:min(len(text), rest+1000)])
 		if e == nil {
 			return list, rest
@@ -117,8 +117,9 @@ func isKey(run string) bool {
 	return len(run) >= 16 && strings.ToLower(run) != run && strings.ToUpper(run) != run && (strings.ContainsAny(run, "0123456789+") || strings.HasPrefix(run, "MI"))
 }
 
-// beginsKey reports whether a text that follows the first line of a private key has
-// lines of a key: on the same line, or at the end of the next one that is no header.
+// beginsKey reports whether a key begins in a text that follows the first line of a private
+// key: directly after it, or else at the end of the next line that is neither empty nor a
+// header such as Proc-Type: 4,ENCRYPTED.
 func (r *Redactor) beginsKey(text string) bool {
 	const headers = 30
 	for n := range headers {
@@ -148,9 +149,10 @@ func (r *Redactor) headers() {
 	r.add("bearer", `(?i:\bbearer\s+)([A-Za-z0-9._~+/=-]{16,})`, prose, "bearer")
 }
 
-// headerValue returns the whole value of a header. The value ends where the string ends
-// that contains it or the whole header, or else with its line. Without quotes of its own,
-// an expression of a program or a sentence is no value, and nothing is returned.
+// headerValue returns the whole value of a header. The value ends at the end of its own
+// string, or of the string around the whole header, or else with its line. Without quotes
+// of its own, an expression of a program or a sentence is no value, and nothing is
+// returned.
 func (r *Redactor) headerValue(text string, m []int) ([]span, int) {
 	from := m[1]
 	opening := ""
@@ -187,8 +189,8 @@ func trimmed(text string, from, to int) int {
 	return from + len(strings.TrimRight(text[from:to], " \t\r\n\f\v"))
 }
 
-// unsaid reports whether the value of a header is a variable, a placeholder or a
-// sentence.
+// unsaid reports whether the value of a header holds no secret: it is short, one word, the
+// name of a header, a variable, a placeholder or a sentence.
 func unsaid(s string) bool {
 	fields := strings.Fields(s)
 	if len(s) < 6 || len(fields) == 0 || len(fields) == 1 && (word(s) || headerName(s)) {
@@ -245,7 +247,8 @@ func (r *Redactor) vendors() {
 
 func (r *Redactor) addresses() {
 	const scheme = `(?i)\b[a-z][a-z0-9+.-]*://`
-	// The password may have a slash and an @; a port and a path do not begin one.
+	// The password may contain a slash and an @. If only digits precede the first /, ? or #,
+	// they are a port, and what follows is no password either.
 	r.add("url_password", scheme+`[^\s/:@"'\\]*:([^\s@"'\\\[\]]+(?:@[^\s@/?#,"'\\\[\]]*)*)@`, func(s string) bool {
 		i := strings.IndexAny(s, "/?#")
 		return i >= 0 && number(s[:i])
@@ -308,8 +311,8 @@ func (r *Redactor) assignments() {
 }
 
 // assigned returns a function that finds the value of a name: a string, or a bare value
-// that is not an expression of a program. Either has "least" characters or more. keep
-// says what is kept.
+// that is not an expression of a program. Either has "least" characters or more. A
+// value for which keep returns true stays as it is.
 func (r *Redactor) assigned(least int, keep func(string) bool) func(string, []int) ([]span, int) {
 	const longest = 4096 // of a string, so that the time stays linear
 	bare := regexp.MustCompile(fmt.Sprintf(`^%s{%d,}`, value, least))
