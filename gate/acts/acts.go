@@ -28,8 +28,8 @@ type Scene struct {
 	// the operating system, .. is the parent of the folder to which the links before it
 	// lead. If Resolve is nil, links are not followed.
 	Resolve func(path string) string
-	// Exists reports whether there is something at an absolute path. Without it, the
-	// only operand of git checkout counts as a branch.
+	// Exists reports whether there is something at an absolute path. If Exists is nil, the
+	// only operand of git checkout counts as a branch, and the first one of yq as a file.
 	Exists func(path string) bool
 }
 

@@ -26,7 +26,7 @@ func ansi(quoted string) (text string, known bool) {
 		switch c {
 		case 'x':
 			digits, most, base = quoted[1:], 2, 16
-			if strings.HasPrefix(digits, "{") { // not in zsh
+			if strings.HasPrefix(digits, "{") { // bash decodes \x{41}, zsh does not
 				digits, most, known = digits[1:], 8, false
 			}
 		case 'u':

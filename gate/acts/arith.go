@@ -13,7 +13,8 @@ import (
 // has a text that would run a command as an index, or hides a text, is undecidable. As with
 // scripts, the contents of files that it reads are not analysed.
 
-// An arithmetic records which of these things the command lines of one tool call do.
+// An arithmetic records whether the command lines of one tool call compute with variables,
+// have a text that would run a command as an index, or hide a text.
 type arithmetic struct {
 	computes bool   // they compute with a value that is not written in them
 	hides    bool   // they decode a text or fetch one, so that it is not written in them
@@ -27,7 +28,7 @@ func (a *arithmetic) found() bool {
 	return a.computes && (a.hides || runs)
 }
 
-// arithmetic adds what a parsed command line does to s.numbers.
+// arithmetic records in s.numbers what a parsed command line does.
 func (s *shell) arithmetic(file *syntax.File) {
 	a := &s.numbers
 	if a.reported {
@@ -99,8 +100,8 @@ func (a *arithmetic) node(n syntax.Node) {
 	}
 }
 
-// call adds a command that computes, or that decodes or fetches a text. substituted says
-// that it is within $(…).
+// call records whether a command computes, or decodes or fetches a text. substituted says
+// that the command is within $(…).
 func (a *arithmetic) call(call *syntax.CallExpr, substituted bool) {
 	words := make([]string, len(call.Args))
 	for i, w := range call.Args {

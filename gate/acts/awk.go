@@ -20,8 +20,8 @@ func (s *shell) awk(u usage, args []arg) {
 	}
 }
 
-// awkActs reports whether the text of a program may run a command, write a file or read
-// one that it names. A text that it does not understand counts as such a program.
+// awkActs reports whether the text of a program may run a command, write a file or read a
+// file that the program names. It also returns true for a text that it does not understand.
 func awkActs(program string) bool {
 	code, rest, ok := awkCode(program)
 	if !ok || awkHas(rest, "system", "getline", "ARGV", "@", ">", "|") || awkHas(code, "system", "getline", "ARGV", "@", "|") {
@@ -75,8 +75,9 @@ func awkJoined(code string) string {
 	return b.String()
 }
 
-// awkCode leaves out the strings, regular expressions and comments of a program. The rest
-// is the program from the first slash that may divide or begin a regular expression.
+// awkCode leaves out the strings, regular expressions and comments of a program. If it is
+// in doubt whether a slash divides or begins a regular expression, rest is the program from
+// there, and code is what precedes it.
 func awkCode(program string) (code, rest string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(program); i++ {
@@ -126,7 +127,7 @@ func awkDivides(code string) (divides, known bool) {
 		return false, true
 	}
 	if word := lastWord(code); word != "" {
-		return !hasWord("print printf return in case else do delete exit", word), !hasWord("getline length", word) // after length, mawk has a regular expression
+		return !hasWord("print printf return in case else do delete exit", word), !hasWord("getline length", word) // mawk reads a regular expression in length /x/
 	}
 	switch last := code[len(code)-1]; {
 	case strings.HasSuffix(code, "++"), strings.HasSuffix(code, "--"):

@@ -9,21 +9,19 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A word that is not known may have some texts that are written in the line: a default
-// value, a value of a variable that is assigned more than once, what echo prints. A
-// variable may be empty. These texts are its choices; it may have others. They matter where
-// one of them is enough, as for reading a secret.
+// Some texts of a word that is not known (see arg) may be written in the line: the default
+// value of ${x:-.env}, each value that the line assigns to x, what $(echo .env) prints. A
+// variable may also be empty, so that $x.env may be .env. These texts are the choices of
+// the word; it may have others. The choices matter where one possible text is enough:
+// because of the choice .env, cat ${x:-.env} counts as reading a secret.
 
-// maxChoices limits the choices of a word and the words of a sequence, maxChosen the
-// nesting of words that are searched for choices, maxText the bytes of all choices of a word,
-// maxList the words of one list such as {a,b}. maxMade limits the choices and words of a
-// whole tool call that the method made counts.
+// The limits of choices, and of the words that the expansion of braces makes.
 const (
-	maxChoices = 64
-	maxList    = 1 << 10
-	maxMade    = 32 << 10
-	maxChosen  = 8
-	maxText    = 1 << 10
+	maxChoices = 64       // the choices of a word, and the words of {1..9} or of {a,b}{c,d}
+	maxList    = 1 << 10  // the words of one list such as {a,b}
+	maxMade    = 32 << 10 // the choices and words of a whole tool call, counted by collector.made
+	maxChosen  = 8        // the nesting of words with choices, as in ${x:-${y:-z}}
+	maxText    = 1 << 10  // the bytes of all choices of a word
 )
 
 // texts returns the text of a word that is known, or the choices of one that is not.
@@ -34,8 +32,9 @@ func (a arg) texts() []string {
 	return strings.FieldsFunc(a.choices, func(r rune) bool { return r == 0 })
 }
 
-// choices returns some texts of a word without braces, each with a NUL at its end. It also
-// returns the parts of a text with blanks, because a shell splits what is not quoted.
+// choices returns the choices of a word without braces, each with a NUL at its end. For a
+// choice with blanks it also returns each word in it, because the shell splits the value
+// "a b" of an unquoted $x into a and b.
 func (s *shell) choices(parts []syntax.WordPart) string {
 	var b strings.Builder
 	for _, text := range s.texts(parts, false) {
@@ -47,8 +46,8 @@ func (s *shell) choices(parts []syntax.WordPart) string {
 	return b.String()
 }
 
-// made counts n choices or words. With too many, the line is undecidable, and made
-// returns false.
+// made adds n to the number of choices and words of the tool call. If there are more than
+// maxMade, the line is undecidable, and made returns false.
 func (c *collector) made(n int) bool {
 	if c.choosing += n; c.choosing > maxMade {
 		c.undecidable("command")
@@ -56,7 +55,8 @@ func (c *collector) made(n int) bool {
 	return c.choosing <= maxMade
 }
 
-// texts returns some texts that parts may have.
+// texts returns the choices of a word that consists of parts; nil if it has none, or too
+// many. quoted says that the parts are within double quotes.
 func (s *shell) texts(parts []syntax.WordPart, quoted bool) []string {
 	if s.chosen++; s.chosen > maxChosen || !s.made(0) {
 		s.chosen--
@@ -141,7 +141,7 @@ func (s *shell) paramTexts(p *syntax.ParamExp, quoted bool) (all []string) {
 	return append(append(all, s.written[p.Param.Value]...), "")
 }
 
-// write notes a word as one of the values of a variable.
+// write adds the choices of a word that the line assigns to a variable to s.written.
 func (s *shell) write(name string, w *syntax.Word) {
 	if w == nil {
 		return
@@ -153,7 +153,8 @@ func (s *shell) write(name string, w *syntax.Word) {
 	}
 }
 
-// items notes the words to which a loop sets a variable.
+// items adds the words to which a loop sets a variable to s.written, and counts the loop in
+// s.fixed and s.lists if its words are as these fields say.
 func (s *shell) items(loop *syntax.WordIter) {
 	name, fixed := loop.Name.Value, loop.InPos.IsValid() && len(loop.Items) > 0
 	list := loop.InPos.IsValid()
@@ -164,7 +165,7 @@ func (s *shell) items(loop *syntax.WordIter) {
 			s.write(name, &syntax.Word{Parts: parts})
 			text, known := s.parts(parts, false)
 			plain = plain && known && text != "" && !strings.ContainsAny(text, " \t\n*?[~\x00()<^#|") && slices.Contains(s.written[name], text) &&
-				!slices.ContainsFunc(parts, hasParam) // as $PWD, which changes
+				!slices.ContainsFunc(parts, hasParam) // such as $PWD, which cd changes
 			flags = flags || strings.HasPrefix(text, "-")
 		}
 		fixed = fixed && plain
@@ -194,8 +195,8 @@ func (s *shell) wholeParts(parts []syntax.WordPart, quoted bool) bool {
 	return true
 }
 
-// modified reports whether zsh takes what follows a variable for a part of it, as in $x[1]
-// and $x:h.
+// modified reports whether zsh takes the text that follows a variable for a part of the
+// expansion, as in $x[1], a character of the value, and $x:h, the folder of a path.
 func modified(parts []syntax.WordPart, i int) bool {
 	p, is := parts[i].(*syntax.ParamExp)
 	if !is || !p.Short || i+1 == len(parts) {
@@ -340,9 +341,10 @@ func sequence(b *syntax.BraceExp) (words []string) {
 	return words
 }
 
-// expanded returns the choices of a sequence as parts of a word. If there are too many, or
-// if short is set, it returns the pattern * instead, or the unchanged sequence if the word
-// may be a flag or the name of a command.
+// expanded returns the words of a sequence such as {1..9}, each as parts of a word. If
+// there are too many, or if short is set, it returns the pattern * instead, as for
+// a{1..999}, or the sequence unchanged if the word may be the name of a command or a flag,
+// as {1..999} and -{1..999}. before is the first part of the whole word.
 func expanded(b *syntax.BraceExp, before syntax.WordPart, short bool) (all [][]syntax.WordPart) {
 	if !short {
 		for _, text := range sequence(b) {

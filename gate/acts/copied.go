@@ -28,7 +28,7 @@ func (s *shell) copied(from, to arg) {
 		}
 	}
 	if !to.known || len(s.dirs) == 0 && !path.IsAbs(to.text) {
-		return // it cannot be decided what is written there
+		return // noted above for each choice, or already undecidable as a write
 	}
 	for _, dir := range s.below(to) {
 		sources := []string{""}

@@ -7,8 +7,9 @@ import (
 )
 
 // The subcommands of git. Those of gitLists count as reading if they have no operand, or
-// one such as list. Those of gitNames use only the names of their operands. A subcommand
-// that is in none of the first three lists may be an alias, which can run any command.
+// one such as list. Those of gitNames use the names in their operands and do not show what
+// the files hold. A subcommand that is in none of the first three lists may be an alias,
+// which can run any command.
 const (
 	gitReads = "annotate archive blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files diff-index diff-tree for-each-ref format-patch fsck grep help log ls-files ls-remote ls-tree merge-base merge-tree name-rev push range-diff rev-list rev-parse shortlog show show-branch show-ref status var verify-commit verify-tag version whatchanged"
 	gitLists = "branch bundle config notes reflog remote sparse-checkout stash submodule tag worktree"
@@ -79,8 +80,9 @@ func (s *shell) git(u usage, args []arg) {
 	}
 }
 
-// gitHides reports whether the arguments hide flags that matter. Of the subcommands that
-// only read, only archive, format-patch and grep have a flag of one letter that matters.
+// gitHides reports whether words that are not known may be flags that write a file, discard
+// work or run a command. Of the subcommands that only read, only archive, format-patch and
+// grep have such a flag of one letter.
 func gitHides(sub string, in invocation, rest []arg) bool {
 	if !in.hidden || !hasWord(gitReads, sub) || hasWord("archive format-patch grep", sub) {
 		return in.hidden
@@ -212,8 +214,8 @@ func (s *shell) gitFolder(name string, value arg) {
 }
 
 // overwrites reports whether the only operand of git checkout is the name of a file or
-// folder. If a branch has the same name, git refuses to choose and overwrites nothing. An
-// operand whose text is not known is undecidable.
+// folder: git then discards the changes there, unless a branch has the same name. An
+// operand that is not known is undecidable.
 func (s *shell) overwrites(in invocation) bool {
 	if len(in.operands) != 1 || in.has("b B orphan") {
 		return false

@@ -7,10 +7,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// This file says which words that are not known may be flags. Without quotes, a part that
-// is not known may become several words, and each may be a flag.
+// This file says which words that are not known (see arg) may be flags. Without quotes, an
+// unknown part may become several words, and each may be a flag: rm $x deletes more if x is
+// "-r a". In quotes, an unknown part at the start of a word counts as one that begins with
+// another character than -.
 
-// beginning returns what precedes the first unknown part.
+// beginning returns what precedes the first unknown part: -o for -o$(pwd). If all parts are
+// known, it returns their text and true.
 func (s *shell) beginning(parts []syntax.WordPart, quoted bool) (text string, known bool) {
 	for i, p := range parts {
 		part, ok := s.part(p, quoted)
@@ -28,7 +31,8 @@ func (s *shell) beginning(parts []syntax.WordPart, quoted bool) (text string, kn
 	return text, true
 }
 
-// loose reports whether an unknown part may become a flag, or several words.
+// loose reports whether a part of a word is not known and may become a flag or several
+// words, as $x without quotes, "$@" and "${x:--r}", but not "$x".
 func (s *shell) loose(p syntax.WordPart, quoted bool) bool {
 	if _, known := s.part(p, quoted); known {
 		return false

@@ -99,8 +99,8 @@ func (s *shell) sedScript(script string) bool {
 	return true
 }
 
-// backups adds what is not known of the copies that an edit in place keeps. In their name
-// each * is replaced by the name of the file, and they may be in another folder.
+// backups adds an undecidable path if the copies that an edit in place keeps may be in
+// another folder: sed -i'old/*' copies x to old/x before it edits x.
 func (s *shell) backups(in invocation) {
 	for _, f := range in.flags {
 		if hasWord("i in-place", f.name) && (!f.value.known || strings.Contains(f.value.text, "/")) {

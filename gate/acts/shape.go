@@ -9,7 +9,9 @@ import (
 
 // A shape is the text of a word in which a mark stands for each part that is known only
 // when the command runs: aWord for a part that has only letters, digits, blanks and .:_+-
-// on one line, aNumber for one that has only digits.
+// on one line, aNumber for one that has only digits. The shape of "s/v1/$(nproc)/" is
+// s/v1/, aNumber and /. It shows that this script of sed runs no command, whatever nproc
+// prints.
 const (
 	aWord   = "\x01"
 	aNumber = "\x02"
@@ -41,7 +43,8 @@ func (s *shell) shape(parts []syntax.WordPart, quoted bool) (shape string) {
 	return shape
 }
 
-// plain returns the shape of a part of a quoted word.
+// plain returns aWord or aNumber for an unknown part of a quoted word; the result is empty
+// if the part may be any text.
 func (s *shell) plain(p syntax.WordPart) string {
 	switch p := p.(type) {
 	case *syntax.ArithmExp:

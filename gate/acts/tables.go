@@ -23,7 +23,8 @@ func holdsTable(text string) bool {
 }
 
 // namesTable reports whether a word that is the name of a variable, perhaps with an index
-// and a value, may name a table. If too little of a word is known, it counts as another name.
+// and a value, may name a table. If too little of the word is known, it counts as the name
+// of another variable.
 func (a arg) namesTable() bool {
 	name := func(text string) string { return text[:len(text)-len(strings.TrimLeft(text, nameLetters))] }
 	for _, text := range a.texts() {
@@ -111,8 +112,8 @@ func (s *shell) setsTable(name string, args []arg) bool {
 	})
 }
 
-// setsForZsh reports whether a builtin command of zsh or ksh, which bash does not have, sets
-// variables.
+// setsForZsh reports whether a command sets variables as only zsh or ksh does: by a flag
+// that bash does not have, as in set -A x a b, or by a builtin that it does not have.
 func setsForZsh(args []arg) bool {
 	flag := func(letter string) bool {
 		return slices.ContainsFunc(args, func(a arg) bool {

@@ -6,10 +6,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// This file finds the values of variables that run commands when they are used.
+// This file finds the commands that run when a shell or a program uses a variable.
 
-// prompts are the variables whose values a shell expands, so that a $(…) in them runs.
-// programVars are the variables with command lines that other programs run.
+// prompts are the variables whose values a shell expands, so that a $(…) in PS1 runs at
+// each prompt, or whose values it runs, as that of PROMPT_COMMAND. programVars are the
+// variables with command lines that other programs run.
 const (
 	prompts     = "PS0 PS1 PS2 PS4 PROMPT_COMMAND BASH_ENV NULLCMD READNULLCMD"
 	programVars = "GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_PAGER GIT_PROXY_COMMAND EDITOR VISUAL PAGER MANPAGER LESSOPEN LESSCLOSE"
