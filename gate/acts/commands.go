@@ -15,18 +15,21 @@ import (
 
 // This file finds what a command runs, reads, writes and deletes.
 
-// An arg is one word of a command. If a part of the word is not known before the
-// command runs, known is false, and text is what follows the last unknown part.
+// An arg is one word of a command. The word is known if all of its text is certain before
+// the command runs, as for 'a b', or for $x after x=a. A part such as $(pwd) is not known,
+// and neither is a word with such a part; text is then what follows the last unknown part,
+// as /x for -o$(pwd)/x.
 type arg struct {
 	text  string
 	known bool
 	shape string // if the word is not known: its shape (see aWord); empty if a part may be any text
-	begin string // if the word is not known: what precedes the first unknown part
-	loose bool   // an unknown part may become several words, as outside of quotes
-	// choices are some texts of a word that is not known, each with a NUL at its end.
+	begin string // if the word is not known: what precedes the first unknown part, as -o for -o$(pwd)/x
+	loose bool   // an unknown part may become a flag or several words, as $x does, but not "$x"
+	// choices holds texts that the word may have if it is not known, such as .env for
+	// ${x:-.env}, each with a NUL at its end. It is empty if the line has no such text.
 	choices string
 	pipe    bool // the word is >(…) or <(…)
-	whole   bool // the word has no other texts than its choices
+	whole   bool // the word has no other texts than its choices, as $x in for x in a b; do rm $x; done
 }
 
 // anything reports whether nothing of a is known, so that it may also be flags.
@@ -142,7 +145,7 @@ func (s *shell) builtin(name string, args []arg) bool {
 		return flag("x")
 	case "compgen", "complete":
 		return flag("CFW")
-	case "hash": // of zsh: NAME=FILE
+	case "hash": // in zsh, after hash NAME=FILE the command NAME runs FILE
 		return flag("p") || slices.ContainsFunc(args, func(a arg) bool { return !a.known || strings.Contains(a.text, "=") })
 	case "fc":
 		return !flag("l")
@@ -182,7 +185,8 @@ func (s *shell) builtin(name string, args []arg) bool {
 	return false
 }
 
-// followsLinks reports whether the arguments of set may make cd follow links before ..
+// followsLinks reports whether the arguments of set may make cd follow links before .., as
+// set -P does: after it, cd link/.. enters the parent of the folder to which link leads.
 func followsLinks(name string, args []arg) bool {
 	for i, a := range args {
 		switch {
@@ -199,8 +203,9 @@ func followsLinks(name string, args []arg) bool {
 	return false
 }
 
-// killsKnown reports whether kill sends its signal only to written pids and to jobs, or
-// sends none. A pid that is computed may be that of a hook.
+// killsKnown reports whether kill sends its signal only to jobs and to pids above 1 that
+// are written in the line, or sends none. A pid that is computed may be that of a hook,
+// which asks whether a tool may run.
 func killsKnown(args []arg) bool {
 	first, rest := next(args)
 	switch {
@@ -364,12 +369,13 @@ func (s *shell) eval(args []arg) {
 	s.line(strings.Join(words, " "))
 }
 
-// script finds the program that an interpreter runs: in a file that the
-// arguments name, or on standard input.
+// script adds an undecidable command if the program that an interpreter runs may be
+// elsewhere than in a file that the arguments name: in the arguments themselves, at an
+// address or on standard input.
 func (s *shell) script(u usage, args []arg) {
 	in := u.parse(args, true)
 	program, rest := next(in.operands)
-	if hasWord("bun deno", u.names) && program.known && hasWord("run test serve bench", program.text) { // its flags are parsed again
+	if hasWord("bun deno", u.names) && program.known && hasWord("run test serve bench", program.text) { // flags may also follow this word
 		sub := u.parse(rest, true)
 		if u.names == "bun" && program.text == "run" && !sub.unknown {
 			s.command(sub.operands) // may be the name of a command
@@ -396,8 +402,8 @@ func (s *shell) script(u usage, args []arg) {
 	}
 }
 
-// remote reports whether the program in the argument a may come from elsewhere than a
-// file: from the input, from an address, or from a itself.
+// remote reports whether the program that the argument a names may come from elsewhere than
+// a file: from the input, from an address, or, as in data:CODE, from the argument itself.
 func (a arg) remote() bool {
 	text := strings.ToLower(a.text)
 	return !a.known || a.input() || strings.Contains(text, "://") || slices.ContainsFunc([]string{"data:", "http:", "https:", "blob:"}, func(scheme string) bool { return strings.HasPrefix(text, scheme) })
@@ -455,7 +461,7 @@ func (s *shell) cd(args []arg) {
 		return
 	case len(args) == 0:
 		to = arg{text: "~", known: true}
-	case len(args) > 1 && !to.flag(): // zsh replaces the first word in the name of the folder
+	case len(args) > 1 && !to.flag(): // in zsh, cd OLD NEW replaces OLD by NEW in the name of the present folder
 		s.dirs = nil
 		return
 	case to.flag() && to.text != "-L", s.count["CDPATH"]+s.count["cdpath"]+s.count[""] > 0 && !strings.HasPrefix(to.text, ".") && !path.IsAbs(to.text):
@@ -475,8 +481,8 @@ func (s *shell) cd(args []arg) {
 	}
 }
 
-// below returns the possible working directories after a change to another one; nil
-// if they are unknown. As in a shell, .. leaves out the name before it.
+// below returns the absolute paths that a path may have, one for each possible working
+// directory; nil if they are unknown. As for cd, .. leaves out the name before it.
 func (s *shell) below(to arg) (all []string) {
 	if !to.known || to.text == "-" || strings.ContainsAny(to.text, "*?[") {
 		return nil
@@ -514,8 +520,8 @@ func (s *shell) patch(args []arg) {
 	}
 }
 
-// entered returns the possible folders of a program that itself changes to a folder. Unlike
-// a shell, it follows links before ..
+// entered returns the possible folders of a program that itself changes to a folder, such
+// as git -C FOLDER. Unlike a shell, the program follows links before ..
 func (s *shell) entered(to arg) []string {
 	dirs := s.below(to)
 	if strings.Contains(to.text, "/..") && s.scene.Resolve != nil && dirs != nil {
@@ -655,8 +661,8 @@ func (s *shell) uses(name string, args []arg) string {
 	return "read"
 }
 
-// operandsRead leaves out the arguments that name no file which is read: the pattern of
-// grep, and the file to which cp copies.
+// operandsRead returns the arguments without those that name no file to be read, such as
+// the pattern of grep, and the file to which cp copies.
 func (s *shell) operandsRead(name string, u usage, in invocation, args []arg) []arg {
 	if name == "jq" || name == "yq" || name == "gojq" {
 		return in.withoutProgram(args, func(a arg) bool { return name == "yq" && s.mayExist(a) })
@@ -712,7 +718,7 @@ func (s *shell) mayExist(a arg) bool {
 
 // withoutExcluded leaves out the patterns of files that a command does not read.
 func (in invocation) withoutExcluded(name string, args []arg) (rest []arg) {
-	words, flags := 0, 0 // a word such as --exclude may be the value of another flag, or a file
+	words, flags := 0, 0 // if they differ, a word such as --exclude may be the value of another flag, or a file
 	for _, a := range args {
 		if strings.HasPrefix(a.start(), "--exclude") || name == "zip" && a.start() == "-x" {
 			words++

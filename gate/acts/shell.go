@@ -11,31 +11,32 @@ import (
 	"lifeloop/gate"
 )
 
-// A shell analyses a command line without running it. A part that it cannot
-// analyse is undecidable. It knows which files common commands read, write and
-// delete. It does not know what other programs do with their arguments, or what
-// scripts in files do.
+// A shell analyses a command line without running it. For a part that it cannot
+// analyse it adds a target of the class Undecidable; such a part is called
+// undecidable. A shell knows which files common commands read, write and delete. It
+// does not know what other programs do with their arguments, or what scripts in files
+// do.
 type shell struct {
 	*collector
 	dirs     []string            // the possible working directories; nil if unknown
 	vars     map[string]string   // the known values of variables; later statements do not change them
 	count    map[string]int      // the number of assignments to each variable; "" is for variables of unknown name
-	input    string              // the standard input of the command that is analysed, if known
-	fed      bool                // the standard input of that command is a file
+	input    string              // what the present command reads from <<EOF or <<<; empty if unknown
+	fed      bool                // the present command reads a file, as with <FILE
 	funcs    map[string][]*body  // the functions; their bodies are analysed where they are called
 	traps    []arg               // the commands of traps; they may run in every later folder
-	lists    map[string]int      // the number of loops that set a variable only to words that are no flags
-	written  map[string][]string // texts that are assigned to a variable; it may have others
-	fixed    map[string]int      // the number of loops that set a variable only to words that are written out in the line
+	lists    map[string]int      // the number of loops that set a variable only to words that are no flags, such as src/*.go
+	written  map[string][]string // for each variable the texts that the line assigns to it; it may have others
+	fixed    map[string]int      // the number of loops that set a variable only to words that are written out, as in for x in a b
 	looped   map[string]int      // the number of loops around the present command that set a variable
 	chosen   int                 // the present nesting of words that are searched for choices
 	depth    int
-	nested   bool // the words are inside a word that is not known; they are not examined further
-	physical bool // cd may follow links before ..
+	nested   bool // the present words are inside one that is not known, as $x in $(echo $x); they get no choices and no shape
+	physical bool // cd may follow links before .., as after set -P
 	// gitDirs are the folders and files that variables such as GIT_DIR name.
 	gitDirs []arg
-	// captured says that another command may get the output. A name in it may become
-	// the name of a file that is read.
+	// captured says that another command may get the output, as in cat $(ls). A name in the
+	// output may become the name of a file that is read.
 	captured bool
 }
 
@@ -45,8 +46,9 @@ type body struct {
 	callers [][]string // the folders of the calls that are being analysed
 }
 
-// maxDepth limits the nesting of commands in commands, maxSteps the commands and
-// maxWords the words that are analysed: bodies are analysed at each call. Each ten bytes
+// maxDepth limits the nesting of commands in commands, as in sudo sh -c ls. maxSteps limits
+// the commands and maxWords the words that are analysed for one tool call: a short line
+// may have many, because the body of a function is analysed at each call. Each ten bytes
 // of a word, which may be a program of awk or sed, count as one more word. maxLine and
 // maxNesting limit a line: the time of an analysis grows with the square of the nesting.
 const (
@@ -254,7 +256,7 @@ func (s *shell) stmt(st *syntax.Stmt) {
 			}
 		default:
 			s.touch(target, "write")
-			s.captured = s.captured || !known || to != "/dev/null" && !strings.HasSuffix(to, "ignore") // as in .gitignore
+			s.captured = s.captured || !known || to != "/dev/null" && !strings.HasSuffix(to, "ignore") // the names in a file such as .gitignore are not those of files to read
 		}
 	}
 	switch cmd := st.Cmd.(type) {
@@ -389,7 +391,8 @@ func (s *shell) moved() {
 	s.traps = append(traps, s.traps...)
 }
 
-// names adds the files that are named by a word that is assigned to a variable.
+// names adds the files that are named by a word that a variable gets, from an assignment or
+// from a loop.
 func (s *shell) names(w *syntax.Word) {
 	if w == nil {
 		return
@@ -399,7 +402,7 @@ func (s *shell) names(w *syntax.Word) {
 	}
 }
 
-// heredoc returns the text that a command reads, if it is known.
+// heredoc returns the text that <<EOF or <<< gives to a command; empty if it is not known.
 func (s *shell) heredoc(redirs []*syntax.Redirect) string {
 	for _, r := range redirs {
 		w := r.Hdoc
@@ -491,9 +494,9 @@ func (s *shell) inside(n syntax.Node) {
 	})
 }
 
-// globRuns reports whether zsh may run a command for (text) at the end of a pattern: zsh
-// runs one that follows e or + in the text. It runs none if a plain text has a |, or has
-// neither e nor +.
+// globRuns reports whether zsh may run a command for (text) at the end of a pattern. zsh
+// runs one that follows e or + in the text, as in *(e:rm x:). For a text that has only
+// plain characters, *, ? and |, it runs none if there is a |, or neither e nor +.
 func globRuns(text string) bool {
 	plain := strings.Trim(text, "*?|.") == "" || isPlain(strings.NewReplacer("*", "", "?", "", "|", "").Replace(text))
 	return !plain || !strings.Contains(text, "|") && strings.ContainsAny(text, "e+")

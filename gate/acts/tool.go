@@ -12,8 +12,9 @@ import (
 // The data classes of targets, which a policy can match. A target has at most one
 // class; a path with several classes is several targets.
 const (
-	// Undecidable marks a command whose effect is known only when it runs, or a path
-	// that is written or deleted and whose name is known only then.
+	// Undecidable marks a command whose effect is known only when it runs, a path that is
+	// written or deleted and whose name is known only then, or arguments of a tool that do
+	// not show all that the call does.
 	Undecidable = "undecidable"
 	// OutsideWrite marks a path outside the workspace that is written or deleted.
 	OutsideWrite = "outside_write"
@@ -88,8 +89,8 @@ type collector struct {
 	literal  bool // in a path, characters such as * stand for themselves
 }
 
-// maxTargets limits the targets of one tool call. What a call with more touches is not
-// decidable.
+// maxTargets limits the targets of one tool call. A call that touches more paths is
+// undecidable.
 const maxTargets = 10000
 
 // add adds a target, once.
@@ -103,6 +104,8 @@ func (c *collector) add(t gate.Target) {
 	}
 }
 
+// undecidable adds a target of the class Undecidable. what says which part of the call it
+// stands for: command, path or arguments.
 func (c *collector) undecidable(what string) {
 	c.add(gate.Target{Kind: "other", Value: what, Operation: "exec", EndpointClass: "proc.exec", Sensitivity: Undecidable})
 }
@@ -326,8 +329,8 @@ func original(base string) string {
 	return base
 }
 
-// dotFiles reports whether a pattern such as .* matches names that begin with a dot without
-// telling which.
+// dotFiles reports whether base is a pattern such as .* or .e*, which matches .env among
+// other names that begin with a dot.
 func dotFiles(base string) bool {
 	ok, _ := path.Match(base, ".env")
 	return ok && base[0] == '.' && strings.ContainsAny(base, "*?[")

@@ -28,20 +28,20 @@ const (
 // if it is more than a switch:
 //
 //	:  it has a value
-//	?  it has a value only if that is attached
+//	?  it has a value only if that is attached, in the same word: -i.bak, --color=never
 //	>  its value is a file or folder that is written
 //	<  its value is a file that is read
 //	/  its value is the working directory
 //	!  its value is a command line
-//	~  what it does is not decidable
-//	#  the command needs no operands, and runs nothing that they name
+//	~  the command with it is undecidable
+//	#  the command needs no operands, and runs nothing that they name, as with --version
 //	|  its value is the program, and all that follows are the program's arguments
 type usage struct {
 	names string
 	role  role
-	short string // letters
-	long  string // words; most commands accept the beginning of one
-	skip  int    // the number of operands before a wrapped command
+	short string // the flags of one letter: vf< for -v and -f FILE
+	long  string // the other flags; most commands accept the beginning of a name, as --verb for --verbose
+	skip  int    // the number of operands before a wrapped command: 1 for timeout 5 ls
 	dash  bool   // long flags begin with a single dash
 }
 
@@ -196,7 +196,7 @@ type invocation struct {
 	flags    []flag
 	operands []arg
 	unknown  bool // there are flags that the usage does not list
-	hidden   bool // words that are not known may be flags, or hold some
+	hidden   bool // a word that is not known may be a flag, as $x, or hold flags, as -$x
 	dashes   bool // -- ends the flags
 }
 
@@ -223,8 +223,8 @@ func (u usage) writes() bool {
 	return u.role == deletes || u.role == changes || (strings.Contains(u.short, ">") || strings.Contains(u.long, ">")) && !hasWord(u.names, "awk") // its flags end at the program
 }
 
-// parse separates flags and operands. If flags end at the first operand, the operands
-// are a command with its own flags.
+// parse separates flags and operands. If ends is set, the flags end at the operand that
+// follows the first u.skip ones: it begins a command with its own flags.
 func (u usage) parse(args []arg, ends bool) (in invocation) {
 	skip := u.skip
 	valued := false // the word may be the value of the word before it
@@ -394,7 +394,7 @@ func (a arg) attached(text string) arg {
 	return a.after(strings.TrimSuffix(a.begin, text))
 }
 
-// after returns what follows the beginning of a word.
+// after returns what follows the text before in a word, as VALUE for NAME= in NAME=VALUE.
 func (a arg) after(before string) arg {
 	if a.known {
 		return arg{text: strings.TrimPrefix(a.text, before), known: true}
