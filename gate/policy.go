@@ -175,8 +175,8 @@ var (
 )
 
 // DecodePolicy decodes a policy strictly: an unknown key, a value of the wrong
-// type and a key that is not supported are errors (DECISIONS G4). An error is a
-// [document.Error] where it belongs to a place.
+// type and a key that is not supported are errors (DECISIONS G4). An error that belongs
+// to a place in the document is a [document.Error].
 func DecodePolicy(doc document.Value) (*Policy, error) {
 	if err := refuseLater(doc); err != nil {
 		return nil, err
