@@ -251,7 +251,7 @@ func (r *Report) open(data []byte, o Options) (a archive, ok bool) {
 		r.problem("archive", "", "%v", err)
 	default:
 		if a.recompressible {
-			r.note("compression: the files of the archive were checked, but not the form of their compression")
+			r.note("compression: the content of the files was checked, but not their compressed bytes, which can differ for the same content")
 		}
 		return a, true
 	}

@@ -15,8 +15,8 @@ import (
 // {"hooks": [HANDLER, …]}, a HANDLER is {"type", "command", "timeout"}.
 const hooksName = "hooks"
 
-// earlier records values that had no content before our hooks were added: the
-// keys are "hooks" and "hooks/EVENT", each with its earlier value.
+// earlier records how the values "hooks" and "hooks/EVENT" were written before our hooks
+// were added, if they were empty or null, so that a removal restores them exactly.
 type earlier map[string]string
 
 const (
