@@ -53,11 +53,12 @@ func (s *shell) call(call *syntax.CallExpr) {
 
 // command adds the targets of a command.
 func (s *shell) command(args []arg) {
-	if s.depth++; s.depth > maxDepth {
+	s.depth++
+	defer func() { s.depth-- }()
+	if s.depth > maxDepth {
 		s.undecidable("command")
 		return
 	}
-	defer func() { s.depth-- }()
 	if len(args) == 0 {
 		return
 	}
