@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -233,6 +234,27 @@ func TestLimits(t *testing.T) {
 	} {
 		if got := classes(t, telemetry.ToolUse{Name: "Bash", Commands: []string{c.line}, Dir: "/srv/w"}); got != c.want {
 			t.Errorf("%s is %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestManyTargets: a policy sees each address, command and secret of a line, however many
+// addresses there are, because it may deny one by its domain, name or class.
+func TestManyTargets(t *testing.T) {
+	line := "curl "
+	for i := range 120 {
+		line += "a://" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + "{1..64} "
+	}
+	for i := range 4000 {
+		line += "a://" + strconv.Itoa(i) + " "
+	}
+	in, err := Tool{telemetry.ToolUse{Name: "Bash", Commands: []string{line + "a://last; nc x; cat .env"}, Dir: "/srv/w"}}.Intent(scene())
+	if err != nil || len(in.Targets) < maxPaths {
+		t.Fatalf("%d targets, %v", len(in.Targets), err)
+	}
+	for _, value := range []string{"a://last", "nc", ".env"} {
+		if !slices.ContainsFunc(in.Targets, func(t gate.Target) bool { return t.Value == value }) {
+			t.Errorf("%s is not among %d targets", value, len(in.Targets))
 		}
 	}
 }

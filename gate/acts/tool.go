@@ -80,6 +80,7 @@ type collector struct {
 	dir      string // the working directory
 	targets  []gate.Target
 	has      map[gate.Target]bool
+	paths    int // the number of targets that are paths
 	placed   []copied
 	links    map[[2]string]bool // the answers of isLink
 	steps    int                // the number of commands analysed so far
@@ -89,18 +90,22 @@ type collector struct {
 	literal  bool // in a path, characters such as * stand for themselves
 }
 
-// maxTargets limits the targets of one tool call. A call that touches more paths is
-// undecidable.
-const maxTargets = 10000
+// maxPaths limits the paths among the targets of one tool call, because each may be resolved
+// from many working directories. A call that touches more paths is undecidable. The other
+// targets are at most as many as the words that are analysed.
+const maxPaths = 10000
 
 // add adds a target, once.
 func (c *collector) add(t gate.Target) {
 	if c.has == nil {
 		c.has = map[gate.Target]bool{}
 	}
-	if !c.has[t] && (len(c.targets) < maxTargets || t.Sensitivity != "") {
+	if !c.has[t] {
 		c.has[t] = true
 		c.targets = append(c.targets, t)
+		if t.Kind == "path" {
+			c.paths++
+		}
 	}
 }
 
@@ -116,7 +121,7 @@ func (c *collector) path(p, op string, dirs []string) {
 		return
 	}
 	for _, dir := range dirs {
-		if len(c.targets) >= maxTargets {
+		if c.paths >= maxPaths {
 			c.undecidable("path")
 			return
 		}
