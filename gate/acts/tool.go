@@ -109,8 +109,8 @@ func (c *collector) add(t gate.Target) {
 	}
 }
 
-// undecidable adds a target of the class Undecidable. what says which part of the call it
-// stands for: command, path or arguments.
+// undecidable adds a target of the class Undecidable. The value of what is "command", "path"
+// or "arguments": the part of the call that cannot be decided.
 func (c *collector) undecidable(what string) {
 	c.add(gate.Target{Kind: "other", Value: what, Operation: "exec", EndpointClass: "proc.exec", Sensitivity: Undecidable})
 }
