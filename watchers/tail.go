@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -425,6 +426,8 @@ func (w *Watcher) read(t *tail, all bool) bool {
 		} else {
 			w.split(t, w.buf[:n])
 		}
+		// A goroutine that Deliver made ready need not wait until another thread takes it.
+		runtime.Gosched()
 		if t.off+t.pending >= until {
 			return !all
 		}
