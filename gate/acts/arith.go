@@ -2,6 +2,7 @@ package acts
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -18,23 +19,28 @@ import (
 type arithmetic struct {
 	computes bool   // they compute with a value that is not written in them
 	hides    bool   // they decode a text or fetch one, so that it is not written in them
+	deletes  bool   // they delete characters of a text, so that others become neighbours
 	literal  []byte // their literal text; each "$(" or "`" in it is quoted, so the shell has not run it yet
 	reported bool
 }
 
 // found reports whether the lines so far run a command by arithmetic, or may do so.
 func (a *arithmetic) found() bool {
-	runs := bytes.Contains(a.literal, []byte("[")) && (bytes.Contains(a.literal, []byte("$(")) || bytes.Contains(a.literal, []byte("`")))
-	return a.computes && (a.hides || runs)
+	has := func(text string) bool { return bytes.Contains(a.literal, []byte(text)) }
+	runs := func() bool {
+		return has("[") && (has("`") || has("$(") || a.deletes && has("$") && has("("))
+	}
+	return a.computes && (a.hides || runs())
 }
 
-// arithmetic records in s.numbers what a parsed command line does.
+// arithmetic records in s.numbers what a parsed command line does, besides the commands that
+// it runs (see calculates).
 func (s *shell) arithmetic(file *syntax.File) {
 	a := &s.numbers
 	if a.reported {
 		return
 	}
-	substs, sums := 0, 0     // how many $(…) and how many $((…)) are around the present node
+	sums := 0                // how many $((…)) are around the present node
 	var around []syntax.Node // the nodes around it
 	syntax.Walk(file, func(n syntax.Node) bool {
 		step := 1
@@ -44,25 +50,16 @@ func (s *shell) arithmetic(file *syntax.File) {
 		} else {
 			around = append(around, n)
 		}
-		switch at := at.(type) {
-		case *syntax.CmdSubst:
-			substs += step
-		case *syntax.ArithmExp:
+		if at, is := at.(*syntax.ArithmExp); is {
 			a.computes = a.computes || n != nil && sums == 0 && evaluates(at.X) // evaluates also searches the sums inside this one
 			sums += step
-		case *syntax.CallExpr:
-			if n != nil {
-				a.call(at, substs > 0)
-			}
 		}
 		if n != nil {
 			a.node(n)
 		}
 		return true
 	})
-	if a.reported = a.found(); a.reported {
-		s.undecidable("command")
-	}
+	s.reportArithmetic()
 }
 
 func (a *arithmetic) node(n syntax.Node) {
@@ -100,55 +97,87 @@ func (a *arithmetic) node(n syntax.Node) {
 	}
 }
 
-// call records whether a command computes, or decodes or fetches a text. substituted says
-// that the command is within $(…).
-func (a *arithmetic) call(call *syntax.CallExpr, substituted bool) {
-	words := make([]string, len(call.Args))
-	for i, w := range call.Args {
-		words[i] = w.Lit()
+// calculates records in s.numbers whether a command computes, or decodes, changes or fetches
+// a text.
+func (s *shell) calculates(name string, args []arg) {
+	a := &s.numbers
+	before := [...]bool{a.computes, a.hides, a.deletes}
+	flagged := func(is func(text string) bool) bool {
+		return slices.ContainsFunc(args, func(a arg) bool {
+			return slices.ContainsFunc(append(a.texts(), a.begin), func(text string) bool { return strings.HasPrefix(text, "-") && is(text) })
+		})
 	}
-	if len(words) == 0 {
-		return
-	}
-	flag := func(flags string) bool {
-		for _, w := range words[1:] {
-			if hasWord(flags, w) {
-				return true
-			}
-		}
-		return false
-	}
-	switch words[0] {
+	option := func(flags string) bool { return flagged(func(text string) bool { return hasWord(flags, text) }) }
+	// unknown says that an argument may be a flag that decodes.
+	unknown := slices.ContainsFunc(args, func(a arg) bool { return !a.known && (a.begin == "" || a.begin[0] == '-') })
+	switch name {
 	case "test", "[":
-		a.computes = a.computes || flag("-v -R")
-	case "printf", "echo":
-		a.computes = a.computes || words[0] == "printf" && flag("-v")
-		decodes := words[0] == "printf" || flag("-e -ne -en")
-		for _, w := range call.Args {
-			if !decodes {
-				break
-			}
-			text := new(strings.Builder)
-			syntax.Walk(w, func(n syntax.Node) bool {
-				switch n := n.(type) {
-				case *syntax.Lit:
-					text.WriteString(n.Value)
-				case *syntax.SglQuoted:
-					text.WriteString(n.Value)
-				}
-				return true
-			})
-			a.hides = a.hides || hidesText(text.String())
+		a.computes = a.computes || option("-v -R")
+	case "let":
+		a.computes = true
+	case "declare", "typeset", "local", "export", "readonly":
+		a.computes = a.computes || flagged(func(text string) bool { return strings.Contains(text, "i") })
+	case "printf", "print", "echo":
+		a.computes = a.computes || name == "printf" && flagged(func(text string) bool { return strings.HasPrefix(text, "-v") })
+		if name != "echo" || flagged(func(text string) bool { return strings.Trim(text, "-neE") == "" && strings.Contains(text, "e") }) {
+			a.hides = a.hides || slices.ContainsFunc(args, func(a arg) bool { return a.escaped || slices.ContainsFunc(a.texts(), hidesText) })
 		}
-	case "base64", "base32", "basenc", "openssl":
-		a.hides = a.hides || flag("-d -D --decode -di -id")
+	case "base64", "base32", "basenc":
+		a.hides = a.hides || unknown || flagged(func(text string) bool {
+			return strings.HasPrefix(text, "--d") || !strings.HasPrefix(text, "--") && strings.ContainsAny(text, "dD")
+		})
+	case "openssl":
+		a.hides = a.hides || unknown || option("-d --d")
 	case "xxd":
-		a.hides = a.hides || flag("-r -rp -r -p")
+		a.hides = a.hides || unknown || flagged(func(text string) bool { return strings.HasPrefix(strings.TrimLeft(text, "-"), "r") })
 	case "rev", "uudecode":
 		a.hides = true
+	case "tr":
+		in := usage{}.parse(args, false)
+		a.deletes = a.deletes || slices.ContainsFunc(in.flags, func(f flag) bool { return strings.HasPrefix(f.name, "d") })
+		a.hides = a.hides || slices.ContainsFunc(args, func(a arg) bool { return !a.known }) || len(in.operands) > 1 && !plainSet(in.operands[1].text)
 	case "curl", "wget", "nc", "ncat":
-		a.hides = a.hides || substituted && !flag("-w --write-out")
+		a.hides = a.hides || s.substituting && !slices.ContainsFunc(args, func(a arg) bool { return hasWord("-w --write-out", a.text) && a.known })
 	}
+	if before != [...]bool{a.computes, a.hides, a.deletes} {
+		s.reportArithmetic()
+	}
+}
+
+// reportArithmetic adds an undecidable command, once, if the lines so far run a command by
+// arithmetic, or may do so.
+func (s *shell) reportArithmetic() {
+	if a := &s.numbers; !a.reported && a.found() {
+		a.reported = true
+		s.undecidable("command")
+	}
+}
+
+// plainSet reports whether the characters to which tr changes others cannot become a part
+// of $(…), of `…` or of the index of a variable.
+func plainSet(set string) bool {
+	set = strings.NewReplacer("[:upper:]", "x", "[:lower:]", "x", "a-z", "x", "A-Z", "x", "0-9", "x", `\n`, "x", `\t`, "x", `\r`, "x").Replace(set)
+	return set == `\0` || !strings.ContainsAny(set, "$([`\\") && !strings.Contains(strings.Trim(set, "-"), "-") // other ranges may have such characters
+}
+
+// escapes reports whether the literal text of a word has a character as an escaped number.
+func escapes(parts []syntax.WordPart) bool {
+	text := new(strings.Builder)
+	for _, p := range parts {
+		if _, is := p.(*syntax.BraceExp); is { // a sequence such as {1..999}
+			continue
+		}
+		syntax.Walk(p, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case *syntax.Lit:
+				text.WriteString(n.Value)
+			case *syntax.SglQuoted:
+				text.WriteString(n.Value)
+			}
+			return true
+		})
+	}
+	return hidesText(text.String())
 }
 
 // hidesText reports whether a text has a character as an escaped number, such as \x24.

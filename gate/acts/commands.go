@@ -29,6 +29,7 @@ type arg struct {
 	// ${x:-.env}, each with a NUL at its end. It is empty if the line has no such text.
 	choices string
 	pipe    bool // the word is >(…) or <(…)
+	escaped bool // the word is not known, and its literal text has a character as an escaped number, such as \x24
 	whole   bool // the word has no other texts than its choices, as $x in for x in a b; do rm $x; done
 }
 
@@ -72,6 +73,7 @@ func (s *shell) command(args []arg) {
 		s.undecidable("command")
 	}
 	s.add(gate.Target{Kind: "other", Value: name, Operation: "exec", EndpointClass: "proc.exec"})
+	s.calculates(name, rest)
 	if args[0].text == name {
 		s.function(name)
 	}
@@ -341,7 +343,7 @@ func (s *shell) interpreter(u usage, args []arg) {
 	case in.has("c"):
 		s.apart(func() {
 			inner := s.newShell(s.dirs)
-			inner.captured = s.captured
+			inner.captured, inner.substituting = s.captured, s.substituting
 			inner.gitDirs = s.gitDirs
 			inner.physical = in.has("P") || slices.ContainsFunc(in.flags, func(f flag) bool { return f.name == "o" && f.value.text == "physical" })
 			inner.depth, inner.funcs = s.depth, maps.Clone(s.funcs) // some may be exported

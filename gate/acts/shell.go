@@ -38,6 +38,8 @@ type shell struct {
 	// captured says that another command may get the output, as in cat $(ls). A name in the
 	// output may become the name of a file that is read.
 	captured bool
+	// substituting says that the present command is within $(…).
+	substituting bool
 }
 
 // A body is the body of a function.
@@ -461,7 +463,10 @@ func (s *shell) inside(n syntax.Node) {
 			s.stmt(n)
 			return false
 		case *syntax.CmdSubst:
+			before := s.substituting
+			s.substituting = true
 			s.substituted(n.Stmts)
+			s.substituting = before
 			return false
 		case *syntax.ProcSubst:
 			s.substituted(n.Stmts)
@@ -551,6 +556,7 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 				s.nested = true
 				a.choices = s.choices(parts)
 				a.whole = s.wholeParts(parts, false)
+				a.escaped = escapes(parts)
 				_, is := parts[0].(*syntax.ProcSubst)
 				a.pipe = is && len(parts) == 1
 				a.shape = s.shape(parts, false)
