@@ -107,7 +107,7 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 	case kernel.GateAnswered:
 		x.judged(e, f)
 	case kernel.Launching:
-		if x.guarded() { // the decision becomes the event, not the launch
+		if x.guarded() { // the event is made from the decision; here it only gets its name
 			x.launching(f.Run)
 			break
 		}

@@ -53,7 +53,7 @@ type typingError string
 const (
 	errDialog   typingError = "a dialog was opened"
 	errNotShown typingError = "the harness did not show the command"
-	errNoLine   typingError = "the harness has no terminal on which the user's keys are followed"
+	errNoLine   typingError = "lifeloop-wrap does not see what the user types to the harness"
 )
 
 func (e typingError) Error() string { return string(e) }

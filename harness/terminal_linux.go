@@ -58,7 +58,7 @@ type attributes struct {
 	changed bool        // the terminal has the attributes ours, not saved
 	modes   modes       // the modes that a child's output has set
 	look    bool        // text would appear in a look that a child's output has set
-	shelved modes       // the modes that suspend or leave saved
+	shelved modes       // the modes to set again in surface, saved by suspend or leave
 	undone  bool        // the shelved modes were undone on the terminal
 	behind  atomic.Bool // another process group had the terminal at the last check
 }

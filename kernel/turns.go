@@ -351,9 +351,9 @@ func (t *turns) late(sig telemetry.Signal) bool {
 	return false
 }
 
-// repeated reports whether another source has already reported the prompt in sig, if
-// that report or sig has no name for the turn. Each source reports each prompt once, in
-// order. So if sig is older than the newest prompt, it repeats an earlier prompt. Else, if
+// repeated reports whether another source has already reported the prompt in sig. If both
+// reports name the turn, late compares the names, and repeated returns false. Each source
+// reports each prompt once, in order. So if sig is older than the newest prompt, it repeats an earlier prompt. Else, if
 // the model had not stopped in the open frame at the time of sig, sig repeats the prompt
 // of that frame, and the frame gets the name in sig. A prompt without a name also counts
 // as repeated if a source has reported that the stopped turn continues.

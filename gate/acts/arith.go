@@ -19,7 +19,7 @@ import (
 type arithmetic struct {
 	computes bool   // they compute with a value that is not written in them
 	hides    bool   // they decode a text or fetch one, so that it is not written in them
-	deletes  bool   // they delete characters of a text, so that others become neighbours
+	deletes  bool   // a command deletes characters of a text; a $ and a ( that were apart may then be adjacent
 	literal  []byte // their literal text; each "$(" or "`" in it is quoted, so the shell has not run it yet
 	reported bool
 }
@@ -108,7 +108,8 @@ func (s *shell) calculates(name string, args []arg) {
 		})
 	}
 	option := func(flags string) bool { return flagged(func(text string) bool { return hasWord(flags, text) }) }
-	// unknown says that an argument may be a flag that decodes.
+	// unknown says that an argument may be a flag, such as -d, which makes a command decode its
+	// input.
 	unknown := slices.ContainsFunc(args, func(a arg) bool { return !a.known && (a.begin == "" || a.begin[0] == '-') })
 	switch name {
 	case "test", "[":
