@@ -51,7 +51,7 @@ func isDurationSyntax(text string) bool {
 		return r
 	}, text)
 	_, err := time.ParseDuration(zeros)
-	return err == nil
+	return err == nil && !strings.HasSuffix(zeros, "0") // 0 is a duration, but another digit without a unit is not
 }
 
 // A Defaulter is an entry of a list. SetDefaults is called before the entry is read, for

@@ -70,6 +70,8 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{"wait_ms: -1", `f:1:10: wait_ms: expected a whole number of milliseconds without a unit, such as 5000, found -1`},
 		{"rest: 2562047h", `f:1:7: rest: 2562047h is more than the limit, 87600h (10 years)`},
 		{"rest: 2562048h", `f:1:7: rest: 2562048h is more than the limit, 87600h (10 years)`},
+		{`rest: "5"`, `f:1:7: rest: expected a duration such as 5s, found "5"`},
+		{`rest: "+5"`, `f:1:7: rest: expected a duration such as 5s, found "+5"`},
 		{"count: -1", `f:1:8: count: expected a whole number, 0 or more, found -1`},
 		{"name: " + strings.Repeat("[", 101), `f: brackets nest deeper than 100`},
 		{`{"any":` + strings.Repeat("[", 101) + strings.Repeat("]", 101) + "}", "f:1:107: any" + strings.Repeat("[0]", 99) + ": brackets nest deeper than 100"},
