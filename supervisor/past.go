@@ -16,25 +16,14 @@ type Past struct {
 	n       int       // the number of entries
 	began   time.Time // the time of the first entry
 	sources []*readSource
-	torn    *tornRecord // the last record, if only some of its facts were written; else nil
+	torn    *recordRead // the last record, if only some of its facts were written; else nil
 }
-
-// A tornRecord is the record of a source at the end of a ledger, if only some of the
-// record's facts were written.
-type tornRecord struct {
-	index   int            // index of its first entry
-	entries []kernel.Entry // the entries from index to the end of the ledger
-	before  time.Time      // time of the previous entry
-}
-
-func (r *tornRecord) read() kernel.SourceRead { return r.entries[0].Fact.(kernel.SourceRead) }
 
 // ReadPast reads the facts of a killed observer's ledger and passes each to fold.
 // It returns nil if there are no entries. The Past iterates entries again later,
 // but only up to the present last entry.
 func ReadPast(entries iter.Seq[kernel.Entry], fold func(kernel.Entry)) *Past {
 	p := &Past{entries: entries}
-	last := time.Time{}
 	for r := range reads(func(yield func(kernel.Entry) bool) {
 		for e := range entries {
 			if fold(e); p.n == 0 {
@@ -44,13 +33,13 @@ func ReadPast(entries iter.Seq[kernel.Entry], fold func(kernel.Entry)) *Past {
 			if !yield(e) {
 				return
 			}
-			last = e.At
 		}
-	}, func() time.Time { return last }) {
+	}) {
 		if r.whole {
 			p.sources = noteRead(p.sources, r)
 		} else if r.torn {
-			p.torn = &tornRecord{index: r.index, entries: slices.Clone(r.entries), before: r.before}
+			r.entries = slices.Clone(r.entries)
+			p.torn = &r
 		}
 	}
 	if p.n == 0 {
@@ -83,12 +72,11 @@ type recordRead struct {
 
 func (r recordRead) read() kernel.SourceRead { return r.entries[0].Fact.(kernel.SourceRead) }
 
-// reads yields the records of sources that the entries of a ledger show. When a
-// SourceRead is reached, last must return the time of the entry before it.
-func reads(entries iter.Seq[kernel.Entry], last func() time.Time) iter.Seq[recordRead] {
+// reads yields the records of sources that the entries of a ledger show.
+func reads(entries iter.Seq[kernel.Entry]) iter.Seq[recordRead] {
 	return func(yield func(recordRead) bool) {
 		var r recordRead
-		open, i := false, -1
+		open, i, last := false, -1, time.Time{}
 		for e := range entries {
 			i++
 			_, resumed := e.Fact.(kernel.Resumed)
@@ -102,7 +90,7 @@ func reads(entries iter.Seq[kernel.Entry], last func() time.Time) iter.Seq[recor
 			case open:
 				r.entries = append(r.entries, e)
 			case is:
-				open, r = true, recordRead{index: i, entries: append(r.entries[:0], e), before: last()}
+				open, r = true, recordRead{index: i, entries: append(r.entries[:0], e), before: last}
 			}
 			if open {
 				if f = r.read(); len(r.entries) > f.Facts {
@@ -112,6 +100,7 @@ func reads(entries iter.Seq[kernel.Entry], last func() time.Time) iter.Seq[recor
 					}
 				}
 			}
+			last = e.At
 		}
 		if open {
 			r.torn = true

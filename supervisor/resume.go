@@ -189,7 +189,7 @@ func (f *Files) Resume(k *kernel.Kernel, past *Past, log Ledger, listen Listener
 func (p *Past) rehearse(k *kernel.Kernel) *kernel.Kernel {
 	second := k.Rehearsal()
 	second.Step(p.began, input.Start{})
-	for record := range reads(p.first(p.n), func() time.Time { return time.Time{} }) {
+	for record := range reads(p.first(p.n)) {
 		if !record.whole {
 			continue
 		}
