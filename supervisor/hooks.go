@@ -119,7 +119,7 @@ func (s *supervisor) Hook(ctx context.Context, call *control.HookCall) { s.hook(
 // neither report a prompt nor receive a payload.
 func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 	l := s.current.Load()
-	if l == nil || l.plan.Key == "" || subtle.ConstantTimeCompare([]byte(h.Key), []byte(l.plan.Key)) == 0 {
+	if l == nil || !isSecret(l.plan.Key, h.Key) {
 		s.foreignHook(h.Event)
 		call.Answer(nil)
 		return
@@ -134,11 +134,6 @@ func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 		s.postOf(l.number, input.SignalsSeen{Signals: decoded.Signals})
 		return
 	}
-	// The number of the launch makes the id unique in the session: each wrapper that
-	// continues the session counts its requests from 1.
-	id := s.requests.newID("hook_" + strconv.Itoa(l.number) + "_")
-	answered, done := await(&s.requests, s.requests.hooks, id)
-	defer done()
 	limit := s.o.HookTime
 	if decoded.Use != nil {
 		limit = max(limit, l.plan.ToolTime)
@@ -146,17 +141,41 @@ func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 	if decoded.Clears && l.plan.Clear != nil {
 		limit = max(limit, endTime)
 	}
-	s.postOf(l.number, input.HookCalled{Hook: id, Call: decoded, Deadline: time.Now().Add(limit - hookMargin)})
+	p := s.postHook(l, decoded, time.Now().Add(limit-hookMargin))
+	defer p.done()
 	select {
-	case a := <-answered:
+	case a := <-p.answered:
 		delivered := call.Answer(a.render(l.plan))
 		if a.carries {
-			s.post(input.HookClosed{Hook: id, Delivered: delivered})
+			s.post(input.HookClosed{Hook: p.id, Delivered: delivered})
 		}
 	case <-call.Gone():
-		s.post(input.HookClosed{Hook: id})
+		s.post(input.HookClosed{Hook: p.id})
 	case <-ctx.Done():
 	}
+}
+
+// isSecret reports whether a text is the given secret. An empty secret is never given.
+func isSecret(secret, text string) bool {
+	return secret != "" && subtle.ConstantTimeCompare([]byte(text), []byte(secret)) == 1
+}
+
+// A pending is a posted hook call that waits for its answer. done must be called in
+// the end.
+type pending struct {
+	id       string
+	answered <-chan answer
+	done     func()
+}
+
+// postHook posts a hook call of a launch.
+func (s *supervisor) postHook(l *launched, call telemetry.HookCall, deadline time.Time) pending {
+	// The number of the launch makes the id unique in the session: each wrapper that
+	// continues the session counts its requests from 1.
+	id := s.requests.newID("hook_" + strconv.Itoa(l.number) + "_")
+	answered, done := await(&s.requests, s.requests.hooks, id)
+	s.postOf(l.number, input.HookCalled{Hook: id, Call: call, Deadline: deadline})
+	return pending{id, answered, done}
 }
 
 // foreignHook counts a hook call of another process. It records the number only

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"lifeloop/harness"
@@ -120,15 +119,13 @@ func (s *supervisor) replied(l *launched, r telemetry.PluginReply) {
 	if r.Call.Event == "" {
 		return // the plugin has reported the session itself
 	}
-	id := s.requests.newID("hook_" + strconv.Itoa(l.number) + "_")
-	answered, done := await(&s.requests, s.requests.hooks, id)
-	s.postOf(l.number, input.HookCalled{Hook: id, Call: r.Call, Deadline: time.Now().Add(min(slotTime, s.o.HookTime-hookMargin))})
+	p := s.postHook(l, r.Call, time.Now().Add(min(slotTime, s.o.HookTime-hookMargin)))
 	s.wg.Go(func() {
-		defer done()
+		defer p.done()
 		select {
-		case a := <-answered:
+		case a := <-p.answered:
 			if a.carries {
-				s.post(input.HookClosed{Hook: id, Delivered: s.place(l, id, r.Call.Session, string(a.render(l.plan)))})
+				s.post(input.HookClosed{Hook: p.id, Delivered: s.place(l, p.id, r.Call.Session, string(a.render(l.plan)))})
 			}
 		case <-s.ctx.Done():
 		}

@@ -2,9 +2,7 @@ package supervisor
 
 import (
 	"context"
-	"crypto/subtle"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -51,8 +49,7 @@ func newQuestions(d telemetry.Requests) *questions {
 // stream is not read.
 func (s *supervisor) Follow(_ context.Context, in control.Stream) {
 	l := s.current.Load()
-	if l == nil || l.plan.Key == "" || l.questions == nil || subtle.ConstantTimeCompare([]byte(in.Key), []byte(l.plan.Key)) == 0 ||
-		!l.questions.connect(in) {
+	if l == nil || l.questions == nil || !isSecret(l.plan.Key, in.Key) || !l.questions.connect(in) {
 		s.foreignHook(in.Event)
 		return
 	}
@@ -155,14 +152,6 @@ func (s *supervisor) postMissed(l *launched, atEnd bool) {
 	}
 }
 
-// A pending is a posted hook call that waits for its answer. done must be called in
-// the end.
-type pending struct {
-	id       string
-	answered <-chan answer
-	done     func()
-}
-
 // question posts the hook calls for one question of the harness, and answers the
 // question with the payloads that these calls get.
 func (s *supervisor) question(ctx context.Context, l *launched, reading caller) {
@@ -226,10 +215,7 @@ func (s *supervisor) asked(ctx context.Context, l *launched, deadline time.Time)
 				if call.Session == "" {
 					call.BelongsTo(prompted(ctx, l.plan.Sources))
 				}
-				id := s.requests.newID("hook_" + strconv.Itoa(l.number) + "_")
-				answered, done := await(&s.requests, s.requests.hooks, id)
-				calls = append(calls, pending{id, answered, done})
-				s.postOf(l.number, input.HookCalled{Hook: id, Call: call, Deadline: deadline})
+				calls = append(calls, s.postHook(l, call, deadline))
 			}
 			s.postSignals(l, request.Then)
 			q.mu.Unlock()
