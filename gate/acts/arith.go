@@ -40,28 +40,14 @@ func (s *shell) arithmetic(file *syntax.File) {
 	if a.reported {
 		return
 	}
-	sums := 0                // how many $((…)) are around the present node
-	var around []syntax.Node // the nodes around it
 	syntax.Walk(file, func(n syntax.Node) bool {
-		step := 1
-		at := n
-		if n == nil { // the end of a node
-			step, at, around = -1, around[len(around)-1], around[:len(around)-1]
-		} else {
-			around = append(around, n)
-		}
-		if at, is := at.(*syntax.ArithmExp); is {
-			a.computes = a.computes || n != nil && sums == 0 && evaluates(at.X) // evaluates also searches the sums inside this one
-			sums += step
-		}
-		if n != nil {
-			a.node(n)
-		}
+		a.node(n)
 		return true
 	})
 	s.reportArithmetic()
 }
 
+// node records what one node does, without the nodes in it.
 func (a *arithmetic) node(n syntax.Node) {
 	switch n := n.(type) {
 	case *syntax.Lit:
@@ -71,6 +57,8 @@ func (a *arithmetic) node(n syntax.Node) {
 		if n.Dollar && hidesText(n.Value) {
 			a.hides = true
 		}
+	case *syntax.ArithmExp:
+		a.computes = a.computes || evaluates(n.X)
 	case *syntax.ArithmCmd:
 		a.computes = a.computes || evaluates(n.X)
 	case *syntax.LetClause:
@@ -191,7 +179,8 @@ func hidesText(text string) bool {
 	return false
 }
 
-// evaluates reports whether an expression has more than numbers and operators.
+// evaluates reports whether an expression has more than numbers and operators. It leaves
+// out a $((…)) in the expression, whose own expression is examined like any other.
 func evaluates(x syntax.Node) bool {
 	found := false
 	if x == nil || x == syntax.ArithmExpr(nil) {
@@ -199,6 +188,8 @@ func evaluates(x syntax.Node) bool {
 	}
 	syntax.Walk(x, func(n syntax.Node) bool {
 		switch n := n.(type) {
+		case *syntax.ArithmExp:
+			return false
 		case *syntax.ParamExp, *syntax.CmdSubst:
 			found = true
 		case *syntax.Lit:
