@@ -58,11 +58,11 @@ func (c *collector) made(n int) bool {
 // texts returns the choices of a word that consists of parts; nil if it has none, or too
 // many. quoted says that the parts are within double quotes.
 func (s *shell) texts(parts []syntax.WordPart, quoted bool) []string {
-	if s.chosen++; s.chosen > maxChosen || !s.made(0) {
-		s.chosen--
+	s.chosen++
+	defer func() { s.chosen-- }()
+	if s.chosen > maxChosen || !s.made(0) {
 		return nil
 	}
-	defer func() { s.chosen-- }()
 	all := []string{""}
 	for _, p := range parts {
 		var longer []string

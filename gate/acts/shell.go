@@ -71,12 +71,12 @@ func (c *collector) newShell(dirs []string) *shell {
 }
 
 func (s *shell) line(line string) {
-	if s.depth++; s.depth > maxDepth || len(line) > maxLine {
+	s.depth++
+	defer func() { s.depth-- }()
+	if s.depth > maxDepth || len(line) > maxLine {
 		s.undecidable("command")
-		s.depth--
 		return
 	}
-	defer func() { s.depth-- }()
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(line), "")
 	if err != nil || nesting(file) > maxNesting {
 		s.undecidable("command")

@@ -1,6 +1,9 @@
 package acts
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // This file describes the flags of commands that run other commands, write files or
 // delete files.
@@ -191,6 +194,9 @@ type flag struct {
 	doubt bool // it may be the value of the flag before it
 }
 
+// valued reports whether the flag takes the next word as its value if none is attached.
+func (f flag) valued() bool { return strings.IndexByte(":></!|", f.mark) >= 0 }
+
 // An invocation is the parsed arguments of a command.
 type invocation struct {
 	flags    []flag
@@ -201,21 +207,11 @@ type invocation struct {
 }
 
 func (in invocation) has(names string) bool {
-	for _, f := range in.flags {
-		if hasWord(names, f.name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(in.flags, func(f flag) bool { return hasWord(names, f.name) })
 }
 
 func (in invocation) marked(mark byte) bool {
-	for _, f := range in.flags {
-		if f.mark == mark {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(in.flags, func(f flag) bool { return f.mark == mark })
 }
 
 // writes reports whether a flag of the command writes a file or destroys data.
@@ -303,7 +299,7 @@ func (u usage) longFlag(in *invocation, a arg, args []arg, exact bool) []arg {
 		in.hidden = in.hidden || !u.dash || u.begins(text)
 		attached = true
 	}
-	if !attached && strings.IndexByte(":></!|", f.mark) >= 0 && f.mark != 0 {
+	if !attached && f.valued() {
 		f.value, args = next(args)
 	}
 	in.flags, in.unknown = append(in.flags, f), in.unknown || !found
@@ -362,11 +358,10 @@ func (u usage) shortFlags(in *invocation, a arg, args []arg) []arg {
 			f.mark = u.short[at+1]
 		}
 		rest := letters[i+1:]
-		valued := f.mark != 0 && strings.IndexByte(":></!|", f.mark) >= 0
 		switch {
-		case valued && (rest == "" && a.known || u.role == shells): // a shell has no attached values
+		case f.valued() && (rest == "" && a.known || u.role == shells): // a shell has no attached values
 			f.value, args = next(args)
-		case valued || f.mark == '?':
+		case f.valued() || f.mark == '?':
 			f.value = a.attached(strings.TrimPrefix(rest, "="))
 			in.flags = append(in.flags, f)
 			return args
