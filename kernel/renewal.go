@@ -296,6 +296,11 @@ func (r *renewals) permitted(s *step, p pending, allowed bool, why string) {
 // wait for the prompt begins.
 func (r *renewals) start(s *step, act renewal.Act) { r.soft.act, r.soft.since = act, s.now }
 
+// waiting reports whether the renewal waits for the prompt.
+func (r *renewals) waiting() bool {
+	return r.soft.act == renewal.None || r.soft.act == renewal.Type || r.soft.act == renewal.FallBack
+}
+
 // The capabilities that a renewal needs.
 const (
 	capObservation = "renewal.continuation.observation"
@@ -391,7 +396,7 @@ func (r *renewals) review(s *step) {
 	r.enter(s)
 	r.detour(s)
 	act := r.soft.act
-	if act != renewal.None && act != renewal.Type && act != renewal.FallBack {
+	if !r.waiting() {
 		return
 	}
 	if r.hard.Prepares && s.scopes.number() != r.hard.Old {
@@ -502,10 +507,15 @@ func (r *renewals) drained(s *step) bool {
 		r.relaunch(s, *held)
 		return true
 	}
+	r.consume(s)
+	return true
+}
+
+// consume runs the continue command, which consumes the token.
+func (r *renewals) consume(s *step) {
 	s.record(RenewalCalled{Renewal: r.hard.ID, Command: commandContinue, Digest: r.hard.Digest})
 	r.start(s, renewal.Continue)
 	s.do(effect.ContinueRenewal{RenewalRef: r.ref(s), Digest: r.hard.Digest, Timeout: r.rules(s).Filled().Continue})
-	return true
 }
 
 // obstacle returns the reason why the session cannot continue after its harness
@@ -735,9 +745,8 @@ func (r *renewals) next(k *Kernel) time.Time {
 // limit returns when the running act, or the wait for the prompt, has taken too long.
 // It is zero while neither has a limit.
 func (r *renewals) limit(k *Kernel) time.Time {
-	waits := r.soft.act == renewal.None || r.soft.act == renewal.Type || r.soft.act == renewal.FallBack
 	switch {
-	case !r.hard.Open(), r.soft.since.IsZero(), waits && k.session.pausedByCommand(), r.soft.act == renewal.Launch && k.cfg.HookAtPrompt:
+	case !r.hard.Open(), r.soft.since.IsZero(), r.waiting() && k.session.pausedByCommand(), r.soft.act == renewal.Launch && k.cfg.HookAtPrompt:
 		return time.Time{}
 	}
 	if rules := k.cfg.rules(r.hard.Profile); rules != nil {
@@ -779,7 +788,7 @@ func (r *renewals) wake(s *step) {
 
 // restart gives the harness the full time again to reach its prompt.
 func (r *renewals) restart(now time.Time) {
-	if r.soft.act == renewal.None || r.soft.act == renewal.Type || r.soft.act == renewal.FallBack {
+	if r.waiting() {
 		r.soft.since = now
 	}
 }

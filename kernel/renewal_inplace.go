@@ -100,13 +100,6 @@ func (r *renewals) lineFree(s *step) bool {
 	return !s.activity.lineBegun() || r.hard.Path == renewal.InPlace && s.cfg.KeepsLine
 }
 
-// consume begins a reset in place with the continue command.
-func (r *renewals) consume(s *step) {
-	s.record(RenewalCalled{Renewal: r.hard.ID, Command: commandContinue, Digest: r.hard.Digest})
-	r.start(s, renewal.Continue)
-	s.do(effect.ContinueRenewal{RenewalRef: r.ref(s), Digest: r.hard.Digest, Timeout: r.rules(s).Filled().Continue})
-}
-
 // typeKeys types the keys of the reset, or with renewal.Undo those that undo it. A
 // harness that is reset by a hook gets the hook's answer instead.
 func (r *renewals) typeKeys(s *step, act renewal.Act) {
@@ -202,7 +195,14 @@ func (r *renewals) byRelaunch(s *step) (why string) {
 // interrupt stops the typing when the harness is no longer at its prompt: a dialog may
 // take the next key as an answer.
 func (r *renewals) interrupt(s *step) {
-	if r.soft.typing && !r.soft.stopped && !s.activity.atPrompt() && !s.scopes.current().Ended && r.clearing() {
+	if !s.activity.atPrompt() && !s.scopes.current().Ended && r.clearing() {
+		r.stopTyping(s)
+	}
+}
+
+// stopTyping stops the typing once, if keys are being typed.
+func (r *renewals) stopTyping(s *step) {
+	if r.soft.typing && !r.soft.stopped {
 		r.soft.stopped = true
 		s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keysStop, Means: s.cfg.Means})
 		s.do(effect.Cancel{Call: r.hard.ID})
@@ -277,10 +277,7 @@ func (r *renewals) enter(s *step) {
 // overdue handles typed keys after which no fresh session began within the time
 // limit, and keys of the undo whose typing took too long.
 func (r *renewals) overdue(s *step) {
-	if r.soft.typing && !r.soft.stopped {
-		s.record(RenewalTyped{Renewal: r.hard.ID, Keys: keysStop, Means: s.cfg.Means})
-		s.do(effect.Cancel{Call: r.hard.ID})
-	}
+	r.stopTyping(s)
 	r.soft.typing = false
 	limit := r.rules(s).Filled().Clear
 	why := fmt.Sprintf("the harness began no fresh session within %s", limit)
