@@ -233,8 +233,16 @@ func (r *recovery) launching(s *step, cause string, profile, number int) Launchi
 		Name: s.profileName(profile), Adapter: s.cfg.Manifest.AdapterID}
 }
 
-// relaunch begins the planned attempt. It resets state that belongs only to the
-// previous launch.
+// launching resets state that belongs only to the previous launch.
+func (s *step) launching() {
+	s.activity.launching()
+	s.scopes.launching()
+	s.turns.launching()
+	s.ending.launching()
+	s.health.launching()
+}
+
+// relaunch begins the planned attempt.
 func (r *recovery) relaunch(s *step) {
 	n := r.hard.Next
 	number := r.hard.Spent.Launches + 1
@@ -245,11 +253,7 @@ func (r *recovery) relaunch(s *step) {
 	}
 	cause := n.launchCause()
 	l := r.launching(s, cause, n.Next, number)
-	s.activity.launching()
-	s.scopes.launching()
-	s.turns.launching()
-	s.ending.launching()
-	s.health.launching()
+	s.launching()
 	start := "startup"
 	if l.Checkpoint = r.continuation(s, l.Profile, cause == causeRestart); l.Checkpoint != "" {
 		start = "resume"
@@ -263,11 +267,7 @@ func (r *recovery) relaunch(s *step) {
 // renew launches the harness again within the same attempt. The launch continues the
 // harness session old, or begins a fresh one if old is empty.
 func (r *recovery) renew(s *step, old string) {
-	s.activity.launching()
-	s.scopes.launching()
-	s.turns.launching()
-	s.ending.launching()
-	s.health.launching()
+	s.launching()
 	l := r.launching(s, causeRenewal, r.hard.Spent.Profile, r.hard.Spent.Launches)
 	l.Checkpoint = old
 	start := causeRenewal

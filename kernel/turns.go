@@ -242,10 +242,15 @@ func (t *turns) past(name string) bool          { _, ok := t.hard.Past[name]; re
 func (t *turns) any() bool                      { return len(t.hard.Frames) > 0 || len(t.hard.Past) > 0 }
 func (t *turns) prompted(before time.Time) bool { return before.After(t.soft.prompt.at) }
 
+// clear clears the state of the turn.
+func (t *turns) clear() {
+	t.soft.state, t.soft.answered, t.soft.idleAt = turnNone, false, time.Time{}
+}
+
 // launching clears the state of the previous launch's turn.
 func (t *turns) launching() {
 	t.soft.prompt.sources, t.soft.prompt.named = nil, false
-	t.soft.state, t.soft.answered, t.soft.idleAt = turnNone, false, time.Time{}
+	t.clear()
 }
 
 // signal applies a signal of the current harness session.
@@ -502,7 +507,7 @@ func (t *turns) endFrame(s *step, id, outcome string, failure lifeloop.FailureCl
 	t.closeInner(s, id, ev)
 	client := t.frame(id).Client
 	if !client {
-		t.soft.state, t.soft.answered, t.soft.idleAt = turnNone, false, time.Time{}
+		t.clear()
 		s.attempts.turnEnded(telemetry.Outcome(outcome))
 	}
 	s.openFrame(id, ev)
@@ -606,6 +611,6 @@ func (t *turns) recall(past *turns) {
 	t.soft = past.soft
 	f, was := t.top(), past.top()
 	if f == nil || was == nil || f.Turn != was.Turn || f.Ending != was.Ending {
-		t.soft.state, t.soft.answered, t.soft.idleAt = turnNone, false, time.Time{}
+		t.clear()
 	}
 }
