@@ -186,6 +186,14 @@ type Sign struct {
 	At     time.Time `json:"at"`
 }
 
+// ReasonText returns the reason for a state as people read it.
+func ReasonText(reason string) string {
+	if reason == "approved" { // HCP uses this word for every session that was not rejected
+		return "started"
+	}
+	return reason
+}
+
 // Ended reports whether the session reached a terminal state.
 func (s *Status) Ended() bool { return session.State(s.State).Terminal() }
 

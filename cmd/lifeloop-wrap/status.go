@@ -73,14 +73,6 @@ func livenessText(s view.Status) string {
 	return s.State
 }
 
-// reasonText returns the reason for the state.
-func reasonText(reason string) string {
-	if reason == "approved" { // HCP uses this word for every session that was not rejected
-		return "started"
-	}
-	return reason
-}
-
 // launchText returns the number of the launch, its profile, and the time of the next
 // launch, or that a command paused the session.
 func launchText(s view.Status) string {
@@ -186,7 +178,7 @@ func printStatus(w io.Writer, k store.Session, failed int) error {
 	line("session", k.SessionID)
 	line("state", livenessText(k.Status))
 	if k.StateReason != "" {
-		line("reason", reasonText(k.StateReason))
+		line("reason", view.ReasonText(k.StateReason))
 	}
 	line("launch", launchText(k.Status))
 	line("activity", activityDetail(k))

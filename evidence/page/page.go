@@ -278,7 +278,7 @@ func (p *Page) model(c Checked) model {
 			m.Head = append(m.Head, Member{name, secrets.Value(name, value)})
 		}
 	}
-	add("state", s.State+" ("+reasonText(s.StateReason)+")")
+	add("state", s.State+" ("+view.ReasonText(s.StateReason)+")")
 	program := s.Program + ", adapter " + s.AdapterID
 	if s.HarnessVersion != nil {
 		program += ", version " + *s.HarnessVersion

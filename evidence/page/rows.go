@@ -10,6 +10,7 @@ import (
 
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
+	"lifeloop/view"
 )
 
 // words describes a fact for the timeline, with its tone. It is empty for a fact that
@@ -17,7 +18,7 @@ import (
 func words(f kernel.Fact) (what, tone string) {
 	switch f := f.(type) {
 	case kernel.SessionMoved:
-		return fmt.Sprintf("the session is %s: %s", f.To, reasonText(f.Reason)), toneOf(string(f.To))
+		return fmt.Sprintf("the session is %s: %s", f.To, view.ReasonText(f.Reason)), toneOf(string(f.To))
 	case kernel.Launching:
 		return strings.TrimSpace(fmt.Sprintf("launch (%s), attempt %d %s", f.Cause, max(f.Attempt, 1), f.Name)), ""
 	case kernel.Running:
@@ -68,14 +69,6 @@ func words(f kernel.Fact) (what, tone string) {
 		return fmt.Sprintf("renewal %s", f.To), ""
 	}
 	return "", ""
-}
-
-// reasonText returns the reason for a state.
-func reasonText(reason string) string {
-	if reason == "approved" { // HCP uses this word for every session that was not rejected
-		return "started"
-	}
-	return reason
 }
 
 // gateWords describes a decision on an act: the question, the verdict and the
