@@ -15,12 +15,19 @@ import (
 	"lifeloop/supervisor"
 )
 
-// clients returns the configured clients. The guard ends their processes if they
-// outlive the wrapper.
+// program returns the fields that the programs of a session have in common. The guard ends
+// the processes of such a program if they outlive the wrapper. Env has only the variables
+// that the wrapper sets.
+func (s *session) program(t *harness.Terminal) dispatch.Config {
+	return dispatch.Config{Env: []string{"LIFELOOP_SESSION_ID=" + s.id, t.Mark()}, Started: t.Own, Ended: t.Disown, Forks: t.Forks(), Cgroup: t.Cgroup()}
+}
+
+// clients returns the configured clients.
 func (s *session) clients(t *harness.Terminal) (clientPrograms, error) {
 	return newClientPrograms(s.cfg.Clients, func(id string) dispatch.Config {
-		return dispatch.Config{Env: []string{"LIFELOOP_SESSION_ID=" + s.id, t.Mark()},
-			StderrFile: filepath.Join(string(s.folder), "stderr-"+fileName(id)), Started: t.Own, Ended: t.Disown, Forks: t.Forks(), Cgroup: t.Cgroup()}
+		c := s.program(t)
+		c.StderrFile = filepath.Join(string(s.folder), "stderr-"+fileName(id))
+		return c
 	})
 }
 

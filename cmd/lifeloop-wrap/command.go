@@ -23,19 +23,18 @@ import (
 // commandTime is the time limit of a command to a live session.
 const commandTime = 10 * time.Second
 
-// command sends a command to a live session and waits for its answer. It
-// returns the session's id.
-func (g *globals) command(cmd *cobra.Command, name, command string, what any) (string, error) {
-	id, answer, err := g.send(cmd, name, command, what)
+// command sends a command to a live session and waits for its answer. It returns the
+// session's id and the answer, which is an error if the session refused the command.
+func (g *globals) command(cmd *cobra.Command, name, command string, what any) (id string, answer supervisor.CommandAnswer, err error) {
+	id, answer, err = g.send(cmd, name, command, what)
 	switch {
 	case err != nil:
-		return "", err
 	case answer.FailureClass == lifeloop.OperatorRequired && answer.Renewal == "" && command != supervisor.CommandApprove:
-		return "", needsToken(cmd, id, answer)
+		err = needsToken(cmd, id, answer)
 	case answer.FailureClass != "":
-		return "", no(answer.FailureClass, "session %s: %s", id, answer.Error)
+		err = no(answer.FailureClass, "session %s: %s", id, answer.Error)
 	}
-	return id, nil
+	return id, answer, err
 }
 
 // needsToken returns the error for a command that needs the session's token.
@@ -158,7 +157,7 @@ func controlCmds(g *globals) []*cobra.Command {
 				if err := w.Validate(); err != nil {
 					return usage("%s: --reason: %v", name, err)
 				}
-				id, err := g.command(cmd, args[0], name, w)
+				id, _, err := g.command(cmd, args[0], name, w)
 				if lost, is := errors.AsType[*lostSession](err); is && name == supervisor.CommandAbort {
 					id, err = lost.id, g.closeLost(cmd, lost, w.Reason)
 				}
@@ -225,7 +224,7 @@ func frameCmd(g *globals) *cobra.Command {
 				case !slices.Contains(outcomes, f.Outcome):
 					return usage("--outcome %s: want completed, failed, interrupted or abandoned", f.Outcome)
 				}
-				_, err := g.command(cmd, args[0], supervisor.CommandFrame, f)
+				_, _, err := g.command(cmd, args[0], supervisor.CommandFrame, f)
 				return err
 			},
 		}

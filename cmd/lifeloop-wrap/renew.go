@@ -44,14 +44,9 @@ The exit code is 0 if the renewal was accepted (with --wait, if it was delivered
 			if err := w.Validate(); err != nil {
 				return usage("renew: %v", err)
 			}
-			id, answer, err := g.send(cmd, args[0], supervisor.CommandRenew, w)
-			switch {
-			case err != nil:
+			id, answer, err := g.command(cmd, args[0], supervisor.CommandRenew, w)
+			if err != nil {
 				return err
-			case answer.FailureClass == lifeloop.OperatorRequired && answer.Renewal == "":
-				return needsToken(cmd, id, answer)
-			case answer.FailureClass != "":
-				return no(answer.FailureClass, "session %s: %s", id, answer.Error)
 			}
 			said := renewed{SessionID: id, Command: supervisor.CommandRenew, Renewal: answer.Renewal}
 			if wait {
@@ -170,7 +165,7 @@ func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 		s.log.Warn().Err(err).Msg("cannot erase old continuations")
 	}
 	p, err := programs.New(programs.Config{Profiles: active, Vault: held, Dir: dir, Ask: l.askForNote, Around: func(client string) dispatch.Config {
-		return dispatch.Config{Env: []string{"LIFELOOP_SESSION_ID=" + s.id, t.Mark()}, Started: t.Own, Ended: t.Disown, Forks: t.Forks(), Cgroup: t.Cgroup()}
+		return s.program(t)
 	}})
 	if err != nil {
 		return nil, refused(lifeloop.InternalError, "%v", err)

@@ -221,8 +221,9 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	ports.Clients = clients
 	ports.EndClients = func() ([]input.Process, int) { return supervisor.Named(endClients()) }
 	if d := s.cfg.Attempts.Retry.Decide; len(d.Command) > 0 {
-		if ports.Decider, err = dispatch.NewOneshot(dispatch.Config{ID: "retry.decide", Command: d.Command, MaxAnswer: 64 << 10,
-			Timeout: l.policy.Decide, Env: d.Of(os.Environ(), "LIFELOOP_SESSION_ID="+s.id, l.terminal.Mark()), Started: l.terminal.Own, Ended: l.terminal.Disown, Forks: l.terminal.Forks(), Cgroup: l.terminal.Cgroup()}); err != nil {
+		p := s.program(l.terminal)
+		p.ID, p.Command, p.Timeout, p.Env, p.MaxAnswer = "retry.decide", d.Command, l.policy.Decide, d.Of(os.Environ(), p.Env...), 64<<10
+		if ports.Decider, err = dispatch.NewOneshot(p); err != nil {
 			return kernel.Result{}, usage("%v", err)
 		}
 	}

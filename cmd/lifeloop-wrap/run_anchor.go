@@ -108,8 +108,10 @@ func (s *session) anchorCommand(t *harness.Terminal) (push func(ctx context.Cont
 	if len(c.Command) == 0 {
 		return nil, nil
 	}
-	program, err := dispatch.NewOneshot(dispatch.Config{ID: "anchor", Command: c.Command, Timeout: pushTime, Env: c.Of(os.Environ(), "LIFELOOP_SESSION_ID="+s.id, t.Mark()),
-		StderrFile: filepath.Join(string(s.folder), "anchor.stderr"), Started: t.Own, Ended: t.Disown, Forks: t.Forks(), Cgroup: t.Cgroup()})
+	p := s.program(t)
+	p.ID, p.Command, p.Timeout, p.Env = "anchor", c.Command, pushTime, c.Of(os.Environ(), p.Env...)
+	p.StderrFile = filepath.Join(string(s.folder), "anchor.stderr")
+	program, err := dispatch.NewOneshot(p)
 	if err != nil {
 		return nil, usage("anchor.command: %v", err)
 	}
