@@ -38,7 +38,6 @@ type Export struct {
 	began    kernel.Began
 	at, last time.Time // the times of the first and the last entry
 	head     ledgerHead
-	state    session.State
 	reason   string
 	codes    map[string]string // the code that replaces a reason that a user wrote, by its text
 	answered bool              // a user gave a reason for an approval or a denial
@@ -134,8 +133,7 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 			x.settle("renewal:"+f.Renewal, outcome{OK: f.To == renewal.Delivered, Status: string(f.To)})
 		}
 	case kernel.SessionMoved:
-		x.state, x.reason = f.To, x.reasonCode(f.To, f.Reason)
-		x.ended = session.Check(f.To, session.Running) != nil && f.To != session.Running && f.To != session.Aborting && f.To != session.Paused && f.To != session.Pending
+		x.ended, x.reason = f.To.Terminal(), x.reasonCode(f.To, f.Reason)
 		x.moves = append(x.moves, move{e.At, f.To, x.reason})
 		if x.ended {
 			x.seal(e.At)

@@ -400,10 +400,10 @@ func (x *Export) JobPack(key ed25519.PrivateKey) ([]byte, error) {
 	for i, m := range x.moves {
 		status, event := jobMove(m.to)
 		facts.Status, facts.StatusReasonCode = string(status), m.reason
-		if x.ended {
-			facts.StopReason = x.reason
-		}
 		events = append(events, jobEvent{SchemaID: jobEventSchema, SchemaVersion: schemaVersion, CreatedAt: m.at.UTC(), JobID: id, Revision: i + 1, Type: event, ReasonCode: m.reason})
+	}
+	if x.ended {
+		facts.StopReason = x.reason
 	}
 	state := jobState{Header: x.header(jobStateSchema, x.at), UpdatedAt: x.last.UTC(), jobFacts: facts, Revision: len(events), Checkpoints: []jobCheckpoint{}}
 	for i, s := range x.seals {
