@@ -473,24 +473,13 @@ func (d *transcript) system(r transcriptRecord) []telemetry.Signal {
 // members in snake case.
 func readCompaction(metadata []byte) *telemetry.Compaction {
 	c := &telemetry.Compaction{Half: "record", Trigger: "unknown"}
+	count := func(name string, to **int64) scan.Field {
+		return scan.Func(name, func(val []byte) { *to = new(scan.CountOf(val)) })
+	}
 	scan.Object(metadata,
 		scan.Func("trigger", func(val []byte) { c.Trigger = telemetry.TriggerOf(scan.WordOf(val)) }),
-		scan.Func("preTokens", func(val []byte) {
-			n := scan.CountOf(val)
-			c.Before = &n
-		}),
-		scan.Func("pre_tokens", func(val []byte) {
-			n := scan.CountOf(val)
-			c.Before = &n
-		}),
-		scan.Func("postTokens", func(val []byte) {
-			n := scan.CountOf(val)
-			c.After = &n
-		}),
-		scan.Func("post_tokens", func(val []byte) {
-			n := scan.CountOf(val)
-			c.After = &n
-		}))
+		count("preTokens", &c.Before), count("pre_tokens", &c.Before),
+		count("postTokens", &c.After), count("post_tokens", &c.After))
 	return c
 }
 
