@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"lifeloop/internal/config"
@@ -99,7 +98,7 @@ func (s *session) lostKernel(adapter string, clients []config.Client) (*kernel.K
 func (s *session) lostConfig(adapter string, began kernel.Began, clients []config.Client) kernel.Config {
 	_, manifest, _ := adapterOf(adapter)
 	cfg := kernel.Config{Session: s.id, Ledger: true, Launch: setup.Launch{Manifest: manifest}, Began: began,
-		NewID: func(prefix string) string { return prefix + uuid.NewString() }}
+		NewID: newID}
 	for _, c := range kernelClients(clients) {
 		if slices.Contains(began.Clients, c.ID) {
 			cfg.Clients = append(cfg.Clients, c)

@@ -118,10 +118,16 @@ func parsePolicy(file string, text []byte) (*gate.Policy, error) {
 			return p, nil
 		}
 	}
+	return nil, notDecoded("policy", file, err)
+}
+
+// notDecoded returns the failure for a document that cannot be decoded, with the position
+// if it is known.
+func notDecoded(what, file string, err error) *failure {
 	if fault, ok := errors.AsType[*document.Error](err); ok {
-		return nil, notEvaluable("policy %s", fault.In(file))
+		return notEvaluable("%s %s", what, fault.In(file))
 	}
-	return nil, notEvaluable("policy %s: %v", file, err)
+	return notEvaluable("%s %s: %v", what, file, err)
 }
 
 func writeTrace(cmd *cobra.Command, e evaluation, t gate.Trace) error {

@@ -113,7 +113,7 @@ func (h hostCall) serve(cfg config.Config, profile profiles.Profile, manifest li
 		Session: id, OneHook: true, Wants: wants(cfg.Requires), Clients: kernelClients(cfg.Clients),
 		Launch:      setup.Launch{Manifest: manifest, Synth: synthConfig(cfg, profiles.Profile{}, profiles.Launch{})},
 		Limits:      setup.Limits{ClientPatience: cmp.Or(cfg.HookPatience, -1)},
-		ClientDrain: time.Until(deadline), NewID: func(prefix string) string { return prefix + uuid.NewString() },
+		ClientDrain: time.Until(deadline), NewID: newID,
 	}
 	if h.profile != "" {
 		kc.Limits.ClientPatience = time.Until(deadline)

@@ -12,13 +12,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"lifeloop/internal/config"
+	"lifeloop/internal/durable"
 	"lifeloop/internal/nearest"
 	"lifeloop/internal/store"
 	"lifeloop/internal/vt"
@@ -200,14 +200,11 @@ func (o *observer) source(kind, path string) (profiles.Source, error) {
 
 // holdsHookCalls reports whether a file begins with a recorded hook call.
 func holdsHookCalls(path string) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := durable.OpenLinked(path)
 	if err != nil {
 		return false // the later reading of the file will report the error
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return false
-	}
 	line, _ := bufio.NewReaderSize(f, 1<<20).ReadSlice('\n')
 	var call struct {
 		Stdin struct {

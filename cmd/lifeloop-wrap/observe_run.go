@@ -11,7 +11,6 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"lifeloop/dispatch"
@@ -202,10 +201,10 @@ func (o *observer) clients() (clientPrograms, error) {
 // kernelConfig describes an observation. With --once and without a ledger, ids are
 // numbered, so that the same files give the same lines.
 func (o *observer) kernelConfig() kernel.Config {
-	newID := func(prefix string) string { return prefix + uuid.NewString() }
+	ids := newID
 	if o.flags.once && o.ledger == nil {
 		n := map[string]int{}
-		newID = func(prefix string) string {
+		ids = func(prefix string) string {
 			n[prefix]++
 			return fmt.Sprintf("%s%06d", prefix, n[prefix])
 		}
@@ -220,7 +219,7 @@ func (o *observer) kernelConfig() kernel.Config {
 	cfg := kernel.Config{Session: o.id, Observing: true, Clients: kernelClients(o.cfg.Clients), Wants: wants(o.cfg.Requires),
 		Launch: setup.Launch{Manifest: o.manifest, HarnessSession: o.session, Versions: setup.Versions{Tested: o.profile.Tested, Proven: proven.Read(o.cfg.StateDir).Of(o.profile.Adapter)}, Synth: pressure,
 			Rests: profiles.RestsOf(o.profile.Adapter).Reading(read...)},
-		Ledger: o.ledger != nil, ClientDrain: o.cfg.ClientDrain, NewID: newID, Began: kernel.Began{SessionID: o.id, AdapterID: o.manifest.AdapterID,
+		Ledger: o.ledger != nil, ClientDrain: o.cfg.ClientDrain, NewID: ids, Began: kernel.Began{SessionID: o.id, AdapterID: o.manifest.AdapterID,
 			AdapterVersion: o.manifest.AdapterVersion, WorkDir: dir, Version: version, PID: os.Getpid(), Clients: []string{}, Policy: "none"}}
 	if o.ledger == nil {
 		cfg.Weak = append(cfg.Weak, setup.Weakness{Capability: "receipts.receipt_ledger", Reason: "no ledger is stored"})

@@ -146,6 +146,9 @@ func (s *session) close() {
 	}
 }
 
+// newID returns a new id for an event, a call and the like.
+func newID(prefix string) string { return prefix + uuid.NewString() }
+
 func (s *session) kernelConfig(l *launcher, first setup.Launch, argv []string) kernel.Config {
 	dir, _ := os.Getwd() // the folder is only recorded, so an error is ignored
 	digest := sha256.Sum256([]byte(strings.Join(argv[1:], "\x00")))
@@ -153,7 +156,7 @@ func (s *session) kernelConfig(l *launcher, first setup.Launch, argv []string) k
 		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: s.ledger != nil, Launch: first, Policy: l.policy,
 		Tick: s.cfg.Tick, ClientDrain: s.cfg.ClientDrain,
 		Limits: setup.Limits{AbortGrace: s.cfg.Attempts.Timeouts.AbortGrace, SignDelay: supervisor.SignDelay, ClientPatience: cmp.Or(s.cfg.HookPatience, -1)},
-		NewID:  func(prefix string) string { return prefix + uuid.NewString() },
+		NewID:  newID,
 		Began: kernel.Began{SessionID: s.id, AdapterID: first.Manifest.AdapterID, AdapterVersion: first.Manifest.AdapterVersion,
 			Program: filepath.Base(argv[0]), Args: len(argv) - 1, ArgsDigest: "sha256:" + hex.EncodeToString(digest[:]),
 			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: l.terminal.Pty(), Clients: []string{}, Policy: cmp.Or(l.gate.digest(), "none"),

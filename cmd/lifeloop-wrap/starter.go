@@ -128,11 +128,8 @@ func readCases(cmd *cobra.Command, file string) (cases []policyCase, err error) 
 	if err == nil {
 		err = document.Decode(doc, &cases, "", nil)
 	}
-	if fault, ok := errors.AsType[*document.Error](err); ok {
-		return nil, notEvaluable("cases %s", fault.In(file))
-	}
 	if err != nil {
-		return nil, notEvaluable("cases %s: %v", file, err)
+		return nil, notDecoded("cases", file, err)
 	}
 	return cases, nil
 }

@@ -25,6 +25,11 @@ func Open(path string, flag int, perm fs.FileMode) (*os.File, error) {
 		}
 		return nil, err
 	}
+	return regular(path, f)
+}
+
+// regular returns f if it is a regular file. Otherwise it closes f and returns an error.
+func regular(path string, f *os.File) (*os.File, error) {
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = irregular(path, info)
@@ -86,15 +91,7 @@ func OpenLinked(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = irregular(path, info)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
+	return regular(path, f)
 }
 
 // ReadLinked reads a regular file of at most limit bytes. The path may be a
