@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"lifeloop/attempt"
@@ -250,14 +252,25 @@ func claudeAgentsView(args []string, h Host) bool {
 }
 
 // claudeSlug is the name of a project's transcript folder: its path, with a dash
-// for each character that is not an ASCII letter or digit.
+// for each character that is not an ASCII letter or digit. A character is a UTF-16
+// code unit, as in JavaScript. Of a longer name the first 200 are followed by a hash
+// of the whole path.
 func claudeSlug(dir string) string {
-	return strings.Map(func(r rune) rune {
-		if alphanumeric(r) {
-			return r
+	const most = 200
+	units := utf16.Encode([]rune(dir))
+	name := make([]byte, len(units))
+	var hash int32
+	for i, u := range units {
+		name[i] = '-'
+		if r := rune(u); alphanumeric(r) {
+			name[i] = byte(r)
 		}
-		return '-'
-	}, dir)
+		hash = hash*31 + int32(u)
+	}
+	if len(name) <= most {
+		return string(name)
+	}
+	return string(name[:most]) + "-" + strconv.FormatInt(max(int64(hash), -int64(hash)), 36)
 }
 
 // injectedSettings is the settings file of one launch.
