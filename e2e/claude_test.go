@@ -344,6 +344,23 @@ func claudeContexts() stories {
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "clear"),
 				starts("S2", "clear"), frame("S2 F2", "completed"), pressure("low", "S2 F2"), ends("S2", "prompt_input_exit")),
 		},
+		"clear without hooks": {
+			flags: []string{"--no-hooks"},
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "hello")
+				first := claudeRegistry().SessionID
+				r.types("/clear\r")
+				r.await("the new session", func() bool {
+					reg := claudeRegistry()
+					return reg.SessionID != first && reg.Status == "idle"
+				})
+				claudeTurn(r, "hello again") // nothing names its transcript
+				r.types("/exit\r")
+			},
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"),
+				"capability.degraded S1 frame.opened unavailable", ends("S1", "exit 0")),
+		},
 		"compact": {
 			script: func(r *run) {
 				claudeReady(r)

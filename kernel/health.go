@@ -54,6 +54,7 @@ type reports struct {
 	hooked   bool                        // a hook was called in this launch
 	missed   bool                        // the hook of the newest prompt was not called
 	noWindow bool                        // the context window is unknown
+	away     bool                        // the harness has another session, whose files are not known
 	reported map[string]bool             // sources that reported something in this launch
 	spoken   map[string]bool             // sources that reported something in this turn
 	silent   map[string]int              // how many turns in a row an expected source did not report
@@ -435,6 +436,39 @@ func (h *health) troubled(s *step, in input.SourceTrouble) {
 		h.sourceWorth(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" cannot be read")
 	case "recovered":
 		h.sourceWorth(s, in.Source, "", "the "+in.Source+" can be read normally again")
+	}
+}
+
+// unfollowed handles a signal by which the harness's own process names another harness
+// session than the current one. In a launch without hooks nothing names the files of
+// that session, so no other source reports anything until the harness returns.
+func (h *health) unfollowed(s *step, sig telemetry.Signal) {
+	if sig.Process == nil || h.soft.away || s.cfg.Hooks || s.cfg.Observing || s.scopes.current().ID == "" || !sig.At.IsZero() && s.attempts.launchedAfter(sig.At, s.now) {
+		return
+	}
+	h.soft.away = true
+	h.otherWorth(s, sig.Source, lifeloop.Unavailable, "the "+sig.Source+" names another harness session, and without hooks its files are not known")
+}
+
+// followed handles a signal about the current harness session.
+func (h *health) followed(s *step, sig telemetry.Signal) {
+	if sig.Process != nil && sig.Session != "" && h.soft.away {
+		h.soft.away = false
+		h.otherWorth(s, sig.Source, "", "the "+sig.Source+" names the harness session again")
+	}
+}
+
+// otherWorth sets the support of all sources of this launch but one.
+func (h *health) otherWorth(s *step, one string, to lifeloop.Support, why string) {
+	others := map[string]bool{}
+	for _, on := range s.cfg.Rests {
+		for _, source := range on {
+			others[source] = true
+		}
+	}
+	delete(others, one)
+	for _, source := range slices.Sorted(maps.Keys(others)) {
+		h.sourceWorth(s, source, to, why)
 	}
 }
 

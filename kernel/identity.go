@@ -207,6 +207,7 @@ func (s *step) revive(sig telemetry.Signal) {
 func (s *step) identify(sig telemetry.Signal, h *hook) bool {
 	hs := s.scopes.current()
 	if sig.Session == "" || sig.Session == hs.ID {
+		s.health.followed(s, sig)
 		return true
 	}
 	if h == nil && !injected(sig.Source) { // a recorded hook call proves as much as a live one
@@ -217,6 +218,7 @@ func (s *step) identify(sig telemetry.Signal, h *hook) bool {
 			return true
 		}
 		s.scopes.refuse(s, sig)
+		s.health.unfollowed(s, sig)
 		return false
 	}
 	switch {

@@ -32,7 +32,7 @@ import (
 //
 //	run hooks id=S1 clients=(notes,audit) [requires=notes:frame.opening=required[/native]] [manifest=pre_session:unavailable]
 //	hook SessionStart slot=pre_session wait=4s [clears] live=S1 cause=startup | prompt=p1 | stop=p1 …   (signals as below)
-//	signal transcript in=ID live=… prompt=… working idle needs alive cleared turn=TURN stop=TURN end=TURN outcome=… error=… usage=N id=… window=N:src compacting compacted=half:trigger:before:after gone=ID reason=… tool=ID tool-end=ID limit=SECONDS ago=1s side=WHAT
+//	signal transcript in=ID live=… prompt=… working idle needs alive cleared turn=TURN stop=TURN end=TURN outcome=… error=… usage=N id=… window=N:src compacting compacted=half:trigger:before:after gone=ID reason=… tool=ID tool-end=ID limit=SECONDS ago=1s process side=WHAT
 //	trouble SOURCE WHAT · unknown SOURCE TYPE=N
 //	answer CALL [status=observed] [payload=placement:kind:body[:required] [key=K] [ref=REF] [digest=HEXDIGIT]] [fail=timeout]
 //	written HOOK | gone HOOK
