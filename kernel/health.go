@@ -440,36 +440,41 @@ func (h *health) troubled(s *step, in input.SourceTrouble) {
 }
 
 // unfollowed handles a signal by which the harness's own process names another harness
-// session than the current one. In a launch without hooks nothing names the files of
-// that session, so no other source reports anything until the harness returns.
+// session than the current one. If no hooks are called, nothing names the files of that
+// session, so no other source reports anything until the harness returns.
 func (h *health) unfollowed(s *step, sig telemetry.Signal) {
-	if sig.Process == nil || h.soft.away || s.cfg.Hooks || s.cfg.Observing || s.scopes.current().ID == "" || !sig.At.IsZero() && s.attempts.launchedAfter(sig.At, s.now) {
+	hooks := s.cfg.Hooks && !h.soft.missed && h.soft.worth[hooksSource] != lifeloop.Unavailable
+	old := !sig.At.IsZero() && s.attempts.launchedAfter(sig.At, s.now)
+	if sig.Process == nil || h.soft.away || hooks || old || s.cfg.Observing || s.attempts.exit() != nil || s.scopes.current().ID == "" {
 		return
 	}
 	h.soft.away = true
-	h.otherWorth(s, sig.Source, lifeloop.Unavailable, "the "+sig.Source+" names another harness session, and without hooks its files are not known")
+	h.otherWorth(s, sig.Source, lifeloop.Unavailable, "the "+sig.Source+" names another harness session, and no hook names its files")
 }
 
 // followed handles a signal about the current harness session.
 func (h *health) followed(s *step, sig telemetry.Signal) {
-	if sig.Process != nil && sig.Session != "" && h.soft.away {
+	if sig.Process != nil && sig.Session != "" && h.soft.away && s.attempts.exit() == nil {
 		h.soft.away = false
 		h.otherWorth(s, sig.Source, "", "the "+sig.Source+" names the harness session again")
 	}
 }
 
-// otherWorth sets the support of all sources of this launch but one.
+// otherWorth sets the support of all sources of this launch but one. If to is empty, they
+// have their claimed support again.
 func (h *health) otherWorth(s *step, one string, to lifeloop.Support, why string) {
-	others := map[string]bool{}
 	for _, on := range s.cfg.Rests {
 		for _, source := range on {
-			others[source] = true
+			switch {
+			case source == one:
+			case to == "":
+				delete(h.soft.worth, source)
+			default:
+				h.soft.worth[source] = to
+			}
 		}
 	}
-	delete(others, one)
-	for _, source := range slices.Sorted(maps.Keys(others)) {
-		h.sourceWorth(s, source, to, why)
-	}
+	h.assess(s, why)
 }
 
 // silentTurns is how many turns in a row an expected source must miss to count as
