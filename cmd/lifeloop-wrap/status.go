@@ -182,8 +182,8 @@ func printStatus(w io.Writer, k store.Session, failed int) error {
 	}
 	line("launch", launchText(k.Status))
 	line("activity", activityDetail(k))
-	if s := k.LastSign; s != nil {
-		line("last sign of life", fmt.Sprintf("%s (%s)", s.At.Local().Format(time.DateTime), s.Source))
+	if s := k.LastSign; s != nil { // signs soon after it are not recorded
+		line("last sign of life", fmt.Sprintf("%s or later (%s)", s.At.Local().Format(time.DateTime), s.Source))
 	}
 	line("adapter", fmt.Sprintf("%s, program %s", k.AdapterID, k.Program))
 	if k.HarnessVersion != nil {
