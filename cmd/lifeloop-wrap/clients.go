@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,10 +11,12 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/harness"
 	"lifeloop/internal/config"
+	"lifeloop/internal/vt"
 	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/supervisor"
+	"lifeloop/view"
 )
 
 // program returns the fields that the programs of a session have in common. The guard ends
@@ -98,4 +102,19 @@ func kernelClients(clients []config.Client) []setup.Client {
 		out = append(out, k)
 	}
 	return out
+}
+
+// warnFailing reports the clients with failed calls. It is called after the
+// terminal was restored, so that nothing is written to the harness's screen.
+func warnFailing(w io.Writer, clients []view.ClientCalls, asJSON bool) {
+	for _, c := range clients {
+		if asJSON {
+			_ = printJSON(w, struct {
+				Warning string `json:"warning"`
+				view.ClientCalls
+			}{"client_failed", c})
+			continue
+		}
+		fmt.Fprintf(w, "lifeloop-wrap: client %s: %s\n", vt.Plain(c.ClientID), vt.Plain(c.Text()))
+	}
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"os"
 	"syscall"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/harness"
 	"lifeloop/internal/config"
-	"lifeloop/internal/proven"
 	"lifeloop/internal/vt"
 	"lifeloop/kernel"
 	"lifeloop/kernel/input"
@@ -154,33 +151,6 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 		return death{syscall.Signal(result.Signal), terminal.EndedByKey()}
 	}
 	return exitCode(result.Code)
-}
-
-// warnFailing reports the clients with failed calls. It is called after the
-// terminal was restored, so that nothing is written to the harness's screen.
-func warnFailing(w io.Writer, clients []view.ClientCalls, asJSON bool) {
-	for _, c := range clients {
-		if asJSON {
-			_ = printJSON(w, struct {
-				Warning string `json:"warning"`
-				view.ClientCalls
-			}{"client_failed", c})
-			continue
-		}
-		fmt.Fprintf(w, "lifeloop-wrap: client %s: %s\n", vt.Plain(c.ClientID), vt.Plain(c.Text()))
-	}
-}
-
-// remember stores which capabilities worked with untested versions.
-func (s *session) remember(proofs view.Proofs) {
-	if s.ledger == nil {
-		return
-	}
-	for _, p := range proofs.All() {
-		if err := proven.Add(s.cfg.StateDir, time.Now(), p.Adapter, p.Version, p.Capabilities); err != nil {
-			s.log.Warn().Err(err).Msg("cannot store the capabilities that worked")
-		}
-	}
 }
 
 // supervise runs the session to its end and returns how it ended.

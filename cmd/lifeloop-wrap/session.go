@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
@@ -16,6 +17,7 @@ import (
 	"lifeloop/control"
 	"lifeloop/internal/config"
 	"lifeloop/internal/durable"
+	"lifeloop/internal/proven"
 	"lifeloop/internal/store"
 	"lifeloop/internal/vt"
 	"lifeloop/kernel"
@@ -23,6 +25,7 @@ import (
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	"lifeloop/supervisor"
+	"lifeloop/view"
 )
 
 // A session holds the files and the socket of one run.
@@ -172,4 +175,16 @@ func (s *session) kernelConfig(l *launcher, first setup.Launch, argv []string) k
 		c.Began.Clients = append(c.Began.Clients, c.Clients[i].ID)
 	}
 	return c
+}
+
+// remember stores which capabilities worked with untested versions.
+func (s *session) remember(proofs view.Proofs) {
+	if s.ledger == nil {
+		return
+	}
+	for _, p := range proofs.All() {
+		if err := proven.Add(s.cfg.StateDir, time.Now(), p.Adapter, p.Version, p.Capabilities); err != nil {
+			s.log.Warn().Err(err).Msg("cannot store the capabilities that worked")
+		}
+	}
 }

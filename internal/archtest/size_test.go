@@ -9,11 +9,16 @@ import (
 const (
 	longestFunction = 80 // the most lines of a function
 	widestStruct    = 15 // the most fields of a struct in package kernel
+	longestRun      = 249
+	runFile         = "cmd/lifeloop-wrap/run.go" // wires a session, and decides nothing
 )
 
-// sizes checks the length of a file's functions, and the width of the kernel's
-// structs.
+// sizes checks the length of a file's functions, the width of the kernel's structs,
+// and the length of runFile.
 func sizes(f file) (broken []string) {
+	if lines := f.fset.File(f.syntax.Pos()).LineCount(); f.path == runFile && lines > longestRun {
+		broken = append(broken, f.at(f.syntax, "the file has %d lines, and may have %d: move what decides to the packages below", lines, longestRun))
+	}
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
@@ -43,5 +48,7 @@ func TestSizesAreFound(t *testing.T) {
 	wide := "type t struct {" + strings.Repeat("a, b, c, d int\n", 4) + "}"
 	expect(t, "a long function", sizes(plant(t, "view/x_test.go", "package p\n"+long+"\n")), "f has 81 lines")
 	expect(t, "a wide struct", sizes(plant(t, "kernel/x.go", "package p\n"+wide+"\n")), "t has 16 fields")
+	expect(t, "a long run.go", sizes(plant(t, runFile, "package p\n"+strings.Repeat("var _ = 1\n", longestRun))), "the file has 250 lines")
+	expect(t, "a long file elsewhere", sizes(plant(t, "view/x.go", "package p\n"+strings.Repeat("var _ = 1\n", longestRun))), "")
 	expect(t, "a wide struct elsewhere", sizes(plant(t, "view/x.go", "package p\n"+wide+"\n")), "")
 }
