@@ -36,12 +36,22 @@ type renewalAccount struct {
 	command   effect.Effect   // the command that runs
 	crashedIn bool            // the wrapper crashed during the reset
 	renewed   bool            // the launch after a reset has not reported its session yet
-	path      renewal.Path
-	keys      string // the keys that are to be typed next
-	emptying  string // the hook whose answer empties the context
-	typed     bool   // the keys of the reset were recorded
-	begun     bool   // the user has begun a line
-	// What the newest renewal left in the context, and what the breaker makes of it.
+	begun     bool            // the user has begun a line
+	resetAccount
+	breakerAccount
+}
+
+// resetAccount is about the reset of the newest renewal, if it is in place.
+type resetAccount struct {
+	path     renewal.Path
+	keys     string // the keys that are to be typed next
+	emptying string // the hook whose answer empties the context
+	typed    bool   // the keys of the reset were recorded
+}
+
+// breakerAccount is what the newest renewal left in the context, and what the breaker
+// makes of it.
+type breakerAccount struct {
 	trigger   int64
 	resumedIn int   // the fresh harness session
 	seen      bool  // its pressure was observed
@@ -95,7 +105,8 @@ func (j *judge) renewalMoved(f kernel.RenewalMoved) {
 	require.NoError(j.t, renewal.Check(j.progress, f.To))
 	if f.To == renewal.Asked {
 		require.True(j.t, !j.seen || j.left > 0 || j.scope != j.resumedIn, "what the renewal before left is not recorded")
-		j.renewalAccount = renewalAccount{renewal: f.Renewal, consumed: j.consumed, renewals: j.renewals, tokens: j.tokens, begun: j.begun, stopped: j.stopped, trigger: f.Trigger}
+		j.renewalAccount = renewalAccount{renewal: f.Renewal, consumed: j.consumed, renewals: j.renewals, tokens: j.tokens, begun: j.begun,
+			breakerAccount: breakerAccount{stopped: j.stopped, trigger: f.Trigger}}
 	}
 	require.Equal(j.t, j.renewal, f.Renewal, "one renewal at a time")
 	j.progress = f.To

@@ -47,9 +47,13 @@ type judge struct {
 	skipAccount
 	renewalAccount
 	guardAccount
-	hcp   hcpJudge
-	l0    l0Judge
+	dialectJudges
 	reach map[string]int // what this world reached, to test the generator
+}
+
+type dialectJudges struct {
+	hcp hcpJudge
+	l0  l0Judge
 }
 
 type sessionAccount struct {
@@ -158,7 +162,6 @@ type spent struct {
 type asked struct {
 	capacity          int
 	deadline          time.Time
-	session           string
 	opened            string // the harness's frame whose prompt the hook belongs to
 	waits             bool   // the hook of a prompt that opened no frame yet
 	clears            bool   // its answer can empty the context
@@ -247,7 +250,7 @@ func (j *judge) input(in input.Input) {
 	case input.Restarted:
 		j.begun, j.hurry, j.launches = false, true, 0 // the gate is asked again about a launch that it allowed
 	case input.HookCalled:
-		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline, session: in.Call.Session, clears: in.Call.Clears}
+		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline, clears: in.Call.Clears}
 	case input.HookClosed:
 		if a := j.asked[in.Hook]; a != nil && a.answers == 0 {
 			a.gone = true

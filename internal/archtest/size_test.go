@@ -14,7 +14,7 @@ const (
 )
 
 // sizes checks the length of a file's functions, the width of the kernel's structs,
-// and the length of runFile.
+// also in its tests, and the length of runFile.
 func sizes(f file) (broken []string) {
 	if lines := f.fset.File(f.syntax.Pos()).LineCount(); f.path == runFile && lines > longestRun {
 		broken = append(broken, f.at(f.syntax, "the file has %d lines, and may have %d: move what decides to the packages below", lines, longestRun))
@@ -26,7 +26,7 @@ func sizes(f file) (broken []string) {
 				broken = append(broken, f.at(n, "%s has %d lines, and may have %d: split it", n.Name.Name, lines, longestFunction))
 			}
 		case *ast.TypeSpec:
-			if s, ok := n.Type.(*ast.StructType); ok && f.pkg == "kernel" && !f.isTest() && s.Fields.NumFields() > widestStruct {
+			if s, ok := n.Type.(*ast.StructType); ok && f.pkg == "kernel" && s.Fields.NumFields() > widestStruct {
 				broken = append(broken, f.at(n, "%s has %d fields, and may have %d: split it", n.Name.Name, s.Fields.NumFields(), widestStruct))
 			}
 		}
@@ -48,6 +48,7 @@ func TestSizesAreFound(t *testing.T) {
 	wide := "type t struct {" + strings.Repeat("a, b, c, d int\n", 4) + "}"
 	expect(t, "a long function", sizes(plant(t, "view/x_test.go", "package p\n"+long+"\n")), "f has 81 lines")
 	expect(t, "a wide struct", sizes(plant(t, "kernel/x.go", "package p\n"+wide+"\n")), "t has 16 fields")
+	expect(t, "a wide struct in a test", sizes(plant(t, "kernel/x_test.go", "package p\n"+wide+"\n")), "t has 16 fields")
 	expect(t, "a long run.go", sizes(plant(t, runFile, "package p\n"+strings.Repeat("var _ = 1\n", longestRun))), "the file has 250 lines")
 	expect(t, "a long file elsewhere", sizes(plant(t, "view/x.go", "package p\n"+strings.Repeat("var _ = 1\n", longestRun))), "")
 	expect(t, "a wide struct elsewhere", sizes(plant(t, "view/x.go", "package p\n"+wide+"\n")), "")
