@@ -142,6 +142,8 @@ func TestTrace(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(doc), `"observed_at":"2026-01-02T02:04:06.5Z"`)
 	require.Contains(t, string(doc), `"violations":["unknown_harness"]`)
+	require.Contains(t, string(doc), `"schema_id":"gait.gate.trace","schema_version":"1.0.0"`)
+	require.Equal(t, [2]string{"gait.gate.result", "1.0.0"}, [2]string{d.Result.SchemaID, d.Result.SchemaVersion})
 
 	unsigned := trace
 	unsigned.Signature = nil
