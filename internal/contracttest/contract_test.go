@@ -82,6 +82,8 @@ func problems(r row, exists func(folder, test string) bool) []string {
 			out = append(out, name+" is not written as folder.Test or folder.Test/file")
 		case !exists(folder, test):
 			out = append(out, name+" does not exist")
+		case (test == "TestScripts" || test == "TestScenarios") && !slices.Contains(r.tests, "kernel.TestLaws"):
+			out = append(out, name+" has many files: name the one that fails")
 		}
 	}
 	return out
@@ -151,6 +153,9 @@ func TestFalseRowsAreFound(t *testing.T) {
 		{row{sentence: "s", status: "proven", tests: []string{"nowhere.TestX"}}, []string{"nowhere.TestX does not exist"}},
 		{row{sentence: "s", status: "proven", tests: []string{"TestX"}}, []string{"TestX is not written as folder.Test or folder.Test/file"}},
 		{row{sentence: "s", status: "proven", tests: []string{"kernel.TestScenarios/idempotency", "cmd/lifeloop-wrap.TestScripts/frame_nested"}}, nil},
+		{row{sentence: "s", status: "proven", tests: []string{"cmd/lifeloop-wrap.TestScripts", "kernel.TestScenarios/idempotency"}}, []string{"cmd/lifeloop-wrap.TestScripts has many files: name the one that fails"}},
+		{row{sentence: "s", status: "proven", tests: []string{"kernel.TestScenarios"}}, []string{"kernel.TestScenarios has many files: name the one that fails"}},
+		{row{sentence: "s", status: "proven", tests: []string{"kernel.TestScenarios", "kernel.TestLaws"}}, nil},
 		{row{sentence: "s", status: "proven", tests: []string{"kernel.TestScenarios/nothing"}}, []string{"kernel.TestScenarios/nothing does not exist"}},
 		{row{sentence: "s", status: "proven", tests: []string{"simulate.TestL0Scenarios/spec-abort-midstream"}}, nil},
 		{row{sentence: "s", status: "proven", tests: []string{"simulate.TestL0Scenarios/consumer-breaks-early"}}, []string{"simulate.TestL0Scenarios/consumer-breaks-early does not exist"}},
