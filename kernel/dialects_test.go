@@ -165,7 +165,7 @@ func TestEveryFactHasItsPlaceInHCP(t *testing.T) {
 		for _, e := range lifeloop.Events() {
 			shown := h.Apply(kernel.Entry{Fact: kernel.Observed{Record: lifeloop.EventRecord{Event: e}}})
 			elsewhere := e == lifeloop.SupervisorTick || e == lifeloop.ReceiptEmitted
-			require.Equal(t, elsewhere, len(shown) == 0, e)
+			require.Equal(t, elsewhere, len(shown) == 0, "%s, in view/hcp.go", e)
 		}
 		h.Apply(kernel.Entry{Fact: kernel.SessionMoved{From: session.Running, To: session.Failed}})
 		require.Empty(t, h.Apply(kernel.Entry{Fact: f}), "%T after the end", f)

@@ -13,7 +13,8 @@ import (
 // F1).
 //
 // To add a fact, write its type with these methods beside the machine that it
-// changes, add its zero value to registry, and give it a place in the views.
+// changes, add its zero value to registry, give it a case in the views (HCP and L0 list
+// every fact), and a row in docs/facts.md.
 type Fact interface {
 	// key returns the fact's kind, which is its name in the ledger, and whether it
 	// is durable. A durable fact must be on the disk before any effect of its turn.

@@ -253,7 +253,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 		kernel.AbortRequested, kernel.ActivityConfirmed, kernel.UsageCounted, kernel.ContextMeasured, kernel.UnknownCounted, kernel.SourceNamed,
 		kernel.SourceRead, kernel.VersionSeen, kernel.CapabilityProven, kernel.DrainBegan, kernel.TranscriptCopied, kernel.GateAsked, kernel.ApprovalAsked, kernel.ApprovalAnswered:
 	default:
-		panic(fmt.Sprintf("view: HCP does not know %T", f))
+		panic(fmt.Sprintf("view: HCP does not know %T: add a case to view/hcp.go", f))
 	}
 }
 

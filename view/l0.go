@@ -259,7 +259,7 @@ func (l *L0) emitOther(f kernel.Fact) {
 		kernel.CapabilityProven, kernel.UsageCounted, kernel.ContextMeasured, kernel.UnknownCounted, kernel.SourceNamed, kernel.SourceRead, kernel.TranscriptCopied,
 		kernel.SourceTroubled, kernel.DrainBegan, kernel.RenewalCalled, kernel.RenewalTyped, kernel.RenewalMeasured, kernel.GateAsked, kernel.GateAnswered, kernel.ApprovalAsked, kernel.ApprovalAnswered:
 	default:
-		panic(fmt.Sprintf("view: L0 does not know %T", f))
+		panic(fmt.Sprintf("view: L0 does not know %T: add a case to view/l0.go", f))
 	}
 }
 
