@@ -29,7 +29,12 @@ not satisfied.`,
 		Example: `  echo '{"capabilities":[{"capability":"frame.opening","level":"required"}]}' | lifeloop-wrap negotiate --adapter generic`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if requests == "-" && manifest == "-" {
+			switch {
+			case adapter == "" && manifest == "":
+				return usage("negotiate needs --adapter or --manifest")
+			case adapter != "" && manifest != "":
+				return usage("--adapter cannot be used with --manifest")
+			case requests == "-" && manifest == "-":
 				return usage("--manifest and --requests cannot both be read from standard input")
 			}
 			m, err := claimsOf(cmd, adapter, manifest)
@@ -57,8 +62,6 @@ not satisfied.`,
 	cmd.Flags().StringVar(&adapter, "adapter", "", "`ID` of a shipped adapter")
 	cmd.Flags().StringVar(&manifest, "manifest", "", "`FILE` with a manifest")
 	cmd.Flags().StringVar(&requests, "requests", "-", "`FILE` with the request; - for standard input")
-	cmd.MarkFlagsOneRequired("adapter", "manifest")
-	cmd.MarkFlagsMutuallyExclusive("adapter", "manifest")
 	return cmd
 }
 

@@ -53,7 +53,6 @@ recorded, so a change of a program is not detected.`,
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "print the trusted files")
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "remove the record of FILE")
-	cmd.MarkFlagsMutuallyExclusive("list", "revoke")
 	return cmd
 }
 

@@ -47,7 +47,12 @@ With --anchor FILE a chain or a journal must contain each checkpoint of its
 session that FILE names. That proves the chain or journal up to the newest of
 these checkpoints; what follows that checkpoint is not proven. --compat gives
 the verdicts of gait, the public reference implementation of these formats.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return g.verifyEvidence(cmd, args[0], v) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if v.strict && v.compat {
+				return usage("--strict cannot be used with --compat")
+			}
+			return g.verifyEvidence(cmd, args[0], v)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&v.kind, "kind", "", "`KIND` of evidence (default detected from the content)")
@@ -56,7 +61,6 @@ the verdicts of gait, the public reference implementation of these formats.`,
 	f.BoolVar(&v.strict, "strict", false, "refuse misleading files that gait accepts (default)")
 	f.BoolVar(&v.compat, "compat", false, "accept and refuse the same files as gait")
 	f.StringVar(&v.anchor, "anchor", "", "`FILE` with output of lifeloop-wrap evidence anchor")
-	cmd.MarkFlagsMutuallyExclusive("strict", "compat")
 	return cmd
 }
 
