@@ -53,7 +53,7 @@ type Policy struct {
 	Retries
 	Timeouts
 	Continuation    bool  // later launches continue from checkpoints
-	CheckpointEvery int64 // units of output between two checkpoints; see Watch.Units
+	CheckpointEvery int64 // units of output between two checkpoints; a unit is a line, or a piece that is passed as whole
 	Checks
 }
 

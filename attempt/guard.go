@@ -128,9 +128,6 @@ func (w *Watch) Recall(rules []string) {
 // Printed reports whether the lines so far contained a visible character.
 func (w *Watch) Printed() bool { return w.printed }
 
-// Units returns the number of lines so far, and of pieces passed as whole.
-func (w *Watch) Units() int64 { return w.units }
-
 // Oldest returns the earliest time at which a stream received text of an incomplete line
 // that was not matched against the output rules yet, or zero if there is no such text.
 // If the rest of the line does not arrive soon, the caller should call Examine.

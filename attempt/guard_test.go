@@ -98,7 +98,7 @@ func TestDriftIsRepetition(t *testing.T) {
 	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
 	require.Empty(t, text(w, "spin", true))
 	require.Equal(t, []Finding{{Units: 2, Drift: true}}, text(w, "spin", true), "a whole piece needs no newline")
-	require.Equal(t, int64(2), w.Units())
+	require.Equal(t, int64(2), w.units)
 }
 
 func TestPrinted(t *testing.T) {
@@ -183,7 +183,7 @@ func TestPiecesMakeNoDifference(t *testing.T) {
 			for f := range w.Close() {
 				add(f)
 			}
-			return append(results, w.End(), w.broken, w.Units(), w.Printed(), w.text)
+			return append(results, w.End(), w.broken, w.units, w.Printed(), w.text)
 		}
 		whole := check(func(n int) int { return n })
 		require.Equal(r, whole, check(func(n int) int { return rapid.IntRange(1, n).Draw(r, "cut") }))

@@ -20,10 +20,9 @@ import (
 type Failure struct {
 	Client   string // id of the client; empty from a [Func], which has none
 	Class    lifeloop.FailureClass
-	Why      string         // a few words: "exit status 3", "not found"
-	ExitCode int            // the client's exit code; -1 if it has none
-	Signal   syscall.Signal // the signal that ended the client, unless it was SIGKILL from this package
-	Err      error          // the cause, or nil
+	Why      string // a few words: "exit status 3", "not found"
+	ExitCode int    // the client's exit code; -1 if it has none
+	Err      error  // the cause, or nil
 }
 
 func (f *Failure) Error() string {
@@ -90,9 +89,7 @@ func (cfg *Config) failure(ctx context.Context, c *process, e end, status syscal
 
 func (cfg *Config) killed(sig syscall.Signal) *Failure {
 	name := cmp.Or(unix.SignalName(sig), fmt.Sprintf("signal %d", int(sig)))
-	f := cfg.fail(lifeloop.TransportError, "killed by "+name, nil)
-	f.Signal = sig
-	return f
+	return cfg.fail(lifeloop.TransportError, "killed by "+name, nil)
 }
 
 func (cfg *Config) cannotStart(err error) *Failure {

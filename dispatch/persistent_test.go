@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -118,9 +117,9 @@ func secondCalls() []secondCall {
 		{name: "answers in pieces", cfg: Config{Command: then(`printf '{"status":'; sleep 0.02; echo '"observed"}'; read -r l; echo '` + observed + `'`)},
 			want: observed, same: true},
 		{name: "crash", cfg: Config{Command: lines("--after", "1", "--crash")},
-			failure: &Failure{Class: lifeloop.TransportError, Why: "killed by SIGKILL", ExitCode: -1, Signal: syscall.SIGKILL}},
+			failure: &Failure{Class: lifeloop.TransportError, Why: "killed by SIGKILL", ExitCode: -1}},
 		{name: "crash with a process left behind", cfg: Config{Command: lines("--after", "1", "--crash", "--fork-linger", "1h")},
-			failure: &Failure{Class: lifeloop.TransportError, Why: "killed by SIGKILL", ExitCode: -1, Signal: syscall.SIGKILL}},
+			failure: &Failure{Class: lifeloop.TransportError, Why: "killed by SIGKILL", ExitCode: -1}},
 		{name: "too slow", cfg: Config{Command: lines("--after", "1", "--delay", "1h")}, ctx: after(30 * time.Millisecond),
 			failure: &Failure{Class: lifeloop.Timeout, Why: "no answer before the deadline", ExitCode: -1, Err: context.DeadlineExceeded}},
 		{name: "canceled", cfg: Config{Command: lines("--after", "1", "--delay", "1h")},

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// ErrBroken is returned by an Append or Sync whose write or sync failed, and by every
-// later one: the content of the disk is unknown. It is wrapped together with the cause,
-// which is fs.ErrClosed after Close.
+// ErrBroken is returned by an Append whose write or sync failed, and by every later one:
+// the content of the disk is unknown. It is wrapped together with the cause, which is
+// fs.ErrClosed after Close.
 var ErrBroken = errors.New("ledger is broken")
 
 // ErrTornTail is the error with which Read ends at an unfinished last line, which a

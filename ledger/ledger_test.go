@@ -272,7 +272,7 @@ func TestCreateOpenAndClose(t *testing.T) {
 	_, err = log.Append([]Record{record("late", 1)}, false)
 	require.ErrorIs(t, err, ErrBroken)
 	require.ErrorIs(t, err, fs.ErrClosed)
-	require.ErrorIs(t, log.Sync(), fs.ErrClosed)
+	require.ErrorIs(t, syncs(log), fs.ErrClosed)
 	require.ErrorIs(t, log.Close(), fs.ErrClosed)
 }
 

@@ -244,17 +244,6 @@ func (l *Log) begin(segment int) error {
 	return l.o.syncDir(l.dir)
 }
 
-// Sync makes all appended entries durable.
-func (l *Log) Sync() error {
-	if l.broken != nil {
-		return l.brokenError()
-	}
-	if err := l.datasync(); err != nil {
-		return l.breakWith(err)
-	}
-	return nil
-}
-
 func (l *Log) datasync() error {
 	if !l.dirty {
 		return nil
@@ -266,8 +255,8 @@ func (l *Log) datasync() error {
 	return nil
 }
 
-// Close syncs, closes the file and unlocks the folder. Afterwards every Append, Sync
-// and Close returns an error.
+// Close syncs, closes the file and unlocks the folder. Afterwards every Append and
+// Close returns an error.
 func (l *Log) Close() error {
 	var err error
 	if l.broken == nil {

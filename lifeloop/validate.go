@@ -190,19 +190,6 @@ func (r CallbackResponse) check(l *list, at path) {
 	l.retry(at.member("retry_class"), r.RetryClass, r.FailureClass)
 }
 
-// Retry returns the response's retry class or, if it has none, the default of
-// its failure class. It is empty if there is neither.
-func (r CallbackResponse) Retry() RetryClass {
-	switch {
-	case r.RetryClass != nil:
-		return *r.RetryClass
-	case r.FailureClass != nil:
-		return r.FailureClass.DefaultRetry()
-	default:
-		return ""
-	}
-}
-
 // ---- frames
 
 // A subcall has a parent, a top-level frame has none, and no frame is its own

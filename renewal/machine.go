@@ -27,9 +27,9 @@ type Renewal struct {
 	Digest  string
 	Expires *time.Time
 	// Old and New are the numbers of the two harness sessions, counted from 1 in
-	// the session; 0 while unknown. OldID and NewID are their ids.
-	Old, New     int
-	OldID, NewID string
+	// the session; 0 while unknown. OldID is the id of the first.
+	Old, New int
+	OldID    string
 	// Prepares is set when the prepare command is called, Consumed when the
 	// continue command is called, Launched when the harness is started again.
 	Prepares, Consumed, Launched bool
@@ -66,7 +66,7 @@ func (m *Machine) Apply(v Move) {
 		m.Resets = append(m.Resets, v.At)
 		m.Resets = m.Resets[max(len(m.Resets)-maxResets, 0):]
 	case Resumed:
-		m.New, m.NewID = v.Scope, v.ID
+		m.New = v.Scope
 	}
 	if v.Broke {
 		m.Broken = v.Why

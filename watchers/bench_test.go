@@ -198,7 +198,7 @@ func BenchmarkAdd(b *testing.B) {
 		for i := range files {
 			w.Add(Spec{Source: "s", Path: filepath.Join(dir, fmt.Sprint(i), "log")})
 		}
-		w.serveRequests()
+		w.addSpecs()
 		w.work()
 		ours += time.Since(begin)
 		w.close()

@@ -58,16 +58,6 @@ func (t *tail) watched() string {
 	return filepath.Join(t.Path, anyEntry)
 }
 
-// below reports whether t is o, or was found by o's pattern.
-func (t *tail) below(o *tail) bool {
-	for ; t != nil; t = t.parent {
-		if t == o {
-			return true
-		}
-	}
-	return false
-}
-
 // seeCreated queues the tails whose pattern may match the new entry.
 func (w *Watcher) seeCreated(path string) {
 	for _, t := range w.points[filepath.Join(filepath.Dir(path), anyEntry)] {
@@ -102,43 +92,21 @@ func (w *Watcher) find(t *tail) error {
 		if link := e.Type()&fs.ModeSymlink != 0; !link && e.IsDir() != deeper {
 			continue
 		}
-		w.addSpec(Spec{Source: t.Source, Path: filepath.Join(t.Path, e.Name()), Pattern: rest, Form: t.Form, AtEnd: atEnd}, t)
+		w.addSpec(Spec{Source: t.Source, Path: filepath.Join(t.Path, e.Name()), Pattern: rest, Form: t.Form, AtEnd: atEnd})
 	}
 	return nil
 }
 
 // addSpec adds a tail for the spec, unless it exists.
-func (w *Watcher) addSpec(s Spec, parent *tail) {
+func (w *Watcher) addSpec(s Spec) {
 	s, err := s.normal()
 	switch {
 	case err != nil:
 		w.cfg.Trouble(Trouble{s.Source, s.name().path, Unreadable, err})
 	case w.byName[s.name()] == nil:
 		t := newTail(s)
-		t.parent = parent
 		w.tails = append(w.tails, t)
 		w.byName[s.name()] = t
 		w.mark(t, toLook)
-	}
-}
-
-// removeSpec reads the files of the spec to their ends once more and drops their
-// tails.
-func (w *Watcher) removeSpec(s Spec) {
-	s, err := s.normal()
-	t := w.byName[s.name()]
-	if err != nil || t == nil {
-		return
-	}
-	var gone []*tail
-	for i := 0; i < len(w.tails); i++ { // reading a folder a last time may add tails
-		if o := w.tails[i]; o.below(t) && !o.last {
-			o.last = true
-			w.look(o)
-			gone = append(gone, o)
-		}
-	}
-	for _, o := range gone {
-		w.drop(o)
 	}
 }

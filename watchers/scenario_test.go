@@ -271,7 +271,6 @@ func (r *rig) script(lines string) {
 //	start [max-line=N]             a watcher begins
 //	watch SOURCE PATH [pattern=P] [whole|values] [at-end] [resume]
 //	                               Add; resume starts at the last position delivered
-//	forget SOURCE PATH [pattern=P] Remove
 //	do                             the lines of the script, between two looks
 //	end                            like do, but the context ends before the next look
 func TestScenarios(t *testing.T) {
@@ -311,14 +310,6 @@ func (r *rig) play(d *datadriven.TestData) string {
 			s.From = &pos
 		}
 		r.w.Add(s)
-		r.sync()
-	case "forget":
-		r.together(func() {
-			r.script(d.Input)
-			var pattern string
-			d.MaybeScanArgs(r.t, "pattern", &pattern)
-			r.w.RemovePattern(d.CmdArgs[0].Key, filepath.Join(r.dir, d.CmdArgs[1].Key), pattern)
-		})
 		r.sync()
 	case "do":
 		if r.w == nil { // without a running watcher, only make the changes

@@ -35,7 +35,6 @@ type identity struct{ dev, ino uint64 }
 // tail is one followed file, or one folder of a pattern.
 type tail struct {
 	Spec
-	parent *tail   // the tail whose pattern found it, or nil
 	points []point // the points that are watched for its path; empty if watching failed
 	todo   todo
 	polled bool

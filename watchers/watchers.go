@@ -36,7 +36,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -155,15 +154,15 @@ type Config struct {
 	MaxLine   int           // longest line, value or Whole content to deliver, in bytes; default 64 MiB
 }
 
-// Watcher follows any number of files. Add and Remove may be called from any
-// goroutine, before and during Run, and from a callback.
+// Watcher follows any number of files. Add may be called from any goroutine, before
+// and during Run, and from a callback.
 type Watcher struct {
 	cfg Config
 
-	mu       sync.Mutex // guards requests and started
-	requests []request
-	started  bool
-	wake     chan struct{} // has a buffer of one; full if requests is not empty
+	mu      sync.Mutex // guards added and started
+	added   []Spec     // by Add, and not yet followed
+	started bool
+	wake    chan struct{} // has a buffer of one; full if added is not empty
 
 	// The fields below are owned by Run.
 
@@ -178,11 +177,6 @@ type Watcher struct {
 }
 
 type name struct{ source, path string }
-
-type request struct {
-	spec   Spec
-	remove bool
-}
 
 // New checks the configuration. It opens nothing and starts nothing.
 func New(cfg Config) (*Watcher, error) {
@@ -206,19 +200,9 @@ func New(cfg Config) (*Watcher, error) {
 
 // Add starts to follow a file, or the files of a pattern. A second Add of the same
 // source, path and pattern changes nothing.
-func (w *Watcher) Add(s Spec) { w.request(request{spec: s}) }
-
-// Remove reads a file to its end once more and stops following it.
-func (w *Watcher) Remove(source, path string) { w.RemovePattern(source, path, "") }
-
-// RemovePattern does what Remove does, for all files that a Spec with a Pattern found.
-func (w *Watcher) RemovePattern(source, path, pattern string) {
-	w.request(request{spec: Spec{Source: source, Path: path, Pattern: pattern}, remove: true})
-}
-
-func (w *Watcher) request(r request) {
+func (w *Watcher) Add(s Spec) {
 	w.mu.Lock()
-	w.requests = append(w.requests, r)
+	w.added = append(w.added, s)
 	w.mu.Unlock()
 	select {
 	case w.wake <- struct{}{}:
@@ -241,7 +225,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 	var poll time.Time // when to check the polled files again
 	for {
-		w.serveRequests()
+		w.addSpecs()
 		w.work()
 		switch now := time.Now(); {
 		case w.polled == 0:
@@ -265,7 +249,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 }
 
 // sleep returns when there is work: at once if the queue is not empty, else after
-// an event, an Add or Remove, at the time until (unless zero), or when ctx ends.
+// an event, an Add, at the time until (unless zero), or when ctx ends.
 // Before it returns, it handles the events that have arrived.
 func (w *Watcher) sleep(ctx context.Context, until time.Time) {
 	var events chan fsnotify.Event
@@ -301,31 +285,15 @@ func (w *Watcher) sleep(ctx context.Context, until time.Time) {
 	}
 }
 
-// serveRequests adds and removes the specs that Add and Remove have requested.
-func (w *Watcher) serveRequests() {
+// addSpecs begins to follow what Add was given.
+func (w *Watcher) addSpecs() {
 	w.mu.Lock()
-	requests := w.requests
-	w.requests = nil
+	added := w.added
+	w.added = nil
 	w.mu.Unlock()
-	for _, r := range requests {
-		if r.remove {
-			w.removeSpec(r.spec)
-			continue
-		}
-		w.addSpec(r.spec, nil)
+	for _, s := range added {
+		w.addSpec(s)
 	}
-}
-
-// drop removes a tail and everything held for it.
-func (w *Watcher) drop(t *tail) {
-	w.follow(t, nil)
-	w.setPolled(t, nil)
-	w.setAway(t, false)
-	t.close()
-	t.todo = 0
-	w.tails = slices.DeleteFunc(w.tails, func(o *tail) bool { return o == t })
-	w.queue = slices.DeleteFunc(w.queue, func(o *tail) bool { return o == t })
-	delete(w.byName, t.name())
 }
 
 func (w *Watcher) mark(t *tail, todo todo) {
@@ -381,7 +349,7 @@ func (w *Watcher) turn(t *tail, todo todo) bool {
 func (w *Watcher) finish() {
 	for again := true; again; {
 		again = false
-		w.serveRequests()
+		w.addSpecs()
 		for _, t := range w.tails {
 			if t.last {
 				continue

@@ -86,8 +86,7 @@ type faulted struct {
 	terminal *outerTerminal
 	home     map[string]string // the files outside the state folder, before the run
 	code     int               // the exit code of the wrapper; 128+n after a signal
-	died     syscall.Signal
-	peak     int64 // the most memory that the wrapper used, in KiB
+	peak     int64             // the most memory that the wrapper used, in KiB
 	recovers int
 
 	continued      []int    // processes that are continued when they have stopped
@@ -253,7 +252,7 @@ func (f *faulted) session() {
 	status := f.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	f.code = status.ExitStatus()
 	if status.Signaled() {
-		f.died, f.code = status.Signal(), 128+int(status.Signal())
+		f.code = 128 + int(status.Signal())
 	}
 	f.peak = f.cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
 }

@@ -59,7 +59,7 @@ func (k *kit) session(ctx context.Context, mode string, subscribed func(lifeloop
 	}
 	defer client.close()
 
-	s := &world{kit: k, renewed: r, mode: mode, socket: path, client: client, events: map[lifeloop.Event]int{},
+	s := &world{kit: k, renewed: r, mode: mode, socket: path, events: map[lifeloop.Event]int{},
 		open: map[string]bool{}, calls: map[string]int{}, step: "the start", changed: make(chan struct{}), stopped: ctx.Done(), subscribed: map[lifeloop.Event]bool{}}
 	for _, e := range lifeloop.Events() {
 		s.subscribed[e] = subscribed(e)
@@ -157,7 +157,6 @@ type world struct {
 	renewed    *renewed // nil in a session that is not renewed
 	mode       string
 	socket     string
-	client     *recorded
 	subscribed map[lifeloop.Event]bool
 	incomplete error           // the reason why the script was not completed
 	stopped    <-chan struct{} // closed when the test is to end
