@@ -220,7 +220,7 @@ func failingClients() []callCase {
 			ctx: func() (context.Context, context.CancelFunc) {
 				return context.WithTimeout(context.Background(), 50*time.Millisecond)
 			},
-			failure: &Failure{Class: lifeloop.Timeout, Why: "no answer before the deadline", ExitCode: -1}, cause: context.DeadlineExceeded},
+			failure: &Failure{Class: lifeloop.Timeout, Why: "no answer in time", ExitCode: -1}, cause: context.DeadlineExceeded},
 		{name: "canceled", args: []string{"--delay", "1h"},
 			ctx: func() (context.Context, context.CancelFunc) {
 				ctx, cancel := context.WithCancel(context.Background())

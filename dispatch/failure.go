@@ -49,7 +49,7 @@ func (cfg *Config) fail(class lifeloop.FailureClass, why string, cause error) *F
 func (cfg *Config) canceled(ctx context.Context) *Failure {
 	why := "canceled before it answered"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		why = "no answer before the deadline"
+		why = "no answer in time"
 	}
 	return cfg.fail(lifeloop.Timeout, why, context.Cause(ctx))
 }

@@ -121,7 +121,7 @@ func secondCalls() []secondCall {
 		{name: "crash with a process left behind", cfg: Config{Command: lines("--after", "1", "--crash", "--fork-linger", "1h")},
 			failure: &Failure{Class: lifeloop.TransportError, Why: "killed by SIGKILL", ExitCode: -1}},
 		{name: "too slow", cfg: Config{Command: lines("--after", "1", "--delay", "1h")}, ctx: after(30 * time.Millisecond),
-			failure: &Failure{Class: lifeloop.Timeout, Why: "no answer before the deadline", ExitCode: -1, Err: context.DeadlineExceeded}},
+			failure: &Failure{Class: lifeloop.Timeout, Why: "no answer in time", ExitCode: -1, Err: context.DeadlineExceeded}},
 		{name: "canceled", cfg: Config{Command: lines("--after", "1", "--delay", "1h")},
 			ctx: func() (context.Context, context.CancelFunc) {
 				ctx, cancel := context.WithCancel(context.Background())
@@ -130,7 +130,7 @@ func secondCalls() []secondCall {
 			},
 			failure: &Failure{Class: lifeloop.Timeout, Why: "canceled before it answered", ExitCode: -1, Err: context.Canceled}},
 		{name: "canceled before the start", cfg: Config{Command: lines()}, same: true, ctx: after(0),
-			failure: &Failure{Class: lifeloop.Timeout, Why: "no answer before the deadline", ExitCode: -1, Err: context.DeadlineExceeded}},
+			failure: &Failure{Class: lifeloop.Timeout, Why: "no answer in time", ExitCode: -1, Err: context.DeadlineExceeded}},
 		{name: "one byte too large", cfg: Config{MaxAnswer: 1000, Command: lines("--after", "1", "--oversize", "1001")},
 			failure: &Failure{Class: lifeloop.InvalidRequest, Why: "answer larger than 1000 bytes", ExitCode: -1}},
 		{name: "a line without an end", cfg: Config{Command: lines("--after", "1", "--babble")},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 
 	"lifeloop/dispatch"
 	"lifeloop/kernel/effect"
@@ -53,6 +54,9 @@ func call(ctx context.Context, client Client, e effect.Dispatch, known ...string
 	if err != nil {
 		var f *dispatch.Failure
 		if errors.As(err, &f) {
+			if errors.Is(f, context.DeadlineExceeded) { // the client or ctx noticed it, whichever was first
+				return failed(f.Class, fmt.Sprintf("no answer within %v", e.Timeout)), nil
+			}
 			return failed(f.Class, f.Why), nil
 		}
 		return failed(lifeloop.InternalError, "the client could not be called"), nil
