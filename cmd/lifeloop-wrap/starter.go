@@ -1,23 +1,18 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"lifeloop/canon"
-	"lifeloop/gate"
 	"lifeloop/gate/acts"
 	"lifeloop/gate/starter"
 	"lifeloop/internal/document"
 	"lifeloop/internal/document/yaml"
 	"lifeloop/internal/vt"
-	"lifeloop/telemetry"
 )
 
 func policyCmd(g *globals) *cobra.Command {
@@ -63,30 +58,6 @@ func (g *globals) initPolicy(cmd *cobra.Command, args []string) error {
 	return g.print(cmd, map[string]any{"ok": true, "policy": args[0], "cases": cases}, args[0]+"\n"+cases+"\n")
 }
 
-// A policyCase is one case of policy test.
-type policyCase struct {
-	Tool    string `yaml:"tool"`
-	Command string `yaml:"command"`
-	Write   string `yaml:"write"`
-	Delete  string `yaml:"delete"`
-	Read    string `yaml:"read"`
-	URL     string `yaml:"url"`
-	Launch  string `yaml:"launch"`
-	Renew   string `yaml:"renew"`
-	Inject  string `yaml:"inject"`
-	Verdict string `yaml:"verdict"`
-	Reason  string `yaml:"reason"`
-}
-
-// A caseResult is what a policy decided about a case.
-type caseResult struct {
-	Case    string   `json:"case"`
-	Want    string   `json:"want"`
-	Got     string   `json:"got"`
-	Reasons []string `json:"reason_codes"`
-	OK      bool     `json:"ok"`
-}
-
 func (g *globals) testPolicy(cmd *cobra.Command, file, caseFile string) error {
 	policy, err := readPolicy(cmd, file)
 	if err != nil {
@@ -97,9 +68,11 @@ func (g *globals) testPolicy(cmd *cobra.Command, file, caseFile string) error {
 		return err
 	}
 	keeper := newGatekeeper(policy, "policy-test", nil)
-	results, text, failed := []caseResult{}, "", 0
+	results, text, failed := []acts.CaseResult{}, "", 0
 	for i, c := range cases {
-		r, err := c.result(keeper)
+		scene := keeper.scene
+		scene.Now = time.Now()
+		r, err := c.Result(policy, scene)
 		if err != nil {
 			return notEvaluable("cases %s: case %d: %v", caseFile, i+1, err)
 		}
@@ -119,7 +92,7 @@ func (g *globals) testPolicy(cmd *cobra.Command, file, caseFile string) error {
 	return nil
 }
 
-func readCases(cmd *cobra.Command, file string) (cases []policyCase, err error) {
+func readCases(cmd *cobra.Command, file string) (cases []acts.Case, err error) {
 	text, err := readInput(cmd, file)
 	if err != nil {
 		return nil, notEvaluable("%v", err)
@@ -132,77 +105,4 @@ func readCases(cmd *cobra.Command, file string) (cases []policyCase, err error) 
 		return nil, notDecoded("cases", file, err)
 	}
 	return cases, nil
-}
-
-// result evaluates a case.
-func (c policyCase) result(g *gatekeeper) (r caseResult, err error) {
-	scene := g.scene
-	scene.Now = time.Now()
-	var intent gate.Intent
-	if !gate.Verdict(c.Verdict).Valid() {
-		return r, fmt.Errorf("verdict is %q; want allow, dry_run, require_approval or block", c.Verdict)
-	}
-	if !c.single() {
-		return r, errors.New("want exactly one of command, write, delete, read and url, with or without tool, or one of tool, launch, renew and inject alone")
-	}
-	switch {
-	case c.Launch != "":
-		r.Case = "launch " + c.Launch
-		intent, err = acts.Launch{Program: c.Launch}.Intent(scene)
-	case c.Renew != "":
-		r.Case = "renew " + c.Renew
-		intent, err = acts.Renewal{Program: c.Renew}.Intent(scene)
-	case c.Inject != "":
-		r.Case = "inject " + c.Inject
-		intent, err = acts.Delivery{Placement: c.Inject}.Intent(scene)
-	default:
-		var use telemetry.ToolUse
-		use, r.Case = c.use()
-		intent, err = acts.Tool{ToolUse: use}.Intent(scene)
-	}
-	if err != nil {
-		return r, err
-	}
-	d := g.policy.Decide(intent, producer())
-	r.Want, r.Got, r.Reasons = c.Verdict, string(d.Result.Verdict), d.Result.ReasonCodes
-	r.OK = r.Got == r.Want && (c.Reason == "" || slices.Contains(r.Reasons, c.Reason))
-	if c.Reason != "" {
-		r.Want += " (" + c.Reason + ")"
-	}
-	return r, nil
-}
-
-// single reports whether a case describes one act.
-func (c policyCase) single() bool {
-	given := 0
-	for _, key := range []string{c.Command, c.Write, c.Delete, c.Read, c.URL, c.Launch, c.Renew, c.Inject} {
-		if key != "" {
-			given++
-		}
-	}
-	if c.Tool == "" {
-		return given == 1
-	}
-	return given <= 1 && c.Launch == "" && c.Renew == "" && c.Inject == ""
-}
-
-// use returns the tool call that a case describes.
-func (c policyCase) use() (u telemetry.ToolUse, name string) {
-	name = "tool " + c.Tool // a tool call without arguments
-	set := func(what, value, tool string, do func()) {
-		if value != "" {
-			name, u.Name = what+" "+value, tool
-			do()
-		}
-	}
-	set("command", c.Command, "bash", func() { u.Commands = []string{c.Command} })
-	set("write", c.Write, "write", func() { u.Paths = []telemetry.PathUse{{Path: c.Write, Op: "write"}} })
-	set("delete", c.Delete, "delete", func() { u.Paths = []telemetry.PathUse{{Path: c.Delete, Op: "delete"}} })
-	set("read", c.Read, "read", func() { u.Paths = []telemetry.PathUse{{Path: c.Read, Op: "read"}} })
-	set("url", c.URL, "webfetch", func() { u.URLs = []string{c.URL} })
-	if c.Tool != "" {
-		u.Name = c.Tool
-	}
-	u.Args = &telemetry.Sized{Digest: string(canon.Sum([]byte(name))), Size: int64(len(name))}
-	return u, name
 }
