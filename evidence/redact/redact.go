@@ -89,8 +89,8 @@ func (r *Redactor) isMark(s string) bool {
 	return strings.HasPrefix(s, "[redacted ") && r.mark.FindString(s) == s
 }
 
-// around is how many bytes before the end of a rule's word the search for a match begins.
-// The search covers at least behind bytes after that end, and the rest of the line there.
+// A rule is searched for around each of its words only: from around bytes before the end
+// of the word to the end of the line that contains the byte behind bytes after it.
 const around, behind = 256, 512
 
 // followed reports whether a name is followed by one of the characters in next. A word of

@@ -153,8 +153,9 @@ func (s *shell) write(name string, w *syntax.Word) {
 	}
 }
 
-// items adds the words to which a loop sets a variable to s.written, and counts the loop in
-// s.fixed and s.lists if its words are as these fields say.
+// items records the words of a loop such as for x in a b in s.written, as values of its
+// variable. It counts the loop in s.fixed if all its words are written out, and in s.lists
+// if none can be a flag.
 func (s *shell) items(loop *syntax.WordIter) {
 	name, fixed := loop.Name.Value, loop.InPos.IsValid() && len(loop.Items) > 0
 	list := loop.InPos.IsValid()

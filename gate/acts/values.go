@@ -39,7 +39,8 @@ func (s *shell) value(name string, a arg) {
 	}
 }
 
-// isOnlySSH reports whether a command line is one of ssh with options that run nothing.
+// isOnlySSH reports whether a command line calls ssh alone, without an option such as
+// ProxyCommand that runs another program on this machine.
 func isOnlySSH(line string) bool {
 	return strings.HasPrefix(line, "ssh ") && !strings.ContainsAny(line, ";&|$`<>()\n") && !strings.Contains(strings.ToLower(line), "command")
 }
