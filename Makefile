@@ -21,7 +21,7 @@ lint: # check format, go vet, staticcheck, go vet for macOS, dead code
 	@scripts/portable.sh
 	@scripts/dead.sh $(PACKAGES)
 
-fmt:
+fmt: # format all Go files
 	go fmt $(PACKAGES)
 
 cover: # write cover.out and print the total

@@ -55,3 +55,20 @@ func TestVariablesAndFilesAreDocumented(t *testing.T) {
 		}
 	}
 }
+
+// TestTargetsAreDocumented checks that the README names each target of the Makefile.
+func TestTargetsAreDocumented(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	require.NoError(t, err)
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	require.NoError(t, err)
+	_, phony, _ := strings.Cut(string(makefile), "\n.PHONY: ")
+	phony, _, _ = strings.Cut(phony, "\n")
+	require.NotEmpty(t, phony)
+	named := regexp.MustCompile(`\bmake ([a-z0-9-]+)`).FindAllStringSubmatch(string(readme), -1)
+	for _, target := range strings.Fields(phony) {
+		if !slices.ContainsFunc(named, func(m []string) bool { return m[1] == target }) {
+			t.Errorf("README.md does not name make %s", target)
+		}
+	}
+}
