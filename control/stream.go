@@ -13,7 +13,7 @@ import (
 // A Stream is a peer that sends records, one per line, until it closes.
 type Stream struct {
 	Key   string // the secret of the launch that started the peer
-	Event string // what kind of peer it is
+	Event string // the event that its request names, such as "plugin"
 	PID   int    // the process that connected
 	// Records yields the lines, without their ends. A line is valid until the next
 	// one. A line of more than 64 KiB ends the stream.

@@ -204,7 +204,7 @@ func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optiona
 		return
 	}
 	if want := runpackName(c.Index); !o.Compat && c.RunpackPath != want && c.ours() {
-		r.problem("runpack_path", at, "the runpack must be named %s in a checkpoint that lifeloop-wrap made", want) // no digest covers the path
+		r.problem("runpack_path", at, "the runpack has another name than %s, which lifeloop-wrap gives to that of this checkpoint", want) // no digest covers the path
 		return
 	}
 	if _, again := r.packs[c.RunpackPath]; again && !o.Compat {

@@ -272,8 +272,8 @@ func (w *Why) ends(client, before string) bool {
 	return skipped
 }
 
-// skips handles a later event whose call replaces that of this event, or ends the
-// run of skipped events to which this event belongs.
+// skips collects what a later event says about skipped calls: that a call of it replaces
+// a call of the explained event, or covers it in a run of calls that were skipped.
 func (w *Why) skips(e kernel.Entry, f kernel.Observed) {
 	for _, c := range f.Calls {
 		_, mine := w.calls[c.Replaces]

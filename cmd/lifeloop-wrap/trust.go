@@ -27,7 +27,7 @@ the programs that it names. Without FILE, the nearest one in this folder or abov
 used. Nothing in a file is used before it is trusted, and after a change of the file
 nothing is used until it is trusted again. The content of the programs is not
 recorded, so a change of a program is not detected.`,
-		Example: `  lifeloop-wrap trust                    trust the file of this project, after reading it
+		Example: `  lifeloop-wrap trust                    trust the file of this project (read it before)
   lifeloop-wrap trust --list             print the trusted files
   lifeloop-wrap trust --revoke           stop trusting the file of this project`,
 		Args: cobra.MaximumNArgs(1),

@@ -401,7 +401,7 @@ func (t tokens) usage(id string) telemetry.Usage {
 type userParts struct {
 	context bool   // the description of the environment that every history begins with
 	results bool   // results of tools
-	typed   bool   // other parts, except asides, which the user or a program for the user sent
+	typed   bool   // parts that the user, or a program of the user, sent
 	text    uint64 // hash of the first such part that is a text; 0 if none is
 }
 

@@ -37,7 +37,7 @@ func (d *requests) Ask(r telemetry.PluginRequest) []byte {
 		ID string             `json:"id"`
 	}{r.Op, r.ID})
 	if err != nil {
-		panic("openclaw: encode a request of strings: " + err.Error())
+		panic("openclaw: encode the request of a reset: " + err.Error())
 	}
 	return line
 }

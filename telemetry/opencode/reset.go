@@ -28,7 +28,7 @@ func (d *terminal) Ask(r telemetry.PluginRequest) []byte {
 		Text    string             `json:"text,omitempty"`
 	}{r.Op, r.ID, r.Session, r.Text})
 	if err != nil {
-		panic("opencode: encode a request of strings: " + err.Error())
+		panic("opencode: encode the request of a reset: " + err.Error())
 	}
 	return line
 }
