@@ -1,10 +1,13 @@
 #!/bin/sh
-# newest.sh: run all end-to-end stories with the newest published version of each
-# harness, and print which stories hold. The exit code is that of the stories.
+# newest.sh [FLAG…]: run all end-to-end stories with the newest published version of each
+# harness, and print which stories hold, and then what failed or was skipped. Like
+# `make e2e` it plays a few stories that fail once more. The exit code is that of the
+# stories.
 set -u
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
-E2E_NEWEST=1 go test -tags e2e -count=1 -v -timeout 60m ./e2e >"$out" 2>&1
+E2E_NEWEST=1 go tool gotestsum --format standard-verbose --format-icons text --rerun-fails=1 --rerun-fails-max-failures=6 \
+	--packages=./e2e -- -tags e2e -count=1 -timeout 60m "$@" >"$out" 2>&1
 code=$?
 grep -F '***' "$out" || true
 for name in claude codex gemini opencode; do
@@ -13,9 +16,10 @@ for name in claude codex gemini opencode; do
 	echo "$name ${version:-is not installed}"
 done
 echo
+# A story that was played again has two lines; the last one counts.
 grep -E '^ *--- (PASS|FAIL|SKIP): Test[A-Za-z]+/' "$out" | grep -v '^        ' |
-	sed -E 's/^ *--- PASS: (.*) \(.*/holds    \1/; s/^ *--- FAIL: (.*) \(.*/CHANGED  \1/; s/^ *--- SKIP: (.*) \(.*/skipped  \1/' | sort | uniq
+	sed -E 's/^ *--- PASS: (.*) \(.*/holds \1/; s/^ *--- FAIL: (.*) \(.*/CHANGED \1/; s/^ *--- SKIP: (.*) \(.*/skipped \1/' |
+	awk '{ last[$2] = $1 } END { for (story in last) printf "%-8s %s\n", last[story], story }' | sort
 echo
-tail -n 1 "$out"
-[ "$code" = 0 ] || grep -E -A12 '_test.go:[0-9]+: ' "$out" | head -n 200
+sed -n '/^=== \(Skipped\|Failed\)/,$p' "$out"
 exit "$code"
