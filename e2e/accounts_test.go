@@ -90,12 +90,7 @@ func TestClaudeAccounts(t *testing.T) {
 		}, "CLAUDE_CODE_AUTO_COMPACT_WINDOW=100000"),
 		"clear": tty(nil, func(r *run) {
 			claudeTurn(r, "hello (p1)")
-			first := claudeRegistry().SessionID
-			r.types("/clear\r")
-			r.await("the new session", func() bool {
-				reg := claudeRegistry()
-				return reg.SessionID != first && reg.Status == "idle"
-			})
+			claudeClear(r)
 			claudeTurn(r, "hello again (p2)")
 		}),
 	})

@@ -27,10 +27,8 @@ func TestAttach(t *testing.T) {
 		clears func(r *run)
 		window string // a part of the data of context.pressure_observed
 	}{
-		"claude": {story{harness: claude, argv: claudeArgs()}, claudeTurn, claudeReady, func(r *run) {
-			r.types("/clear\r")
-		}, `"window_tokens":200000`},
-		"codex": {story{harness: codex, argv: codexArgs()}, codexTurn, codexReady, codexClears, `"window_tokens":258400`},
+		"claude": {story{harness: claude, argv: claudeArgs()}, claudeTurn, claudeReady, claudeClear, `"window_tokens":200000`},
+		"codex":  {story{harness: codex, argv: codexArgs()}, codexTurn, codexReady, codexClears, `"window_tokens":258400`},
 		"gemini": {story{harness: gemini, argv: geminiArgs()}, geminiTurn, geminiReady, func(r *run) {
 			before := len(r.sessions())
 			sendsPatiently(r, "/clear", func() bool { return len(r.sessions()) > before })
