@@ -175,12 +175,7 @@ func TestGeminiAccounts(t *testing.T) {
 	printed := account{read: chats, endless: true, story: story{harness: gemini, argv: geminiArgs("-p", "look (p1)")}}
 	tool, resumed := printed, printed
 	tool.replies = []mock.Reply{mock.Runs("echo one"), mock.Runs("echo two"), mock.Says("done")}
-	// The wrapper cannot know which chat is the latest, or which one /clear started.
-	unknown := func(a account) account {
-		a.silent = true
-		return a
-	}
-	resumed = unknown(resumed)
+	resumed.silent = true // the wrapper cannot know which chat is the latest
 	resumed.earlier = [][]string{geminiArgs("-p", "one (p1)")}
 	resumed.argv = geminiArgs("--resume", "latest", "-p", "two (p2)")
 
@@ -208,12 +203,12 @@ func TestGeminiAccounts(t *testing.T) {
 			geminiTurn(r, "read a lot (p2)")
 			geminiTurn(r, "continue (p3)")
 		})),
-		"clear": unknown(tty(nil, func(r *run) {
+		"clear": tty(nil, func(r *run) {
 			geminiTurn(r, "hello (p1)")
 			before := len(r.sessions())
 			sendsPatiently(r, "/clear", func() bool { return len(r.sessions()) > before })
 			geminiTurn(r, "hello again (p2)")
-		})),
+		}),
 	})
 }
 

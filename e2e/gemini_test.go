@@ -154,7 +154,43 @@ func onlyProcess(exit int) string {
 }
 
 func TestGemini(t *testing.T) {
-	stories{
+	geminiTurnStories().play(t, story{harness: gemini, argv: geminiArgs(), tty: true})
+}
+
+// TestGeminiTerminal plays what interrupts a session in a terminal, and what continues
+// one.
+func TestGeminiTerminal(t *testing.T) {
+	geminiTerminalStories().play(t, story{harness: gemini, argv: geminiArgs(), tty: true})
+}
+
+// TestGeminiFiles plays the same for a user without clients, whose sessions are observed
+// by their files and the terminal's title.
+func TestGeminiFiles(t *testing.T) {
+	all := merged(geminiTurnStories(), geminiTerminalStories())
+	// Without hooks, the id of the session is known from the launch on, and only the exit
+	// code tells how it ended.
+	known := strings.NewReplacer("S? ", "S1 ", " exit\n", " exit 0\n")
+	for name, s := range all {
+		s.emits = known.Replace(s.emits + "\n")
+		all[name] = s
+	}
+	none := all["no turn"]
+	none.emits = sequence(starts("S1", "startup"), "? capability.degraded S1 frame.opened unavailable", ends("S1", "exit 0"))
+	all["no turn"] = none
+	all["a context cleared before the first prompt"] = story{
+		script: func(r *run) {
+			geminiReady(r)
+			geminiClears(r)
+			geminiTurn(r, "hello (p1)")
+			geminiQuits(r)
+		},
+		emits: sequence(starts("S1", "startup"), ends("S1", "clear"), starts("S2", "clear"), frame("S2 F1", "completed"), pressure("low", "S2 F1"), ends("S2", "exit 0")),
+	}
+	all.play(t, story{harness: gemini, argv: geminiArgs(), tty: true, noHooks: true})
+}
+
+func geminiTurnStories() stories {
+	return stories{
 		"no turn": {
 			script: geminiTurns(),
 			// The chat file is deleted at the end, because it is empty. Whether it is
@@ -172,8 +208,7 @@ func TestGemini(t *testing.T) {
 			script: func(r *run) {
 				geminiReady(r)
 				geminiTurn(r, "hello (p1)")
-				before := strings.Count(r.shown(), "\x1b[3J")
-				sendsPatiently(r, "/clear", func() bool { return strings.Count(r.shown(), "\x1b[3J") > before })
+				geminiClears(r)
 				geminiTurn(r, "again (p2)")
 				geminiQuits(r)
 			},
@@ -191,12 +226,16 @@ func TestGemini(t *testing.T) {
 			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "interrupted"), frame("S1 F2", "completed"), pressure("low", "S1 F2"),
 				ends("S1", "exit")),
 		},
-	}.play(t, story{harness: gemini, argv: geminiArgs(), tty: true})
+	}
 }
 
-// TestGeminiTerminal plays what interrupts a session in a terminal, and what continues
-// one.
-func TestGeminiTerminal(t *testing.T) {
+func geminiClears(r *run) {
+	r.t.Helper()
+	before := strings.Count(r.shown(), "\x1b[3J")
+	sendsPatiently(r, "/clear", func() bool { return strings.Count(r.shown(), "\x1b[3J") > before })
+}
+
+func geminiTerminalStories() stories {
 	tool := []mock.Reply{mock.Runs("sleep 300")}
 	during := func(act func(r *run)) func(r *run) {
 		return func(r *run) {
@@ -206,7 +245,7 @@ func TestGeminiTerminal(t *testing.T) {
 			act(r)
 		}
 	}
-	stories{
+	return stories{
 		"permission and denied tool": {
 			argv:    []string{"gemini"},
 			replies: []mock.Reply{mock.Runs("touch made"), mock.Says("it is made"), mock.Runs("touch more"), mock.Says("back")},
@@ -260,7 +299,7 @@ func TestGeminiTerminal(t *testing.T) {
 			replies: tool, script: during(func(r *run) { r.signals(theHarness, syscall.SIGKILL) }), exit: 137,
 			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGKILL")),
 		},
-	}.play(t, story{harness: gemini, argv: geminiArgs(), tty: true})
+	}
 }
 
 // geminiAsked sends a prompt whose turn asks for a permission, and presses a key in

@@ -29,6 +29,7 @@ type story struct {
 	flags   []string          // flags of lifeloop-wrap run
 	config  string            // configuration of lifeloop-wrap, in addition to the clients
 	clients []client          // in addition to everyStory
+	noHooks bool              // the wrapper has no client, and so injects no hooks that the user can see
 	env     []string          // more variables for all programs
 	files   map[string]string // in the home, in addition to the harness's seed
 	replies []mock.Reply      // the model's replies in the main conversation, in order
@@ -75,10 +76,30 @@ type client struct {
 // everyStory are clients of every story: one for all events and one for few.
 var everyStory = []client{{id: "notes", events: "*"}, {id: "bounds", events: "session.*"}}
 
+// receivers are the clients that confirm the events of the wrapped run. If it has none,
+// the wrapper itself confirms them.
+func (s story) receivers() []client {
+	if s.noHooks {
+		return []client{{id: "lifeloop-wrap", events: "*"}}
+	}
+	return slices.Concat(everyStory, s.clients)
+}
+
 // config writes the wrapper's configuration, outside the home.
 func (w *world) config(s story) string {
+	text := s.config + "\n"
+	if !s.noHooks {
+		text += w.clients(s)
+	}
+	path := w.path("config.yaml")
+	require.NoError(w.t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// clients is the part of the configuration with the clients.
+func (w *world) clients(s story) string {
 	var text strings.Builder
-	text.WriteString(s.config + "\nclients:\n")
+	text.WriteString("clients:\n")
 	for _, c := range slices.Concat(everyStory, s.clients) {
 		command := []string{filepath.Join(programs, "fakeclient"), "--client-id", c.id}
 		if c.placement != "" {
@@ -96,9 +117,7 @@ func (w *world) config(s story) string {
 		require.NoError(w.t, err)
 		fmt.Fprintf(&text, "  - {id: %s, events: [%q], command: %s%s}\n", c.id, c.events, quoted, timeout)
 	}
-	path := w.path("config.yaml")
-	require.NoError(w.t, os.WriteFile(path, []byte(text.String()), 0o600))
-	return path
+	return text.String()
 }
 
 // subscribed reports whether a client receives an event.
@@ -123,7 +142,7 @@ func merged(tables ...stories) stories {
 func (all stories) play(t *testing.T, common story) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		s := all[name]
-		s.harness, s.tty = common.harness, common.tty
+		s.harness, s.tty, s.noHooks = common.harness, common.tty, common.noHooks
 		if s.argv == nil {
 			s.argv = common.argv
 		}
@@ -145,7 +164,7 @@ func (s story) play(t *testing.T) {
 		}
 		compareHomes(t, bare.home, wrapped.home)
 		compareEvents(t, s.emits, wrapped.record.events)
-		wrapped.record.checkReceipts(t, slices.Concat(everyStory, s.clients))
+		wrapped.record.checkReceipts(t, s.receivers())
 		compareScreens(t, bare.run, wrapped.run)
 		if s.and != nil {
 			s.and(t, wrapped.run, wrapped.record)

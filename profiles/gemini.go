@@ -71,10 +71,11 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	case h.NewID != "" && h.Hooks != Never:
 		choose = true
 	}
+	interactive := h.Terminal && !line.has("--prompt", "--acp", "--experimental-acp")
 	reason := l.injectGemini(line, h)
 	l.Guards, l.Unguarded = reason == "" && h.Guards, reason
 	if l.Hooks, l.HooksShow = reason == "", reason == ""; l.Hooks {
-		l.Clears = h.Terminal && !line.has("--prompt", "--acp", "--experimental-acp")
+		l.Clears = interactive
 		return l, nil // the first hook reports the id and names the chat file
 	}
 	if choose { // not with hooks, because Gemini CLI takes longer to start if it is given an id
@@ -89,6 +90,9 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 		// was cleared, the session may continue in a second file.
 		l.Sources = append(l.Sources, Source{Name: "transcript", Decoder: gemini.Chat,
 			Path: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*-" + end + ".jsonl"})
+		if interactive {
+			l.Typing = Typing{List: "../logs.json", Pattern: "session-*.jsonl", Whose: byRecords(geminiOwner), Lines: gemini.TypedLines, Prompt: gemini.TypedPrompt}
+		}
 		return l, nil
 	}
 	var read []string

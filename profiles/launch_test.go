@@ -162,6 +162,9 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 	for _, s := range l.Sources {
 		fmt.Fprintf(&b, "source: %s %s %s whole=%t\n", s.Name, decoderName(s.Decoder), strings.TrimSuffix(s.Path+" "+s.Pattern, " "), s.Form == Whole)
 	}
+	if l.Typing.Lines != nil {
+		fmt.Fprintf(&b, "other sessions: %s, by %s\n", l.Typing.Pattern, l.Typing.List)
+	}
 	if l.OSC != nil {
 		fmt.Fprintf(&b, "osc: %v %s\n", l.OSC, decoderName(l.OSCDecoder))
 	}

@@ -107,6 +107,9 @@ type Launch struct {
 	// Clears is true if the answer to an injected hook at the end of a turn can make the
 	// harness empty its context.
 	Clears bool
+	// Typing describes the list of typed lines by which the process of a launch without
+	// hooks is followed to another session; its Lines is nil if there is no list.
+	Typing Typing
 	// Requests returns the decoder for the stream of a plugin and for the requests for
 	// Host.Instructions; nil if there is neither.
 	Requests func() telemetry.Requests
@@ -262,6 +265,18 @@ type Source struct {
 	Query, Prompted string
 	// Windows gives the windows of models that the records do not have.
 	Windows Windows
+}
+
+// Typing describes a harness's list of the lines that users typed in its terminals. The
+// list names the process, and the record of a prompt names the session. A prompt with the
+// text of a typed line therefore shows which session the process has.
+type Typing struct {
+	List    string                                       // the list's path, relative to the folder of the session files
+	Pattern string                                       // pattern of the names of session files
+	Whose   func(head []byte, dir string) (string, bool) // as in Place
+	// Lines reads the whole list. whole is false if the text ends within a value.
+	Lines  func(list []byte) (lines []telemetry.Typed, whole bool)
+	Prompt func(record []byte) (line telemetry.Typed, ok bool) // reads a record of a session file
 }
 
 // Windows are the context windows of models, as the harness's own files give them.

@@ -95,18 +95,22 @@ func ofFile(p profiles.Place, path, dir string) ([]Found, error) {
 	if err != nil {
 		return nil, nil
 	}
-	head := make([]byte, min(headSize, info.Size()))
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	head, err := headOf(f)
+	if err != nil {
 		return nil, nil
 	}
-	session, here := p.Whose(head[:n], dir)
+	session, here := p.Whose(head, dir)
 	if session == "" || !here {
 		return nil, nil
 	}
 	s := p.Source
 	s.Path = path
 	return []Found{{Source: s, Session: session, At: info.ModTime()}}, nil
+}
+
+// headOf reads the beginning of a file.
+func headOf(f io.Reader) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(f, headSize))
 }
 
 func ofDatabase(p profiles.Place, path, dir string) ([]Found, error) {

@@ -43,7 +43,10 @@ type Files struct {
 	// Successors, if not nil, choose the session that an observer follows. Then Fixed
 	// has the sources of the first one.
 	Successors *Successors
-	Log        zerolog.Logger
+	// Switches, if not nil, follow the process of a launch without hooks to its other
+	// sessions.
+	Switches *Switches
+	Log      zerolog.Logger
 
 	watcher   *watchers.Watcher
 	each      []*database          // the databases, each once
@@ -78,6 +81,9 @@ func NewFiles(f Files) (*Files, error) {
 	cfg := watchers.Config{Deliver: files.deliver, Trouble: func(t watchers.Trouble) {
 		files.reportTrouble(t.Source, t.What, t.Err)
 	}}
+	if f.Switches != nil {
+		f.Switches.files = files
+	}
 	cfg.Ends = f.ends || f.Positions
 	if f.Positions {
 		cfg.Placed = func(source string, at watchers.Position) {
@@ -178,9 +184,18 @@ func (f *Files) deliver(l watchers.Line) {
 	if l.Gone {
 		return
 	}
-	if l.Source == noticeSource && f.Successors != nil {
+	switch {
+	case l.Source == noticeSource && f.Successors != nil:
 		f.Successors.noticed(l.Path)
 		return
+	case l.Source == noticeSource && f.Switches != nil:
+		f.Switches.find()
+		return
+	case l.Source == listSource && f.Switches != nil:
+		f.Switches.typed(l.Text)
+		return
+	case l.Source == f.Named.Name && f.Switches != nil:
+		f.Switches.opened(l.Path)
 	}
 	key := l.Source + "\x00" + l.Path
 	d, ok := f.decoders[key]
@@ -203,11 +218,15 @@ func (f *Files) deliver(l watchers.Line) {
 	}
 }
 
-// pass posts the signals of a record. With Successors, these decide whether to post
-// them.
+// pass posts the signals of a record. With Successors or Switches, these decide whether
+// to post them.
 func (f *Files) pass(path string, in input.Input) {
-	if seen, ok := in.(input.SignalsSeen); ok && f.Successors != nil {
+	seen, ok := in.(input.SignalsSeen)
+	switch {
+	case ok && f.Successors != nil:
 		f.Successors.see(path, seen)
+		return
+	case ok && f.Switches != nil && f.Switches.hold(seen):
 		return
 	}
 	f.post(in)
@@ -256,6 +275,9 @@ func (f *Files) reportUnknown(source string) {
 
 func (f *Files) reportTrouble(source string, what watchers.TroubleKind, err error) {
 	f.Log.Warn().Str("source", source).Str("what", string(what)).Err(err).Msg("trouble with a source")
+	if f.Switches != nil && (source == listSource || source == noticeSource) {
+		return // no event comes from these
+	}
 	f.post(input.SourceTrouble{Source: source, What: string(what)})
 }
 

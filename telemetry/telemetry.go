@@ -151,6 +151,15 @@ type Signal struct {
 	Missing *[2]uint64 `json:"missing,omitempty"`
 }
 
+// Typed is a line that the user typed in the terminal of a harness: as an entry of the
+// harness's list of such lines, or as the prompt in the record of a session.
+type Typed struct {
+	Session string // in a list: the first session of the process in whose terminal the line was typed
+	At      time.Time
+	Text    uint64 // hash of the text
+	Begins  string // if the line is a command after which the process has another session, the cause: "clear" or "resume"
+}
+
 // ReportWindow sets the context window that the source reported, if it did.
 func (s *Signal) ReportWindow(tokens int64) {
 	if tokens > 0 {

@@ -251,15 +251,19 @@ func (l *launcher) ask(w way, e effect.Launch, otlp string) (profiles.Launch, er
 // sources returns the sources to read during a launch. Records older than the
 // launch are ignored.
 func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, error) {
-	files, err := supervisor.NewFiles(supervisor.Files{Fixed: slices.Concat(launch.Sources, l.activity), Named: w.profile.Transcript,
-		Since: time.Now().Truncate(time.Millisecond), Log: l.session.log})
+	files := supervisor.Files{Fixed: slices.Concat(launch.Sources, l.activity), Named: w.profile.Transcript,
+		Since: time.Now().Truncate(time.Millisecond), Log: l.session.log}
+	if launch.Typing.Lines != nil {
+		files.Switches = &supervisor.Switches{Typing: launch.Typing, First: launch.SessionID, Since: files.Since}
+	}
+	read, err := supervisor.NewFiles(files)
 	if err != nil {
 		return nil, refused(lifeloop.InternalError, "%v", err)
 	}
 	if launch.Export.Decoder != nil {
-		return supervisor.Join(files, l.exports), nil
+		return supervisor.Join(read, l.exports), nil
 	}
-	return files, nil
+	return read, nil
 }
 
 // keys returns the keys that reset a launch in place, and whether there are any.

@@ -270,10 +270,7 @@ func (d *chat) user(r chatRecord) []telemetry.Signal {
 	if d.agent != "" {
 		return nil // another agent wrote the message
 	}
-	typed := u.text
-	if r.display != nil {
-		typed = scan.Hash(firstText(r.display))
-	}
+	typed := r.typed(u)
 	if d.continues(r, u, typed, first) {
 		d.answered, d.typed = false, typed
 		if d.turn == "" {

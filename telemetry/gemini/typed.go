@@ -1,0 +1,51 @@
+package gemini
+
+import (
+	"bytes"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// TypedLines reads logs.json, in the order of the file. A process enters all of its
+// lines under the id of its first session, also after `/clear`.
+func TypedLines(list []byte) (lines []telemetry.Typed, whole bool) {
+	whole = scan.Elements(list, func(val []byte) bool {
+		var l telemetry.Typed
+		var kind string
+		var text []byte
+		scan.Object(val, scan.Name("sessionId", &l.Session), scan.Word("type", &kind), scan.Time("timestamp", &l.At), scan.Raw("message", &text))
+		if text = scan.Inner(text); kind != "user" || l.Session == "" || l.At.IsZero() || len(text) == 0 {
+			return true
+		}
+		switch command, _, _ := bytes.Cut(text, []byte(" ")); string(command) {
+		case "/clear":
+			l.Begins = "clear"
+		case "/resume":
+			l.Begins = "resume"
+		}
+		l.Text = scan.Hash(text)
+		lines = append(lines, l)
+		return true
+	})
+	return lines, whole
+}
+
+// TypedPrompt reads a line of a chat file, and returns the line that the user typed if
+// it is the record of a prompt.
+func TypedPrompt(record []byte) (telemetry.Typed, bool) {
+	var r chatRecord
+	if !r.read(record) || r.id == "" || r.kind != "user" || r.at.IsZero() {
+		return telemetry.Typed{}, false
+	}
+	u := readUser(r.content)
+	return telemetry.Typed{At: r.at, Text: r.typed(u)}, u.typed && !u.context
+}
+
+// typed is the hash of the text that the user typed, if the record is of a prompt.
+func (r *chatRecord) typed(u userParts) uint64 {
+	if r.display != nil {
+		return scan.Hash(firstText(r.display))
+	}
+	return u.text
+}
