@@ -167,8 +167,8 @@ func TestGeminiTerminal(t *testing.T) {
 // by their files and the terminal's title.
 func TestGeminiFiles(t *testing.T) {
 	all := merged(geminiTurnStories(), geminiTerminalStories())
-	// Without hooks, the id of the session is known from the launch on, and only the exit
-	// code tells how it ended.
+	// Without hooks, the id of the session is known from the launch on, and of its end only
+	// the exit code.
 	known := strings.NewReplacer("S? ", "S1 ", " exit\n", " exit 0\n")
 	for name, s := range all {
 		s.emits = known.Replace(s.emits + "\n")
