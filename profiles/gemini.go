@@ -91,7 +91,7 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 		l.Sources = append(l.Sources, Source{Name: "transcript", Decoder: gemini.Chat,
 			Path: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*-" + end + ".jsonl"})
 		if interactive {
-			l.Typing = Typing{List: "../logs.json", Pattern: "session-*.jsonl", Whose: byRecords(geminiOwner), Lines: gemini.TypedLines, Prompt: gemini.TypedPrompt}
+			l.Typing = Typing{List: "../logs.json", Pattern: "session-*.jsonl", Lines: gemini.TypedLines, Prompt: gemini.TypedPrompt}
 		}
 		return l, nil
 	}

@@ -271,9 +271,8 @@ type Source struct {
 // list names the process, and the record of a prompt names the session. A prompt with the
 // text of a typed line therefore shows which session the process has.
 type Typing struct {
-	List    string                                       // the list's path, relative to the folder of the session files
-	Pattern string                                       // pattern of the names of session files
-	Whose   func(head []byte, dir string) (string, bool) // as in Place
+	List    string // the list's path, relative to the folder of the session files
+	Pattern string // pattern of the names of session files
 	// Lines reads the whole list. whole is false if the text ends within a value.
 	Lines  func(list []byte) (lines []telemetry.Typed, whole bool)
 	Prompt func(record []byte) (line telemetry.Typed, ok bool) // reads a record of a session file

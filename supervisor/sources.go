@@ -189,18 +189,23 @@ func (f *Files) deliver(l watchers.Line) {
 		f.Successors.noticed(l.Path)
 		return
 	case l.Source == noticeSource && f.Switches != nil:
-		f.Switches.find()
+		f.Switches.noticed(l.Path)
 		return
 	case l.Source == listSource && f.Switches != nil:
 		f.Switches.typed(l.Text)
+		f.Switches.find()
 		return
 	case l.Source == f.Named.Name && f.Switches != nil:
 		f.Switches.opened(l.Path)
+		defer f.Switches.delivered(l.Pos)
 	}
 	key := l.Source + "\x00" + l.Path
 	d, ok := f.decoders[key]
 	if !ok {
 		d = f.decoderOf(l.Source)
+		if l.Source == f.Named.Name && f.Switches != nil {
+			d.since = later(d.since, f.Switches.began)
+		}
 		f.decoders[key] = d
 	}
 	if d.Decoder == nil {

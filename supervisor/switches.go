@@ -3,7 +3,9 @@ package supervisor
 import (
 	"bytes"
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"lifeloop/internal/durable"
@@ -14,30 +16,33 @@ import (
 	"lifeloop/watchers"
 )
 
-// Switches follow a launch whose process continues with another harness session, after
-// `/clear` for example, and whose hooks are not called. The new session's file does not
-// name the process. The harness's list of typed lines does, by the process's first
-// session. So the process has the session of a file if all of this holds:
+// Switches follow a launch without hooks whose process continues with another harness
+// session, after `/clear` for example. The new session's file does not name the process.
+// The harness's list of typed lines does, by the first session of the process. So the
+// process has the session of a file if all of this holds:
 //
-//	the file records a prompt with the text of the newest line typed in the process
-//	the prompt is not older than the line
-//	no other process's line with this text is between them
-//	the file of the present session has no such prompt, and no third file has one
+//	a command that leads to another session was typed in the process: to a new one, if
+//	the file began after it, or to an earlier one
+//	the file records a prompt with the text of a line typed in the process after it
+//	no other process's line with this text is between the line and the prompt
+//	the file of the present session has no such prompt, and no third session has one
 //
-// Nothing follows from a prompt whose record has another text than was typed, such as
-// one with a file's content. Then the next prompt shows the session.
+// Nothing follows from a prompt whose record has another text than was typed. Then the
+// next prompt shows the session. If two processes resumed the same session, their lines
+// cannot be distinguished.
 type Switches struct {
 	profiles.Typing
 	First string    // the session with which the launch begins
-	Since time.Time // earlier lines belong to an earlier process
+	Since time.Time // the time of the launch; an earlier line was not typed in its process
 
 	files   *Files
 	dir     string              // the folder of the session files; empty until it is known
 	present string              // the session that the process has
-	lines   []telemetry.Typed   // the lines of all processes
-	line    telemetry.Typed     // the newest line of the process, until its prompt is found
-	found   time.Time           // when the newest line was typed whose prompt was found
-	since   time.Time           // when the line was typed whose prompt showed the present session
+	lines   []telemetry.Typed   // the lines of all processes since the launch
+	done    time.Time           // when the newest line was typed whose prompt was found
+	began   time.Time           // when the command was typed that led to the present session
+	watched map[string]bool     // for each session file that was looked at, whether its records are read
+	offsets map[string]int64    // how far each file was read, in bytes
 	held    []input.SignalsSeen // records of a session that the process does not have
 }
 
@@ -54,145 +59,205 @@ func (s *Switches) opened(path string) {
 	if s.dir != "" {
 		return
 	}
-	s.dir, s.present = filepath.Dir(path), s.First
+	s.dir, s.present, s.done = filepath.Dir(path), s.First, s.Since
+	s.watched, s.offsets = map[string]bool{path: true}, map[string]int64{}
 	s.files.watcher.Add(watchers.Spec{Source: listSource, Form: watchers.Whole, Path: s.list()})
 	s.files.watcher.Add(watchers.Spec{Source: noticeSource, Form: watchers.Stamp, AtEnd: true, Path: s.dir, Pattern: s.Pattern})
 }
 
-// typed takes a new state of the list.
-func (s *Switches) typed(list []byte) {
-	s.line = telemetry.Typed{}
-	s.lines, _ = s.Lines(list) // not whole while it is being written; then it is delivered again
-	for _, l := range s.lines {
-		if s.own(l) && l.At.After(s.found) {
-			s.line = l
+func (s *Switches) list() string { return filepath.Join(s.dir, s.List) }
+
+// typed takes a new state of the list, and reports whether it is whole. It is not while
+// it is being written; then it is delivered again.
+func (s *Switches) typed(list []byte) bool {
+	lines, whole := s.Lines(list)
+	s.lines = slices.DeleteFunc(lines, func(l telemetry.Typed) bool { return l.At.Before(s.Since) })
+	return whole
+}
+
+// noticed handles a change of a session file. The present session may continue in a
+// further file.
+func (s *Switches) noticed(path string) {
+	if _, known := s.watched[path]; !known && !s.began.IsZero() {
+		switch session, _, _ := s.read(path); session {
+		case "": // its beginning is being written
+		case s.present:
+			s.watch(path)
+		default:
+			s.watched[path] = false
 		}
 	}
 	s.find()
 }
 
-// own reports whether a line was typed in the process.
-func (s *Switches) own(l telemetry.Typed) bool { return l.Session == s.First && !l.At.Before(s.Since) }
+func (s *Switches) watch(path string) {
+	s.watched[path] = true
+	s.files.Watch(path)
+}
 
-// hold keeps the signals of a session that the process does not have, and reports whether
-// it does.
+// hold keeps signals of a session that the process does not have, and reports whether
+// these are such.
 func (s *Switches) hold(in input.SignalsSeen) bool {
 	session := in.Signals[0].Session
-	if s.dir == "" || session == "" || session == s.present {
+	if session == "" || session == s.present {
 		return false
 	}
-	if len(s.held) > 0 && (s.held[0].Signals[0].Session != session || len(s.held) == maxHeld) {
-		s.held = nil
+	if s.held = append(s.held, in); len(s.held) > maxHeld {
+		s.held = s.held[1:]
 	}
-	s.held = append(s.held, in)
 	s.find()
 	return true
 }
 
-// find searches the files that changed since the newest line for its prompt, and
-// follows the session of another file that has it.
+// delivered notes how far a session file was read, after its record was posted.
+func (s *Switches) delivered(at watchers.Position) {
+	s.offsets[at.Path] = at.Offset
+	s.find()
+}
+
+// own reports whether a line was typed in the process, and its prompt or a later one was
+// not found yet.
+func (s *Switches) own(l telemetry.Typed) bool { return l.Session == s.First && l.At.After(s.done) }
+
+// asked reports whether a command was typed in the process that leads to another
+// session, and no prompt of the present session after it was found.
+func (s *Switches) asked() bool {
+	return slices.ContainsFunc(s.lines, func(l telemetry.Typed) bool { return s.own(l) && l.Begins != "" })
+}
+
+// find searches the changed files for prompts of the process, and follows the session of
+// another file that has one.
 func (s *Switches) find() {
-	if s.line.Text == 0 {
+	if !s.asked() {
 		return
 	}
-	paths, err := filepath.Glob(filepath.Join(s.dir, s.Pattern))
+	session, path := s.other()
+	if session == "" {
+		return
+	}
+	// A line is in the list before its prompt is in a file, but the watcher may deliver
+	// the file first.
+	list, err := durable.ReadLinked(s.list(), maxList)
+	if err != nil || !s.typed(list) {
+		return
+	}
+	if again, _ := s.other(); again == session {
+		s.follow(session, path)
+	}
+}
+
+// other returns the one session other than the present one whose file has a prompt of
+// the process; empty if there is none, or if there are several.
+func (s *Switches) other() (session, path string) {
+	files, err := filepath.Glob(filepath.Join(s.dir, s.Pattern))
 	if err != nil {
-		return
+		return "", ""
 	}
-	found, at := "", ""
-	for _, path := range paths {
-		session := s.prompted(path)
+	several := false
+	for _, file := range files {
+		const coarse = time.Second // at most how much earlier the time of a file is than that of its newest record
+		info, err := os.Stat(file)
+		if err != nil || info.ModTime().Add(coarse).Before(s.done) {
+			continue
+		}
+		has, began, prompt := s.read(file)
 		switch {
-		case session == "":
-		case session == s.present:
-			s.found, s.line = s.line.At, telemetry.Typed{}
-			return
-		case found != "":
-			return // two files have the prompt
+		case has == s.present && s.offsets[file] < info.Size():
+			return "", "" // its newest records come first
+		case has == "" || prompt.At.IsZero():
+		case has == s.present:
+			s.done = later(s.done, prompt.At)
+		case s.command(began, prompt).Begins == "":
+		case session != "" && session != has:
+			several = true
 		default:
-			found, at = session, path
+			session, path = has, file
 		}
 	}
-	// A prompt is in the list before it is in a file, but the watcher may deliver the file
-	// first.
-	if found != "" && s.reread() && s.prompted(at) == found {
-		s.follow(found, at)
+	if several {
+		return "", ""
 	}
+	return session, path
 }
 
-// reread reads the list, and reports whether it could be read.
-func (s *Switches) reread() bool {
-	list, err := durable.ReadLinked(s.list(), maxList)
-	if err != nil {
-		return false
+// command returns the command of the process that led to a session which began at a time
+// and has a prompt of the process; the zero Typed if none did.
+func (s *Switches) command(began time.Time, prompt telemetry.Typed) (command telemetry.Typed) {
+	for _, l := range s.lines {
+		switch {
+		case !s.own(l) || !l.At.Before(prompt.At):
+		case l.Begins == "clear" && !began.Before(l.At):
+			return l
+		case l.Begins == "resume" && began.Before(l.At):
+			command = l
+		}
 	}
-	lines, whole := s.Lines(list)
-	if whole {
-		s.lines = lines
-	}
-	return whole
+	return command
 }
 
-func (s *Switches) list() string { return filepath.Join(s.dir, s.List) }
-
-// prompted returns the session of a file that has the prompt of the newest line; empty
-// if it has not.
-func (s *Switches) prompted(path string) string {
+// read reads the beginning and the end of a session file: the session, when it began, and
+// the newest line of the process that became a prompt of it.
+func (s *Switches) read(path string) (session string, began time.Time, line telemetry.Typed) {
 	f, err := durable.OpenLinked(path)
 	if err != nil {
-		return ""
+		return "", began, line
 	}
 	defer f.Close()
-	const coarse = time.Second // at most how much earlier the time of a file is than that of a record in it
 	info, err := f.Stat()
-	if err != nil || info.ModTime().Add(coarse).Before(s.line.At) {
-		return ""
+	if err != nil {
+		return "", began, line
 	}
 	head, err := headOf(f)
 	if err != nil {
-		return ""
+		return "", began, line
 	}
-	// The search begins when the prompt was written, so it is near the end.
+	first, _, _ := bytes.Cut(head, []byte("\n"))
+	for _, sig := range s.files.Named.Decoder().Decode(first) {
+		if sig.Kind == telemetry.SessionLive && sig.Agent == "" {
+			session, began = sig.Session, sig.At
+		}
+	}
+	// Only the end of a long file is searched, soon after a prompt was written.
 	tail, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-headSize), headSize))
 	if err != nil {
-		return ""
+		return "", began, line
 	}
 	for record := range bytes.Lines(tail) {
-		if p, ok := s.Prompt(bytes.TrimSuffix(record, []byte("\n"))); ok && s.became(p) {
-			session, _ := s.Whose(head, "") // every file in this folder belongs to the same working folder
-			return session
+		if p, ok := s.Prompt(bytes.TrimSuffix(record, []byte("\n"))); ok {
+			if l := s.newest(p); s.own(l) && l.At.After(line.At) {
+				line = l
+			}
 		}
 	}
-	return ""
+	return session, began, line
 }
 
-// became reports whether the newest line of the process became this prompt.
-func (s *Switches) became(prompt telemetry.Typed) bool {
-	var last telemetry.Typed // the newest line before the prompt that has its text
+// newest returns the newest line, of any process, that has the text of a prompt and is
+// not newer.
+func (s *Switches) newest(prompt telemetry.Typed) (newest telemetry.Typed) {
 	for _, l := range s.lines {
-		if l.Text == prompt.Text && !l.At.After(prompt.At) && !l.At.Before(last.At) {
-			last = l
+		if l.Text == prompt.Text && !l.At.After(prompt.At) && !l.At.Before(newest.At) {
+			newest = l
 		}
 	}
-	return last == s.line
+	return newest
 }
 
-// follow posts that the process has another session, and reads the file of it.
+// follow posts that the process has another session, and reads its file from the command
+// on that led there.
 func (s *Switches) follow(session, path string) {
+	_, began, line := s.read(path)
+	command := s.command(began, line)
 	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "prompt typed in this terminal",
-		At: s.line.At, Session: session, Cause: "unknown"}
-	for _, l := range s.lines {
-		if s.own(l) && l.Begins != "" && l.At.After(s.since) {
-			live.Cause = l.Begins
-		}
-	}
-	s.present, s.found, s.since, s.line = session, s.line.At, s.line.At, telemetry.Typed{}
+		At: line.At, Session: session, Cause: command.Begins}
+	s.present, s.done, s.began = session, line.At, command.At
 	s.files.post(input.SignalsSeen{Signals: []telemetry.Signal{live}})
 	for _, in := range s.held {
-		if in.Signals[0].Session == session {
+		in.Signals = slices.DeleteFunc(in.Signals, func(sig telemetry.Signal) bool { return sig.Session != session || sig.At.Before(s.began) })
+		if len(in.Signals) > 0 {
 			s.files.post(in)
 		}
 	}
 	s.held = nil
-	s.files.Watch(path)
+	s.watch(path)
 }

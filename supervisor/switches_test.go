@@ -25,13 +25,17 @@ type typing struct {
 	now  time.Time
 	list []map[string]any
 	read *reader
+	seen []string // the argument of the last sees
+
+	minute string // in the names of the files
 }
 
 // launchedGemini follows the files of a launch without hooks whose session is S1.
 func launchedGemini(t *testing.T) *typing {
-	w := &typing{t: t, dir: filepath.Join(t.TempDir(), ".gemini/tmp/project/chats"), now: time.Now().Add(-time.Minute).Truncate(time.Millisecond)}
+	w := &typing{t: t, minute: "08-00", dir: filepath.Join(t.TempDir(), ".gemini/tmp/project/chats"), now: time.Now().Add(-time.Minute).Truncate(time.Millisecond)}
 	home := filepath.Join(w.dir, "../../../..")
-	w.typed("S1", "a line of the launch before") // it has the same session, because that is resumed
+	w.typed("S1", "/clear") // the session was resumed, so these lines have the same one
+	w.typed("S1", "a line of the launch before")
 	p, ok := profiles.For("gemini")
 	require.True(t, ok)
 	launch, err := p.Prepare([]string{"gemini"}, profiles.Host{NewID: "S1", Terminal: true, Env: []string{"HOME=" + home}})
@@ -53,9 +57,14 @@ func (w *typing) stamp() string {
 // typed appends a line to the list, in the name of the first session of a process.
 func (w *typing) typed(first, text string) {
 	w.t.Helper()
-	w.list = append(w.list, map[string]any{"sessionId": first, "messageId": len(w.list), "type": "user", "message": text, "timestamp": w.stamp()})
+	w.lists(first, text)
 	require.NoError(w.t, os.MkdirAll(w.dir, 0o700))
 	require.NoError(w.t, os.WriteFile(w.path(), w.listed(), 0o600))
+}
+
+// lists adds a line to the list, without writing it.
+func (w *typing) lists(first, text string) {
+	w.list = append(w.list, map[string]any{"sessionId": first, "messageId": len(w.list), "type": "user", "message": text, "timestamp": w.stamp()})
 }
 
 func (w *typing) path() string { return filepath.Join(w.dir, "../logs.json") }
@@ -68,7 +77,7 @@ func (w *typing) listed() []byte {
 
 func (w *typing) chat(session, record string) {
 	w.t.Helper()
-	write(w.t, filepath.Join(w.dir, "session-2026-11-21T08-00-"+session+".jsonl"), record+"\n")
+	write(w.t, filepath.Join(w.dir, "session-2026-11-21T"+w.minute+"-"+session+".jsonl"), record+"\n")
 }
 
 // begins writes the beginning of a session's file.
@@ -87,13 +96,16 @@ func (w *typing) asks(session, text string) {
 // "S2 clear" a switch with its cause.
 func (w *typing) sees(want ...string) {
 	w.t.Helper()
+	w.seen = want
 	all := []string{"transcript S1 session_live"}
 	for _, line := range want {
 		session, what, _ := strings.Cut(line, " ")
 		switch what {
 		case "prompt":
 			all = append(all, "transcript "+session+" prompt")
-		case "resume": // its file is read already
+		case "further": // the header of a further file
+			all = append(all, "transcript "+session+" session_live")
+		case "resume": // the header of its file is read already, or older than the command
 			all = append(all, "folder "+session+" session_live")
 		default:
 			all = append(all, "folder "+session+" session_live", "transcript "+session+" session_live")
@@ -112,13 +124,15 @@ func (w *typing) sees(want ...string) {
 	}
 }
 
-// play plays stories, each with a launch of its own.
+// play plays stories, each with a launch of its own. What a story saw last must be all
+// that is posted.
 func play(t *testing.T, stories map[string]func(w *typing)) {
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
 			w := launchedGemini(t)
 			story(w)
 			require.NoError(t, w.read.stop())
+			w.sees(w.seen...)
 		})
 	}
 }
@@ -127,7 +141,7 @@ func play(t *testing.T, stories map[string]func(w *typing)) {
 // terminal.
 func TestSwitches(t *testing.T) {
 	play(t, map[string]func(w *typing){
-		"the context is cleared": func(w *typing) {
+		"the context is cleared, twice": func(w *typing) {
 			w.typed("S1", "one")
 			w.asks("S1", "one")
 			w.typed("S1", "/clear")
@@ -138,36 +152,60 @@ func TestSwitches(t *testing.T) {
 			w.typed("S1", "three")
 			w.asks("S2", "three")
 			w.sees("S1 prompt", "S2 clear", "S2 prompt", "S2 prompt")
-			w.begins("S3") // nothing shows why
+			w.typed("S1", "/new")
+			w.begins("S3")
 			w.typed("S1", "four")
 			w.asks("S3", "four")
-			w.sees("S1 prompt", "S2 clear", "S2 prompt", "S2 prompt", "S3 unknown", "S3 prompt")
+			w.sees("S1 prompt", "S2 clear", "S2 prompt", "S2 prompt", "S3 clear", "S3 prompt")
 		},
-		"the first session is resumed": func(w *typing) {
+		"the first session is resumed, in which another process had a turn": func(w *typing) {
 			w.typed("S1", "/clear")
 			w.begins("S2")
 			w.typed("S1", "two")
 			w.asks("S2", "two")
 			w.sees("S2 clear", "S2 prompt")
+			w.asks("S1", "the other's")
 			w.typed("S1", "/resume")
 			w.typed("S1", "one")
 			w.asks("S1", "one")
 			w.sees("S2 clear", "S2 prompt", "S1 resume", "S1 prompt")
 		},
+		"an older session is resumed, in which another process had a turn": func(w *typing) {
+			w.begins("S0")
+			w.asks("S0", "the other's")
+			w.typed("S1", "/resume")
+			w.typed("S1", "one")
+			w.asks("S0", "one")
+			w.sees("S0 resume", "S0 prompt")
+		},
 		"the list is written after the prompt": func(w *typing) {
+			w.typed("S1", "/clear")
 			w.begins("S2")
 			w.asks("S2", "two")
 			w.now = w.now.Add(-2 * time.Second)
 			w.typed("S1", "two")
-			w.sees("S2 unknown", "S2 prompt")
+			w.sees("S2 clear", "S2 prompt")
 		},
-		"a line that became no prompt": func(w *typing) {
+		"lines that became no prompt": func(w *typing) {
+			w.typed("S1", "/clear")
 			w.begins("S2")
-			w.typed("S1", "ls") // to a shell
+			w.typed("S1", "/resume") // closed without a choice
+			w.typed("S1", "ls")      // to a shell
+			w.typed("S1", "two")
 			w.typed("S1", "/help")
+			w.asks("S2", "two")
+			w.sees("S2 clear", "S2 prompt")
+		},
+		"the session continues in a further file": func(w *typing) {
+			w.typed("S1", "/clear")
+			w.begins("S2")
 			w.typed("S1", "two")
 			w.asks("S2", "two")
-			w.sees("S2 unknown", "S2 prompt")
+			w.sees("S2 clear", "S2 prompt")
+			w.minute = "08-01"
+			w.begins("S2")
+			w.asks("S2", "sent by itself")
+			w.sees("S2 clear", "S2 prompt", "S2 further", "S2 prompt")
 		},
 	})
 }
@@ -175,74 +213,89 @@ func TestSwitches(t *testing.T) {
 // TestNoSwitch: a prompt in another file is not followed, if it may come from another
 // process.
 func TestNoSwitch(t *testing.T) {
+	// alive shows that what was written before it was read.
+	alive := func(w *typing) {
+		w.asks("S1", "sent by itself")
+		w.sees("S1 prompt")
+	}
 	play(t, map[string]func(w *typing){
-		"a prompt of the process's own session, which another process repeats": func(w *typing) {
+		"no command": func(w *typing) {
 			w.begins("other")
 			w.typed("S1", "one")
-			w.asks("S1", "one")
-			w.sees("S1 prompt")
 			w.asks("other", "one")
-			w.typed("S1", "two")
-			w.asks("S1", "two")
-			w.sees("S1 prompt", "S1 prompt")
+			alive(w)
 		},
-		"a prompt of the process's own session, long ago": func(w *typing) {
+		"a file that began before the context was cleared": func(w *typing) {
+			w.begins("other")
+			w.typed("S1", "/clear")
+			w.typed("S1", "one")
+			w.asks("other", "one")
+			alive(w)
+		},
+		"a file that began after the choice of a session": func(w *typing) {
+			w.typed("S1", "/resume")
+			w.begins("other")
+			w.typed("S1", "one")
+			w.asks("other", "one")
+			alive(w)
+		},
+		"a prompt of the present session after the command": func(w *typing) {
+			w.typed("S1", "/clear") // to a shell
 			w.begins("other")
 			w.typed("S1", "one")
 			w.asks("S1", "one")
 			w.sees("S1 prompt")
-			w.chat("S1", fmt.Sprintf(`{"$set":{"memoryScratchpad":%q}}`, strings.Repeat("x", headSize)))
-			w.typed("other", "/help") // the list is read again
 			w.asks("other", "one")
 			w.asks("S1", "sent by itself")
 			w.sees("S1 prompt", "S1 prompt")
 		},
 		"a prompt older than the line": func(w *typing) {
+			w.typed("S1", "/clear")
 			w.begins("other")
 			w.asks("other", "ls")
 			w.typed("S1", "ls")
-			w.asks("S1", "sent by itself")
-			w.sees("S1 prompt")
+			alive(w)
+		},
+		"a line older than the command": func(w *typing) {
+			w.typed("S1", "ls")
+			w.typed("S1", "/clear")
+			w.begins("other")
+			w.asks("other", "ls")
+			alive(w)
 		},
 		"another terminal gets the same text": func(w *typing) {
+			w.typed("S1", "/clear")
 			w.begins("other")
 			w.typed("S1", "ls")
 			w.typed("other", "ls")
 			w.asks("other", "ls")
-			w.begins("S2")
-			w.typed("S1", "two")
-			w.asks("S2", "two")
-			w.sees("S2 unknown", "S2 prompt")
+			alive(w)
+		},
+		"a list that is being written": func(w *typing) {
+			w.typed("S1", "/clear")
+			w.begins("other")
+			w.typed("S1", "ls")
+			w.lists("other", "ls")
+			list := w.listed()
+			require.NoError(w.t, os.WriteFile(w.path(), list[:len(list)-20], 0o600)) // without the end of the last line
+			w.asks("other", "ls")
+			alive(w)
 		},
 		"two files have the prompt": func(w *typing) {
+			w.typed("S1", "/clear")
 			w.begins("other")
 			w.begins("S2")
 			w.asks("other", "one")
 			w.asks("S2", "one")
-			w.now = w.now.Add(-4 * time.Second)
+			w.now = w.now.Add(-3 * time.Second)
 			w.typed("S1", "one")
-			w.now = w.now.Add(4 * time.Second)
-			w.asks("S1", "sent by itself")
-			w.sees("S1 prompt")
-			w.typed("S1", "two")
-			w.asks("S2", "two")
-			w.sees("S1 prompt", "S2 unknown", "S2 prompt", "S2 prompt")
+			w.now = w.now.Add(3 * time.Second)
+			alive(w)
 		},
-		"a line of the launch before": func(w *typing) {
+		"lines of the launch before": func(w *typing) {
 			w.begins("other")
 			w.asks("other", "a line of the launch before")
-			w.asks("S1", "one")
-			w.sees("S1 prompt")
-		},
-		"a list that is being written": func(w *typing) {
-			w.begins("other")
-			w.typed("S1", "ls")
-			w.typed("other", "ls")
-			list := w.listed()
-			require.NoError(w.t, os.WriteFile(w.path(), list[:len(list)-20], 0o600)) // without the end of the last line
-			w.asks("other", "ls")
-			w.asks("S1", "one")
-			w.sees("S1 prompt")
+			alive(w)
 		},
 	})
 }

@@ -19,7 +19,7 @@ func TypedLines(list []byte) (lines []telemetry.Typed, whole bool) {
 			return true
 		}
 		switch command, _, _ := bytes.Cut(text, []byte(" ")); string(command) {
-		case "/clear":
+		case "/clear", "/new":
 			l.Begins = "clear"
 		case "/resume":
 			l.Begins = "resume"
