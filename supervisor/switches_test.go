@@ -210,34 +210,35 @@ func TestSwitches(t *testing.T) {
 	})
 }
 
+// alive shows that what was written before it was read.
+func (w *typing) alive() {
+	w.asks("S1", "sent by itself")
+	w.sees("S1 prompt")
+}
+
 // TestNoSwitch: a prompt in another file is not followed, if it may come from another
 // process.
 func TestNoSwitch(t *testing.T) {
-	// alive shows that what was written before it was read.
-	alive := func(w *typing) {
-		w.asks("S1", "sent by itself")
-		w.sees("S1 prompt")
-	}
 	play(t, map[string]func(w *typing){
 		"no command": func(w *typing) {
 			w.begins("other")
 			w.typed("S1", "one")
 			w.asks("other", "one")
-			alive(w)
+			w.alive()
 		},
 		"a file that began before the context was cleared": func(w *typing) {
 			w.begins("other")
 			w.typed("S1", "/clear")
 			w.typed("S1", "one")
 			w.asks("other", "one")
-			alive(w)
+			w.alive()
 		},
 		"a file that began after the choice of a session": func(w *typing) {
 			w.typed("S1", "/resume")
 			w.begins("other")
 			w.typed("S1", "one")
 			w.asks("other", "one")
-			alive(w)
+			w.alive()
 		},
 		"a prompt of the present session after the command": func(w *typing) {
 			w.typed("S1", "/clear") // to a shell
@@ -254,22 +255,33 @@ func TestNoSwitch(t *testing.T) {
 			w.begins("other")
 			w.asks("other", "ls")
 			w.typed("S1", "ls")
-			alive(w)
+			w.alive()
 		},
 		"a line older than the command": func(w *typing) {
 			w.typed("S1", "ls")
 			w.typed("S1", "/clear")
 			w.begins("other")
 			w.asks("other", "ls")
-			alive(w)
+			w.alive()
 		},
+		"lines of the launch before": func(w *typing) {
+			w.begins("other")
+			w.asks("other", "a line of the launch before")
+			w.alive()
+		},
+	})
+}
+
+// TestNoSwitchOfTwo: a prompt that two processes may have sent is not followed.
+func TestNoSwitchOfTwo(t *testing.T) {
+	play(t, map[string]func(w *typing){
 		"another terminal gets the same text": func(w *typing) {
 			w.typed("S1", "/clear")
 			w.begins("other")
 			w.typed("S1", "ls")
 			w.typed("other", "ls")
 			w.asks("other", "ls")
-			alive(w)
+			w.alive()
 		},
 		"a list that is being written": func(w *typing) {
 			w.typed("S1", "/clear")
@@ -279,7 +291,7 @@ func TestNoSwitch(t *testing.T) {
 			list := w.listed()
 			require.NoError(w.t, os.WriteFile(w.path(), list[:len(list)-20], 0o600)) // without the end of the last line
 			w.asks("other", "ls")
-			alive(w)
+			w.alive()
 		},
 		"two files have the prompt": func(w *typing) {
 			w.typed("S1", "/clear")
@@ -290,12 +302,7 @@ func TestNoSwitch(t *testing.T) {
 			w.now = w.now.Add(-3 * time.Second)
 			w.typed("S1", "one")
 			w.now = w.now.Add(3 * time.Second)
-			alive(w)
-		},
-		"lines of the launch before": func(w *typing) {
-			w.begins("other")
-			w.asks("other", "a line of the launch before")
-			alive(w)
+			w.alive()
 		},
 	})
 }
