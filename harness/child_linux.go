@@ -46,7 +46,7 @@ type childFiles struct {
 type pauses struct {
 	paused  atomic.Bool // the harness is stopped, by Signal or Hold
 	asleep  atomic.Bool // the wrapper stopped itself because the child stopped
-	holding sync.Mutex  // guards held; one Hold or Free at a time locks it
+	holding sync.Mutex  // protects the field held; Hold and Free lock it while they run
 	held    []proc      // stopped by Hold, parents first
 }
 

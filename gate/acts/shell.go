@@ -571,7 +571,7 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 }
 
 // unbraced returns the words that the expansion of braces makes of w; nil if they are too
-// many, or if zsh makes other words of w.
+// many, or if zsh expands w differently.
 func (s *shell) unbraced(w *syntax.Word) [][]syntax.WordPart {
 	if !s.made(0) {
 		return nil
