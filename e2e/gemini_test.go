@@ -186,6 +186,18 @@ func TestGeminiFiles(t *testing.T) {
 		},
 		emits: sequence(starts("S1", "startup"), ends("S1", "clear"), starts("S2", "clear"), frame("S2 F1", "completed"), pressure("low", "S2 F1"), ends("S2", "exit 0")),
 	}
+	all["a resumed session, and a cleared context"] = story{
+		earlier: [][]string{geminiArgs("-p", "one (p1)")}, argv: geminiArgs("--resume", earlierID),
+		script: func(r *run) {
+			geminiReady(r)
+			geminiTurn(r, "two (p2)")
+			geminiClears(r)
+			geminiTurn(r, "three (p3)")
+			geminiQuits(r)
+		},
+		emits: sequence(starts("S1", "resume"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "clear"),
+			starts("S2", "clear"), frame("S2 F2", "completed"), pressure("low", "S2 F2"), ends("S2", "exit 0")),
+	}
 	all.play(t, story{harness: gemini, argv: geminiArgs(), tty: true, noHooks: true})
 }
 

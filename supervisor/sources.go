@@ -281,7 +281,7 @@ func (f *Files) reportUnknown(source string) {
 func (f *Files) reportTrouble(source string, what watchers.TroubleKind, err error) {
 	f.Log.Warn().Str("source", source).Str("what", string(what)).Err(err).Msg("trouble with a source")
 	if f.Switches != nil && (source == listSource || source == noticeSource) {
-		return // no event comes from these
+		return // no capability depends on these
 	}
 	f.post(input.SourceTrouble{Source: source, What: string(what)})
 }

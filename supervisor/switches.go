@@ -27,9 +27,9 @@ import (
 //	no other process's line with this text is between the line and the prompt
 //	the file of the present session has no such prompt, and no third session has one
 //
-// Nothing follows from a prompt whose record has another text than was typed. Then the
-// next prompt shows the session. If two processes resumed the same session, their lines
-// cannot be distinguished.
+// Nothing follows from a prompt whose record has another text than was typed; a later
+// prompt may show the session. If two running processes began with the same session, one
+// as a new one and the other by resuming it, their lines cannot be distinguished.
 type Switches struct {
 	profiles.Typing
 	First string    // the session with which the launch begins
@@ -41,7 +41,7 @@ type Switches struct {
 	lines   []telemetry.Typed   // the lines of all processes since the launch
 	done    time.Time           // when the newest line was typed whose prompt was found
 	began   time.Time           // when the command was typed that led to the present session
-	watched map[string]bool     // for each session file that was looked at, whether its records are read
+	watched map[string]bool     // the first session file, and those that changed after it was left: whether their records are read
 	offsets map[string]int64    // how far each file was read, in bytes
 	held    []input.SignalsSeen // records of a session that the process does not have
 }
@@ -50,8 +50,13 @@ type Switches struct {
 // but the one that names a session.
 const listSource = "typed"
 
-// maxList is the largest size of a list that is read.
-const maxList = 64 << 20
+const (
+	// maxList is the largest size of a list that is read.
+	maxList = 64 << 20
+	// tailSize is how many bytes at the end of a session file are searched for a prompt. A
+	// prompt may contain a picture.
+	tailSize = 8 << 20
+)
 
 // opened notes the folder of the first session's file, and starts following the list
 // and the other files in it.
@@ -146,14 +151,15 @@ func (s *Switches) find() {
 	}
 }
 
-// other returns the one session other than the present one whose file has a prompt of
-// the process; empty if there is none, or if there are several.
+// other returns the session other than the present one whose file has the newest prompt of
+// the process; empty if there is none, or if two have it. It notes the newest prompt of
+// the present session in done.
 func (s *Switches) other() (session, path string) {
-	files, err := filepath.Glob(filepath.Join(s.dir, s.Pattern))
+	files, err := matching(s.dir, s.Pattern)
 	if err != nil {
 		return "", ""
 	}
-	several := false
+	var newest telemetry.Typed
 	for _, file := range files {
 		const coarse = time.Second // at most how much earlier the time of a file is than that of its newest record
 		info, err := os.Stat(file)
@@ -168,14 +174,11 @@ func (s *Switches) other() (session, path string) {
 		case has == s.present:
 			s.done = later(s.done, prompt.At)
 		case s.command(began, prompt).Begins == "":
-		case session != "" && session != has:
-			several = true
-		default:
-			session, path = has, file
+		case prompt.At.After(newest.At):
+			session, path, newest = has, file, prompt
+		case prompt == newest && has != session:
+			session, path = "", "" // two files have the prompt
 		}
-	}
-	if several {
-		return "", ""
 	}
 	return session, path
 }
@@ -218,7 +221,7 @@ func (s *Switches) read(path string) (session string, began time.Time, line tele
 		}
 	}
 	// Only the end of a long file is searched, soon after a prompt was written.
-	tail, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-headSize), headSize))
+	tail, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-tailSize), tailSize))
 	if err != nil {
 		return "", began, line
 	}

@@ -196,6 +196,13 @@ func TestSwitches(t *testing.T) {
 			w.asks("S2", "two")
 			w.sees("S2 clear", "S2 prompt")
 		},
+		"a prompt with a picture": func(w *typing) {
+			w.typed("S1", "/clear")
+			w.begins("S2")
+			w.typed("S1", "two")
+			w.chat("S2", fmt.Sprintf(`{"id":"p","timestamp":%q,"type":"user","content":[{"text":"two"},{"inlineData":{"data":%q}}]}`, w.stamp(), strings.Repeat("x", 1<<20)))
+			w.sees("S2 clear", "S2 prompt")
+		},
 		"the session continues in a further file": func(w *typing) {
 			w.typed("S1", "/clear")
 			w.begins("S2")
@@ -272,7 +279,8 @@ func TestNoSwitch(t *testing.T) {
 	})
 }
 
-// TestNoSwitchOfTwo: a prompt that two processes may have sent is not followed.
+// TestNoSwitchOfTwo: a prompt that two processes may have sent is not followed, but the
+// next one is.
 func TestNoSwitchOfTwo(t *testing.T) {
 	play(t, map[string]func(w *typing){
 		"another terminal gets the same text": func(w *typing) {
@@ -303,6 +311,9 @@ func TestNoSwitchOfTwo(t *testing.T) {
 			w.typed("S1", "one")
 			w.now = w.now.Add(3 * time.Second)
 			w.alive()
+			w.typed("S1", "two")
+			w.asks("S2", "two")
+			w.sees("S1 prompt", "S2 clear", "S2 prompt", "S2 prompt")
 		},
 	})
 }
