@@ -37,15 +37,19 @@ func TestStartUp(t *testing.T) {
 	for _, c := range []struct {
 		kind
 		argv, flags []string
-		floor       []string // if set, bare with these arguments is compared instead of wrapped
+		files       map[string]string // in the home, in addition to the harness's seed
+		floor       []string          // if set, bare with these arguments is compared instead of wrapped
 		name        string
 		ready       func(r *run) bool
 		target      float64
 	}{
-		{kind: claude, name: "claude", argv: claudeArgs(), target: 1.1, ready: func(*run) bool { return claudeRegistry().Status == "idle" }},
+		{kind: claude, name: "claude", argv: claudeArgs(), files: map[string]string{".claude/settings.json": `{"cleanupPeriodDays": 90}`}, target: 1.1, ready: claudeIdle},
+		// Claude Code takes longer with any settings. In a home without settings of the
+		// user, only the wrapped one has some.
+		{kind: claude, name: "claude, new home", argv: claudeArgs(), target: 1.1, ready: claudeIdle},
 		// The floor is the time that Claude Code itself needs for a hook that
 		// does nothing.
-		{kind: claude, name: "claude, no-op hook", argv: claudeArgs(), floor: []string{"--settings", noOpHook}, target: 1.1, ready: func(*run) bool { return claudeRegistry().Status == "idle" }},
+		{kind: claude, name: "claude, no-op hook", argv: claudeArgs(), floor: []string{"--settings", noOpHook}, target: 1.1, ready: claudeIdle},
 		{kind: codex, name: "codex", argv: codexArgs("--no-daemon"), target: 1.1, ready: func(r *run) bool { return r.codexState() == "idle" }},
 		{kind: gemini, name: "gemini", argv: geminiArgs(), target: 1.1, ready: geminiPrompts},
 		// The floor is the time that Gemini CLI itself needs for a given id: it waits
@@ -58,7 +62,7 @@ func TestStartUp(t *testing.T) {
 			inSequence(t, c.kind, func(t *testing.T) {
 				pairs, err := strconv.Atoi(os.Getenv(pairsVar))
 				require.NoError(t, err)
-				w := newWorld(t, story{harness: c.kind})
+				w := newWorld(t, story{harness: c.kind, files: c.files})
 				start := func(wrapped bool) time.Duration {
 					argv := c.argv
 					switch {
@@ -106,6 +110,8 @@ func TestStartUp(t *testing.T) {
 		})
 	}
 }
+
+func claudeIdle(*run) bool { return claudeRegistry().Status == "idle" }
 
 func geminiPrompts(r *run) bool {
 	return strings.Contains(r.title(), "Ready") && strings.Contains(r.shown(), "Type your message")
