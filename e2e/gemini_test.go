@@ -188,13 +188,7 @@ func TestGeminiFiles(t *testing.T) {
 	}
 	all["a resumed session, and a cleared context"] = story{
 		earlier: [][]string{geminiArgs("-p", "one (p1)")}, argv: geminiArgs("--resume", earlierID),
-		script: func(r *run) {
-			geminiReady(r)
-			geminiTurn(r, "two (p2)")
-			geminiClears(r)
-			geminiTurn(r, "three (p3)")
-			geminiQuits(r)
-		},
+		script: geminiClearsBetween("two (p2)", "three (p3)"),
 		emits: sequence(starts("S1", "resume"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "clear"),
 			starts("S2", "clear"), frame("S2 F2", "completed"), pressure("low", "S2 F2"), ends("S2", "exit 0")),
 	}
@@ -217,13 +211,7 @@ func geminiTurnStories() stories {
 		},
 		"a cleared context": {
 			replies: []mock.Reply{mock.Says("one"), mock.Says("two")},
-			script: func(r *run) {
-				geminiReady(r)
-				geminiTurn(r, "hello (p1)")
-				geminiClears(r)
-				geminiTurn(r, "again (p2)")
-				geminiQuits(r)
-			},
+			script:  geminiClearsBetween("hello (p1)", "again (p2)"),
 			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "clear"),
 				starts("S2", "clear"), frame("S2 F2", "completed"), pressure("low", "S2 F2"), ends("S2", "exit")),
 		},
@@ -238,6 +226,17 @@ func geminiTurnStories() stories {
 			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "interrupted"), frame("S1 F2", "completed"), pressure("low", "S1 F2"),
 				ends("S1", "exit")),
 		},
+	}
+}
+
+// geminiClearsBetween is a script that clears the context between two prompts.
+func geminiClearsBetween(first, then string) func(r *run) {
+	return func(r *run) {
+		geminiReady(r)
+		geminiTurn(r, first)
+		geminiClears(r)
+		geminiTurn(r, then)
+		geminiQuits(r)
 	}
 }
 

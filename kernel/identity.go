@@ -16,7 +16,7 @@ import (
 const (
 	storeSource  = "store"
 	pluginSource = "plugin"
-	// FolderSource is the source name of a signal by which an observer of a folder
+	// FolderSource is the source name of a signal by which the reader of a folder of sessions
 	// chooses the harness session to follow.
 	FolderSource = "folder"
 )
