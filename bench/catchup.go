@@ -73,7 +73,7 @@ func beside(b *bench) []row {
 	t := inTurn(max(5, b.rounds/2), through("idle"), through("idle"), through("aside", decoder, path), through("beside", decoder, path))
 	limit := max(1.3, at(t.pairs(0, 1).ratios(), 0.75))
 	return []row{
-		t.pairs(0, 1).ratioRow("90th percentile of a key's time through an idle process, measured twice (noise)"),
+		t.pairs(0, 1).ratioRow("90th percentile of a key's time through an idle process, measured twice: the noise of these measurements"),
 		t.pairs(0, 2).ratioRow("90th percentile of a key's time during a catch-up at low priority, compared with an idle process").atMost(limit),
 		t.pairs(0, 3).ratioRow("90th percentile of a key's time during a catch-up on an ordinary goroutine, compared with an idle process"),
 	}

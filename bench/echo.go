@@ -29,7 +29,7 @@ func echo(b *bench) []row {
 	withClient := t.pairs(0, 2).ratioRow("time to echo a key, wrapped, with a client that sleeps 30 s, compared with no client").atMost(max(1.05, noise))
 	withClient.target = fmt.Sprintf("≤ 1.05 or %.3f", noise)
 	return []row{
-		self.ratioRow("time to echo a key, wrapped, measured twice (noise)"),
+		self.ratioRow("time to echo a key, wrapped, measured twice: the noise of these measurements"),
 		withClient,
 		t.pairs(3, 0).ratioRow("time to echo a key, wrapped, without a client, compared with a minimal pty loop"),
 	}

@@ -34,7 +34,7 @@ func follow(b *bench) []row {
 	t := inTurn(b.rounds*20, appends...)
 	self := t.pairs(0, 1)
 	return []row{
-		self.ratioRow("time from an appended line to the output of a minimal reader, measured twice (noise)"),
+		self.ratioRow("time from an appended line to the output of a minimal reader, measured twice: the noise of these measurements"),
 		t.pairs(0, 2).ratioRow("time from an appended record to its printed event, compared with the minimal reader").atMost(max(1.25, at(self.ratios(), 0.75))),
 	}
 }

@@ -41,7 +41,7 @@ func guardedTool(b *bench) []row {
 	unguarded := call(free.socket, free.key)
 	t := inTurn(b.rounds*8, unguarded, unguarded, call(under.socket, under.key, "--guard=8000"))
 	return []row{
-		t.pairs(0, 1).ratioRow("time of the hook before a tool, without a policy, measured twice (noise)"),
+		t.pairs(0, 1).ratioRow("time of the hook before a tool, without a policy, measured twice: the noise of these measurements"),
 		t.pairs(0, 2).ratioRow("time of the hook before an allowed tool under a policy, compared with no policy").atMost(1.5),
 	}
 }

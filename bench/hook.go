@@ -58,7 +58,7 @@ func hook(b *bench) []row {
 	t := inTurn(b.rounds*8, call("", empty), call("", empty), call(door.Path(), small, key, event), call("", small, key, event),
 		call(door.Path(), b.wrap, "hook", key, event), call("", b.wrap, "hook", key, event))
 	return []row{
-		t.pairs(0, 1).ratioRow("time of an empty Go program, measured twice (noise)"),
+		t.pairs(0, 1).ratioRow("time of an empty Go program, measured twice: the noise of these measurements"),
 		t.pairs(0, 3).ratioRow("time of lifeloop-hook without a session, compared with an empty Go program").atMost(1.3),
 		// This row has no target. Here two processes wake each other, which takes
 		// time whatever the program does.

@@ -48,7 +48,7 @@ func wait(b *bench) []row {
 	reader := waited(line, b.program("reader"), "-once", path)
 	t := inTurn(b.rounds*2, reader, reader, waited(asks, b.wrap, "wait", id, "--for", "needs_input"))
 	return []row{
-		t.pairs(0, 1).extraRow("time from an appended line to the exit of a minimal program that waits for it, measured twice (noise)"),
+		t.pairs(0, 1).extraRow("time from an appended line to the exit of a minimal program that waits for it, measured twice: the noise of these measurements"),
 		t.pairs(0, 2).ratioRow(`time from an appended fact to the exit of "lifeloop-wrap wait", compared with the minimal program`),
 		t.pairs(0, 2).extraRow(`time from an appended fact to the exit of "lifeloop-wrap wait", compared with the minimal program, as a difference`).within(50 * time.Millisecond),
 	}

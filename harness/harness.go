@@ -64,7 +64,8 @@ type Spec struct {
 	OSC []int
 	// Text makes the Sink receive the child's output.
 	Text bool
-	// Line follows the user's keys on the pty, so that Child.Type can type between them.
+	// Line follows the user's keys on the pty, so that Child.Type types only while the user
+	// has not begun a line.
 	Line bool
 	// Cursor says that the program hides the cursor exactly while its input line is not
 	// on the screen, for example in a dialog. With Line, nothing is typed then.

@@ -69,7 +69,7 @@ func packet(kind byte, args ...uint64) []byte {
 
 func decode(b []byte) (message, error) {
 	if len(b) != messageSize {
-		return message{}, fmt.Errorf("a packet of %d bytes between wrapper and guard", len(b))
+		return message{}, fmt.Errorf("a packet between wrapper and guard has %d bytes, not %d", len(b), messageSize)
 	}
 	m := message{kind: b[0]}
 	for i := range m.args {

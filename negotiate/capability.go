@@ -27,9 +27,9 @@ type fixedClaim struct {
 	support *lifeloop.Support
 }
 
-// fixed lists the fixed claims in their order. The pointers lead into m, or to an
+// fixed lists the fixed claims in their order. The pointers point into m, or to an
 // empty claim if m does not have that part. Those of receipts.native and
-// [ContinuationStore], which are computed, lead to a copy.
+// [ContinuationStore], which are computed, point to a copy.
 func fixed(m *lifeloop.Manifest) []fixedClaim {
 	native := lifeloop.Unavailable
 	if m.Receipts.Native {

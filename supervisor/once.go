@@ -450,9 +450,9 @@ func (h *head) isKnown(at input.Position) bool {
 	return at.Offset <= r.last.Offset
 }
 
-// fresh returns the next input without the signals up to the time r.floor, which
-// were already observed before the file was replaced, or are older than the
-// observation. It returns false if none is left.
+// fresh returns the next input without its signals up to the time r.floor: they were
+// observed before the file was replaced, or date from before the observation began. It
+// returns false if no signal is left.
 func (h *head) fresh() (input.Input, bool) {
 	in, ok := h.in.(input.SignalsSeen)
 	r := find(h.past, h.source.Name, h.place.Path)

@@ -10,12 +10,14 @@ import (
 
 // Arithmetic evaluates the values of variables again: with x='a[$(rm y)]', the shell runs
 // rm for $((x)), for [[ $x -eq 1 ]] and for ${list[$x]}. Where such a value comes from is
-// known only when the line runs. So a command line that computes with variables, and also
-// has a text that would run a command as an index, or hides a text, is undecidable. As with
-// scripts, the contents of files that it reads are not analysed.
+// known only when the line runs. So a command line that computes with variables is
+// undecidable if it also has a text that would run a command when used as an index, or
+// makes a text that is not written in it, for example by decoding one. As with scripts,
+// the contents of files that the command line reads are not analysed.
 
 // An arithmetic records whether the command lines of one tool call compute with variables,
-// have a text that would run a command as an index, or hide a text.
+// have a text that would run a command when used as an index, or make a text that is not
+// written in them.
 type arithmetic struct {
 	computes bool   // they compute with a value that is not written in them
 	hides    bool   // they decode a text or fetch one, so that it is not written in them
