@@ -40,12 +40,9 @@ type Files struct {
 	// Positions makes Run post the position at which the reading of each file begins.
 	// An observer with a ledger resumes at the positions of its records.
 	Positions bool
-	// Successors, if not nil, choose the session that an observer follows. Then Fixed
-	// has the sources of the first one.
-	Successors *Successors
-	// Switches, if not nil, follow the process of a launch without hooks to its other
-	// sessions.
-	Switches *Switches
+	// Sessions, if not nil, chooses the harness session whose records are posted. Then
+	// Fixed has the sources of the first one.
+	Sessions Chooser
 	Log      zerolog.Logger
 
 	watcher   *watchers.Watcher
@@ -58,6 +55,24 @@ type Files struct {
 	missed    []string             // sources that may lack records since then
 	floors    map[string]time.Time // for each source, the time before which signals were already observed
 	ends      bool                 // each position has the digest of the bytes before it
+}
+
+// A Chooser follows an observer, or a launch without hooks, from one harness session to
+// the next. Its methods are called on the goroutine that delivers records. [Successors],
+// [Switches] and [Moves] are the choosers.
+type Chooser interface {
+	// start is called when the sources of the first session are followed.
+	start(f *Files)
+	// notice handles a record of a source that only the chooser reads, and reports
+	// whether it was one.
+	notice(l watchers.Line) bool
+	// opens is called before a record of a session file is decoded. It returns the time
+	// before which the signals of a file that is read for the first time are dropped.
+	opens(path string) time.Time
+	// sees posts the signals of a record of a file or a database, or keeps them.
+	sees(path string, in input.SignalsSeen)
+	// handled is called after a record of a session file was handled.
+	handled(at watchers.Position)
 }
 
 // NewFiles checks the paths of databases and the addresses of servers. It reads
@@ -81,9 +96,6 @@ func NewFiles(f Files) (*Files, error) {
 	cfg := watchers.Config{Deliver: files.deliver, Trouble: func(t watchers.Trouble) {
 		files.reportTrouble(t.Source, t.What, t.Err)
 	}}
-	if f.Switches != nil {
-		f.Switches.files = files
-	}
 	cfg.Ends = f.ends || f.Positions
 	if f.Positions {
 		cfg.Placed = func(source string, at watchers.Position) {
@@ -134,8 +146,8 @@ func (f *Files) Launched(pid int) {
 			f.follow(s, f.AtEnd || s.Form == profiles.Stamp && !f.Since.IsZero())
 		}
 	}
-	if f.Successors != nil {
-		f.Successors.start(f)
+	if f.Sessions != nil {
+		f.Sessions.start(f)
 	}
 }
 
@@ -184,28 +196,21 @@ func (f *Files) deliver(l watchers.Line) {
 	if l.Gone {
 		return
 	}
-	switch {
-	case l.Source == noticeSource && f.Successors != nil:
-		f.Successors.noticed(l.Path)
-		return
-	case l.Source == noticeSource && f.Switches != nil:
-		f.Switches.noticed(l.Path)
-		return
-	case l.Source == listSource && f.Switches != nil:
-		f.Switches.typed(l.Text)
-		f.Switches.find()
-		return
-	case l.Source == f.Named.Name && f.Switches != nil:
-		f.Switches.opened(l.Path)
-		defer f.Switches.delivered(l.Pos)
+	var began time.Time
+	if f.Sessions != nil {
+		if f.Sessions.notice(l) {
+			return
+		}
+		if l.Source == f.Named.Name {
+			began = f.Sessions.opens(l.Path)
+			defer f.Sessions.handled(l.Pos)
+		}
 	}
 	key := l.Source + "\x00" + l.Path
 	d, ok := f.decoders[key]
 	if !ok {
 		d = f.decoderOf(l.Source)
-		if l.Source == f.Named.Name && f.Switches != nil {
-			d.since = later(d.since, f.Switches.began)
-		}
+		d.since = later(d.since, began)
 		f.decoders[key] = d
 	}
 	if d.Decoder == nil {
@@ -223,15 +228,10 @@ func (f *Files) deliver(l watchers.Line) {
 	}
 }
 
-// pass posts the signals of a record. With Successors or Switches, these decide whether
-// to post them.
+// pass posts the signals of a record, if no chooser keeps them.
 func (f *Files) pass(path string, in input.Input) {
-	seen, ok := in.(input.SignalsSeen)
-	switch {
-	case ok && f.Successors != nil:
-		f.Successors.see(path, seen)
-		return
-	case ok && f.Switches != nil && f.Switches.hold(seen):
+	if seen, ok := in.(input.SignalsSeen); ok && f.Sessions != nil {
+		f.Sessions.sees(path, seen)
 		return
 	}
 	f.post(in)
@@ -280,7 +280,7 @@ func (f *Files) reportUnknown(source string) {
 
 func (f *Files) reportTrouble(source string, what watchers.TroubleKind, err error) {
 	f.Log.Warn().Str("source", source).Str("what", string(what)).Err(err).Msg("trouble with a source")
-	if f.Switches != nil && (source == listSource || source == noticeSource) {
+	if source == listSource || source == filesSource {
 		return // no capability depends on these
 	}
 	f.post(input.SourceTrouble{Source: source, What: string(what)})

@@ -72,7 +72,18 @@ func (s *Successors) start(f *Files) {
 	}
 }
 
-// noticed follows a file of this folder that is new, or was not followed.
+func (s *Successors) opens(string) time.Time    { return time.Time{} }
+func (s *Successors) handled(watchers.Position) {}
+
+// notice follows a file of this folder that is new, or was not followed.
+func (s *Successors) notice(l watchers.Line) bool {
+	if l.Source != noticeSource {
+		return false
+	}
+	s.noticed(l.Path)
+	return true
+}
+
 func (s *Successors) noticed(path string) {
 	if _, seen := s.paths[path]; seen {
 		return
@@ -91,9 +102,9 @@ func (s *Successors) noticed(path string) {
 	s.files.follow(found[0].Source, false)
 }
 
-// see posts the signals of a record, if their session is unknown, or is the followed
+// sees posts the signals of a record, if their session is unknown, or is the followed
 // one or becomes it. path is the file or the database of the record.
-func (s *Successors) see(path string, in input.SignalsSeen) {
+func (s *Successors) sees(path string, in input.SignalsSeen) {
 	session := s.paths[path]
 	prompted := false
 	for _, sig := range in.Signals {

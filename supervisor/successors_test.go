@@ -242,7 +242,7 @@ func TestTurnRuns(t *testing.T) {
 				for _, kind := range kinds {
 					in.Signals = append(in.Signals, telemetry.Signal{Kind: kind, Session: session})
 				}
-				s.see("", in)
+				s.sees("", in)
 			}
 			for _, record := range c.records {
 				see("a", record)
@@ -274,7 +274,7 @@ func observeFolder(t *testing.T, profile profiles.Profile, home string) *folderO
 		NewID:  func(prefix string) string { ids++; return fmt.Sprint(prefix, ids) }})
 	o := &folderObserver{}
 	files, err := NewFiles(Files{Fixed: profile.Together(found[0].Source), Named: profile.Transcript, AtEnd: true,
-		Successors: &Successors{Place: places[0], Dir: here, Found: found, Prompted: func(string, bool) {}}})
+		Sessions: &Successors{Place: places[0], Dir: here, Found: found, Prompted: func(string, bool) {}}})
 	require.NoError(t, err)
 	files.Launched(0)
 	signals, ended := make(chan os.Signal, 1), make(chan error)

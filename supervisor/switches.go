@@ -46,11 +46,12 @@ type Switches struct {
 	held    []input.SignalsSeen // records of a session that the process does not have
 }
 
-// listSource is the source name of the list of typed lines. Its content causes no signal
-// but the one that names a session.
-const listSource = "typed"
-
 const (
+	// listSource is the source name of the list of typed lines, and filesSource that of the
+	// watch on the folder of session files. They cause no signal but the one that names a
+	// session.
+	listSource  = "typed"
+	filesSource = "chats"
 	// maxList is the largest size of a list that is read.
 	maxList = 64 << 20
 	// tailSize is how many bytes at the end of a session file are searched for a prompt. A
@@ -58,16 +59,33 @@ const (
 	tailSize = 8 << 20
 )
 
-// opened notes the folder of the first session's file, and starts following the list
+func (s *Switches) start(f *Files) { s.files = f }
+
+// opens notes the folder of the first session's file, and starts following the list
 // and the other files in it.
-func (s *Switches) opened(path string) {
+func (s *Switches) opens(path string) time.Time {
 	if s.dir != "" {
-		return
+		return s.began
 	}
 	s.dir, s.present, s.done = filepath.Dir(path), s.First, s.Since
 	s.watched, s.offsets = map[string]bool{path: true}, map[string]int64{}
 	s.files.watcher.Add(watchers.Spec{Source: listSource, Form: watchers.Whole, Path: s.list()})
-	s.files.watcher.Add(watchers.Spec{Source: noticeSource, Form: watchers.Stamp, AtEnd: true, Path: s.dir, Pattern: s.Pattern})
+	s.files.watcher.Add(watchers.Spec{Source: filesSource, Form: watchers.Stamp, AtEnd: true, Path: s.dir, Pattern: s.Pattern})
+	return s.began
+}
+
+// notice handles a change of the list or of a session file.
+func (s *Switches) notice(l watchers.Line) bool {
+	switch l.Source {
+	case listSource:
+		s.typed(l.Text)
+		s.find()
+	case filesSource:
+		s.noticed(l.Path)
+	default:
+		return false
+	}
+	return true
 }
 
 func (s *Switches) list() string { return filepath.Join(s.dir, s.List) }
@@ -100,22 +118,21 @@ func (s *Switches) watch(path string) {
 	s.files.Watch(path)
 }
 
-// hold keeps signals of a session that the process does not have, and reports whether
-// these are such.
-func (s *Switches) hold(in input.SignalsSeen) bool {
+// sees keeps signals of a session that the process does not have, and posts others.
+func (s *Switches) sees(_ string, in input.SignalsSeen) {
 	session := in.Signals[0].Session
 	if session == "" || session == s.present {
-		return false
+		s.files.post(in)
+		return
 	}
 	if s.held = append(s.held, in); len(s.held) > maxHeld {
 		s.held = s.held[1:]
 	}
 	s.find()
-	return true
 }
 
-// delivered notes how far a session file was read, after its record was posted.
-func (s *Switches) delivered(at watchers.Position) {
+// handled notes how far a session file was read, after its record was posted.
+func (s *Switches) handled(at watchers.Position) {
 	s.offsets[at.Path] = at.Offset
 	s.find()
 }

@@ -42,7 +42,7 @@ func launchedGemini(t *testing.T) *typing {
 	require.NoError(t, err)
 	since := w.now.Add(time.Millisecond)
 	w.read = read(t, Files{Fixed: launch.Sources, Named: p.Transcript, Since: since,
-		Switches: &Switches{Typing: launch.Typing, First: launch.SessionID, Since: since}})
+		Sessions: &Switches{Typing: launch.Typing, First: launch.SessionID, Since: since}})
 	w.read.f.Launched(os.Getpid())
 	w.begins("S1")
 	w.read.until("transcript S1 session_live")

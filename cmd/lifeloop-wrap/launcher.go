@@ -254,7 +254,7 @@ func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, e
 	files := supervisor.Files{Fixed: slices.Concat(launch.Sources, l.activity), Named: w.profile.Transcript,
 		Since: time.Now().Truncate(time.Millisecond), Log: l.session.log}
 	if launch.Typing.Lines != nil {
-		files.Switches = &supervisor.Switches{Typing: launch.Typing, First: launch.SessionID, Since: files.Since}
+		files.Sessions = &supervisor.Switches{Typing: launch.Typing, First: launch.SessionID, Since: files.Since}
 	}
 	read, err := supervisor.NewFiles(files)
 	if err != nil {

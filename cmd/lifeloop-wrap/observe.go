@@ -112,8 +112,8 @@ type observer struct {
 	profile  profiles.Profile
 	manifest lifeloop.Manifest
 	sources  []profiles.Source
-	session  string                 // id of the harness session to observe, which the user named or find chose; empty for any
-	next     *supervisor.Successors // finds the next session to observe; nil with a PATH, --session, --once or --ledger
+	session  string             // id of the harness session to observe, which the user named or find chose; empty for any
+	next     supervisor.Chooser // finds the next session to observe; nil with a PATH, --session, --once or --ledger
 	out      io.Writer
 	notes    io.Writer     // notes for the user are written here
 	found    bool          // a session was found

@@ -248,7 +248,7 @@ func (o *observer) readOnce(k *kernel.Kernel, past *supervisor.Past, ports super
 
 // readOn prints events until a signal arrives.
 func (o *observer) readOn(k *kernel.Kernel, past *supervisor.Past, ports supervisor.Ports) error {
-	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !o.flags.fromStart, Successors: o.next, Getenv: os.Getenv, Positions: o.ledger != nil,
+	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !o.flags.fromStart, Sessions: o.next, Getenv: os.Getenv, Positions: o.ledger != nil,
 		Runs: func(p telemetry.Process) bool { return harness.Runs(p.PID, p.Start) }})
 	if err != nil {
 		return no(lifeloop.AdapterUnavailable, "observe: %v", err)
