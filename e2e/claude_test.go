@@ -223,7 +223,7 @@ func midStream(r *run) {
 }
 
 func TestClaude(t *testing.T) {
-	merged(claudeTalks(), claudeAsks(), claudeContexts(), claudeInterruptions(), claudeSignals()).play(t, story{harness: claude, argv: claudeArgs("--allowedTools", "Bash"), tty: true})
+	merged(claudeTalks(), claudeAsks(), claudeContexts(), claudeHookless(), claudeInterruptions(), claudeSignals()).play(t, story{harness: claude, argv: claudeArgs("--allowedTools", "Bash"), tty: true})
 }
 
 // claudeTalks are conversations that end with /exit.
@@ -350,21 +350,6 @@ func claudeContexts() stories {
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "clear"),
 				starts("S2", "clear"), frame("S2 F2", "completed"), pressure("low", "S2 F2"), ends("S2", "prompt_input_exit")),
 		},
-		"clear without hooks": {
-			flags: []string{"--no-hooks"},
-			script: func(r *run) {
-				claudeReady(r)
-				claudeTurn(r, "hello")
-				claudeClear(r)
-				claudeTurn(r, "hello again") // nothing names its transcript
-				r.types("/exit\r")
-			},
-			// Without hooks the transcript reports the prompt too, and Claude Code may write the
-			// usage above it (docs/harnesses/claude.md, the order of a transcript's lines).
-			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"),
-				"~ context.pressure_observed S1 low between session.started S1 and session.ended S1",
-				"capability.degraded S1 frame.opened unavailable", ends("S1", "exit 0")),
-		},
 		"compact": {
 			script: func(r *run) {
 				claudeReady(r)
@@ -395,6 +380,53 @@ func claudeContexts() stories {
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
 				frame("S1 F2", "completed"), frame("S1 F3", "completed", "context.compacted S1 F3 auto"),
 				"~ context.pressure_observed S1 low between context.compacted F3 and session.ended S1", ends("S1", "prompt_input_exit")),
+		},
+	}
+}
+
+// claudeHookless change the session without hooks, so that only the registry names it.
+// Without hooks the transcript reports the prompt too, and Claude Code may write the usage
+// above it (docs/harnesses/claude.md, the order of a transcript's lines).
+func claudeHookless() stories {
+	return stories{
+		"clear without hooks": {
+			flags: []string{"--no-hooks"},
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "hello")
+				claudeClear(r)
+				claudeTurn(r, "hello again")
+				r.types("/exit\r")
+			},
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"),
+				"~ context.pressure_observed S1 low between session.started S1 and session.ended S1", ends("S1", "clear"),
+				starts("S2", "clear"), frame("S2 F2", "completed"),
+				"~ context.pressure_observed S2 low between session.started S2 and session.ended S2", ends("S2", "exit 0")),
+		},
+		"resume without hooks": {
+			flags: []string{"--no-hooks"},
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "hello")
+				claudeClear(r)
+				claudeTurn(r, "hello again")
+				old := claudeRegistry().SessionID
+				r.types("/resume\r")
+				r.await("the list of sessions", func() bool {
+					_, list, open := strings.Cut(r.shown(), "Ctrl+A")
+					return open && strings.Contains(list, "Ctrl+B")
+				})
+				r.types("\r") // the first session is the only other one
+				r.await("the first session", func() bool { reg := claudeRegistry(); return reg.SessionID != old && reg.Status == "idle" })
+				claudeTurn(r, "hello once more")
+				r.types("/exit\r")
+			},
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"),
+				"~ context.pressure_observed S1 low between session.started S1 and session.ended S1", ends("S1", "clear"),
+				starts("S2", "clear"), frame("S2 F2", "completed"),
+				"~ context.pressure_observed S2 low between session.started S2 and session.ended S2", ends("S2", "resume"),
+				starts("S1", "resume"), frame("S1 F3", "completed"),
+				"~ context.pressure_observed S1 low between session.ended S2 and session.ended S1", ends("S1", "exit 0")),
 		},
 	}
 }

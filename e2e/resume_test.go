@@ -28,6 +28,9 @@ func forkedTurn() string {
 	return strings.Replace(strings.ReplaceAll(resumedTurn, "S1", "S2"), "S2 resume", "S1 resume", 1)
 }
 
+// hooklessTurn is resumedTurn without hooks.
+var hooklessTurn = sequence(starts("S? S1", "resume"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit 0"))
+
 // sameSession checks that every event has the earlier session's id.
 func sameSession(t *testing.T, r *run, rec record) {
 	for _, e := range rec.events {
@@ -124,6 +127,16 @@ func TestResumed(t *testing.T) {
 			harness: claude, earlier: claudeBefore, tty: true, argv: claudeArgs("--resume", earlierID),
 			script: claudeTurns("two"),
 			emits:  strings.ReplaceAll(resumedTurn, "other", "prompt_input_exit"), and: sameSession,
+		},
+		// Without hooks the registry names the session.
+		"claude --resume, --no-hooks": {
+			harness: claude, earlier: claudeBefore, tty: true, argv: claudeArgs("--resume", earlierID), flags: []string{"--no-hooks"},
+			script: claudeTurns("two"),
+			emits:  hooklessTurn, and: sameSession,
+		},
+		"claude -p -c, --no-hooks": {
+			harness: claude, earlier: claudeBefore, argv: claudeArgs("-p", "-c", "two"), flags: []string{"--no-hooks"},
+			emits: hooklessTurn, and: sameSession,
 		},
 		"claude -p --resume --fork-session": {
 			harness: claude, earlier: claudeBefore, argv: claudeArgs("-p", "--resume", earlierID, "--fork-session", "two"),

@@ -126,17 +126,21 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		}
 		l.lackSources("claude", reason, []string{"hooks", "statusline"}, read...)
 		l.Argv = slices.Concat(argv[:1], ours, user)
-		// Hooks would report the path of the transcript. Without hooks, the path is
-		// computed by the same rule that Claude Code uses.
-		if dir != "" && l.SessionID != "" {
-			l.Sources = append(l.Sources, Source{
-				Name: "transcript", Decoder: claude.Transcript, Unordered: true, Beside: "subagents/agent-*.jsonl",
-				Path: filepath.Join(dir, "projects", claudeSlug(h.Dir), l.SessionID+".jsonl"),
-			})
+		if dir == "" {
+			l.lackSources("claude", "HOME is not set, so the transcript is not found", []string{"transcript"},
+				slices.DeleteFunc(read, func(s string) bool { return s == "transcript" })...)
 			return l, nil
 		}
-		l.lackSources("claude", "the session id is not known before the launch, and no hook names the transcript", []string{"transcript"},
-			slices.DeleteFunc(read, func(s string) bool { return s == "transcript" })...)
+		// Hooks would report the path of the transcript. Without hooks, the registry names
+		// the session, and the path is computed by the same rule that Claude Code uses.
+		l.Chats = Chats{Dir: filepath.Join(dir, "projects"), Pattern: "*/{session}.jsonl",
+			New: filepath.Join(dir, "projects", claudeSlug(h.Dir), "{session}.jsonl"), Begins: claude.Begins}
+		if l.SessionID != "" {
+			l.Sources = append(l.Sources, Source{
+				Name: "transcript", Decoder: claude.Transcript, Unordered: true, Beside: "subagents/agent-*.jsonl",
+				Path: strings.ReplaceAll(l.Chats.New, "{session}", l.SessionID),
+			})
+		}
 		return l, nil
 	}
 

@@ -165,6 +165,9 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 	if l.Typing.Lines != nil {
 		fmt.Fprintf(&b, "other sessions: %s, by %s\n", l.Typing.Pattern, l.Typing.List)
 	}
+	if l.Chats.Dir != "" {
+		fmt.Fprintf(&b, "other sessions: %s below %s, a new one %s\n", l.Chats.Pattern, l.Chats.Dir, l.Chats.New)
+	}
 	if l.OSC != nil {
 		fmt.Fprintf(&b, "osc: %v %s\n", l.OSC, decoderName(l.OSCDecoder))
 	}

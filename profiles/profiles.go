@@ -110,6 +110,9 @@ type Launch struct {
 	// Typing describes the list of typed lines by which the process of a launch without
 	// hooks is followed to another session; its Lines is nil if there is no list.
 	Typing Typing
+	// Chats describes the session files of a launch without hooks whose process names
+	// its session; its Dir is empty if the process does not.
+	Chats Chats
 	// Requests returns the decoder for the stream of a plugin and for the requests for
 	// Host.Instructions; nil if there is neither.
 	Requests func() telemetry.Requests
@@ -276,6 +279,17 @@ type Typing struct {
 	// Lines reads the whole list. whole is false if the text ends within a value.
 	Lines  func(list []byte) (lines []telemetry.Typed, whole bool)
 	Prompt func(record []byte) (line telemetry.Typed, ok bool) // reads a record of a session file
+}
+
+// Chats describes the files of a harness whose process names its session. In the texts,
+// {session} stands for the id.
+type Chats struct {
+	Dir     string // absolute folder of all session files; empty if they are not known
+	Pattern string // pattern of the path of a session's file below Dir, matched element by element
+	New     string // absolute path of the file that a new session of this launch gets
+	// Begins reads the beginning of a file: the time of its first record, and the cause of
+	// the session: "clear", or "unknown"; empty as long as the file does not show it.
+	Begins func(head []byte) (at time.Time, cause string)
 }
 
 // Windows are the context windows of models, as the harness's own files give them.

@@ -253,8 +253,11 @@ func (l *launcher) ask(w way, e effect.Launch, otlp string) (profiles.Launch, er
 func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, error) {
 	files := supervisor.Files{Fixed: slices.Concat(launch.Sources, l.activity), Named: w.profile.Transcript,
 		Since: time.Now().Truncate(time.Millisecond), Log: l.session.log}
-	if launch.Typing.Lines != nil {
+	switch {
+	case launch.Typing.Lines != nil:
 		files.Sessions = &supervisor.Switches{Typing: launch.Typing, First: launch.SessionID, Since: files.Since}
+	case launch.Chats.Dir != "":
+		files.Sessions = &supervisor.Moves{Chats: launch.Chats, First: launch.SessionID, Since: files.Since}
 	}
 	read, err := supervisor.NewFiles(files)
 	if err != nil {

@@ -1,0 +1,206 @@
+package supervisor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/kernel/input"
+	"lifeloop/profiles"
+	"lifeloop/telemetry"
+)
+
+// registered is a home of Claude Code in which a process without hooks runs. Its registry
+// file names the session that it has.
+type registered struct {
+	t        *testing.T
+	projects string
+	registry string
+	began    time.Time // the launch
+	read     *reader
+	want     []string
+}
+
+// launchedClaude follows the files of a launch of Claude Code without hooks, whose
+// session is S1, or that of the arguments.
+func launchedClaude(t *testing.T, args ...string) *registered {
+	home := t.TempDir()
+	w := &registered{t: t, projects: filepath.Join(home, ".claude/projects"), began: time.Now().Add(-time.Minute).Truncate(time.Millisecond),
+		registry: filepath.Join(home, ".claude/sessions", fmt.Sprintf("%d.json", os.Getpid()))}
+	p, ok := profiles.For("claude")
+	require.True(t, ok)
+	launch, err := p.Prepare(slices.Concat([]string{"claude"}, args),
+		profiles.Host{NewID: "S1", Dir: "/work", Terminal: true, Hooks: profiles.Never, Env: []string{"HOME=" + home}})
+	require.NoError(t, err)
+	w.read = read(t, Files{Fixed: launch.Sources, Named: p.Transcript, Since: w.began,
+		Sessions: &Moves{Chats: launch.Chats, First: launch.SessionID, Since: w.began}})
+	w.read.f.Launched(os.Getpid())
+	return w
+}
+
+// names writes the registry file, and waits for the signals of it and of what was
+// posted with it.
+func (w *registered) names(session, status string, want ...string) {
+	w.t.Helper()
+	w.registers(session, status)
+	w.sees(want...)
+}
+
+func (w *registered) registers(session, status string) {
+	w.t.Helper()
+	require.NoError(w.t, os.MkdirAll(filepath.Dir(w.registry), 0o700))
+	text := fmt.Sprintf(`{"pid":%d,"sessionId":%q,"status":%q,"updatedAt":%d}`, os.Getpid(), session, status, time.Now().UnixMilli())
+	require.NoError(w.t, os.WriteFile(w.registry, []byte(text), 0o600))
+}
+
+// sees waits until exactly this was posted after what was posted before.
+func (w *registered) sees(want ...string) {
+	w.t.Helper()
+	w.want = append(w.want, want...)
+	w.read.until(w.want...)
+}
+
+// file is the transcript of a session in the folder of the launch.
+func (w *registered) file(session string) string {
+	return filepath.Join(w.projects, "-work", session+".jsonl")
+}
+
+// clears writes the records with which a session begins after /clear.
+func (w *registered) clears(session string) {
+	w.t.Helper()
+	write(w.t, w.file(session), fmt.Sprintf(`{"parentUuid":null,"type":"user","message":{"content":"<command-name>/clear</command-name>"},"uuid":"%[1]s-c","timestamp":%[2]q,"sessionId":%[1]q}`+"\n",
+		session, stampOf(time.Now())))
+}
+
+// asks writes a prompt, at a time after the launch.
+func (w *registered) asks(path, session string, at time.Time) {
+	w.t.Helper()
+	write(w.t, path, fmt.Sprintf(`{"parentUuid":null,"type":"user","message":{"content":"hello"},"promptId":"p-%d","promptSource":"typed","uuid":"%[2]s-%[1]d","timestamp":%[3]q,"sessionId":%[2]q}`+"\n",
+		at.UnixMilli(), session, stampOf(at)))
+}
+
+func stampOf(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// causes are the causes of the sessions that were followed.
+func (w *registered) causes() (out []string) {
+	w.read.mu.Lock()
+	defer w.read.mu.Unlock()
+	for _, in := range w.read.in {
+		if in, ok := in.(input.SignalsSeen); ok && in.Signals[0].Source == kernel.FolderSource {
+			out = append(out, in.Signals[0].Session+" "+in.Signals[0].Cause)
+		}
+	}
+	return out
+}
+
+// TestMoves: a process without hooks is followed to each session that its registry file
+// names.
+func TestMoves(t *testing.T) {
+	later := func() time.Time { return time.Now().Add(time.Second) }
+	const first, moved, prompt = "registry S1 idle", "folder S2 session_live", "transcript S2 prompt"
+	for name, c := range map[string]struct {
+		args   []string
+		play   func(w *registered)
+		causes []string
+	}{
+		"a cleared context": {nil, func(w *registered) {
+			w.names("S1", "idle", first)
+			w.clears("S2")
+			w.names("S2", "idle", moved, "registry S2 idle")
+			w.asks(w.file("S2"), "S2", later())
+			w.sees(prompt)
+		}, []string{"S2 clear"}},
+		"the file comes after the registry": {nil, func(w *registered) {
+			w.names("S1", "idle", first)
+			w.registers("S2", "idle")
+			w.asks(w.file("S1"), "S1", later()) // a late record of the session before
+			w.sees("transcript S1 prompt")
+			w.clears("S2")
+			w.sees(moved, "registry S2 idle")
+			w.asks(w.file("S2"), "S2", later())
+			w.sees(prompt)
+		}, []string{"S2 clear"}},
+		"its prompt is written before the command": {nil, func(w *registered) {
+			w.names("S1", "idle", first)
+			at := later()
+			w.registers("S2", "busy")
+			write(t, w.file("S2"), fmt.Sprintf(`{"parentUuid":"S2-c","type":"user","message":{"content":"hello"},"promptId":"p","promptSource":"typed","uuid":"u","timestamp":%q,"sessionId":"S2"}`+"\n", stampOf(at)))
+			w.clears("S2")
+			w.sees(moved, "registry S2 working", prompt)
+		}, []string{"S2 clear"}},
+		"an earlier session of another folder": {nil, func(w *registered) {
+			w.names("S1", "idle", first)
+			path := filepath.Join(w.projects, "-elsewhere", "S2.jsonl")
+			w.asks(path, "S2", w.began.Add(-time.Hour))
+			w.asks(path, "S2", w.began.Add(time.Second)) // another process had the session then
+			w.names("S2", "idle", moved, "registry S2 idle")
+			w.asks(path, "S2", later())
+			w.sees(prompt)
+		}, []string{"S2 resume"}},
+		"back to the first session": {nil, func(w *registered) {
+			w.names("S1", "idle", first)
+			w.clears("S2")
+			w.names("S2", "idle", moved, "registry S2 idle")
+			w.asks(w.file("S1"), "S1", time.Now()) // the kernel refuses it
+			w.sees("transcript S1 prompt")
+			w.names("S1", "idle", "folder S1 session_live", "registry S1 idle")
+		}, []string{"S2 clear", "S1 resume"}},
+		"launched to continue a session": {[]string{"--continue"}, func(w *registered) {
+			w.asks(w.file("S2"), "S2", w.began.Add(-time.Second))
+			w.names("S2", "idle", moved, "registry S2 idle")
+			w.asks(w.file("S2"), "S2", later())
+			w.sees(prompt)
+		}, []string{"S2 resume"}},
+		"a session that began in another way": {[]string{"--resume"}, func(w *registered) {
+			w.registers("S2", "idle")
+			w.asks(w.file("S2"), "S2", later())
+			w.sees(moved, "registry S2 idle", prompt)
+		}, []string{"S2 unknown"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := launchedClaude(t, c.args...)
+			c.play(w)
+			require.NoError(t, w.read.stop())
+			w.sees()
+			require.Equal(t, c.causes, w.causes())
+		})
+	}
+}
+
+// TestNoMove: no file is followed that may be another session's. After a turn in such a
+// session, the registry's signals are posted, which reports it.
+func TestNoMove(t *testing.T) {
+	dir := t.TempDir()
+	for _, path := range []string{"a/S2.jsonl", "b/S2.jsonl", "a/S4.jsonl"} {
+		write(t, filepath.Join(dir, path), "{}\n")
+	}
+	for name, session := range map[string]string{"no file": "S3", "two files": "S2", "a pattern": "S?"} {
+		t.Run(name, func(t *testing.T) {
+			var posted []string
+			m := &Moves{First: "S1", Since: day, Chats: profiles.Chats{Dir: dir, Pattern: "*/{session}.jsonl", New: filepath.Join(dir, "c/{session}.jsonl"),
+				Begins: func([]byte) (time.Time, string) { return day, "unknown" }}}
+			m.start(&Files{post: func(in input.Input) {
+				sig := in.(input.SignalsSeen).Signals[0]
+				posted = append(posted, sig.Session+" "+string(sig.Kind))
+			}})
+			names := func(session string, kind telemetry.Kind) {
+				m.sees("", input.SignalsSeen{Signals: []telemetry.Signal{{Kind: kind, Source: "registry", Session: session, Process: &telemetry.Process{PID: 1}}}})
+			}
+			names("S1", telemetry.Idle)
+			names(session, telemetry.Idle)
+			names(session, telemetry.Working)
+			require.Equal(t, []string{"S1 idle"}, posted)
+			names(session, telemetry.Idle)
+			require.Equal(t, []string{"S1 idle", session + " idle", session + " working", session + " idle"}, posted)
+			names("S1", telemetry.Idle)
+			names("S4", telemetry.Idle)
+			require.Equal(t, []string{"S1 idle", "S4 session_live", "S4 idle"}, posted[4:])
+		})
+	}
+}
