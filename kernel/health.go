@@ -139,15 +139,15 @@ func (h *health) launching() {
 	h.soft.reports = reports{worth: map[string]lifeloop.Support{}, reported: map[string]bool{}, spoken: map[string]bool{}, silent: map[string]int{}}
 }
 
-// observed stores the support that a capability.degraded reports: of its own
-// capability, and of those that it also names.
-func (h *health) observed(d *lifeloop.Degradation, also []SupportChange) {
-	if d == nil {
-		return
-	}
-	h.hard.Support[d.Capability] = d.CurrentSupport
-	for _, c := range also {
-		h.hard.Support[c.Capability] = c.CurrentSupport
+// observed stores what an event shows: that its own capability works, and the support
+// that a capability.degraded reports, of its capability and of those that it also names.
+func (h *health) observed(f Observed) {
+	h.early(f)
+	if d := f.Degradation; d != nil {
+		h.hard.Support[d.Capability] = d.CurrentSupport
+		for _, c := range f.Also {
+			h.hard.Support[c.Capability] = c.CurrentSupport
+		}
 	}
 }
 

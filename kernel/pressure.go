@@ -50,8 +50,21 @@ func newPressure(cfg synth.Config) (p pressure) {
 }
 
 func (p *pressure) level() string        { return p.hard.Level }
-func (p *pressure) fold(level string)    { p.hard.Level = level }
 func (p *pressure) use(cfg synth.Config) { p.soft.synth.Use(cfg) }
+
+// opened clears the level, because a harness session has begun.
+func (p *pressure) opened() { p.hard.Level = "" }
+
+// observed stores the level that an event reports. After a compaction the level is
+// unknown.
+func (p *pressure) observed(f Observed) {
+	switch f.Record.Event {
+	case lifeloop.ContextPressureObserved:
+		p.hard.Level, _ = f.Record.Data["level"].(string)
+	case lifeloop.ContextCompacted:
+		p.hard.Level = ""
+	}
+}
 
 // newScope starts a harness session with an empty context, or with that of a
 // resumed session.

@@ -132,16 +132,8 @@ func (f Observed) apply(k *Kernel) {
 	k.scopes.observed(f)
 	k.turns.observed(f)
 	k.attempts.observed(k, f)
-	k.health.early(f)
-	switch f.Record.Event {
-	case lifeloop.ContextPressureObserved:
-		level, _ := f.Record.Data["level"].(string)
-		k.pressure.fold(level)
-	case lifeloop.ContextCompacted:
-		k.pressure.fold("")
-	case lifeloop.CapabilityDegraded:
-		k.health.observed(f.Degradation, f.Also)
-	}
+	k.pressure.observed(f)
+	k.health.observed(f)
 	h := &k.router.hard
 	for _, client := range f.Skipped {
 		k.router.skip(client, f.origin(k))

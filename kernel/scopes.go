@@ -89,7 +89,7 @@ func (f HarnessSessionOpened) apply(k *Kernel) {
 	h.Sessions[f.Scope] = &harnessSession{Numbers: numbers, Cause: f.Cause, Starting: f.Adopted, Started: f.Adopted,
 		Empty: f.ID != "" && beginsEmpty(f.Cause)}
 	k.scopes.name(f.Scope, f.ID)
-	k.pressure.fold("")
+	k.pressure.opened()
 }
 
 func (Bound) key() (string, bool) { return "bound", false }
