@@ -240,6 +240,28 @@ func (h *health) placing(s *step) lifeloop.Manifest {
 	return m
 }
 
+// undeliverable returns the failure class if this launch has no slot for a
+// continuation, because it never had one or lost it. The result is empty if
+// there is a slot.
+func (h *health) undeliverable(s *step) lifeloop.FailureClass {
+	has := func(m lifeloop.Manifest) bool {
+		for _, class := range []lifeloop.Placement{lifeloop.PreSession, lifeloop.PreFrameLeading, lifeloop.PreFrameTrailing} {
+			switch m.Placement[class].Support {
+			case lifeloop.Native, lifeloop.Synthesized, lifeloop.Partial:
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has(h.placing(s)):
+		return ""
+	case has(s.claims()):
+		return lifeloop.DegradedCapability
+	}
+	return lifeloop.CapabilityUnsupported
+}
+
 // The names of the sources and capabilities that need special treatment.
 const (
 	hooksSource      = "hooks"

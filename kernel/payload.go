@@ -128,6 +128,13 @@ func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
 	l.soft.waiting = append(l.soft.waiting, w)
 }
 
+// stage queues the continuation of a renewal for a slot of the harness session that
+// begins.
+func (l *slots) stage(s *step, renewal string, p lifeloop.PayloadEnvelope, choices []negotiate.Candidate) {
+	l.soft.waiting = append(l.soft.waiting, &parcel{call: renewal, client: p.ClientID, scope: s.scopes.number(), after: -1, payload: p,
+		choices: choices, required: true})
+}
+
 // expired is the reason for a payload that may no longer be delivered, not even
 // as receipt_only.
 const expired = "expired"

@@ -87,6 +87,23 @@ func (p *pressure) figure() (m ContextMeasured) {
 		Stale: now.Stale, Estimate: now.Estimate, At: now.At}
 }
 
+// trigger returns the number of tokens in the context, and a threshold: a renewal
+// must leave less than half of it. If pressure triggers the renewal (now), the
+// threshold is the present number of tokens. Otherwise it is at least the number at
+// which pressure is high, or 0 if the window is unknown.
+func (p *pressure) trigger(now bool) (tokens *int64, trigger int64) {
+	m := p.figure()
+	switch {
+	case m.Tokens == nil || m.Stale:
+		return nil, 0
+	case now:
+		trigger = *m.Tokens
+	case m.Window > 0:
+		trigger = max(*m.Tokens, p.soft.synth.High(m.Window))
+	}
+	return m.Tokens, trigger
+}
+
 // changed reports whether the newest measurement differs from the recorded one in
 // more than its time.
 func (p *pressure) changed() bool {

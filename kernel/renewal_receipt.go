@@ -3,7 +3,6 @@ package kernel
 import (
 	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
-	"lifeloop/negotiate"
 )
 
 // This file issues the receipts of a renewal: prepare, reset, observation and
@@ -72,49 +71,4 @@ func (r *renewals) payload(s *step, in input.RenewalContinued) lifeloop.PayloadE
 		AcceptablePlacements: []lifeloop.AcceptablePlacement{
 			{Placement: lifeloop.DeveloperEquivalentFrame, Requirement: lifeloop.Required},
 			{Placement: lifeloop.PrePromptFrame, Requirement: lifeloop.Required}}}
-}
-
-// stage queues the continuation for a slot of the harness session that begins.
-func (l *slots) stage(s *step, renewal string, p lifeloop.PayloadEnvelope, choices []negotiate.Candidate) {
-	l.soft.waiting = append(l.soft.waiting, &parcel{call: renewal, client: p.ClientID, scope: s.scopes.number(), after: -1, payload: p,
-		choices: choices, required: true})
-}
-
-// undeliverable returns the failure class if this launch has no slot for a
-// continuation, because it never had one or lost it. The result is empty if
-// there is a slot.
-func (h *health) undeliverable(s *step) lifeloop.FailureClass {
-	has := func(m lifeloop.Manifest) bool {
-		for _, class := range []lifeloop.Placement{lifeloop.PreSession, lifeloop.PreFrameLeading, lifeloop.PreFrameTrailing} {
-			switch m.Placement[class].Support {
-			case lifeloop.Native, lifeloop.Synthesized, lifeloop.Partial:
-				return true
-			}
-		}
-		return false
-	}
-	switch {
-	case has(h.placing(s)):
-		return ""
-	case has(s.claims()):
-		return lifeloop.DegradedCapability
-	}
-	return lifeloop.CapabilityUnsupported
-}
-
-// trigger returns the number of tokens in the context, and a threshold: a renewal
-// must leave less than half of it. If pressure triggers the renewal (now), the
-// threshold is the present number of tokens. Otherwise it is at least the number at
-// which pressure is high, or 0 if the window is unknown.
-func (p *pressure) trigger(now bool) (tokens *int64, trigger int64) {
-	m := p.figure()
-	switch {
-	case m.Tokens == nil || m.Stale:
-		return nil, 0
-	case now:
-		trigger = *m.Tokens
-	case m.Window > 0:
-		trigger = max(*m.Tokens, p.soft.synth.High(m.Window))
-	}
-	return m.Tokens, trigger
 }
