@@ -10,8 +10,8 @@ import (
 	"lifeloop/negotiate"
 )
 
-// This file announces changes of support (DECISIONS L8), and handles their
-// consequences for clients and payloads. Each capability that a client or the owner
+// This file records what was negotiated, announces changes of support (DECISIONS L8),
+// and handles their consequences for clients and payloads. Each capability that a client or the owner
 // negotiated gets its own event. The first event also names all others; if none was
 // negotiated, one event names all.
 
@@ -23,6 +23,23 @@ type SupportChange struct {
 }
 
 func (c SupportChange) weaker() bool { return c.PreviousSupport.Stronger(c.CurrentSupport) }
+
+// Negotiated records one requirement of a client, or of the owner if Client is
+// empty, and its result.
+type Negotiated struct {
+	Client     string `json:"client"`
+	Capability string `json:"capability"`
+	Level      string `json:"level"`
+	Outcome    string `json:"outcome"`
+	Have       string `json:"have"`
+}
+
+func (Negotiated) key() (string, bool) { return "negotiated", false }
+func (f Negotiated) apply(k *Kernel)   { k.health.agreed(f) }
+
+func negotiatedOf(client string, r negotiate.Result) Negotiated {
+	return Negotiated{Client: client, Capability: r.Want.Capability, Level: string(r.Want.Level), Outcome: string(r.Outcome), Have: string(r.Have)}
+}
 
 // assess compares the current support of every capability with what was last
 // reported, and announces the changes.

@@ -411,15 +411,38 @@ func (h *health) named(s *step, sig telemetry.Signal) {
 	s.do(effect.Watch{Path: sig.Path})
 }
 
-// read records how far a source was read. The position of a record that led to
-// facts (news) is always recorded; otherwise at most one per second, so that a
+// read records how far a source was read, after its signals were handled. before is
+// the number of facts in this turn before those of the signals. The position of a record
+// that led to facts is always recorded; otherwise at most one per second, so that a
 // source with many records does not fill the ledger.
-func (h *health) read(s *step, source string, to input.Position, news bool) {
-	if !news && s.now.Sub(h.soft.readAt[source]) < saveEvery {
-		return
+func (h *health) read(s *step, in input.SignalsSeen, before int) {
+	switch {
+	case in.Position == nil || s.cfg.Observing && !s.cfg.Ledger:
+	case s.cfg.Observing:
+		h.readByObserver(s, in, before)
+	case len(in.Signals) > 0:
+		source := in.Signals[0].Source
+		if len(s.turn.Facts) > before || s.now.Sub(h.soft.readAt[source]) >= saveEvery {
+			h.soft.readAt[source] = s.now
+			s.record(SourceRead{Source: source, Position: *in.Position})
+		}
 	}
-	h.soft.readAt[source] = s.now
-	s.record(SourceRead{Source: source, Position: to})
+}
+
+// readByObserver records the position of each record, because a resumed observation
+// continues exactly there, after it has read the earlier records again. The fact comes
+// before the facts of the record, so that a partly written record can be detected.
+func (h *health) readByObserver(s *step, in input.SignalsSeen, before int) {
+	f := SourceRead{Source: in.Source, Position: *in.Position, Start: len(in.Signals) == 0,
+		Taken: in.Taken, Digest: in.Digest, Facts: len(s.turn.Facts) - before}
+	for _, sig := range in.Signals {
+		if sig.At.After(f.Newest) {
+			f.Newest = sig.At
+		}
+	}
+	s.record(f)
+	copy(s.turn.Facts[before+1:], s.turn.Facts[before:])
+	s.turn.Facts[before] = f
 }
 
 // trouble records that a source cannot be read as expected. It degrades the source,

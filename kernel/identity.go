@@ -37,22 +37,7 @@ func (s *step) signals(in input.SignalsSeen) {
 	for _, sig := range in.Signals {
 		s.signal(sig, nil)
 	}
-	switch {
-	case in.Position == nil || s.cfg.Observing && !s.cfg.Ledger:
-	case s.cfg.Observing: // a resumed observation continues exactly here, after it has read the earlier records again
-		f := SourceRead{Source: in.Source, Position: *in.Position, Start: len(in.Signals) == 0,
-			Taken: in.Taken, Digest: in.Digest, Facts: len(s.turn.Facts) - before}
-		for _, sig := range in.Signals {
-			if sig.At.After(f.Newest) {
-				f.Newest = sig.At
-			}
-		}
-		s.record(f) // recorded before the facts of the record, so that a partly written record can be detected
-		copy(s.turn.Facts[before+1:], s.turn.Facts[before:])
-		s.turn.Facts[before] = f
-	case len(in.Signals) > 0:
-		s.health.read(s, in.Signals[0].Source, *in.Position, len(s.turn.Facts) > before)
-	}
+	s.health.read(s, in, before)
 }
 
 // signal applies one signal. h is the open hook whose call carried it; nil if it

@@ -28,8 +28,8 @@
 // own methods, and the apply methods of the facts in its files, access its fields. The hard part
 // of the state is computed from the facts and survives a crash; the soft part is lost in a crash
 // by design. Each fact is declared in a file of one machine, usually of the one that records it.
-// Negotiated is declared in start.go. A fact changes other machines by their methods. start.go
-// and restart.go begin a session and recover one; input.go passes each input to its machine.
+// A fact changes other machines by their methods. start.go and restart.go begin a session and
+// recover one; input.go passes each input to its machine.
 package kernel
 
 import (

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -46,6 +47,33 @@ func TestTrespassesAreFound(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMachinesHaveTheirOwnFiles: no file has methods of two machines.
+func TestMachinesHaveTheirOwnFiles(t *testing.T) {
+	for _, fault := range sharedFiles(survey(t, sources(t))) {
+		t.Error(fault)
+	}
+	planted, err := parser.ParseFile(fileSet, "planted.go", "package kernel\nfunc (b *books) f() {}\nfunc (l *slots) f() {}\n", parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sharedFiles(survey(t, append(sources(t), planted))); !slices.Equal(got, []string{"planted.go has methods of books and slots"}) {
+		t.Errorf("found %q", got)
+	}
+}
+
+func sharedFiles(e *estate) (found []string) {
+	owner := map[string]string{}
+	for _, machine := range slices.Sorted(maps.Keys(e.files)) {
+		for _, file := range slices.Compact(slices.Sorted(slices.Values(e.files[machine]))) {
+			if other := owner[file]; other != "" {
+				found = append(found, file+" has methods of "+other+" and "+machine)
+			}
+			owner[file] = machine
+		}
+	}
+	return found
 }
 
 // An estate lists the fields, records and files that belong to each machine.

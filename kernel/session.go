@@ -190,7 +190,8 @@ func (m *sessionMachine) recorded(at time.Time)   { m.soft.eventAt = at }
 func (m *sessionMachine) arm(s *step)             { m.soft.end = s.timerAt(m.hard.End) }
 func (m *sessionMachine) lastReplayed() time.Time { return m.soft.replayedTo }
 
-// replayed stores the time of a fact that was replayed, and restores pausedAt.
+// replayed stores the time of a fact that was replayed, and restores pausedAt. Both are
+// soft state and need the time of the fact, which apply does not receive.
 func (m *sessionMachine) replayed(e Entry) {
 	m.soft.replayedTo = e.At
 	switch e.Fact.(type) {

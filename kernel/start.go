@@ -12,23 +12,6 @@ import (
 
 // This file begins a session: negotiation, then the first launch.
 
-// Negotiated records one requirement of a client, or of the owner if Client is
-// empty, and its result.
-type Negotiated struct {
-	Client     string `json:"client"`
-	Capability string `json:"capability"`
-	Level      string `json:"level"`
-	Outcome    string `json:"outcome"`
-	Have       string `json:"have"`
-}
-
-func (Negotiated) key() (string, bool) { return "negotiated", false }
-func (f Negotiated) apply(k *Kernel)   { k.health.agreed(f) }
-
-func negotiatedOf(client string, r negotiate.Result) Negotiated {
-	return Negotiated{Client: client, Capability: r.Want.Capability, Level: string(r.Want.Level), Outcome: string(r.Outcome), Have: string(r.Have)}
-}
-
 // abortedBeforeStart is the reason of the move to REJECTED if the session was aborted
 // before its first launch.
 const abortedBeforeStart = "aborted_before_start"
