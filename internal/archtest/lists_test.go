@@ -67,7 +67,7 @@ var libraries = map[string][]string{
 	"github.com/spf13/cobra":                        {"cmd/lifeloop-wrap"},
 	"github.com/spf13/pflag":                        {"cmd/lifeloop-wrap"},
 	"golang.org/x/sys":                              {"internal/durable", "internal/hook", "internal/fakeharness", "dispatch", "watchers", "watchers/sqlite", "harness", "control"},
-	"golang.org/x/term":                             {"harness", "internal/fakeharness", "cmd/lifeloop-wrap"},
+	"golang.org/x/term":                             {"cmd/lifeloop-wrap", "internal/fakeharness"},
 	"google.golang.org/protobuf/encoding/protowire": {"telemetry/otlplog"},
 	"github.com/santhosh-tekuri/jsonschema":         {"lifeloop/lifelooptest"},
 	"mvdan.cc/sh/v3":                                {"gate/acts"},
