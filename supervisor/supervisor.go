@@ -2,10 +2,12 @@
 // the kernel, the ledger and the only timer. The loop commits the kernel's facts
 // and then performs its effects.
 //
-// It makes no decisions: every rule is in the kernel, and everything specific
-// to a harness is behind a port. It starts nothing whose fact is not in the
-// ledger: if a write fails, it ends the harness and returns ErrLedger, unless
-// Options.KeepGoing is set.
+// The rules are in the kernel, and everything specific to a harness is behind a port.
+// The package makes one decision itself: Successors and Switches choose which harness
+// session of a folder is followed, because that needs the content of the files. The
+// kernel accepts their choice as a signal of kernel.FolderSource. The supervisor starts
+// nothing whose fact is not in the ledger: if a write fails, it ends the harness and
+// returns ErrLedger, unless Options.KeepGoing is set.
 //
 //	result, err := supervisor.Run(ctx, kernel.New(cfg), supervisor.Ports{
 //		Ledger: log, Launcher: launcher, Clients: clients, Door: door, Signals: signals,
