@@ -30,7 +30,7 @@ func readFrom(dir string, seq uint64) (all []Entry, err error) {
 // segment, random entries, and numbers beyond the end. Some lines are longer than
 // the range in which the search stops.
 func TestReadFrom(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testSeed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
 	log := create(t, dir, Options{SegmentBytes: 5 * near})
