@@ -408,8 +408,17 @@ func (h *health) named(s *step, sig telemetry.Signal) {
 	}
 	h.soft.watched[sig.Path] = true
 	s.record(SourceNamed{Path: sig.Path, By: sig.Source + ": " + sig.Detail})
-	s.do(effect.Watch{Path: sig.Path})
+	watch := effect.Watch{Path: sig.Path}
+	if hs := s.scopes.current(); sig.Kind == telemetry.SessionLive && sig.Cause == "resume" && hs.Started && !s.cfg.Observing {
+		watch.Since = s.now.Add(-resumedWithin)
+	}
+	s.do(watch)
 }
+
+// resumedWithin is how long after the resumption of a session, within a running
+// harness, its hook is called at most. Older records in the session's file are of the
+// time before, in which another process may have had the session.
+const resumedWithin = 2 * time.Second
 
 // read records how far a source was read, after its signals were handled. before is
 // the number of facts in this turn before those of the signals. The position of a record

@@ -602,6 +602,11 @@ func effectLine(e effect.Effect) string {
 		return "do hold {}"
 	case effect.Continue:
 		return "do free {}"
+	case effect.Watch:
+		if e.Since.IsZero() {
+			return fmt.Sprintf("do watch {Path:%s}", e.Path)
+		}
+		return fmt.Sprintf("do watch {Path:%s} since %s", e.Path, e.Since.Sub(start))
 	case effect.Launch:
 		line := fmt.Sprintf("do launch {Run:%s Number:%d Profile:%d Resume:%s}", e.Run, e.Number, e.Profile, e.Resume)
 		if e.Fresh {

@@ -33,7 +33,6 @@ type Moves struct {
 	present string              // the session whose records are posted
 	past    map[string]bool     // the sessions before it
 	named   time.Time           // when a record named the present session the last time
-	since   time.Time           // earlier records of the present session are not of this process; zero if all are
 	next    string              // the session that the process has; empty if it is the present one
 	at      time.Time           // the time of the newest record that named next
 	works   bool                // a turn of next runs
@@ -49,14 +48,6 @@ func (m *Moves) start(f *Files) {
 }
 
 func (m *Moves) notice(watchers.Line) bool { return false }
-
-// opens returns the beginning of this process's records in the file of a session.
-func (m *Moves) opens(path string) time.Time {
-	if m.next != "" && strings.Contains(path, m.next) {
-		return time.Time{} // the file of an earlier session is not opened before it is followed
-	}
-	return m.since
-}
 
 // handled looks again whether the file of the next session shows how it began.
 func (m *Moves) handled(watchers.Position) { m.look(false) }
@@ -115,24 +106,23 @@ func (m *Moves) look(ended bool) bool {
 		return false
 	}
 	began, cause := m.began(path)
+	var since time.Time // earlier records are of another process
 	if ended && !began.IsZero() {
 		cause = cmp.Or(cause, "unknown")
 	}
 	switch {
 	case cause == "":
-		m.files.Watch(path)
+		m.files.Watch(path, since)
 		return false
 	case m.past[m.next], began.Before(m.named) && m.present == "", began.Before(m.named.Add(-lag)):
-		cause, m.since = "resume", later(m.named, m.at.Add(-lag))
-	default:
-		m.since = time.Time{}
+		cause, since = "resume", later(m.named, m.at.Add(-lag))
 	}
 	m.past[m.present] = true
 	m.present, m.next, m.named = m.next, "", time.Now()
 	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "named by its process", At: later(m.at, began), Session: m.present, Cause: cause}
 	m.files.post(input.SignalsSeen{Signals: []telemetry.Signal{live}})
 	m.release()
-	m.files.Watch(path)
+	m.files.Watch(path, since)
 	return true
 }
 

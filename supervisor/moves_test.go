@@ -14,6 +14,7 @@ import (
 	"lifeloop/kernel/input"
 	"lifeloop/profiles"
 	"lifeloop/telemetry"
+	"lifeloop/watchers"
 )
 
 // registered is a home of Claude Code in which a process without hooks runs. Its registry
@@ -157,6 +158,14 @@ func TestMoves(t *testing.T) {
 			w.asks(w.file("S2"), "S2", later())
 			w.sees(prompt)
 		}, []string{"S2 resume"}},
+		"its file never shows how it began": {nil, func(w *registered) {
+			w.names("S1", "idle", first)
+			w.registers("S2", "busy")
+			require.Eventually(w.t, func() bool { _, waits := w.read.f.starts.Load(stem(w.file("S2"))); return waits }, 10*time.Second, time.Millisecond)
+			write(t, w.file("S2"), fmt.Sprintf(`{"parentUuid":"of another file","type":"user","message":{"content":"hello"},"promptId":"p","promptSource":"typed","uuid":"u","timestamp":%q,"sessionId":"S2"}`+"\n", stampOf(later())))
+			w.registers("S2", "idle")
+			w.sees(moved, "registry S2 working", prompt, "registry S2 idle")
+		}, []string{"S2 unknown"}},
 		"a session that began in another way": {[]string{"--resume"}, func(w *registered) {
 			w.registers("S2", "idle")
 			w.asks(w.file("S2"), "S2", later())
@@ -180,7 +189,7 @@ func TestNoMove(t *testing.T) {
 	for _, path := range []string{"a/S2.jsonl", "b/S2.jsonl", "a/S4.jsonl"} {
 		write(t, filepath.Join(dir, path), "{}\n")
 	}
-	for name, session := range map[string]string{"no file": "S3", "two files": "S2", "a pattern": "S?"} {
+	for name, session := range map[string]string{"no file": "S3", "two files": "S2", "a pattern": "S[4]"} {
 		t.Run(name, func(t *testing.T) {
 			var posted []string
 			m := &Moves{First: "S1", Since: day, Chats: profiles.Chats{Dir: dir, Pattern: "*/{session}.jsonl", New: filepath.Join(dir, "c/{session}.jsonl"),
@@ -198,7 +207,10 @@ func TestNoMove(t *testing.T) {
 			require.Equal(t, []string{"S1 idle"}, posted)
 			names(session, telemetry.Idle)
 			require.Equal(t, []string{"S1 idle", session + " idle", session + " working", session + " idle"}, posted)
-			names("S1", telemetry.Idle)
+			names(session, telemetry.Idle)
+			names("S1", telemetry.Idle) // the process is back, so a file of that session is another process's
+			write(t, filepath.Join(dir, "c", session+".jsonl"), "{}\n")
+			m.handled(watchers.Position{})
 			names("S4", telemetry.Idle)
 			require.Equal(t, []string{"S1 idle", "S4 session_live", "S4 idle"}, posted[4:])
 		})

@@ -43,8 +43,8 @@ func (w watched) Run(ctx context.Context, post func(input.Input)) error {
 	report(telemetry.TurnEnd)
 	return nil
 }
-func (watched) Launched(int) {}
-func (watched) Watch(string) {}
+func (watched) Launched(int)            {}
+func (watched) Watch(string, time.Time) {}
 
 func TestObserve(t *testing.T) {
 	errFull := errors.New("the reader is gone")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -110,7 +111,7 @@ func (e *Exports) reportLosses() {
 func (e *Exports) Launched(int) {}
 
 // Watch does nothing: Exports reads no files.
-func (e *Exports) Watch(string) {}
+func (e *Exports) Watch(string, time.Time) {}
 
 // Join combines several sources into one.
 func Join(sources ...Sources) Sources { return joined(sources) }
@@ -140,9 +141,9 @@ func (t joined) Launched(pid int) {
 	}
 }
 
-func (t joined) Watch(path string) {
+func (t joined) Watch(path string, since time.Time) {
 	for _, s := range t {
-		s.Watch(path)
+		s.Watch(path, since)
 	}
 }
 

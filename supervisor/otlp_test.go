@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -101,13 +102,13 @@ type fakeSource struct {
 
 func (f *fakeSource) Run(ctx context.Context, _ func(input.Input)) error { <-ctx.Done(); return f.err }
 func (f *fakeSource) Launched(int)                                       { f.calls = append(f.calls, "launched") }
-func (f *fakeSource) Watch(path string)                                  { f.calls = append(f.calls, path) }
+func (f *fakeSource) Watch(path string, _ time.Time)                     { f.calls = append(f.calls, path) }
 
 func TestJoin(t *testing.T) {
 	a, b := &fakeSource{}, &fakeSource{err: errors.New("broken")}
 	s := Join(a, b)
 	s.Launched(7)
-	s.Watch("/x")
+	s.Watch("/x", time.Time{})
 	_, end := runSource(t, s)
 	require.ErrorIs(t, end(), b.err)
 	for _, f := range []*fakeSource{a, b} {

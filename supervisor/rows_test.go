@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -176,7 +177,7 @@ func TestServerEvents(t *testing.T) {
 func TestFilesBesideATranscript(t *testing.T) {
 	dir := t.TempDir()
 	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: claude.Registry, Beside: "subagents/agent-*.jsonl"}})
-	r.f.Watch(filepath.Join(dir, "S1.jsonl"))
+	r.f.Watch(filepath.Join(dir, "S1.jsonl"), time.Time{})
 	write(t, filepath.Join(dir, "S1.jsonl"), entry("S1", "busy", day)+"\n")
 	r.until("registry S1 working")
 	write(t, filepath.Join(dir, "S1", "subagents", "agent-a.jsonl"), entry("A", "busy", day)+"\n")

@@ -46,6 +46,7 @@ type Files struct {
 	Log      zerolog.Logger
 
 	watcher   *watchers.Watcher
+	starts    *sync.Map            // the since of each call of Watch, by the stem of the path
 	each      []*database          // the databases, each once
 	databases map[string]*database // the databases, by the path of each of their files
 	servers   []*server
@@ -58,17 +59,14 @@ type Files struct {
 }
 
 // A Chooser follows an observer, or a launch without hooks, from one harness session to
-// the next. Its methods are called on the goroutine that delivers records. [Successors],
-// [Switches] and [Moves] are the choosers.
+// the next. [Successors], [Switches] and [Moves] are the choosers. Except for start, its
+// methods are called on the goroutine that delivers records.
 type Chooser interface {
-	// start is called when the sources of the first session are followed.
+	// start is called before the sources of the first session are followed.
 	start(f *Files)
 	// notice handles a record of a source that only the chooser reads, and reports
 	// whether it was one.
 	notice(l watchers.Line) bool
-	// opens is called before a record of a session file is decoded. It returns the time
-	// before which the signals of a file that is read for the first time are dropped.
-	opens(path string) time.Time
 	// sees posts the signals of a record of a file or a database, or keeps them.
 	sees(path string, in input.SignalsSeen)
 	// handled is called after a record of a session file was handled.
@@ -78,7 +76,7 @@ type Chooser interface {
 // NewFiles checks the paths of databases and the addresses of servers. It reads
 // only the last position of those databases whose present content is to be skipped.
 func NewFiles(f Files) (*Files, error) {
-	f.decoders, f.databases, f.floors = map[string]*decoder{}, map[string]*database{}, map[string]time.Time{}
+	f.starts, f.decoders, f.databases, f.floors = new(sync.Map), map[string]*decoder{}, map[string]*database{}, map[string]time.Time{}
 	files := &f
 	for _, s := range f.Fixed {
 		var err error
@@ -136,6 +134,9 @@ func (f *Files) Run(ctx context.Context, post func(input.Input)) error {
 // Launched starts following the Fixed sources. In a path, {pid} stands for the
 // harness's pid.
 func (f *Files) Launched(pid int) {
+	if f.Sessions != nil {
+		f.Sessions.start(f)
+	}
 	for _, s := range f.Fixed {
 		s.Path = strings.ReplaceAll(s.Path, "{pid}", strconv.Itoa(pid))
 		switch s.Form {
@@ -146,18 +147,34 @@ func (f *Files) Launched(pid int) {
 			f.follow(s, f.AtEnd || s.Form == profiles.Stamp && !f.Since.IsZero())
 		}
 	}
-	if f.Sessions != nil {
-		f.Sessions.start(f)
-	}
 }
 
-// Watch starts following a file that the harness named.
-func (f *Files) Watch(path string) {
-	if f.Named.Decoder != nil {
-		s := f.Named
-		s.Path = path
-		f.follow(s, false)
+// Watch starts following a file that the harness named. Records from before since are
+// dropped, also of the files beside it.
+func (f *Files) Watch(path string, since time.Time) {
+	if f.Named.Decoder == nil {
+		return
 	}
+	f.starts.Store(stem(path), since)
+	s := f.Named
+	s.Path = path
+	f.follow(s, false)
+}
+
+// stem is a path without the ending of its name. It is the folder of the files that a
+// source's Beside names.
+func stem(path string) string { return strings.TrimSuffix(filepath.Clean(path), filepath.Ext(path)) }
+
+// begun returns the time before which the records of a file are dropped, according to
+// Watch.
+func (f *Files) begun(path string) (since time.Time) {
+	f.starts.Range(func(at, t any) bool {
+		if stem(path) == at || strings.HasPrefix(path, at.(string)+"/") {
+			since = t.(time.Time)
+		}
+		return since.IsZero()
+	})
+	return since
 }
 
 // follow starts following a file, or the files of a pattern, and the files that the
@@ -166,7 +183,7 @@ func (f *Files) follow(s profiles.Source, atEnd bool) {
 	specs := []watchers.Spec{{Source: s.Name, Form: form(s.Form), AtEnd: atEnd, Path: s.Path, Pattern: s.Pattern}}
 	if s.Beside != "" && s.Pattern == "" {
 		specs = append(specs, specs[0])
-		specs[1].Path, specs[1].Pattern = strings.TrimSuffix(s.Path, filepath.Ext(s.Path)), s.Beside
+		specs[1].Path, specs[1].Pattern = stem(s.Path), s.Beside
 	}
 	for _, spec := range specs {
 		f.resumed(&spec)
@@ -196,13 +213,11 @@ func (f *Files) deliver(l watchers.Line) {
 	if l.Gone {
 		return
 	}
-	var began time.Time
 	if f.Sessions != nil {
 		if f.Sessions.notice(l) {
 			return
 		}
 		if l.Source == f.Named.Name {
-			began = f.Sessions.opens(l.Path)
 			defer f.Sessions.handled(l.Pos)
 		}
 	}
@@ -210,7 +225,7 @@ func (f *Files) deliver(l watchers.Line) {
 	d, ok := f.decoders[key]
 	if !ok {
 		d = f.decoderOf(l.Source)
-		d.since = later(d.since, began)
+		d.since = later(d.since, f.begun(l.Path))
 		f.decoders[key] = d
 	}
 	if d.Decoder == nil {

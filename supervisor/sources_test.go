@@ -101,7 +101,7 @@ func TestFilesOfALaunch(t *testing.T) {
 		Named: profiles.Source{Name: "log", Decoder: claude.Registry},
 	})
 	r.f.Launched(4242)
-	r.f.Watch(filepath.Join(dir, "log.jsonl"))
+	r.f.Watch(filepath.Join(dir, "log.jsonl"), time.Time{})
 	write(t, filepath.Join(dir, "4242.json"), entry("S1", "busy", day))
 	r.until("registry S1 working")
 	log, second := filepath.Join(dir, "log.jsonl"), entry("S2", "busy", day)
@@ -122,7 +122,7 @@ func TestFilesOfALaunch(t *testing.T) {
 func TestFilesAreReadToTheirEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: claude.Registry}})
-	r.f.Watch(path)
+	r.f.Watch(path, time.Time{})
 	write(t, path, entry("S1", "busy", day)+"\n")
 	r.until("registry S1 working")
 	for i := range 50 {
@@ -165,7 +165,7 @@ func TestThePastIsSkipped(t *testing.T) {
 	r := read(t, Files{Since: day, AtEnd: true,
 		Fixed: []profiles.Source{{Name: "found", Decoder: claude.Registry, Path: found}},
 		Named: profiles.Source{Name: "log", Decoder: claude.Registry}})
-	r.f.Watch(resumed)
+	r.f.Watch(resumed, time.Time{})
 	r.until("registry S1 needs_input", "registry S1 working")
 	r.f.Launched(1)
 	write(t, resumed, entry("S1", "idle", day)+"\n")
@@ -180,7 +180,7 @@ func TestADecoderForEachFile(t *testing.T) {
 	r := read(t, Files{Named: profiles.Source{Name: "osc", Decoder: codex.OSC}})
 	for _, name := range []string{"a", "b"} {
 		path := filepath.Join(dir, name)
-		r.f.Watch(path)
+		r.f.Watch(path, time.Time{})
 		write(t, path, "state=idle:app=codex\nstate=working:app=codex\n")
 		want := []string{"terminal  session_live", "terminal  idle", "terminal  working"}
 		if name == "b" {
@@ -196,7 +196,7 @@ func TestFilesWithoutDecoder(t *testing.T) {
 	r := read(t, Files{})
 	path := filepath.Join(t.TempDir(), "log")
 	write(t, path, entry("S1", "busy", day)+"\n")
-	r.f.Watch(path)
+	r.f.Watch(path, time.Time{})
 	require.NoError(t, r.stop())
 	require.Empty(t, r.posted)
 }
@@ -206,7 +206,7 @@ func TestTroubleIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: claude.Registry}})
 	write(t, path, entry("S1", "busy", day)+"\n")
-	r.f.Watch(path)
+	r.f.Watch(path, time.Time{})
 	r.until("registry S1 working")
 	require.NoError(t, os.Truncate(path, 0))
 	r.until("registry S1 working", "trouble log truncated")

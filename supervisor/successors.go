@@ -72,7 +72,6 @@ func (s *Successors) start(f *Files) {
 	}
 }
 
-func (s *Successors) opens(string) time.Time    { return time.Time{} }
 func (s *Successors) handled(watchers.Position) {}
 
 // notice follows a file of this folder that is new, or was not followed.

@@ -126,8 +126,10 @@ type Client interface {
 type Sources interface {
 	// Run follows them until ctx ends, and then reads each once more to its end.
 	Run(ctx context.Context, post func(input.Input)) error
-	Launched(pid int)  // called when the harness runs
-	Watch(path string) // called when the harness has reported the path of a file
+	Launched(pid int) // called when the harness runs
+	// Watch is called when the harness has reported the path of a file. Records from
+	// before since are not of the session.
+	Watch(path string, since time.Time)
 }
 
 // A Door serves hook calls and commands. *control.Server is one.
@@ -575,7 +577,7 @@ func (s *supervisor) perform(e effect.Effect) {
 		s.suspend(e)
 	case effect.Watch:
 		if l := s.current.Load(); l != nil && l.plan.Sources != nil {
-			l.plan.Sources.Watch(e.Path)
+			l.plan.Sources.Watch(e.Path, e.Since)
 		}
 	case effect.Dispatch:
 		s.dispatch(e)

@@ -408,8 +408,8 @@ func (s *fakeSources) Run(ctx context.Context, post func(input.Input)) error {
 	}
 	return nil
 }
-func (s *fakeSources) Launched(pid int)  { s.note("sources know pid %d", pid) }
-func (s *fakeSources) Watch(path string) { s.note("watch %s", path) }
+func (s *fakeSources) Launched(pid int)               { s.note("sources know pid %d", pid) }
+func (s *fakeSources) Watch(path string, _ time.Time) { s.note("watch %s", path) }
 
 // fakeDoor is open until ctx ends.
 type fakeDoor struct {

@@ -59,19 +59,17 @@ const (
 	tailSize = 8 << 20
 )
 
-func (s *Switches) start(f *Files) { s.files = f }
+func (s *Switches) start(f *Files) {
+	s.files, s.present, s.done = f, s.First, s.Since
+	s.watched, s.offsets = map[string]bool{}, map[string]int64{}
+}
 
-// opens notes the folder of the first session's file, and starts following the list
+// opened notes the folder of the first session's file, and starts following the list
 // and the other files in it.
-func (s *Switches) opens(path string) time.Time {
-	if s.dir != "" {
-		return s.began
-	}
-	s.dir, s.present, s.done = filepath.Dir(path), s.First, s.Since
-	s.watched, s.offsets = map[string]bool{path: true}, map[string]int64{}
+func (s *Switches) opened(path string) {
+	s.dir, s.watched[path] = filepath.Dir(path), true
 	s.files.watcher.Add(watchers.Spec{Source: listSource, Form: watchers.Whole, Path: s.list()})
 	s.files.watcher.Add(watchers.Spec{Source: filesSource, Form: watchers.Stamp, AtEnd: true, Path: s.dir, Pattern: s.Pattern})
-	return s.began
 }
 
 // notice handles a change of the list or of a session file.
@@ -115,7 +113,7 @@ func (s *Switches) noticed(path string) {
 
 func (s *Switches) watch(path string) {
 	s.watched[path] = true
-	s.files.Watch(path)
+	s.files.Watch(path, s.began)
 }
 
 // sees keeps signals of a session that the process does not have, and posts others.
@@ -133,6 +131,9 @@ func (s *Switches) sees(_ string, in input.SignalsSeen) {
 
 // handled notes how far a session file was read, after its record was posted.
 func (s *Switches) handled(at watchers.Position) {
+	if s.dir == "" {
+		s.opened(at.Path)
+	}
 	s.offsets[at.Path] = at.Offset
 	s.find()
 }

@@ -60,8 +60,12 @@ type (
 
 // Effects on sources, hooks and commands.
 type (
-	// Watch begins to read a file that a signal named.
-	Watch struct{ Path string }
+	// Watch begins to read a file that a signal named. Records from before Since are not
+	// of this session; a zero Since takes all that the launch takes.
+	Watch struct {
+		Path  string
+		Since time.Time
+	}
 	// DrainSources reads every watched file once more to its end.
 	DrainSources struct{}
 	// HookAnswer answers a hook with the context for the model, which may be
