@@ -37,6 +37,7 @@ type table struct {
 	failed  time.Time // when reading first failed; zero while it succeeds
 	trouble bool      // the failure was reported
 	resumed bool      // at is a position from a ledger
+	late    bool      // the present rows are to be skipped, but could not be read yet
 }
 
 // logs has the suffixes of the files of a SQLite database. The watcher watches all of
@@ -53,9 +54,12 @@ func (f *Files) addDatabase(s profiles.Source) error {
 	}
 	t := &table{decoder: f.newDecoder(s), tail: tail}
 	if f.AtEnd || !f.Since.IsZero() {
+		var err error
 		if t.at, err = tail.Last(); err != nil && !waits(err) {
 			return fmt.Errorf("read %s: %w", s.Path, err)
 		}
+		// In a launch, rows from before are dropped by their times.
+		t.late = f.AtEnd && err != nil && !errors.Is(err, sqlite.ErrNotYet)
 	}
 	d := f.databases[s.Path]
 	if d == nil {
@@ -185,8 +189,7 @@ func (d *database) finish() {
 // because the database is locked or still being created.
 func (d *database) read() (busy bool) {
 	for _, t := range d.tables {
-		at, err := t.tail.Next(t.at, func(at sqlite.Cursor, record []byte) { d.take(t, at, record) })
-		t.at = at
+		err := t.next(d)
 		switch {
 		case err == nil || errors.Is(err, sqlite.ErrNotYet):
 			if t.trouble {
@@ -205,6 +208,17 @@ func (d *database) read() (busy bool) {
 		}
 	}
 	return busy
+}
+
+// next posts the new rows of a table.
+func (t *table) next(d *database) (err error) {
+	if t.late {
+		t.at, err = t.tail.Last()
+		t.late = err != nil
+		return err
+	}
+	t.at, err = t.tail.Next(t.at, func(at sqlite.Cursor, record []byte) { d.take(t, at, record) })
+	return err
 }
 
 func (d *database) take(t *table, at sqlite.Cursor, record []byte) {

@@ -88,6 +88,27 @@ func TestRowsAreFollowed(t *testing.T) {
 	require.Equal(t, 1, unknown)
 }
 
+// An observer waits for a database that does not exist yet, or is locked, and then reads
+// what is new.
+func TestADatabaseThatCannotBeReadYet(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	r := read(t, Files{Fixed: []profiles.Source{rowsAt(path)}, AtEnd: true})
+	r.f.Launched(1)
+	w := writeTo(t, path)
+	w.add(entry("S1", "busy", day))
+	r.until("registry S1 working")
+
+	w.do(`PRAGMA journal_mode=DELETE`)
+	w.db.SetMaxOpenConns(1) // the connection that has the lock
+	w.do(`BEGIN EXCLUSIVE`)
+	locked := read(t, Files{Fixed: []profiles.Source{rowsAt(path)}, AtEnd: true})
+	locked.f.Launched(1)
+	w.do(`COMMIT`)
+	require.NoError(t, locked.stop())
+	require.EqualValues(t, 1, locked.f.databases[path].tables[0].at.Row, "the row was there before the observer")
+	require.Empty(t, locked.posted)
+}
+
 // Prompted returns the only session that got a prompt since the launch.
 func TestTheOnlyPromptedSession(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")

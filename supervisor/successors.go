@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"lifeloop/kernel"
@@ -35,7 +36,9 @@ type Successors struct {
 	busy     bool                           // a turn of the followed session runs
 	last     time.Time                      // when the newest record of the followed session was read
 	known    map[string]bool                // sessions that existed at the start or were followed
+	began    time.Time                      // the time of the start
 	paths    map[string]string              // the session of each file; empty if it belongs to another folder
+	rest     map[string]Found               // sessions whose files are followed only when they change
 	held     map[string][]input.SignalsSeen // records of other sessions, kept for their next prompt; move empties it
 	passed   map[string]bool                // sessions whose newest prompt was not followed
 }
@@ -56,14 +59,19 @@ const (
 // ones.
 func (s *Successors) start(f *Files) {
 	s.files, s.followed, s.last = f, s.Found[0].Session, time.Now()
+	s.began, s.rest = s.last.Truncate(time.Millisecond), map[string]Found{}
 	s.known, s.paths, s.held, s.passed = map[string]bool{}, map[string]string{}, map[string][]input.SignalsSeen{}, map[string]bool{}
 	for i, found := range s.Found {
 		s.known[found.Session] = true
 		if s.Place.Whose == nil {
 			continue
 		}
+		if i > maxSuccessors {
+			s.rest[found.Source.Path] = found
+			continue
+		}
 		s.paths[found.Source.Path] = found.Session
-		if i > 0 && i <= maxSuccessors {
+		if i > 0 {
 			f.follow(found.Source, true)
 		}
 	}
@@ -87,6 +95,15 @@ func (s *Successors) noticed(path string) {
 	if _, seen := s.paths[path]; seen {
 		return
 	}
+	if found, old := s.rest[path]; old {
+		if info, err := os.Stat(path); err == nil && info.ModTime().After(found.At) {
+			delete(s.rest, path)
+			s.paths[path] = found.Session
+			s.files.starts.Store(stem(path), s.began)
+			s.files.follow(found.Source, false)
+		}
+		return
+	}
 	found, err := ofFile(s.Place, path, s.Dir)
 	if err != nil {
 		return
@@ -104,7 +121,7 @@ func (s *Successors) noticed(path string) {
 // sees posts the signals of a record, if their session is unknown, or is the followed
 // one or becomes it. path is the file or the database of the record.
 func (s *Successors) sees(path string, in input.SignalsSeen) {
-	session := s.paths[path]
+	session := s.of(path)
 	prompted := false
 	for _, sig := range in.Signals {
 		if sig.Agent == "" && sig.Side == "" {
@@ -118,12 +135,14 @@ func (s *Successors) sees(path string, in input.SignalsSeen) {
 		return sig.Kind == telemetry.SessionLive && sig.From != "" && sig.From == s.followed
 	}):
 		s.followed, s.known[session] = session, true // the harness reports that this session continues the followed one
+	case prompted && !s.here(session):
+		return
 	case prompted && s.busy && time.Since(s.last) < silentFor:
 		s.passed[session] = true
 		delete(s.held, session)
 		s.Prompted(session, false)
 		return
-	case prompted && s.here(session):
+	case prompted:
 		s.move(session, in.Signals)
 	default:
 		if !s.passed[session] && len(s.held[session]) < maxHeld {
@@ -133,6 +152,21 @@ func (s *Successors) sees(path string, in input.SignalsSeen) {
 	}
 	s.last, s.busy = time.Now(), works(s.busy, in.Signals)
 	s.files.post(in)
+}
+
+// of returns the session of a file: of a session, or of a sub-agent beside one. It is empty
+// for a database.
+func (s *Successors) of(path string) string {
+	if session, known := s.paths[path]; known || s.Place.Whose == nil {
+		return session
+	}
+	for file, session := range s.paths {
+		if strings.HasPrefix(path, stem(file)+"/") {
+			s.paths[path] = session
+			return session
+		}
+	}
+	return ""
 }
 
 // works reports whether a turn runs after these signals of a record of the followed

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -251,6 +252,57 @@ func TestTurnRuns(t *testing.T) {
 			require.Equal(t, []bool{!c.runs}, followed)
 		})
 	}
+}
+
+// record is a record of a Claude Code session in the folder, with a prompt.
+func record(session string, at time.Time, agent bool) string {
+	return fmt.Sprintf(`{"cwd":%q,"type":"user","message":{"content":"hello"},"promptId":"p","promptSource":"typed","uuid":"u","timestamp":%q,"sessionId":%q,"isSidechain":%t}`+"\n",
+		here, stampOf(at), session, agent)
+}
+
+// TestAnOldSession: the files of a folder's oldest sessions are not held open, but a
+// resumed one is followed.
+func TestAnOldSession(t *testing.T) {
+	profile, _ := profiles.For("claude")
+	home := t.TempDir()
+	path := func(n int) string { return filepath.Join(home, fmt.Sprintf(".claude/projects/p/s%d.jsonl", n)) }
+	for n := range maxSuccessors + 2 {
+		at := time.Now().Add(-time.Hour - time.Duration(n)*time.Minute)
+		write(t, path(n), record(fmt.Sprint("s", n), at, false))
+		require.NoError(t, os.Chtimes(path(n), at, at))
+	}
+	o := observeFolder(t, profile, home)
+	write(t, path(maxSuccessors+1), record(fmt.Sprint("s", maxSuccessors+1), time.Now().Add(time.Second), false))
+	o.await(t, fmt.Sprint("s", maxSuccessors+1))
+	o.stop()
+	require.Equal(t, 1, len(slices.DeleteFunc(o.events, func(e lifeloop.EventRecord) bool { return e.Event != lifeloop.FrameOpened })), "its earlier prompt is not a turn")
+}
+
+// TestSubAgentOfAnotherSession: a sub-agent of another session is no sign of life of the
+// followed one, and its records are not posted.
+func TestSubAgentOfAnotherSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		posted := 0
+		var followed []bool
+		s := &Successors{Found: []Found{{Session: "a", Source: profiles.Source{Path: "/p/a.jsonl"}}, {Session: "c", Source: profiles.Source{Path: "/p/c.jsonl"}}},
+			Place:    profiles.Place{Whose: func([]byte, string) (string, bool) { return "", false }},
+			Prompted: func(_ string, to bool) { followed = append(followed, to) }}
+		s.paths = map[string]string{"/p/a.jsonl": "a", "/p/b.jsonl": "b", "/p/c.jsonl": "c"}
+		s.files, s.followed, s.last = &Files{post: func(input.Input) { posted++ }}, "a", time.Now()
+		s.known, s.held, s.passed = map[string]bool{}, map[string][]input.SignalsSeen{}, map[string]bool{}
+		prompt := func(session string) input.SignalsSeen {
+			return input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Prompt, Session: session}}}
+		}
+		s.sees("/p/a.jsonl", prompt("a"))
+		require.Equal(t, 1, posted)
+		for range 3 {
+			time.Sleep(time.Minute)
+			s.sees("/p/c/subagents/agent-1.jsonl", input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.UsageSeen, Agent: "1", Session: "c"}}})
+		}
+		require.Equal(t, 1, posted)
+		s.sees("/p/b.jsonl", prompt("b"))
+		require.Equal(t, []bool{true}, followed)
+	})
 }
 
 // A folderObserver follows a session of a folder, as `observe` without a PATH does.
