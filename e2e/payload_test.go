@@ -31,18 +31,12 @@ func TestPayloads(t *testing.T) {
 		and: func(t *testing.T, r *run, rec record) {
 			asked := r.questions()
 			require.Len(t, asked, 2, "requests of the turn: before and after the tool")
-			for _, want := range []struct {
-				body          string
-				first, second bool
-			}{
-				{sessionPayload.body, true, true},
-				{promptPayload.body, true, true},
-				{toolPayload.body, false, true},
+			for body, want := range map[string][2]int{
+				sessionPayload.body: {1, 1},
+				promptPayload.body:  {1, 1},
+				toolPayload.body:    {0, 1},
 			} {
-				if strings.Contains(asked[0], want.body) != want.first || strings.Contains(asked[1], want.body) != want.second {
-					t.Errorf("%s: in the first request %v, in the second %v", want.body,
-						strings.Contains(asked[0], want.body), strings.Contains(asked[1], want.body))
-				}
+				require.Equal(t, want, [2]int{strings.Count(asked[0], body), strings.Count(asked[1], body)}, "%s in the two requests", body)
 			}
 			for _, c := range []client{sessionPayload, promptPayload, toolPayload} {
 				rec.checkDelivered(t, c)

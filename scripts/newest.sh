@@ -16,10 +16,11 @@ for name in claude codex gemini opencode; do
 	echo "$name ${version:-is not installed}"
 done
 echo
-# A story that was played again has two lines; the last one counts.
-grep -E '^ *--- (PASS|FAIL|SKIP): Test[A-Za-z]+/' "$out" | grep -v '^        ' |
+# A story that was played again has two lines; the last one counts. A test with stories is
+# no story itself.
+grep -E '^ *--- (PASS|FAIL|SKIP): Test' "$out" | grep -v '^        ' |
 	sed -E 's/^ *--- PASS: (.*) \(.*/holds \1/; s/^ *--- FAIL: (.*) \(.*/CHANGED \1/; s/^ *--- SKIP: (.*) \(.*/skipped \1/' |
-	awk '{ last[$2] = $1 } END { for (story in last) printf "%-8s %s\n", last[story], story }' | sort
+	awk '{ last[$2] = $1; if (sub("/.*", "", $2)) parts[$2] = 1 } END { for (story in last) if (!(story in parts)) printf "%-8s %s\n", last[story], story }' | sort
 echo
 sed -n '/^=== \(Skipped\|Failed\)/,$p' "$out"
 exit "$code"

@@ -43,7 +43,7 @@ type Switches struct {
 	began   time.Time           // when the command was typed that led to the present session
 	watched map[string]bool     // the first session file, and those that changed after it was left: whether their records are read
 	offsets map[string]int64    // how far each file was read, in bytes
-	held    []input.SignalsSeen // records of a session that the process does not have
+	held    []input.SignalsSeen // records of sessions other than present, posted if one becomes it
 }
 
 const (
