@@ -91,6 +91,10 @@ const (
 	InPlace  Path = "in_place" // the harness itself begins a new session
 )
 
+// Paths lists the ways to reset, in the order of preference that a profile has by
+// default.
+func Paths() []Path { return []Path{InPlace, Relaunch} }
+
 // A Means is how a running harness is made to begin a fresh session.
 type Means string
 

@@ -129,7 +129,7 @@ func (p *player) cancel(call string) {
 	p.answers = slices.DeleteFunc(p.answers, func(a answer) bool { return a.Call == call })
 }
 
-func paths() []string { return policy.Words(renewal.InPlace, renewal.Relaunch) }
+func paths() []string { return policy.Words(renewal.Paths()...) }
 
 // A reaction is what happens when the keys of a reset in place are typed, or the
 // plugin is asked for one.

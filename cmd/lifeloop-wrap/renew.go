@@ -107,11 +107,8 @@ func (s *session) renewing(active []profile.Profile) setup.Renewing {
 	r := setup.Renewing{Stores: s.ledger != nil}
 	builtin := profile.Builtin()
 	for i, p := range active {
-		rules := renewal.Rules{Profile: p.Name, Client: p.Owner(), Cut: p.Cut, Limits: renewal.Limits{Idle: p.Timeouts.Idle,
+		rules := renewal.Rules{Profile: p.Name, Client: p.Owner(), Paths: p.Paths, Cut: p.Cut, Limits: renewal.Limits{Idle: p.Timeouts.Idle,
 			Prepare: p.Preparing(), Continue: p.Continue.Timeout, Observe: p.Timeouts.Reset, Session: p.Limits.Session, Max: p.Limits.Max, Window: p.Limits.Window}}
-		for _, path := range p.Paths {
-			rules.Paths = append(rules.Paths, renewal.Path(path))
-		}
 		if i == 0 {
 			rules.At = s.cfg.Renewal.At.Pressure
 		}

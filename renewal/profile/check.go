@@ -10,6 +10,7 @@ import (
 
 	"lifeloop/internal/document"
 	"lifeloop/internal/nearest"
+	"lifeloop/renewal"
 )
 
 // Enum returns the words that the setting of a profile at path may have; nil if it
@@ -17,7 +18,7 @@ import (
 func Enum(path string) []string {
 	switch path {
 	case "paths":
-		return words(Paths())
+		return words(renewal.Paths())
 	case "prepare.token.from":
 		return words(Forms())
 	}

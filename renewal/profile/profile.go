@@ -22,22 +22,23 @@ import (
 	"lifeloop/internal/document"
 	"lifeloop/internal/environ"
 	"lifeloop/internal/nearest"
+	"lifeloop/renewal"
 )
 
 // A Profile is one way to renew. The yaml tags are the keys of the configuration.
 //
 // Its continuation comes from a program (Prepare) or from the harness itself (Note).
 type Profile struct {
-	Name     string   `yaml:"name"`
-	Client   string   `yaml:"client"` // id of the client that owns the continuation; empty: the profile's name
-	Asks     Asks     `yaml:"asks"`
-	Prepare  Prepare  `yaml:"prepare"`
-	Note     Note     `yaml:"note"`
-	Continue Continue `yaml:"continue"`
-	Paths    []Path   `yaml:"paths"` // ways to reset, in order of preference
-	Cut      bool     `yaml:"cut"`   // a running turn may be interrupted
-	Timeouts Timeouts `yaml:"timeouts"`
-	Limits   Limits   `yaml:"limits"`
+	Name     string         `yaml:"name"`
+	Client   string         `yaml:"client"` // id of the client that owns the continuation; empty: the profile's name
+	Asks     Asks           `yaml:"asks"`
+	Prepare  Prepare        `yaml:"prepare"`
+	Note     Note           `yaml:"note"`
+	Continue Continue       `yaml:"continue"`
+	Paths    []renewal.Path `yaml:"paths"` // ways to reset, in order of preference
+	Cut      bool           `yaml:"cut"`   // a running turn may be interrupted
+	Timeouts Timeouts       `yaml:"timeouts"`
+	Limits   Limits         `yaml:"limits"`
 	environ.Spec
 }
 
@@ -97,17 +98,6 @@ type Continue struct {
 	Written []string `yaml:"-"`
 }
 
-// A Path is a way to reset.
-type Path string
-
-const (
-	InPlace  Path = "in_place" // the running harness process begins a fresh session
-	Relaunch Path = "relaunch" // the harness process is replaced
-)
-
-// Paths lists the ways to reset, in the default order of preference.
-func Paths() []Path { return []Path{InPlace, Relaunch} }
-
 // Timeouts are the time limits of the steps of a renewal.
 type Timeouts struct {
 	Idle  time.Duration `yaml:"idle"`  // waiting for the end of a turn and an empty input line
@@ -128,7 +118,7 @@ func (p *Profile) SetDefaults() {
 	*p = Profile{
 		Prepare:  Prepare{Timeout: 30 * time.Second, Token: Token{From: []Form{Text}}, Lifetime: 24 * time.Hour},
 		Continue: Continue{Timeout: 30 * time.Second},
-		Paths:    Paths(),
+		Paths:    renewal.Paths(),
 		Timeouts: Timeouts{Idle: 10 * time.Minute, Note: 5 * time.Minute, Reset: time.Minute},
 		Limits:   Limits{Max: 3, Window: 30 * time.Minute, Session: 20},
 	}
