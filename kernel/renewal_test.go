@@ -3,6 +3,7 @@ package kernel_test
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -28,7 +29,8 @@ func (w *world) renewalOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 	switch a.Key {
 	case "profile":
 		name, client, _ := strings.Cut(a.Vals[0], ":")
-		cfg.Renewals = append(cfg.Renewals, renewal.Rules{Profile: name, Client: client, Paths: []renewal.Path{renewal.Relaunch}})
+		cfg.Renewals = append(cfg.Renewals, renewal.Rules{Profile: name, Client: client, Paths: []renewal.Path{renewal.Relaunch},
+			Limits: renewal.Limits{Idle: 15 * time.Minute, Observe: 2 * time.Minute}})
 		cfg.Stores, cfg.Renews = true, true
 		if cfg.Manifest.Renewal == nil {
 			cfg.Manifest.Renewal = renewable(lifeloop.Synthesized)

@@ -137,26 +137,27 @@ type Rules struct {
 	Limits
 }
 
-// Limits bound a renewal. The zero value of each means its default.
+// Limits bound a renewal. The zero value of each means its default, which is also the
+// default of the profile's key (docs/renewal.md).
 type Limits struct {
-	Idle     time.Duration // wait until the harness is at its prompt; 0 is 15 min
+	Idle     time.Duration // wait until the harness is at its prompt; 0 is 10 min
 	Prepare  time.Duration // run time of the prepare command; 0 is 30 s
 	Continue time.Duration // run time of the continue command; 0 is 30 s
-	Observe  time.Duration // from the new launch to its first sign of a session; 0 is 2 min
+	Observe  time.Duration // from the new launch to its first sign of a session; 0 is 1 min
 	Clear    time.Duration // from the act Clear to a fresh session, and for Undo; 0 is 15 s
-	Session  int           // renewals of a session; 0 is 50
+	Session  int           // renewals of a session; 0 is 20
 	Max      int           // resets within Window; 0 is 3
 	Window   time.Duration // the time in which Max counts; 0 is 30 min
 }
 
 // Filled returns the limits with their defaults.
 func (l Limits) Filled() Limits {
-	fill(&l.Idle, 15*time.Minute)
+	fill(&l.Idle, 10*time.Minute)
 	fill(&l.Prepare, 30*time.Second)
 	fill(&l.Continue, 30*time.Second)
-	fill(&l.Observe, 2*time.Minute)
+	fill(&l.Observe, time.Minute)
 	fill(&l.Clear, 15*time.Second)
-	fill(&l.Session, 50)
+	fill(&l.Session, 20)
 	fill(&l.Max, 3)
 	fill(&l.Window, 30*time.Minute)
 	return l

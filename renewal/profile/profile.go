@@ -113,14 +113,15 @@ type Limits struct {
 }
 
 // SetDefaults makes p a profile whose programs exchange text through stdout and
-// stdin.
+// stdin. Its limits are those of [renewal.Limits].
 func (p *Profile) SetDefaults() {
+	l := renewal.Limits{}.Filled()
 	*p = Profile{
-		Prepare:  Prepare{Timeout: 30 * time.Second, Token: Token{From: []Form{Text}}, Lifetime: 24 * time.Hour},
-		Continue: Continue{Timeout: 30 * time.Second},
+		Prepare:  Prepare{Timeout: l.Prepare, Token: Token{From: []Form{Text}}, Lifetime: 24 * time.Hour},
+		Continue: Continue{Timeout: l.Continue},
 		Paths:    renewal.Paths(),
-		Timeouts: Timeouts{Idle: 10 * time.Minute, Note: 5 * time.Minute, Reset: time.Minute},
-		Limits:   Limits{Max: 3, Window: 30 * time.Minute, Session: 20},
+		Timeouts: Timeouts{Idle: l.Idle, Note: 5 * time.Minute, Reset: l.Observe},
+		Limits:   Limits{Max: l.Max, Window: l.Window, Session: l.Session},
 	}
 }
 

@@ -4,12 +4,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"lifeloop/internal/document"
 	"lifeloop/internal/document/yaml"
+	"lifeloop/renewal"
 )
 
 // parse reads one profile as the configuration does.
@@ -183,4 +185,15 @@ func TestCheck(t *testing.T) {
 		}
 		require.EqualError(t, err, c.want, c.text)
 	}
+}
+
+// A profile that sets no limit has the limits that the rules have by default, so that a
+// session with a profile and one with bare rules behave alike.
+func TestDefaultLimits(t *testing.T) {
+	p, err := parse(t, "name: a")
+	require.NoError(t, err)
+	l := renewal.Limits{}.Filled()
+	require.Equal(t, Timeouts{Idle: l.Idle, Note: 5 * time.Minute, Reset: l.Observe}, p.Timeouts)
+	require.Equal(t, Limits{Max: l.Max, Window: l.Window, Session: l.Session}, p.Limits)
+	require.Equal(t, []time.Duration{l.Prepare, l.Continue}, []time.Duration{p.Prepare.Timeout, p.Continue.Timeout})
 }
