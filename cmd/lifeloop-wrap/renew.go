@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -105,15 +104,10 @@ func awaitRenewal(ctx context.Context, folder store.Folder, id, wanted string) (
 // renewing describes the active profiles to the kernel.
 func (s *session) renewing(active []profile.Profile) setup.Renewing {
 	r := setup.Renewing{Stores: s.ledger != nil}
-	builtin := profile.Builtin()
 	for i, p := range active {
-		rules := renewal.Rules{Profile: p.Name, Client: p.Owner(), Paths: p.Paths, Cut: p.Cut, Limits: renewal.Limits{Idle: p.Timeouts.Idle,
-			Prepare: p.Preparing(), Continue: p.Continue.Timeout, Observe: p.Timeouts.Reset, Session: p.Limits.Session, Max: p.Limits.Max, Window: p.Limits.Window}}
+		rules := p.Rules()
 		if i == 0 {
 			rules.At = s.cfg.Renewal.At.Pressure
-		}
-		if !slices.ContainsFunc(builtin, func(b profile.Profile) bool { return b.Name == p.Name && b.Self() == p.Self() }) {
-			rules.Claims = p.Family() // the manifest's claims for a profile also apply to the user's profiles of the same family
 		}
 		r.Renewals = append(r.Renewals, rules)
 	}

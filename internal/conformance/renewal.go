@@ -156,14 +156,11 @@ func (k *kit) judgeRenewal(r *renewed) {
 	k.violate(r.Mode, stepRenewal, lifeloop.SessionStarted, broke, nil, "the renewal ended as %s (%s): %s", r.Outcome, r.FailureClass, r.Why)
 }
 
-// renewing describes the active profile to the kernel.
+// renewing describes the active profile to the kernel. The test renews its session once,
+// by the only way to reset that its harness has, and cuts no turn of its story.
 func (r *renewed) renewing() setup.Renewing {
-	p := r.profile
-	rules := renewal.Rules{Profile: p.Name, Client: p.Owner(), Paths: []renewal.Path{renewal.Relaunch},
-		Limits: renewal.Limits{Idle: p.Timeouts.Idle, Prepare: p.Preparing(), Continue: p.Continue.Timeout, Observe: p.Timeouts.Reset, Session: 1}}
-	if !slices.ContainsFunc(profile.Builtin(), func(b profile.Profile) bool { return b.Name == p.Name }) {
-		rules.Claims = p.Family()
-	}
+	rules := r.profile.Rules()
+	rules.Paths, rules.Cut, rules.Limits.Session = []renewal.Path{renewal.Relaunch}, false, 1
 	return setup.Renewing{Stores: true, Renewals: []renewal.Rules{rules}}
 }
 

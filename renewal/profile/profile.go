@@ -151,6 +151,20 @@ func (p Profile) Preparing() time.Duration {
 	return p.Prepare.Timeout
 }
 
+// Rules returns the rules by which a session is renewed with p. Rules.At is empty,
+// because the configuration, not the profile, says at which pressure a renewal begins.
+// Rules.Claims is set if p is a profile of the user: what manifests claim for its
+// [Profile.Family] also holds for it.
+func (p Profile) Rules() renewal.Rules {
+	r := renewal.Rules{Profile: p.Name, Client: p.Owner(), Paths: p.Paths, Cut: p.Cut,
+		Limits: renewal.Limits{Idle: p.Timeouts.Idle, Prepare: p.Preparing(), Continue: p.Continue.Timeout, Observe: p.Timeouts.Reset,
+			Session: p.Limits.Session, Max: p.Limits.Max, Window: p.Limits.Window}}
+	if !slices.ContainsFunc(Builtin(), func(b Profile) bool { return b.Name == p.Name && b.Self() == p.Self() }) {
+		r.Claims = p.Family()
+	}
+	return r
+}
+
 // Self reports whether the harness itself writes the continuation.
 func (p Profile) Self() bool { return p.Note.Prompt != "" }
 

@@ -197,3 +197,28 @@ func TestDefaultLimits(t *testing.T) {
 	require.Equal(t, Limits{Max: l.Max, Window: l.Window, Session: l.Session}, p.Limits)
 	require.Equal(t, []time.Duration{l.Prepare, l.Continue}, []time.Duration{p.Prepare.Timeout, p.Continue.Timeout})
 }
+
+// The rules of a profile have every value that it sets. Manifests name only built-in
+// profiles, so the rules of any other one name its family.
+func TestRules(t *testing.T) {
+	p, err := parse(t, `name: a, client: notes, prepare: {command: [x], timeout: 1s}, continue: {timeout: 2s}, paths: [relaunch], cut: true,
+		timeouts: {idle: 3s, note: 4s, reset: 5s}, limits: {max: 6, window: 7s, session: 8}`)
+	require.NoError(t, err)
+	want := renewal.Rules{Profile: "a", Claims: "handoff", Client: "notes", Paths: []renewal.Path{renewal.Relaunch}, Cut: true,
+		Limits: renewal.Limits{Idle: 3 * time.Second, Prepare: time.Second, Continue: 2 * time.Second, Observe: 5 * time.Second, Session: 8, Max: 6, Window: 7 * time.Second}}
+	require.Equal(t, want, p.Rules())
+
+	for _, b := range Builtin() {
+		require.Empty(t, b.Rules().Claims, b.Name)
+	}
+	for text, claims := range map[string]string{
+		`name: handoff, prepare: {command: [x]}`:      "",
+		`name: self-handoff, prepare: {command: [x]}`: "handoff", // it has the name of a built-in profile, and works in another way
+		`name: a, note: {prompt: write}`:              "self-handoff",
+	} {
+		p, err := parse(t, text)
+		require.NoError(t, err)
+		require.Equal(t, claims, p.Rules().Claims, text)
+		require.Equal(t, p.Preparing(), p.Rules().Prepare, text)
+	}
+}
