@@ -17,6 +17,7 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/internal/config"
 	"lifeloop/internal/vt"
+	"lifeloop/kernel/effect"
 	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
@@ -150,7 +151,7 @@ func (r *hostRenewal) Call(ctx context.Context, envelope []byte) (dispatch.Answe
 	if asked.Request.HarnessSessionID == nil {
 		return answer, nil // do nothing, because a continuation must be bound to a harness session
 	}
-	ref := programs.Ref{Profile: r.profile.Name, Client: r.profile.Owner(), Adapter: asked.Request.AdapterID, Session: *asked.Request.HarnessSessionID}
+	ref := effect.RenewalRef{Profile: r.profile.Name, Client: r.profile.Owner(), Adapter: asked.Request.AdapterID, Session: *asked.Request.HarnessSessionID}
 	if r.programs.Asks(ref.Client, answer.Body) != "" {
 		r.report("prepare a renewal", r.prepare(ctx, ref))
 	}
@@ -171,7 +172,7 @@ func (r *hostRenewal) report(what string, err error) {
 
 // prepare stores a continuation of the harness session, and removes earlier ones of
 // the same session.
-func (r *hostRenewal) prepare(ctx context.Context, ref programs.Ref) error {
+func (r *hostRenewal) prepare(ctx context.Context, ref effect.RenewalRef) error {
 	if class, why := renewable(r.manifest, r.profile); class != "" {
 		return fmt.Errorf("%s (%s)", why, class)
 	}
@@ -208,7 +209,7 @@ func discardHeld(v *vault.Vault, match func(vault.Binding) bool) error {
 }
 
 // refOf returns the reference of a stored continuation.
-func refOf(ref programs.Ref, t vault.Ticket) programs.Ref {
+func refOf(ref effect.RenewalRef, t vault.Ticket) effect.RenewalRef {
 	ref.Renewal, ref.Session = t.Renewal, t.HarnessSession
 	return ref
 }
@@ -216,7 +217,7 @@ func refOf(ref programs.Ref, t vault.Ticket) programs.Ref {
 // deliver adds the continuation of an earlier harness session to an answer. There must
 // be only one such continuation, because the hook cannot know which of several
 // sessions in one folder was reset.
-func (r *hostRenewal) deliver(ctx context.Context, ref programs.Ref, body []byte) ([]byte, error) {
+func (r *hostRenewal) deliver(ctx context.Context, ref effect.RenewalRef, body []byte) ([]byte, error) {
 	now := time.Now()
 	before := func(b vault.Binding) bool { return r.ours(b) && b.HarnessSession != ref.Session }
 	held, err := r.vault.Held(before, now)

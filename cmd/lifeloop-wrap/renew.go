@@ -114,21 +114,6 @@ func (s *session) renewing(active []profile.Profile) setup.Renewing {
 	return r
 }
 
-// renewer runs the programs of the active profiles.
-type renewer struct{ *programs.Programs }
-
-func (r renewer) Prepare(ctx context.Context, of effect.RenewalRef) (string, *time.Time, error) {
-	return r.Programs.Prepare(ctx, programs.Ref(of))
-}
-
-func (r renewer) Continue(ctx context.Context, of effect.RenewalRef, digest string) (lifeloop.Opaque, error) {
-	return r.Programs.Continue(ctx, programs.Ref(of), digest)
-}
-
-func (r renewer) Discard(of effect.RenewalRef, digest string) error {
-	return r.Programs.Discard(programs.Ref(of), digest)
-}
-
 // sessionVault returns the vault of a session.
 func sessionVault(folder store.Folder) *vault.Vault {
 	return vault.At(filepath.Join(string(folder), "vault"))
@@ -161,12 +146,12 @@ func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 	if err != nil {
 		return nil, refused(lifeloop.InternalError, "%v", err)
 	}
-	return renewer{p}, nil
+	return p, nil
 }
 
 // askForNote returns the command line that asks a copy of a harness session for a
 // note.
-func (l *launcher) askForNote(r programs.Ref) ([]string, bool) {
+func (l *launcher) askForNote(r effect.RenewalRef) ([]string, bool) {
 	w := l.newest.Load()
 	if w.profile.Adapter != r.Adapter {
 		return nil, false

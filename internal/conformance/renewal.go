@@ -16,7 +16,6 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
-	"lifeloop/kernel/effect"
 	"lifeloop/kernel/input"
 	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
@@ -62,22 +61,6 @@ type renewed struct {
 	again    int    // number of later requests of the client
 	command  string // the last program that ran: prepare or continue
 }
-
-// Prepare implements supervisor.Renewer, as do the methods below.
-func (r *renewed) Prepare(ctx context.Context, of effect.RenewalRef) (string, *time.Time, error) {
-	return r.programs.Prepare(ctx, programs.Ref(of))
-}
-
-func (r *renewed) Continue(ctx context.Context, of effect.RenewalRef, digest string) (lifeloop.Opaque, error) {
-	return r.programs.Continue(ctx, programs.Ref(of), digest)
-}
-
-func (r *renewed) Discard(of effect.RenewalRef, digest string) error {
-	return r.programs.Discard(programs.Ref(of), digest)
-}
-
-func (r *renewed) Asks(client string, answer []byte) string { return r.programs.Asks(client, answer) }
-func (r *renewed) Reads(client string) []string             { return r.programs.Reads(client) }
 
 // CheckProfile returns why Profile cannot be tested.
 func (c Config) CheckProfile() error {

@@ -68,7 +68,7 @@ func (k *kit) session(ctx context.Context, mode string, subscribed func(lifeloop
 	ports := supervisor.Ports{Launcher: s, Door: door, Committed: s.committed, Clients: map[string]supervisor.Client{k.cfg.ClientID: client}}
 	cfg := s.config(id)
 	if r != nil {
-		cfg.Renewing, ports.Renewer = r.renewing(), r
+		cfg.Renewing, ports.Renewer = r.renewing(), r.programs
 	}
 	_, err = supervisor.Run(ctx, kernel.New(cfg), ports, supervisor.Options{Relaunch: true})
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 	"lifeloop/canon"
 	"lifeloop/dispatch"
 	"lifeloop/internal/environ"
+	"lifeloop/kernel/effect"
 	"lifeloop/lifeloop"
 	"lifeloop/renewal/profile"
 	"lifeloop/vault"
@@ -44,22 +45,15 @@ type Config struct {
 	// Ask returns the command line that makes the harness write the note of a
 	// renewal, from the harness session to leave; ok is false if there is none. A
 	// nil Ask means that there is none.
-	Ask func(r Ref) (argv []string, ok bool)
+	Ask func(r effect.RenewalRef) (argv []string, ok bool)
 	// Environ is the environment from which programs inherit; nil means that of this
 	// process.
 	Environ []string
 	Now     func() time.Time // nil means time.Now
 }
 
-// A Ref names one renewal, and the client, adapter and session to which its
-// continuation is bound.
-type Ref struct {
-	Renewal, Profile, Client, Adapter string
-	Session                           string // the harness session to leave
-}
-
 // Programs runs the programs of the active profiles. It is immutable, and safe for
-// concurrent use.
+// concurrent use. A session's supervisor uses it as its Renewer.
 type Programs struct{ cfg Config }
 
 // New checks the configuration. It starts nothing.
@@ -74,7 +68,7 @@ func New(cfg Config) (*Programs, error) {
 		cfg.Around = func(string) dispatch.Config { return dispatch.Config{} }
 	}
 	if cfg.Ask == nil {
-		cfg.Ask = func(Ref) ([]string, bool) { return nil, false }
+		cfg.Ask = func(effect.RenewalRef) ([]string, bool) { return nil, false }
 	}
 	if cfg.Environ == nil {
 		cfg.Environ = os.Environ()
@@ -110,7 +104,7 @@ func (p *Programs) Reads(client string) (members []string) {
 // Prepare runs the profile's prepare program, or the harness itself to write a note,
 // and stores what that process prints: the continuation. expires is nil if the
 // continuation does not expire. After an error nothing is stored.
-func (p *Programs) Prepare(ctx context.Context, r Ref) (digest string, expires *time.Time, err error) {
+func (p *Programs) Prepare(ctx context.Context, r effect.RenewalRef) (digest string, expires *time.Time, err error) {
 	f, err := p.profile(r)
 	if err != nil {
 		return "", nil, err
@@ -138,7 +132,7 @@ func (p *Programs) Prepare(ctx context.Context, r Ref) (digest string, expires *
 	return p.store(r, f, text, until)
 }
 
-func (p *Programs) store(r Ref, f profile.Profile, text string, until int64) (string, *time.Time, error) {
+func (p *Programs) store(r effect.RenewalRef, f profile.Profile, text string, until int64) (string, *time.Time, error) {
 	now := p.cfg.Now()
 	if until == 0 && f.Prepare.Lifetime > 0 {
 		until = now.Add(f.Prepare.Lifetime).Unix()
@@ -159,7 +153,7 @@ func (p *Programs) store(r Ref, f profile.Profile, text string, until int64) (st
 
 // Continue takes the continuation out of the vault, which consumes it, and returns
 // the text for the model. After an error the continuation may be lost.
-func (p *Programs) Continue(ctx context.Context, r Ref, digest string) (lifeloop.Opaque, error) {
+func (p *Programs) Continue(ctx context.Context, r effect.RenewalRef, digest string) (lifeloop.Opaque, error) {
 	f, err := p.profile(r)
 	if err != nil {
 		return lifeloop.Opaque{}, err
@@ -188,7 +182,7 @@ func (p *Programs) Continue(ctx context.Context, r Ref, digest string) (lifeloop
 }
 
 // expand runs the continue program. The profile says how it receives the token.
-func (p *Programs) expand(ctx context.Context, r Ref, f profile.Profile, token vault.Token) ([]byte, error) {
+func (p *Programs) expand(ctx context.Context, r effect.RenewalRef, f profile.Profile, token vault.Token) ([]byte, error) {
 	given := values(r)
 	var input []byte
 	switch f.Continue.Given() {
@@ -210,14 +204,14 @@ func (p *Programs) expand(ctx context.Context, r Ref, f profile.Profile, token v
 // Discard removes a continuation that will not be delivered. Without a digest, it
 // removes all continuations of the renewal. It is not an error if the vault no longer
 // has it.
-func (p *Programs) Discard(r Ref, digest string) error {
+func (p *Programs) Discard(r effect.RenewalRef, digest string) error {
 	if digest == "" {
 		return p.discardAll(r)
 	}
 	return p.discard(vault.Ticket{Binding: p.binding(r), Digest: canon.Digest(digest)})
 }
 
-func (p *Programs) discardAll(r Ref) error {
+func (p *Programs) discardAll(r effect.RenewalRef) error {
 	held, err := p.cfg.Vault.Held(func(b vault.Binding) bool { return b == p.binding(r) }, p.cfg.Now())
 	for _, t := range held {
 		err = errors.Join(err, p.discard(t))
@@ -233,7 +227,7 @@ func (p *Programs) discard(t vault.Ticket) error {
 	return err
 }
 
-func (p *Programs) profile(r Ref) (profile.Profile, error) {
+func (p *Programs) profile(r effect.RenewalRef) (profile.Profile, error) {
 	i := slices.IndexFunc(p.cfg.Profiles, func(f profile.Profile) bool { return f.Name == r.Profile })
 	if i < 0 {
 		return profile.Profile{}, failed(r, lifeloop.OperatorRequired, "profile "+r.Profile+" is not active", nil)
@@ -241,12 +235,12 @@ func (p *Programs) profile(r Ref) (profile.Profile, error) {
 	return p.cfg.Profiles[i], nil
 }
 
-func (p *Programs) binding(r Ref) vault.Binding {
+func (p *Programs) binding(r effect.RenewalRef) vault.Binding {
 	return vault.Binding{Renewal: r.Renewal, Client: r.Client, Adapter: r.Adapter, Dir: p.cfg.Dir, HarnessSession: r.Session}
 }
 
 // values returns the values for the names in braces that both programs can use.
-func values(r Ref) map[string]string {
+func values(r effect.RenewalRef) map[string]string {
 	return map[string]string{profile.Adapter: r.Adapter, profile.HarnessSession: r.Session}
 }
 
@@ -256,7 +250,7 @@ func values(r Ref) map[string]string {
 func noHooks() []string { return []string{"LIFELOOP_SOCKET=/nonexistent"} }
 
 // call runs one program of a profile.
-func (p *Programs) call(ctx context.Context, r Ref, f profile.Profile, what dispatch.Config, input []byte) ([]byte, error) {
+func (p *Programs) call(ctx context.Context, r effect.RenewalRef, f profile.Profile, what dispatch.Config, input []byte) ([]byte, error) {
 	cfg := p.cfg.Around(r.Client)
 	cfg.ID, cfg.Dir, cfg.StderrFile = r.Client, p.cfg.Dir, ""
 	cfg.Command, cfg.Timeout, cfg.MaxAnswer = what.Command, what.Timeout, what.MaxAnswer
@@ -269,6 +263,6 @@ func (p *Programs) call(ctx context.Context, r Ref, f profile.Profile, what disp
 	return answer.Body, err
 }
 
-func failed(r Ref, class lifeloop.FailureClass, why string, cause error) *dispatch.Failure {
+func failed(r effect.RenewalRef, class lifeloop.FailureClass, why string, cause error) *dispatch.Failure {
 	return &dispatch.Failure{Client: r.Client, Class: class, Why: why, ExitCode: -1, Err: cause}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/dispatch"
+	"lifeloop/kernel/effect"
 	"lifeloop/lifeloop"
 	"lifeloop/renewal/profile"
 	"lifeloop/vault"
@@ -50,8 +51,8 @@ func newWorld(t *testing.T, edit func(*profile.Profile)) *world {
 	return w
 }
 
-func ref() Ref {
-	return Ref{Renewal: "r1", Profile: "handoff", Client: "notes", Adapter: "generic", Session: "old"}
+func ref() effect.RenewalRef {
+	return effect.RenewalRef{Renewal: "r1", Profile: "handoff", Client: "notes", Adapter: "generic", Session: "old"}
 }
 
 // fails checks for a failure whose text does not contain the canary.
@@ -250,7 +251,7 @@ func TestNoteOfTheHarness(t *testing.T) {
 	fails(t, lifeloop.CapabilityUnsupported, "the harness cannot be asked for a note with this command line", err)
 
 	w.cfg.Environ = os.Environ()
-	w.cfg.Ask = func(r Ref) ([]string, bool) {
+	w.cfg.Ask = func(r effect.RenewalRef) ([]string, bool) {
 		return append(sh(`test -n "$LIFELOOP_SOCKET" || exit 1; echo "$(cat), $1 $HARNESS_KEY"; echo `+canary), r.Session), true
 	}
 	digest, _, err := w.Prepare(t.Context(), r)
