@@ -301,15 +301,6 @@ func (r *renewals) waiting() bool {
 	return r.soft.act == renewal.None || r.soft.act == renewal.Type || r.soft.act == renewal.FallBack
 }
 
-// The capabilities that a renewal needs.
-const (
-	capObservation = "renewal.continuation.observation"
-	capDelivery    = "renewal.continuation.payload_delivery"
-	capInPlace     = "renewal.reset.native"
-	capRelaunch    = "renewal.reset.wrapper_mediated"
-	capManual      = "renewal.reset.manual"
-)
-
 // negotiate compares the capabilities that a renewal needs with those that are
 // available now.
 func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifeloop.FailureClass, string) {
@@ -317,7 +308,7 @@ func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifelo
 	if !s.cfg.Stores {
 		m = negotiate.Weaken(m, negotiate.ContinuationStore, lifeloop.Unavailable)
 	}
-	for _, capability := range []string{capObservation, negotiate.ContinuationStore, capDelivery} {
+	for _, capability := range []string{negotiate.ContinuationObservation, negotiate.ContinuationStore, negotiate.ContinuationDelivery} {
 		if res := wanted(s, m, rules, capability, lifeloop.Required); res.Failure != "" {
 			return "", res.Failure, fmt.Sprintf("required capability %s is %s", capability, res.Have)
 		}
@@ -335,7 +326,7 @@ func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifelo
 			return path, "", ""
 		}
 	}
-	if negotiate.Support(m, capManual) == lifeloop.Manual {
+	if negotiate.Support(m, negotiate.ManualReset) == lifeloop.Manual {
 		return "", lifeloop.OperatorRequired, "only a user can reset this harness"
 	}
 	return "", class, why
@@ -348,13 +339,13 @@ func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifelo
 // prompt. At the prompt, a harness that is reset by a hook at the end of a turn is
 // relaunched.
 func (r *renewals) path(s *step, m lifeloop.Manifest, rules renewal.Rules, path renewal.Path, level lifeloop.Requirement) (lifeloop.FailureClass, string) {
-	capability := capRelaunch
+	capability := negotiate.WrapperReset
 	switch {
 	case path == renewal.Relaunch && !s.cfg.Renews:
 		return lifeloop.CapabilityUnsupported, "this launch cannot be repeated with a fresh session: it has no terminal, or its command line does not allow it"
 	case path == renewal.InPlace:
-		if capability = capInPlace; !s.cfg.Clears || level != lifeloop.Required && r.untimely(s, rules) {
-			m = negotiate.Weaken(m, capInPlace, lifeloop.Unavailable)
+		if capability = negotiate.NativeReset; !s.cfg.Clears || level != lifeloop.Required && r.untimely(s, rules) {
+			m = negotiate.Weaken(m, negotiate.NativeReset, lifeloop.Unavailable)
 		}
 	}
 	if res := wanted(s, m, rules, capability, level); res.Outcome != negotiate.Satisfied {

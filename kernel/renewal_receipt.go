@@ -3,6 +3,7 @@ package kernel
 import (
 	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
+	"lifeloop/renewal"
 )
 
 // This file issues the receipts of a renewal: prepare, reset, observation and
@@ -58,17 +59,12 @@ func (of renewalStep) outcome() outcome {
 	return outcome{status: lifeloop.Observed}
 }
 
-// payload returns the continuation as one payload. It may be delivered to any place
-// that the model reads before its first answer; the start of the session is
-// preferred.
+// payload returns the continuation as one payload of the client that owns it, or of the
+// wrapper if the profile names none.
 func (r *renewals) payload(s *step, in input.RenewalContinued) lifeloop.PayloadEnvelope {
 	client := r.rules(s).Client
 	if client == "" {
 		client = selfClient
 	}
-	return lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: s.cfg.NewID("pay_"), ClientID: client, PayloadKind: "continuation", Format: "text",
-		ContentEncoding: "utf8", Body: &in.Text, ByteSize: int64(in.Text.Len()), ContentDigest: &in.Digest, Redaction: "none", Metadata: map[string]any{},
-		AcceptablePlacements: []lifeloop.AcceptablePlacement{
-			{Placement: lifeloop.DeveloperEquivalentFrame, Requirement: lifeloop.Required},
-			{Placement: lifeloop.PrePromptFrame, Requirement: lifeloop.Required}}}
+	return renewal.Payload(s.cfg.NewID("pay_"), client, in.Text, in.Digest)
 }

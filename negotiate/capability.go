@@ -12,7 +12,13 @@ import (
 const (
 	placementPrefix = "placement."
 	telemetryPrefix = "telemetry."
-	payloadDelivery = "renewal.continuation.payload_delivery"
+
+	// A renewal needs the first two and ContinuationStore, and one of the resets.
+	ContinuationObservation = "renewal.continuation.observation"      // the start of the next harness session is observed
+	ContinuationDelivery    = "renewal.continuation.payload_delivery" // the continuation reaches the model in that session
+	NativeReset             = "renewal.reset.native"                  // the running harness begins a new session
+	WrapperReset            = "renewal.reset.wrapper_mediated"        // the wrapper starts the harness again
+	ManualReset             = "renewal.reset.manual"                  // the user resets the harness
 
 	// ContinuationStore is the wrapper's own capability to keep a continuation between
 	// two harness sessions. Manifests do not have a member for it. It is available if
@@ -50,11 +56,11 @@ func fixed(m *lifeloop.Manifest) []fixedClaim {
 		{"session_identity.harness_task_id", &ids.HarnessTaskID},
 		{"session_rename", &cmp.Or(m.SessionRename, &lifeloop.Claim{}).Support},
 		{"approval_surface", &cmp.Or(m.ApprovalSurface, &lifeloop.Claim{}).Support},
-		{"renewal.reset.native", &renewal.Reset.Native},
-		{"renewal.reset.wrapper_mediated", &renewal.Reset.WrapperMediated},
-		{"renewal.reset.manual", &renewal.Reset.Manual},
-		{"renewal.continuation.observation", &renewal.Continuation.Observation},
-		{payloadDelivery, &renewal.Continuation.PayloadDelivery},
+		{NativeReset, &renewal.Reset.Native},
+		{WrapperReset, &renewal.Reset.WrapperMediated},
+		{ManualReset, &renewal.Reset.Manual},
+		{ContinuationObservation, &renewal.Continuation.Observation},
+		{ContinuationDelivery, &renewal.Continuation.PayloadDelivery},
 		{ContinuationStore, &store},
 	}
 }

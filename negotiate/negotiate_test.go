@@ -170,9 +170,9 @@ func TestContinuationStore(t *testing.T) {
 	require.Equal(t, Satisfied, Capabilities(m, want, "handoff")[0].Outcome)
 
 	none := Weaken(m, ContinuationStore, unavailable)
-	require.Equal(t, unavailable, Support(none, payloadDelivery))
+	require.Equal(t, unavailable, Support(none, ContinuationDelivery))
 	require.Equal(t, lifeloop.CapabilityUnsupported, Capabilities(none, want, "handoff")[0].Failure)
-	require.Equal(t, synthesized, Support(m, payloadDelivery), "the manifest itself is unchanged")
+	require.Equal(t, synthesized, Support(m, ContinuationDelivery), "the manifest itself is unchanged")
 	require.Equal(t, lifeloop.Manifest{}, Weaken(lifeloop.Manifest{}, ContinuationStore, unavailable))
 	m.Renewal.Continuation.PayloadDelivery = manual
 	require.Equal(t, unavailable, Support(m, ContinuationStore))

@@ -41,7 +41,7 @@ func Weaken(m lifeloop.Manifest, capability string, to lifeloop.Support) lifeloo
 		return m
 	}
 	if capability == ContinuationStore {
-		capability = payloadDelivery
+		capability = ContinuationDelivery
 	}
 	m.Renewal = clone(m.Renewal)
 	m.SessionIdentity, m.SessionRename, m.ApprovalSurface = clone(m.SessionIdentity), clone(m.SessionRename), clone(m.ApprovalSurface)

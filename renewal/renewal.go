@@ -212,3 +212,18 @@ type Move struct {
 	// Broke is set if no further renewal may begin in the session.
 	Broke bool `json:"broke,omitempty"`
 }
+
+// Payload returns the text of a continuation as one payload of a client: id is the
+// payload's id, digest the digest of the text (package canon). It is placed at the start
+// of the harness session if possible, otherwise before a prompt.
+//
+// One required placement makes the whole payload required (negotiate.Placed), so an answer
+// with this payload fails if neither placement can be reached. The level of the other
+// placement changes nothing.
+func Payload(id, client string, text lifeloop.Opaque, digest string) lifeloop.PayloadEnvelope {
+	return lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: id, ClientID: client, PayloadKind: "continuation", Format: "text",
+		ContentEncoding: "utf8", Body: &text, ByteSize: int64(text.Len()), ContentDigest: &digest, Redaction: "none", Metadata: map[string]any{},
+		AcceptablePlacements: []lifeloop.AcceptablePlacement{
+			{Placement: lifeloop.DeveloperEquivalentFrame, Requirement: lifeloop.Preferred},
+			{Placement: lifeloop.PrePromptFrame, Requirement: lifeloop.Required}}}
+}

@@ -158,7 +158,7 @@ func (w *World) checkReset(s step, profile int) error {
 }
 
 // renews reports whether the wrapper can renew the harness of a profile.
-func (w World) renews(profile int) bool { return w.can(profile, "renewal.reset.wrapper_mediated") }
+func (w World) renews(profile int) bool { return w.can(profile, negotiate.WrapperReset) }
 
 func (w World) can(profile int, capability string) bool {
 	return w.renewal.profile != "" && negotiate.Support(w.adapter[profile], capability) != lifeloop.Unavailable
@@ -166,7 +166,7 @@ func (w World) can(profile int, capability string) bool {
 
 // fresh says how the harness of a profile can be given a fresh session.
 func (w World) fresh(profile int) setup.Fresh {
-	f := setup.Fresh{Renews: w.renews(profile), Clears: w.can(profile, "renewal.reset.native")}
+	f := setup.Fresh{Renews: w.renews(profile), Clears: w.can(profile, negotiate.NativeReset)}
 	if !f.Clears {
 		return f
 	}

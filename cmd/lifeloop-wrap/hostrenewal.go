@@ -21,6 +21,7 @@ import (
 	"lifeloop/kernel/setup"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
+	"lifeloop/renewal"
 	"lifeloop/renewal/profile"
 	"lifeloop/renewal/programs"
 	"lifeloop/supervisor"
@@ -69,8 +70,8 @@ func checkHostProfile(cfg config.Config, adapter, name string) error {
 // before hooks are installed, and before the programs of a profile run.
 func renewable(m lifeloop.Manifest, p profile.Profile) (class lifeloop.FailureClass, why string) {
 	wants := []negotiate.Want{
-		{Capability: "renewal.continuation.observation", Level: lifeloop.Required, AcceptPartial: true},
-		{Capability: "renewal.continuation.payload_delivery", Level: lifeloop.Required, AcceptPartial: true},
+		{Capability: negotiate.ContinuationObservation, Level: lifeloop.Required, AcceptPartial: true},
+		{Capability: negotiate.ContinuationDelivery, Level: lifeloop.Required, AcceptPartial: true},
 		{Capability: negotiate.ContinuationStore, Level: lifeloop.Required},
 	}
 	for _, r := range negotiate.Capabilities(negotiate.OneCall(m, p.Name, p.Family()), wants, p.Name, p.Family()) {
@@ -241,20 +242,10 @@ func (r *hostRenewal) deliver(ctx context.Context, ref effect.RenewalRef, body [
 	if err != nil {
 		return body, err
 	}
-	response.ClientPayloads = append(response.ClientPayloads, continuationPayload(ref.Client, text))
+	response.ClientPayloads = append(response.ClientPayloads, renewal.Payload("pay_"+uuid.NewString(), ref.Client, text, string(canon.Sum([]byte(text.Reveal())))))
 	next, err := response.Encode()
 	if err != nil {
 		return body, err
 	}
 	return next, nil
-}
-
-// continuationPayload returns the text of a renewal as a payload of its client.
-func continuationPayload(client string, text lifeloop.Opaque) lifeloop.PayloadEnvelope {
-	digest := string(canon.Sum([]byte(text.Reveal())))
-	return lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: "pay_" + uuid.NewString(), ClientID: client, PayloadKind: "continuation", Format: "text",
-		ContentEncoding: "utf8", Body: &text, ByteSize: int64(text.Len()), ContentDigest: &digest, Redaction: "none", Metadata: map[string]any{},
-		AcceptablePlacements: []lifeloop.AcceptablePlacement{
-			{Placement: lifeloop.DeveloperEquivalentFrame, Requirement: lifeloop.Preferred},
-			{Placement: lifeloop.PrePromptFrame, Requirement: lifeloop.Required}}}
 }
