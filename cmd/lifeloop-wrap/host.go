@@ -16,6 +16,7 @@ import (
 	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 	"lifeloop/profiles"
+	"lifeloop/renewal/unwrapped"
 	"lifeloop/vault"
 )
 
@@ -234,8 +235,7 @@ func (h *host) remove() error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	return errors.Join(h.vault.Sweep(now, now.Add(-keepEnded)), discardHeld(h.vault, func(b vault.Binding) bool { return b.Adapter == h.adapter && only(b.Dir) }))
+	return unwrapped.Forget(h.vault, time.Now(), func(b vault.Binding) bool { return b.Adapter == h.adapter && only(b.Dir) })
 }
 
 // onlyDelivers returns a function that reports whether the harness sessions of a folder

@@ -120,11 +120,11 @@ func (h hostCall) serve(cfg config.Config, profile profiles.Profile, manifest li
 		if err := hostVault(cfg.StateDir).Ungive(); err != nil { // removes the files with continuation tokens that a killed hook left
 			fmt.Fprintf(stderr, "lifeloop-wrap: cannot clean up the stored continuations: %s\n", vt.Plain(err.Error()))
 		}
-		r, err := newHostRenewal(h, cfg, manifest, dir, around, stderr)
+		r, err := h.renewal(cfg, manifest, dir, around, stderr)
 		if err != nil {
 			return none, err
 		}
-		kc.Clients = r.join(kc.Clients, clients)
+		kc.Clients = joinRenewal(r, kc.Clients, clients)
 	}
 	k := kernel.New(kc)
 	ctx, stop := harness.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
