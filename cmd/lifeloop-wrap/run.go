@@ -201,7 +201,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	if s.cfg.Archive && s.ledger != nil {
 		ports.CopyTranscript = s.folder.CopyTranscript
 	}
-	publish, err := s.anchors(l.terminal)
+	anchors, err := s.anchors(l.terminal)
 	if err != nil {
 		return kernel.Result{}, err
 	}
@@ -209,7 +209,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{Inside: l.terminal.Below, Token: token,
 		Grace: cmp.Or(s.cfg.Attempts.Timeouts.AbortGrace, -1), KeepGoing: s.cfg.OnLedgerError == "continue", Restart: recovered, Relaunch: l.relaunches(), Log: s.log})
 	l.terminal.Restore()
-	s.published = publish(err == nil, ports.Signals)
+	s.published = anchors.Wait(err == nil, ports.Signals)
 	if err != nil {
 		return kernel.Result{}, refused(lifeloop.InternalError, "session %s: %v", s.id, err).
 			withHint("check the disk of %s; to continue the session: lifeloop-wrap run --resume %s", s.cfg.StateDir, s.id)

@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"view", "evidence"},
 	{"evidence/page", "simulate", "dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "instructions", "internal/config", "internal/fakeharness", "internal/mock", "internal/overlay"},
 	{"supervisor", "renewal/programs", "internal/store"},
-	{"renewal/unwrapped", "internal/doctor", "internal/conformance", "internal/probe"},
+	{"renewal/unwrapped", "evidence/anchoring", "internal/doctor", "internal/conformance", "internal/probe"},
 	{"cmd/lifeloop-wrap", "cmd/lifeloop-hook"},
 }
 

@@ -1,0 +1,121 @@
+package anchoring
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"lifeloop/evidence"
+	"lifeloop/internal/store"
+)
+
+// A progress is what one wrapper knows about the published checkpoints of its session. It
+// changes only by its methods, which are pure.
+type progress struct {
+	store.Published
+	earlier evidence.Anchor // the newest checkpoint that an earlier wrapper has published
+	missed  int             // how many checkpoints this wrapper could not publish
+}
+
+// begin returns the progress at the start of a wrapper, given what the one before has
+// stored.
+func begin(stored store.Published) progress {
+	if stored.Failed > 0 && stored.From == 0 {
+		stored.From = 1 // an earlier version of this program, which had no From, stored the state
+	}
+	return progress{Published: stored, earlier: stored.Last}
+}
+
+// done returns the progress after a checkpoint was published.
+func (p progress) done(next evidence.Anchor) progress {
+	if next.Index > p.Last.Index {
+		p.Last = next
+	}
+	switch {
+	case p.missed > 0:
+	case next.Index >= p.earlier.Index: // every checkpoint that an earlier wrapper tried to publish is published now
+		p.From, p.Failed, p.Why = 0, 0, ""
+	case next.Index == p.From:
+		p.From++
+	}
+	return p
+}
+
+// miss returns the progress after a checkpoint could not be published. Index 0 means that
+// no checkpoint could be read.
+func (p progress) miss(index int, why string) progress {
+	p.missed++
+	p.Why = why
+	if index >= p.earlier.Index {
+		p.Failed = p.missed
+	} else {
+		p.Failed = max(p.Failed, p.missed) // other checkpoints that an earlier wrapper could not publish are tried after this one
+	}
+	if p.From == 0 || index < p.From {
+		p.From = max(index, 1)
+	}
+	return p
+}
+
+// A Follower publishes the checkpoints of a session that this process runs, while the
+// session runs. A nil Follower publishes nothing.
+type Follower struct {
+	state progress // belongs to the goroutine until done is closed
+	stop  context.CancelFunc
+	done  chan struct{}
+}
+
+// Follow starts to publish the checkpoints of a session, except those that an earlier
+// wrapper has published. What is published is stored in the session's folder. Follow calls
+// p.Open, whose error it returns. Then the caller must call Wait and must not use p.
+func Follow(folder store.Folder, p *Publisher) (*Follower, error) {
+	f := &Follower{state: begin(folder.Published()), done: make(chan struct{})}
+	p.last, p.from = f.state.Last, f.state.From
+	if err := p.Open(); err != nil {
+		return nil, err
+	}
+	report := p.Report
+	p.Report = func(index int, err error) {
+		f.state = f.state.miss(index, err.Error())
+		folder.SavePublished(f.state.Published)
+		report(index, err)
+	}
+	p.saved = func(next evidence.Anchor) {
+		f.state = f.state.done(next)
+		folder.SavePublished(f.state.Published)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	f.stop = stop
+	go func() {
+		defer close(f.done)
+		last, err := p.each(ctx, folder.FollowRecords(ctx, 1))
+		if err == nil && ctx.Err() != nil && f.state.Failed == 0 {
+			err = errors.New("stopped before the last checkpoint was published")
+		}
+		if err != nil {
+			p.fail(last.Index, err)
+		}
+	}()
+	return f, nil
+}
+
+// Wait returns when all checkpoints of the session are published, after [PushTime], or at
+// a signal. If the session did not end, it stops publishing at once. It returns what was
+// published.
+func (f *Follower) Wait(ended bool, signals <-chan os.Signal) store.Published {
+	if f == nil {
+		return store.Published{}
+	}
+	if !ended {
+		f.stop()
+	}
+	select {
+	case <-f.done:
+	case <-signals:
+	case <-time.After(PushTime):
+	}
+	f.stop()
+	<-f.done
+	return f.state.Published
+}
