@@ -129,7 +129,7 @@ func HookOutput(event, context string) []byte {
 		Event   string `json:"hookEventName"`
 		Context string `json:"additionalContext"`
 	}
-	return render(context, struct {
+	return Render(context, struct {
 		Output output `json:"hookSpecificOutput"`
 	}{output{event, context}})
 }
@@ -142,34 +142,21 @@ type Clearer interface {
 	Clear(event, reason string) []byte
 }
 
-// ClearingOutput returns the answer that stops the turn and empties the context, in
-// Gemini CLI's form.
-func ClearingOutput(event, reason string) []byte {
-	type output struct {
-		Event string `json:"hookEventName"`
-		Clear bool   `json:"clearContext"`
-	}
-	return render(reason, struct {
-		Continue bool   `json:"continue"`
-		Reason   string `json:"stopReason"`
-		Output   output `json:"hookSpecificOutput"`
-	}{false, reason, output{event, true}})
-}
-
 // PlainOutput returns the answer {"context":…}.
 func PlainOutput(context string) []byte {
-	return render(context, struct {
+	return Render(context, struct {
 		Context string `json:"context"`
 	}{context})
 }
 
-// render encodes an answer without HTML escaping. It returns nil if context is
-// empty.
-func render(context string, answer any) []byte {
+// Render returns the answer to a hook as one JSON value, without HTML escaping. The text
+// is the part of the answer that the caller was given: the context for the model, or a
+// reason. Render returns nil if the text is empty, or if the answer cannot be encoded.
+func Render(text string, answer any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if context == "" || e.Encode(answer) != nil {
+	if text == "" || e.Encode(answer) != nil {
 		return nil
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))

@@ -459,14 +459,14 @@ func RefuseTool(event string, d Decision, reason string) []byte {
 		Decision Decision `json:"permissionDecision"`
 		Reason   string   `json:"permissionDecisionReason"`
 	}
-	return render(reason, struct {
+	return Render(reason, struct {
 		Output output `json:"hookSpecificOutput"`
 	}{output{event, d, reason}})
 }
 
 // RefusePlain returns the refusal {"decision":"deny","reason":…}.
 func RefusePlain(reason string) []byte {
-	return render(reason, struct {
+	return Render(reason, struct {
 		Decision Decision `json:"decision"`
 		Reason   string   `json:"reason"`
 	}{Deny, reason})

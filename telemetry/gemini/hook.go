@@ -88,5 +88,13 @@ func (Hooks) Clear(event, reason string) []byte {
 	if event != "AfterAgent" {
 		return nil
 	}
-	return telemetry.ClearingOutput(event, reason)
+	type output struct {
+		Event string `json:"hookEventName"`
+		Clear bool   `json:"clearContext"`
+	}
+	return telemetry.Render(reason, struct {
+		Continue bool   `json:"continue"`
+		Reason   string `json:"stopReason"`
+		Output   output `json:"hookSpecificOutput"`
+	}{false, reason, output{event, true}})
 }
