@@ -45,7 +45,7 @@ func claudeProfile() Profile {
 		ask:        askClaude,
 		prints:     func(args []string) bool { l, _ := parseClaude(args); return l.has("--print") },
 		anySession: anyUUID,
-		sessions:   stored{"CLAUDE_CONFIG_DIR", ".claude", Place{Dir: "projects", Pattern: "*/*.jsonl", Whose: byRecords(claudeOwner)}},
+		sessions:   stored{"CLAUDE_CONFIG_DIR", ".claude", Place{Dir: "projects", Pattern: "*/*.jsonl", Whose: claude.Owner}},
 
 		Prepare: prepareClaude,
 		Trial:   trialClaude,
@@ -364,12 +364,6 @@ func statusline(user userSettings, hook []string) (json.RawMessage, string) {
 
 func truthy(s string) bool {
 	return slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(strings.TrimSpace(s)))
-}
-
-// claudeOwner reads the session and its folder from a line of a transcript. The
-// first lines may have neither.
-func claudeOwner(r struct{ SessionID, Cwd string }, dir string) (session string, here, done bool) {
-	return r.SessionID, r.Cwd == dir, r.SessionID != "" && r.Cwd != ""
 }
 
 func installClaude(project bool, h Host) (Installation, error) {

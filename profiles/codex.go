@@ -52,7 +52,7 @@ func codexProfile() Profile {
 			return l.command == "exec" || l.command == "review"
 		},
 		anySession: anyUUID,
-		sessions:   stored{"CODEX_HOME", ".codex", Place{Dir: "sessions", Pattern: "*/*/*/rollout-*.jsonl", Whose: byRecords(codexOwner)}},
+		sessions:   stored{"CODEX_HOME", ".codex", Place{Dir: "sessions", Pattern: "*/*/*/rollout-*.jsonl", Whose: codex.Owner}},
 
 		Prepare: prepareCodex,
 		Trial:   trialCodex,
@@ -374,17 +374,6 @@ func effectiveTimeout(snake string, seconds int) int {
 		return min(cmp.Or(seconds, 1), 3)
 	}
 	return cmp.Or(seconds, 600)
-}
-
-// codexOwner reads the session from the first record of a rollout.
-func codexOwner(r struct {
-	Type    string
-	Payload struct{ ID, Cwd string }
-}, dir string) (session string, here, done bool) {
-	if r.Type != "session_meta" {
-		return "", false, true
-	}
-	return r.Payload.ID, r.Payload.Cwd == dir, true
 }
 
 func installCodex(project bool, h Host) (Installation, error) {

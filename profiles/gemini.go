@@ -17,7 +17,7 @@ func geminiProfile() Profile {
 		Adapter:    "gemini",
 		Programs:   []string{"gemini"},
 		Tested:     []string{"0.61.0"},
-		sessions:   stored{"GEMINI_CLI_HOME", ".", Place{Dir: ".gemini/tmp", Pattern: "*/chats/session-*.jsonl", Whose: byRecords(geminiOwner)}},
+		sessions:   stored{"GEMINI_CLI_HOME", ".", Place{Dir: ".gemini/tmp", Pattern: "*/chats/session-*.jsonl", Whose: gemini.Owner}},
 		Hooks:      gemini.Hooks{},
 		Transcript: Source{Name: "transcript", Decoder: gemini.Chat},
 		Kinds: []Source{
@@ -150,13 +150,4 @@ func installGemini(project bool, h Host) (Installation, error) {
 		}
 	}
 	return installation("gemini", filepath.Join(dir, ".gemini", "settings.json"), project, geminiHooks, 1000, h)
-}
-
-// geminiOwner reads the session from the first record of a chat, which has the
-// digest of the path of the session's folder.
-func geminiOwner(r struct{ SessionID, ProjectHash, Kind string }, dir string) (session string, here, done bool) {
-	if r.Kind != "main" {
-		return "", false, true
-	}
-	return r.SessionID, r.ProjectHash == digest(dir), true
 }

@@ -1,10 +1,6 @@
 package profiles
 
-import (
-	"bytes"
-	"encoding/json"
-	"path/filepath"
-)
+import "path/filepath"
 
 // A Place is a folder in which a harness stores its sessions: either one file
 // per session, or databases with many sessions. A session found there may
@@ -63,26 +59,4 @@ func (p Profile) WithWindows(s Source, h Host) Source {
 		s.Windows = p.windows(s, h)
 	}
 	return s
-}
-
-// byRecords returns a Place.Whose for files of JSON lines. It passes whole lines
-// to owner until owner is done. For a line that cannot be decoded as T, it
-// passes the zero T.
-func byRecords[T any](owner func(r T, dir string) (session string, here, done bool)) func(head []byte, dir string) (string, bool) {
-	return func(head []byte, dir string) (string, bool) {
-		for {
-			line, rest, whole := bytes.Cut(head, []byte("\n"))
-			if !whole {
-				return "", false
-			}
-			var r T
-			if json.Unmarshal(line, &r) != nil {
-				r = *new(T)
-			}
-			if session, here, done := owner(r, dir); done {
-				return session, here
-			}
-			head = rest
-		}
-	}
 }

@@ -66,6 +66,25 @@ type transcriptRecord struct {
 	message                             message
 }
 
+// Owner reads the beginning of a transcript: it returns the session in the first record
+// that has a session and a working directory, and whether that directory is dir. The first
+// records may have only one of the two, or neither. The session is empty if no whole line
+// has both.
+func Owner(head []byte, dir string) (session string, here bool) {
+	for {
+		record, rest, whole := bytes.Cut(head, []byte("\n"))
+		if !whole {
+			return "", false
+		}
+		var id string
+		var cwd []byte
+		if scan.Object(record, scan.Name("sessionId", &id), scan.Raw("cwd", &cwd)) && id != "" && len(scan.Inner(cwd)) > 0 {
+			return id, scan.Is(cwd, dir)
+		}
+		head = rest
+	}
+}
+
 // Transcript returns a decoder of transcript lines.
 func Transcript() telemetry.Decoder { return new(transcript) }
 

@@ -93,6 +93,20 @@ func (r rolloutRecord) ordinal() string {
 	return "ordinal " + strconv.FormatUint(r.n, 10)
 }
 
+// Owner reads the beginning of a rollout: it returns the id of the thread in its first
+// record, and whether the thread's working directory is dir. The id is empty if the first
+// line is incomplete or no head of a rollout.
+func Owner(head []byte, dir string) (session string, here bool) {
+	record, _, whole := bytes.Cut(head, []byte("\n"))
+	var kind, id string
+	var cwd []byte
+	ok := scan.Object(record, scan.Word("type", &kind), scan.In("payload", scan.Name("id", &id), scan.Raw("cwd", &cwd)))
+	if !whole || !ok || kind != "session_meta" {
+		return "", false
+	}
+	return id, scan.Is(cwd, dir)
+}
+
 // Rollout returns a decoder of rollout lines.
 func Rollout() telemetry.Decoder { return new(rollout) }
 

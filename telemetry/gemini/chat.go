@@ -2,6 +2,8 @@ package gemini
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"time"
 
 	"lifeloop/telemetry"
@@ -50,6 +52,20 @@ type chatRecord struct {
 	start         time.Time
 	set           []byte
 	rewind        bool
+}
+
+// Owner reads the beginning of a chat file: it returns the session in the header, which is
+// the first record, and whether the header has the digest of the path dir. The session is
+// empty if the first line is incomplete or no header, and in a sub-agent's file.
+func Owner(head []byte, dir string) (session string, here bool) {
+	record, _, whole := bytes.Cut(head, []byte("\n"))
+	var id, project, kind string
+	ok := scan.Object(record, scan.Name("sessionId", &id), scan.Name("projectHash", &project), scan.Word("kind", &kind))
+	if !whole || !ok || kind != "main" {
+		return "", false
+	}
+	digest := sha256.Sum256([]byte(dir))
+	return id, project == hex.EncodeToString(digest[:])
 }
 
 // Chat returns a decoder of chat file lines.

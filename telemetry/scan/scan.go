@@ -288,6 +288,10 @@ func textOf(val []byte) string {
 	return s
 }
 
+// Is reports whether val is the JSON string of this text, whatever its length and its
+// characters.
+func Is(val []byte, text string) bool { return Inner(val) != nil && textOf(val) == text }
+
 // NameOf returns the JSON string val if it can be an id or a name, else "". Names
 // are stored and displayed. A long or unprintable string is not a name.
 func NameOf(val []byte) string { return Printable(val, MaxName) }

@@ -45,3 +45,15 @@ func TestWalk(t *testing.T) {
 		require.False(t, Elements([]byte(bad), func([]byte) bool { return true }), bad)
 	}
 }
+
+func TestIs(t *testing.T) {
+	for _, c := range []struct {
+		json, text string
+		want       bool
+	}{
+		{`"a"`, "a", true}, {`"\u0061\n"`, "a\n", true}, {`""`, "", true},
+		{`"a"`, "b", false}, {`5`, "", false}, {``, "", false}, {`["a"]`, "a", false}, {`"\x"`, "x", false},
+	} {
+		require.Equal(t, c.want, Is([]byte(c.json), c.text), c.json)
+	}
+}
