@@ -31,6 +31,29 @@ func TestInvalidHookInput(t *testing.T) {
 	}
 }
 
+// TestIsHookCall checks that a record is recognised exactly if HookCalls decodes it: each
+// recorded call is, and no record of another format.
+func TestIsHookCall(t *testing.T) {
+	for _, file := range files(t, "*/testdata/hooks/sequence-*.jsonl") {
+		for _, record := range telemetrytest.Records(t, file) {
+			require.True(t, telemetry.IsHookCall(record), file)
+		}
+	}
+	for _, s := range sources {
+		for _, file := range s.files(t) {
+			for _, record := range s.split(t, file) {
+				require.False(t, telemetry.IsHookCall(record), file)
+			}
+		}
+	}
+	const call = `{"t":1.5,"stdin":{"session_id":"s","hook_event_name":"Stop"}}`
+	require.True(t, telemetry.IsHookCall([]byte(call+"\n")))
+	for _, other := range []string{``, call[:len(call)-1], `{"t":1.5}`, `{"stdin":{"hook_event_name":""}}`, `{"stdin":"hook_event_name"}`, `{"hook_event_name":"Stop"}`, `[` + call + `]`} {
+		require.False(t, telemetry.IsHookCall([]byte(other)), other)
+		require.Empty(t, telemetry.HookCalls(dialects["claude-hook"]).Decode([]byte(other)), other)
+	}
+}
+
 func TestUnrecordedHooks(t *testing.T) {
 	for _, c := range []struct{ decoder, event, stdin, want string }{
 		{"claude-hook", "SessionStart", `{"session_id":"s","source":"startup","model":"claude-opus-4-8[1m]","transcript_path":"/t.jsonl"}`,

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +27,7 @@ import (
 	"lifeloop/manifests"
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
+	"lifeloop/telemetry"
 	"lifeloop/view"
 )
 
@@ -206,12 +206,7 @@ func holdsHookCalls(path string) bool {
 	}
 	defer f.Close()
 	line, _ := bufio.NewReaderSize(f, 1<<20).ReadSlice('\n')
-	var call struct {
-		Stdin struct {
-			Event string `json:"hook_event_name"`
-		} `json:"stdin"`
-	}
-	return json.Unmarshal(line, &call) == nil && call.Stdin.Event != ""
+	return telemetry.IsHookCall(line)
 }
 
 // listener prints the events of the entries that it receives.
