@@ -3,6 +3,8 @@ package kernel
 import (
 	"encoding/json"
 	"reflect"
+
+	"lifeloop/kernel/input"
 )
 
 // Hard is the hard state of a kernel as JSON.
@@ -55,6 +57,12 @@ func Size(k *Kernel) (n int) {
 		walk(reflect.ValueOf(m))
 	}
 	return n
+}
+
+// Judges reports whether the kernel has a case for a trouble.
+func Judges(what input.Trouble) bool {
+	_, _, known := consequence(input.SourceTrouble{Source: "s", What: what})
+	return known
 }
 
 // Registry returns the zero value of every fact.

@@ -17,7 +17,7 @@ import (
 // health is the current support of this launch's capabilities. A capability rests
 // on sources (setup.Launch.Rests), and is weakened by one of
 //
-//	a source that is lost: silent, deleted, hooks that are not called
+//	a source that is lost: silent, deleted, its reader stopped, hooks that are not called
 //	a version that was not tested, until the capability is seen (version.go)
 //	a prompt without its hook; an unknown context window; a lost ledger
 //
@@ -386,17 +386,33 @@ func (h *health) wake(s *step) {
 // sourceWorth sets the support of a source from now on. If to is empty, the source
 // has its claimed support again.
 func (h *health) sourceWorth(s *step, source string, to lifeloop.Support, why string) {
-	name := sourceName(source)
-	if s.scopes.number() == 0 || s.ending.draining() || s.attempts.exit() != nil || h.claimed(s, telemetryPrefix+name) == lifeloop.Unavailable {
+	h.sourcesWorth(s, []string{source}, to, why)
+}
+
+// sourcesWorth is sourceWorth for several sources, whose capabilities change in one turn.
+// Sources that the adapter does not claim are left out.
+func (h *health) sourcesWorth(s *step, sources []string, to lifeloop.Support, why string) {
+	if s.scopes.number() == 0 || s.ending.draining() || s.attempts.exit() != nil {
 		return
 	}
-	if to == "" {
-		delete(h.soft.worth, name)
-	} else {
-		h.soft.worth[name] = to
+	names := make([]string, 0, len(sources))
+	for _, source := range sources {
+		name := sourceName(source)
+		if h.claimed(s, telemetryPrefix+name) == lifeloop.Unavailable {
+			continue
+		}
+		names = append(names, name)
+		if to == "" {
+			delete(h.soft.worth, name)
+		} else {
+			h.soft.worth[name] = to
+		}
+	}
+	if len(names) == 0 {
+		return
 	}
 	h.assess(s, why)
-	if name == statuslineSource {
+	if slices.Contains(names, statuslineSource) {
 		s.pressure.expectWindow(s, to == "")
 	}
 }
@@ -457,7 +473,7 @@ func (h *health) readByObserver(s *step, in input.SignalsSeen, before int) {
 // trouble records that a source cannot be read as expected. It degrades the source,
 // as soon as there is a harness session.
 func (h *health) trouble(s *step, in input.SourceTrouble) {
-	s.record(SourceTroubled(in))
+	s.record(SourceTroubled{Source: in.Source, What: string(in.What)})
 	if s.scopes.number() == 0 {
 		h.soft.early = append(h.soft.early, in)
 		return
@@ -474,23 +490,51 @@ func (h *health) earlyTroubles(s *step) {
 	}
 }
 
-// troubled degrades a source. A source that was truncated or replaced is not
-// degraded, because it is read from its start and no record is lost.
+// troubled changes the support of a source after a trouble.
 func (h *health) troubled(s *step, in input.SourceTrouble) {
-	switch in.What {
-	case "polling":
-		h.sourceWorth(s, in.Source, lifeloop.Partial, "the "+in.Source+" is polled, because its changes cannot be watched")
-	case "deleted":
-		h.sourceWorth(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" was deleted")
-	case "stale":
-		h.sourceWorth(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" belongs to a process that has ended")
-	case "missed":
-		h.sourceWorth(s, in.Source, lifeloop.Partial, "records of the "+in.Source+" may be missing: it was replaced, truncated or deleted while no observer read it")
-	case "unreadable":
-		h.sourceWorth(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" cannot be read")
-	case "recovered":
-		h.sourceWorth(s, in.Source, "", "the "+in.Source+" can be read normally again")
+	if to, why, _ := consequence(in); why != "" {
+		h.sourcesWorth(s, concerned(in), to, why)
 	}
+}
+
+// concerned lists the sources that a trouble concerns.
+func concerned(in input.SourceTrouble) []string {
+	if len(in.Read) > 0 {
+		return in.Read
+	}
+	return []string{in.Source}
+}
+
+// consequence returns the support of the sources after a trouble, and the evidence for
+// it. The support is empty if it is the claimed one again; the evidence is empty if the
+// support does not change. known is false if the word is none of the troubles.
+func consequence(in input.SourceTrouble) (to lifeloop.Support, why string, known bool) {
+	the := "the " + in.Source
+	switch in.What {
+	case input.TroublePolling:
+		return lifeloop.Partial, the + " is polled, because its changes cannot be watched", true
+	case input.TroubleMissed:
+		return lifeloop.Partial, "records of " + the + " may be missing: it was replaced, truncated or deleted while no observer read it", true
+	case input.TroubleDeleted:
+		return lifeloop.Unavailable, the + " was deleted", true
+	case input.TroubleStale:
+		return lifeloop.Unavailable, the + " belongs to a process that has ended", true
+	case input.TroubleUnreadable:
+		return lifeloop.Unavailable, the + " cannot be read", true
+	case input.TroubleStopped:
+		// If the server of the harness's questions has stopped, the source is hooks: no
+		// later question becomes a hook call, so what depends on hooks is gone too.
+		return lifeloop.Unavailable, "the reader of the " + strings.Join(concerned(in), ", ") + " has stopped", true
+	case input.TroubleRecovered:
+		return "", the + " can be read normally again", true
+	case input.TroubleTruncated, input.TroubleReplaced: // the source is read from its start, so no record is lost
+		return "", "", true
+	case input.TroubleLineTooLong, input.TroubleBroken, input.TroubleEventTooLong, input.TroubleLost: // the source still reports what follows
+		return "", "", true
+	case input.TroubleOverflow, input.TroubleNotPassedOn: // the source itself lost nothing
+		return "", "", true
+	}
+	return "", "", false
 }
 
 // unfollowed handles a signal by which the harness's own process names another harness

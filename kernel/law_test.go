@@ -1346,7 +1346,7 @@ var acts = map[string]func(*fate){
 	"signal": (*fate).signal,
 	"wake":   func(w *fate) { w.feed(input.Wake{}) },
 	"trouble": func(w *fate) {
-		w.feed(input.SourceTrouble{Source: "transcript", What: pick(w.r, "trouble", "polling", "recovered", "deleted", "truncated")})
+		w.feed(input.SourceTrouble{Source: "transcript", What: input.Trouble(pick(w.r, "trouble", "polling", "recovered", "deleted", "truncated", "stopped"))})
 		w.feed(input.UnknownSeen{Source: "transcript", Types: map[string]int{"novelty": w.hooks + 1}})
 	},
 	"hook": func(w *fate) { w.feed(w.drawHook()) },

@@ -33,7 +33,7 @@ import (
 //	run hooks id=S1 clients=(notes,audit) [requires=notes:frame.opening=required[/native]] [manifest=pre_session:unavailable]
 //	hook SessionStart slot=pre_session wait=4s [clears] live=S1 cause=startup | prompt=p1 | stop=p1 …   (signals as below)
 //	signal transcript in=ID live=… prompt=… working idle needs alive cleared turn=TURN stop=TURN end=TURN outcome=… error=… usage=N id=… window=N:src compacting compacted=half:trigger:before:after gone=ID reason=… tool=ID tool-end=ID limit=SECONDS ago=1s process side=WHAT
-//	trouble SOURCE WHAT · unknown SOURCE TYPE=N
+//	trouble SOURCE WHAT [read=(a,b)] · unknown SOURCE TYPE=N
 //	answer CALL [status=observed] [payload=placement:kind:body[:required] [key=K] [ref=REF] [digest=HEXDIGIT]] [fail=timeout]
 //	written HOOK | gone HOOK
 //	run … retries=2 max-retries=6 backoff=fixed:1s[:MAX] on=(model,…) fallback=(a,b) [missing=b] takes=a initial=2s inter=5s tool=1s session=1m idle=30s continuation every=3 rule=ID:on:severity:recoverable:REGEXP drift=3 zero-output on-limit=wait loop=3:10s:1m quit=2 grace=0s by-turn success=(0,2) code=75:network
@@ -107,7 +107,8 @@ var inputs = map[string]func(*world, *datadriven.TestData) input.Input{
 		return input.SignalsSeen{Signals: w.signals(d.CmdArgs[0].Key, d.CmdArgs[1:])}
 	},
 	"trouble": func(_ *world, d *datadriven.TestData) input.Input {
-		return input.SourceTrouble{Source: d.CmdArgs[0].Key, What: d.CmdArgs[1].Key}
+		read, _ := d.Arg("read")
+		return input.SourceTrouble{Source: d.CmdArgs[0].Key, What: input.Trouble(d.CmdArgs[1].Key), Read: read.Vals}
 	},
 	"unknown": func(w *world, d *datadriven.TestData) input.Input {
 		types := map[string]int{}

@@ -111,7 +111,7 @@ func (s *sink) Text(stream int, b []byte, total int64) {
 func (s *sink) TextLost(bytes, lines int64) {
 	s.skipped += lines
 	if s.lost == 0 {
-		s.post(input.SourceTrouble{Source: "terminal", What: "overflow"})
+		s.post(input.SourceTrouble{Source: "terminal", What: input.TroubleOverflow})
 	}
 	s.lost += bytes
 	s.log.Warn().Int64("bytes", bytes).Int64("so_far", s.lost).Msg("output came faster than it could be examined; a part was skipped")

@@ -97,7 +97,7 @@ func (s *supervisor) follow(l *launched) {
 	s.wg.Go(func() {
 		defer close(l.drained)
 		if err := l.plan.Sources.Run(ctx, func(in input.Input) { s.postOf(l.number, in) }); err != nil {
-			s.postOf(l.number, input.SourceTrouble{Source: "watcher", What: "stopped"})
+			s.postOf(l.number, input.SourceTrouble{Source: watcher, What: input.TroubleStopped, Read: readNames(l.plan.Sources)})
 			s.o.Log.Error().Err(err).Msg("cannot watch the harness's files")
 		}
 	})

@@ -362,7 +362,7 @@ func (h *head) reportMissed(step func(input.Input) error) error {
 		if !r.missed {
 			continue
 		}
-		for _, in := range []input.Input{input.SourceTrouble{Source: r.name, What: "missed"},
+		for _, in := range []input.Input{input.SourceTrouble{Source: r.name, What: input.TroubleMissed},
 			input.SignalsSeen{Source: r.name, Position: &input.Position{Path: r.path}}} {
 			if err := step(in); err != nil {
 				return err

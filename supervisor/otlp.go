@@ -23,8 +23,8 @@ type Exports struct {
 	post     func(input.Input)
 
 	mu     sync.Mutex // guards the fields below: several goroutines report losses
-	losses map[string]int
-	fresh  map[string]bool // kinds of loss that are not reported yet
+	losses map[input.Trouble]int
+	fresh  map[input.Trouble]bool // kinds of loss that are not reported yet
 }
 
 // exported is the name of this source in evidence.
@@ -33,7 +33,7 @@ const exported = "otlp"
 // NewExports opens the port for the harness's exporter. The path must be hard to
 // guess.
 func NewExports(path string, log zerolog.Logger) (*Exports, error) {
-	e := &Exports{log: log, losses: map[string]int{}, fresh: map[string]bool{}}
+	e := &Exports{log: log, losses: map[input.Trouble]int{}, fresh: map[input.Trouble]bool{}}
 	var err error
 	e.receiver, err = otlp.New(otlp.Config{Deliver: e.deliver, Lost: e.lost, Path: path})
 	return e, err
@@ -80,22 +80,22 @@ func (e *Exports) deliver(b otlp.Body) {
 // nothing, because the exporter still waits for its answer. The loss is reported
 // with the next body or at the end.
 func (e *Exports) lost(l otlp.Loss) {
-	what := "lost"
+	what := input.TroubleLost
 	if l.Upstream {
-		what = "not_passed_on"
+		what = input.TroubleNotPassedOn
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.losses[what]++
 	e.fresh[what] = e.losses[what] == 1 || e.fresh[what]
-	e.log.Warn().Str("source", exported).Str("signal", string(l.Signal)).Str("what", what).Str("why", l.Why).Int("so_far", e.losses[what]).Msg("exported telemetry was lost or not forwarded")
+	e.log.Warn().Str("source", exported).Str("signal", string(l.Signal)).Str("what", string(what)).Str("why", l.Why).Int("so_far", e.losses[what]).Msg("exported telemetry was lost or not forwarded")
 }
 
 // reportLosses posts each kind of loss once in a launch; the log has the numbers.
 func (e *Exports) reportLosses() {
 	e.mu.Lock()
-	var kinds []string
-	for _, what := range []string{"lost", "not_passed_on"} {
+	var kinds []input.Trouble
+	for _, what := range []input.Trouble{input.TroubleLost, input.TroubleNotPassedOn} {
 		if e.fresh[what] {
 			e.fresh[what] = false
 			kinds = append(kinds, what)

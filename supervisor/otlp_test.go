@@ -65,7 +65,7 @@ func TestExports(t *testing.T) {
 			require.Equal(t, input.UnknownSeen{Source: "otlp", Types: map[string]int{"malformed": 1}}, in)
 			unknown++
 		case input.SourceTrouble:
-			troubles = append(troubles, in.Source+" "+in.What)
+			troubles = append(troubles, in.Source+" "+string(in.What))
 		default:
 			t.Fatalf("unexpected %T", in)
 		}

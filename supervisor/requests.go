@@ -11,7 +11,6 @@ import (
 	"lifeloop/instructions"
 	"lifeloop/kernel/input"
 	"lifeloop/telemetry"
-	"lifeloop/watchers"
 )
 
 // This file reads the events of a plugin, and serves a harness that asks before each
@@ -91,7 +90,7 @@ func (s *supervisor) found(l *launched) {
 	defer q.mu.Unlock()
 	if q.missing {
 		q.missing = false
-		s.postOf(l.number, input.SourceTrouble{Source: pluginSource, What: string(watchers.Recovered)})
+		s.postOf(l.number, input.SourceTrouble{Source: pluginSource, What: input.TroubleRecovered})
 	}
 }
 
@@ -209,7 +208,7 @@ func (s *supervisor) asked(ctx context.Context, l *launched, deadline time.Time)
 		if ok {
 			if isLate && q.peer == 0 && !q.missing {
 				q.missing = true
-				s.postOf(l.number, input.SourceTrouble{Source: pluginSource, What: string(watchers.Unreadable)})
+				s.postOf(l.number, input.SourceTrouble{Source: pluginSource, What: input.TroubleUnreadable})
 			}
 			for _, call := range request.Calls {
 				if call.Session == "" {
@@ -245,7 +244,7 @@ func (s *supervisor) serveQuestions(ctx context.Context, l *launched) {
 		err := l.plan.Asking.Serve(ctx, pid, func(ctx context.Context, r *instructions.Reading) { s.question(ctx, l, r) },
 			func() { s.foreignHook("instructions") })
 		if err != nil {
-			s.postOf(l.number, input.SourceTrouble{Source: "hooks", What: "stopped"})
+			s.postOf(l.number, input.SourceTrouble{Source: "hooks", What: input.TroubleStopped})
 			s.o.Log.Error().Err(err).Msg("cannot serve the harness's questions")
 		}
 	})

@@ -193,7 +193,7 @@ func (d *database) read() (busy bool) {
 		switch {
 		case err == nil || errors.Is(err, sqlite.ErrNotYet):
 			if t.trouble {
-				d.files.reportTrouble(t.source, watchers.Recovered, nil)
+				d.files.reportTrouble(t.source, input.TroubleRecovered, nil)
 			}
 			t.failed, t.trouble = time.Time{}, false
 		case errors.Is(err, sqlite.ErrBusy):
@@ -204,7 +204,7 @@ func (d *database) read() (busy bool) {
 			busy = true
 		case !t.trouble:
 			t.trouble = true
-			d.files.reportTrouble(t.source, watchers.Unreadable, err)
+			d.files.reportTrouble(t.source, input.TroubleUnreadable, err)
 		}
 	}
 	return busy

@@ -3,8 +3,8 @@ package supervisor
 import (
 	"context"
 
+	"lifeloop/kernel/input"
 	"lifeloop/profiles"
-	"lifeloop/watchers"
 	"lifeloop/watchers/sse"
 )
 
@@ -31,14 +31,10 @@ func (f *Files) addServer(s profiles.Source) error {
 // follow reads the server's events until ctx ends.
 func (s *server) follow(ctx context.Context) {
 	err := s.stream.Run(ctx, func(event []byte) { s.take(s.files.post, event, nil) }, func(t sse.Trouble) {
-		what := watchers.TroubleKind(t.What)
-		if t.What == sse.Gone {
-			what = watchers.Deleted // the server no longer answers
-		}
-		s.files.reportTrouble(s.source, what, t.Err)
+		s.files.reportTrouble(s.source, ofStreamTrouble(t.What), t.Err)
 	})
 	if err != nil && ctx.Err() == nil {
-		s.files.reportTrouble(s.source, watchers.Unreadable, err)
+		s.files.reportTrouble(s.source, input.TroubleUnreadable, err)
 	}
 	s.unknown(s.files.post, true)
 }

@@ -92,7 +92,7 @@ func NewFiles(f Files) (*Files, error) {
 	}
 	var err error
 	cfg := watchers.Config{Deliver: files.deliver, Trouble: func(t watchers.Trouble) {
-		files.reportTrouble(t.Source, t.What, t.Err)
+		files.reportTrouble(t.Source, ofFileTrouble(t.What), t.Err)
 	}}
 	cfg.Ends = f.ends || f.Positions
 	if f.Positions {
@@ -109,7 +109,7 @@ func NewFiles(f Files) (*Files, error) {
 func (f *Files) Run(ctx context.Context, post func(input.Input)) error {
 	f.post = post
 	for _, source := range f.missed {
-		f.reportTrouble(source, "missed", nil)
+		f.reportTrouble(source, input.TroubleMissed, nil)
 	}
 	var wg sync.WaitGroup
 	for _, d := range f.each {
@@ -273,7 +273,7 @@ func (f *Files) stale(d *decoder, signals []telemetry.Signal) bool {
 	}
 	if !d.stale {
 		d.stale = true
-		f.reportTrouble(d.source, "stale", nil) // the process that wrote the file has ended
+		f.reportTrouble(d.source, input.TroubleStale, nil) // the process that wrote the file has ended
 	}
 	return true
 }
@@ -293,12 +293,12 @@ func (f *Files) reportUnknown(source string) {
 	f.post(input.UnknownSeen{Source: source, Types: types})
 }
 
-func (f *Files) reportTrouble(source string, what watchers.TroubleKind, err error) {
+func (f *Files) reportTrouble(source string, what input.Trouble, err error) {
 	f.Log.Warn().Str("source", source).Str("what", string(what)).Err(err).Msg("trouble with a source")
 	if source == listSource || source == filesSource {
 		return // no capability depends on these
 	}
-	f.post(input.SourceTrouble{Source: source, What: string(what)})
+	f.post(input.SourceTrouble{Source: source, What: what})
 }
 
 // A decoder decodes the records of one file, query or server. Its Decoder is nil if

@@ -56,7 +56,7 @@ func (r *reader) post(in input.Input) {
 			r.posted = append(r.posted, fmt.Sprintf("%s %s %s", s.Source, s.Session, s.Kind))
 		}
 	case input.SourceTrouble:
-		r.posted = append(r.posted, "trouble "+in.Source+" "+in.What)
+		r.posted = append(r.posted, "trouble "+in.Source+" "+string(in.What))
 	}
 }
 

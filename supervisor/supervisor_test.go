@@ -111,7 +111,8 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 		Launch: setup.Launch{Injected: setup.Injected{Hooks: true}, HarnessSession: "S1", NoTelemetry: r.noTelemetry, Manifest: lifeloop.Manifest{
 			ContractVersion: lifeloop.Version, AdapterID: "fake", AdapterVersion: "0.1.0", DisplayName: "Fake", Role: "worker",
 			IntegrationModes: []lifeloop.IntegrationMode{lifeloop.NativeHook}, ContextPressure: lifeloop.Claim{Support: lifeloop.Native}, LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
-			Receipts: lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
+			Receipts:         lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
+			TelemetrySources: []lifeloop.TelemetrySource{{Name: "transcript", Kind: "jsonl", Support: lifeloop.Native}},
 			Placement: map[lifeloop.Placement]lifeloop.PlacementClaim{
 				lifeloop.PreFrameTrailing: {Support: lifeloop.Native, MaxBytes: &limit}}}}}
 	for _, e := range lifeloop.Events() {
@@ -410,6 +411,7 @@ func (s *fakeSources) Run(ctx context.Context, post func(input.Input)) error {
 }
 func (s *fakeSources) Launched(pid int)               { s.note("sources know pid %d", pid) }
 func (s *fakeSources) Watch(path string, _ time.Time) { s.note("watch %s", path) }
+func (s *fakeSources) Names() []string                { return []string{"transcript"} }
 
 // fakeDoor is open until ctx ends.
 type fakeDoor struct {
@@ -831,7 +833,8 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// Sources that cannot be watched are reported, and the run continues.
+// Sources that cannot be watched are reported, with the capabilities that depend on them,
+// and the run continues.
 func TestSourcesThatCannotBeWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -844,6 +847,13 @@ func TestSourcesThatCannotBeWatched(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, kernel.Result{State: session.Completed}, result)
 		require.Contains(t, r.ledger.facts, kernel.Fact(kernel.SourceTroubled{Source: "watcher", What: "stopped"}))
+		var lost []string
+		for _, f := range r.ledger.facts {
+			if o, ok := f.(kernel.Observed); ok && o.Degradation != nil {
+				lost = append(lost, o.Degradation.Capability+" "+string(o.Degradation.CurrentSupport))
+			}
+		}
+		require.Equal(t, []string{"telemetry.transcript unavailable"}, lost)
 	})
 }
 

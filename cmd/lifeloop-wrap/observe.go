@@ -22,6 +22,7 @@ import (
 	"lifeloop/internal/store"
 	"lifeloop/internal/vt"
 	"lifeloop/kernel"
+	"lifeloop/kernel/input"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
@@ -235,24 +236,30 @@ func (o *observer) note(f kernel.Fact) {
 	case kernel.BindRefused:
 		fmt.Fprintf(o.notes, "lifeloop-wrap: skipping harness session %s: %s\n", vt.Plain(f.ID), vt.Plain(f.Reason))
 	case kernel.SourceTroubled:
-		fmt.Fprintf(o.notes, "lifeloop-wrap: the %s: %s\n", vt.Plain(f.Source), vt.Plain(troubleText(f.What)))
+		fmt.Fprintf(o.notes, "lifeloop-wrap: the %s: %s\n", vt.Plain(f.Source), vt.Plain(troubleText(input.Trouble(f.What))))
 	}
 }
 
-// troubleText describes a problem of a source.
-func troubleText(what string) string {
-	return cmp.Or(map[string]string{
-		"polling":       "it cannot be watched and is polled once a second",
-		"truncated":     "it was truncated and is read from its start",
-		"missed":        "it was replaced, truncated or deleted while it was not observed; records may be missing",
-		"replaced":      "it was replaced and is read from its start",
-		"deleted":       "it does not exist any more or does not answer",
-		"unreadable":    "it cannot be read, or has another format",
-		"stale":         "it belongs to a process that has ended",
-		"line_too_long": "a record of more than 64 MiB is skipped",
-		"broken":        "an incomplete record is skipped",
-		"recovered":     "it can be read again",
-	}[what], what)
+// troubleText describes a problem of a source. A ledger of another version may have a
+// word without a description.
+func troubleText(what input.Trouble) string {
+	return cmp.Or(map[input.Trouble]string{
+		input.TroublePolling:      "it cannot be watched and is polled once a second",
+		input.TroubleTruncated:    "it was truncated and is read from its start",
+		input.TroubleMissed:       "it was replaced, truncated or deleted while it was not observed; records may be missing",
+		input.TroubleReplaced:     "it was replaced and is read from its start",
+		input.TroubleDeleted:      "it does not exist any more or does not answer",
+		input.TroubleUnreadable:   "it cannot be read, or has another format",
+		input.TroubleStale:        "it belongs to a process that has ended",
+		input.TroubleLineTooLong:  "a record of more than 64 MiB is skipped",
+		input.TroubleEventTooLong: "an event of more than 16 MiB is skipped",
+		input.TroubleBroken:       "an incomplete record is skipped",
+		input.TroubleRecovered:    "it can be read again",
+		input.TroubleOverflow:     "output came faster than it could be examined; a part was not examined",
+		input.TroubleLost:         "exported telemetry was dropped; records may be missing",
+		input.TroubleNotPassedOn:  "exported telemetry did not reach the user's own endpoint",
+		input.TroubleStopped:      "it has stopped, so nothing more is read",
+	}[what], string(what))
 }
 
 // noSessionError returns the error for sources that contain no session, or not

@@ -137,8 +137,14 @@ type (
 		Bytes  int64
 		Why    string
 	}
-	// SourceTrouble says that a source cannot be read as expected.
-	SourceTrouble struct{ Source, What string }
+	// SourceTrouble says that a source, or a whole reader, does not work as expected.
+	SourceTrouble struct {
+		Source string // the source's name in the manifest, or that of a reader
+		What   Trouble
+		// Read lists the sources of a reader that has stopped. It is empty if Source
+		// is the only one.
+		Read []string
+	}
 	// UnknownSeen has the number of records of a source so far, by type, that its
 	// decoder does not know.
 	UnknownSeen struct {
@@ -166,6 +172,28 @@ type (
 		ID             string
 		Source, Detail string
 	}
+)
+
+// A Trouble is what happened to a source, other than a record. The ledger stores these
+// words.
+type Trouble string
+
+const (
+	TroublePolling      Trouble = "polling"        // a file cannot be watched and is polled until TroubleRecovered
+	TroubleTruncated    Trouble = "truncated"      // a file became shorter, and is read from its start
+	TroubleReplaced     Trouble = "replaced"       // a path has another file now, which is read from its start
+	TroubleMissed       Trouble = "missed"         // a file was replaced, truncated or deleted while no observer read it
+	TroubleDeleted      Trouble = "deleted"        // a file does not exist any more, or a server does not answer
+	TroubleUnreadable   Trouble = "unreadable"     // a source cannot be read, or has another format
+	TroubleStale        Trouble = "stale"          // the process that wrote a file has ended
+	TroubleRecovered    Trouble = "recovered"      // a source can be read normally again
+	TroubleLineTooLong  Trouble = "line_too_long"  // a record of a file was too long and was skipped
+	TroubleBroken       Trouble = "broken"         // an incomplete record was skipped
+	TroubleEventTooLong Trouble = "event_too_long" // an event of a server was too long and was skipped
+	TroubleOverflow     Trouble = "overflow"       // output came too fast, and the guardrails did not see a part of it
+	TroubleLost         Trouble = "lost"           // telemetry that the harness exported was dropped
+	TroubleNotPassedOn  Trouble = "not_passed_on"  // exported telemetry was received, but the user's own endpoint did not get it
+	TroubleStopped      Trouble = "stopped"        // a reader has stopped before the harness, so its sources are not read any more
 )
 
 // The results of effects.
