@@ -130,10 +130,10 @@ type Launch struct {
 	Export Export
 	// Overlay replaces the user's home for this launch, if it has a Root.
 	Overlay Overlay
-	// Locks are lock folders for which the harness may wait at its start. In each, the
-	// file meta.json has the pid and the hostname of its owner, and the owner
-	// regularly touches the file heartbeat. If the owner has ended, the wrapper may
-	// set the times to long ago, so that the harness takes the lock for abandoned.
+	// Locks are lock folders for which the harness may wait at its start. In each, one
+	// file names its owner, which regularly touches another one (LockFiles). If the owner
+	// has ended, the wrapper may set the times of the second file to long ago, so that the
+	// harness takes the lock for abandoned.
 	Locks []string
 	// Weak lists capabilities that this launch cannot have, with the reason.
 	Weak []Weakness

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
+
+	"lifeloop/profiles"
 )
 
 // abandon gives an old modification time to the heartbeat file in each lock folder
@@ -20,25 +20,22 @@ func abandon(locks []string) {
 		return
 	}
 	for _, lock := range locks {
-		heartbeat := filepath.Join(lock, "heartbeat")
+		meta, heartbeat := profiles.LockFiles(lock)
 		info, err := os.Lstat(heartbeat)
-		if err != nil || !info.Mode().IsRegular() || !ownerEnded(lock, here) {
+		if err != nil || !info.Mode().IsRegular() || !ownerEnded(meta, here) {
 			continue
 		}
 		_ = os.Chtimes(heartbeat, time.Unix(0, 0), time.Unix(0, 0)) // if this fails, the harness waits
 	}
 }
 
-// ownerEnded reports whether the owner of a lock was a process of this machine, and
-// has ended.
-func ownerEnded(lock, here string) bool {
-	data, err := os.ReadFile(filepath.Join(lock, "meta.json"))
-	var owner struct {
-		PID      int    `json:"pid"`
-		Hostname string `json:"hostname"`
-	}
-	if err != nil || json.Unmarshal(data, &owner) != nil || owner.PID <= 0 || owner.Hostname != here {
+// ownerEnded reports whether the owner that a lock's file meta names was a process of this
+// machine, and has ended.
+func ownerEnded(meta, here string) bool {
+	data, err := os.ReadFile(meta)
+	if err != nil {
 		return false
 	}
-	return errors.Is(syscall.Kill(owner.PID, 0), syscall.ESRCH)
+	owner, ok := profiles.ParseLockOwner(data)
+	return ok && owner.Hostname == here && errors.Is(syscall.Kill(owner.PID, 0), syscall.ESRCH)
 }
