@@ -3,6 +3,8 @@ package profiles
 import (
 	"maps"
 	"slices"
+
+	"lifeloop/lifeloop"
 )
 
 // This file lists on which sources each capability depends. It is the only such
@@ -172,7 +174,30 @@ func (r Rests) Without(read ...string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(r)), func(capability string) bool { return left[capability] != nil })
 }
 
-// OnHooks reports whether a capability depends on hooks only.
-func (r Rests) OnHooks(capability string) bool {
+// slotEvents lists the events for which the answer of a harness's hook can carry a
+// client's payload to the model.
+func slotEvents() []lifeloop.Event {
+	return []lifeloop.Event{lifeloop.SessionStarting, lifeloop.SessionStarted, lifeloop.FrameOpening, lifeloop.FrameOpened}
+}
+
+// NeedsHooks returns the first wanted event or capability, in their order, for which a
+// launch needs hooks (DECISIONS L23): only hooks provide it, or the payload in a client's
+// answer to the event can be delivered only by a hook. It is empty if there is none.
+func (r Rests) NeedsHooks(events []lifeloop.Event, capabilities []string) (event lifeloop.Event, capability string) {
+	for _, e := range events {
+		if slices.Contains(slotEvents(), e) || r.onHooks(string(e)) {
+			return e, ""
+		}
+	}
+	for _, c := range capabilities {
+		if r.onHooks(c) {
+			return "", c
+		}
+	}
+	return "", ""
+}
+
+// onHooks reports whether a capability depends on hooks only.
+func (r Rests) onHooks(capability string) bool {
 	return slices.Equal(r[capability], []string{"hooks"})
 }

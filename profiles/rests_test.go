@@ -90,3 +90,29 @@ func TestWithoutAndReading(t *testing.T) {
 		t.Errorf("Reading changed the table: %v", on)
 	}
 }
+
+// TestNeedsHooks checks what a client needs hooks for: an event that only they report, an
+// event whose answer can carry a payload, and a capability that only they provide.
+func TestNeedsHooks(t *testing.T) {
+	for _, c := range []struct {
+		adapter      string
+		events       []lifeloop.Event
+		capabilities []string
+		want         string
+	}{
+		{adapter: "gemini", events: []lifeloop.Event{lifeloop.SessionEnded, lifeloop.FrameEnding}, want: "frame.ending"},
+		{adapter: "gemini", events: []lifeloop.Event{lifeloop.FrameOpened}, want: "frame.opened"},
+		{adapter: "generic", events: []lifeloop.Event{lifeloop.SessionStarting, lifeloop.FrameOpening}, want: "session.starting"},
+		{adapter: "gemini", events: []lifeloop.Event{lifeloop.SessionEnded, lifeloop.FrameEnded, lifeloop.ContextCompacted}},
+		{adapter: "opencode", events: []lifeloop.Event{lifeloop.FrameEnding}},
+		{adapter: "gemini", capabilities: []string{"context_pressure", "placement.pre_session"}, want: "placement.pre_session"},
+		{adapter: "gemini", events: []lifeloop.Event{lifeloop.FrameEnding}, capabilities: []string{"placement.pre_session"}, want: "frame.ending"},
+		{adapter: "gemini", capabilities: []string{"context_pressure", "session_identity.harness_session_id"}},
+		{adapter: "generic", capabilities: []string{"placement.pre_session"}},
+	} {
+		event, capability := RestsOf(c.adapter).NeedsHooks(c.events, c.capabilities)
+		if got := string(event) + capability; got != c.want {
+			t.Errorf("%s: %v %v: got %q, want %q", c.adapter, c.events, c.capabilities, got, c.want)
+		}
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"lifeloop/internal/config"
 	"lifeloop/internal/durable"
@@ -13,37 +12,39 @@ import (
 	"lifeloop/profiles"
 )
 
-// slotEvents are the events for which the answer of the harness's hook can carry
-// a client's payload to the model.
-var slotEvents = []lifeloop.Event{lifeloop.SessionStarting, lifeloop.SessionStarted, lifeloop.FrameOpening, lifeloop.FrameOpened}
-
-// needsHooks names the first client, requirement or profile that needs an event, a
-// capability or a payload slot that only hooks provide (DECISIONS L23). It is empty if
-// there is none.
+// needsHooks names the first client, requirement or profile that needs hooks
+// (DECISIONS L23). It is empty if there is none.
 func needsHooks(cfg config.Config, adapter string) string {
 	rests := profiles.RestsOf(adapter)
-	required := func(by string, requires []config.Require) string {
-		for _, r := range requires {
-			if rests.OnHooks(r.Capability) {
-				return by + " requires " + r.Capability
-			}
-		}
-		return ""
-	}
 	for _, c := range cfg.Clients {
+		var events []lifeloop.Event
 		for _, e := range lifeloop.Events() {
-			if (slices.Contains(slotEvents, e) || rests.OnHooks(string(e))) && config.Match(c.Events, string(e)) {
-				return fmt.Sprintf("client %s receives %s", c.ID, e)
+			if config.Match(c.Events, string(e)) {
+				events = append(events, e)
 			}
 		}
-		if why := required("client "+c.ID, c.Requires); why != "" {
-			return why
+		switch event, capability := rests.NeedsHooks(events, capabilities(c.Requires)); {
+		case event != "":
+			return fmt.Sprintf("client %s receives %s", c.ID, event)
+		case capability != "":
+			return fmt.Sprintf("client %s requires %s", c.ID, capability)
 		}
 	}
-	if why := required("the session", cfg.Requires); why != "" || len(cfg.Renewal.Profiles) == 0 {
-		return why
+	if _, capability := rests.NeedsHooks(nil, capabilities(cfg.Requires)); capability != "" {
+		return "the session requires " + capability
 	}
-	return "profile " + cfg.Renewal.Profiles[0] + " delivers a continuation"
+	if len(cfg.Renewal.Profiles) > 0 {
+		return "profile " + cfg.Renewal.Profiles[0] + " delivers a continuation"
+	}
+	return ""
+}
+
+// capabilities lists the capabilities of requirements, whatever their levels.
+func capabilities(requires []config.Require) (names []string) {
+	for _, r := range requires {
+		names = append(names, r.Capability)
+	}
+	return names
 }
 
 // writeFile writes a file of a launch. It creates the file's folder if it is missing.
