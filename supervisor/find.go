@@ -27,6 +27,16 @@ type Found struct {
 // its session.
 const headSize = 256 << 10
 
+// Recent is the limit of two times in Ambiguous: since the last change of the newest
+// session, and between this change and that of the second newest.
+const Recent = 2 * time.Minute
+
+// Ambiguous reports whether two of the sessions that Find returned could be the running
+// one: the two newest changed less than Recent ago, and less than Recent apart.
+func Ambiguous(found []Found, now time.Time) bool {
+	return len(found) > 1 && found[0].At.Sub(found[1].At) < Recent && now.Sub(found[0].At) < Recent
+}
+
 // Find lists the running and ended sessions of a working folder, the newest first.
 func Find(places []profiles.Place, dir string) ([]Found, error) {
 	var found []Found

@@ -109,3 +109,27 @@ func file(t *testing.T, home, path string, minute int, format string, args ...an
 	at := day.Add(time.Duration(minute) * time.Minute)
 	require.NoError(t, os.Chtimes(path, at, at))
 }
+
+// TestAmbiguous: the newest session is chosen unless it has just changed, and so has
+// another one.
+func TestAmbiguous(t *testing.T) {
+	sessions := func(ages ...time.Duration) (found []Found) {
+		for _, age := range ages {
+			found = append(found, Found{At: day.Add(-age)})
+		}
+		return found
+	}
+	for _, c := range []struct {
+		found []Found
+		want  bool
+	}{
+		{sessions(), false},
+		{sessions(0), false},
+		{sessions(time.Minute, 3*time.Minute-time.Second), true},
+		{sessions(time.Minute, 3*time.Minute), false},
+		{sessions(2*time.Minute, 2*time.Minute), false},
+		{sessions(2*time.Minute-time.Second, 2*time.Minute, time.Hour), true},
+	} {
+		require.Equal(t, c.want, Ambiguous(c.found, day), "%v", c.found)
+	}
+}

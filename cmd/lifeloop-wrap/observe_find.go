@@ -14,13 +14,9 @@ import (
 	"lifeloop/supervisor"
 )
 
-// recent is the limit of two times: since the last change of the newest session, and
-// between this change and that of the second newest. If both are shorter, the user must
-// choose one.
-const recent = 2 * time.Minute
-
 // find chooses the newest session of this folder, or the one that --session names.
-// If two could be the running one (see recent), it returns an error that lists them.
+// If two could be the running one, the user must choose, so it returns an error that lists
+// them.
 func (o *observer) find() error {
 	if kind := o.flags.source; kind != "" && kind != o.profile.Transcript.Name {
 		return usage("--source %s needs a PATH", kind)
@@ -53,8 +49,8 @@ func (o *observer) find() error {
 			withHint("sessions: %s", sessionList(found))
 	case len(fit) > 1 && o.session != "":
 		return usage("--session %s: several ids begin with this", o.session).withHint("sessions: %s", sessionList(fit))
-	case len(fit) > 1 && fit[0].At.Sub(fit[1].At) < recent && time.Since(fit[0].At) < recent:
-		return no(lifeloop.StateConflict, "observe: the two newest sessions of adapter %s in %s changed within 2 minutes of each other", o.profile.Adapter, dir).
+	case supervisor.Ambiguous(fit, time.Now()):
+		return no(lifeloop.StateConflict, "observe: the two newest sessions of adapter %s in %s changed within %.0f minutes of each other", o.profile.Adapter, dir, supervisor.Recent.Minutes()).
 			withHint("pick one with --session: %s", sessionList(fit))
 	}
 	chosen := fit[0]
