@@ -482,7 +482,7 @@ func IsSettings(path string) bool {
 		}
 	}
 	for _, end := range []string{"/.claude", "/.codex", "/.gemini", "/.gemini/extensions", "/.claude.json", "/.codex/config.toml", "/.codex/hooks.json", "/.gemini/settings.json",
-		"/.opencode", "/.config/opencode", "/opencode.json", "/opencode.jsonc", "/.openclaw", "/.openclaw/openclaw.json"} {
+		"/.opencode", "/.config/opencode", "/opencode.json", "/opencode.jsonc", "/.openclaw", "/.openclaw/openclaw.json", "/.hermes", "/.hermes/config.yaml"} {
 		if strings.HasSuffix(path, end) {
 			return true
 		}
