@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"lifeloop/profiles"
 	"lifeloop/telemetry"
 	"lifeloop/telemetry/claude"
 	"lifeloop/telemetry/codex"
@@ -96,6 +97,43 @@ func checkToolUses(t *testing.T, cases []toolUse) {
 			got += " in " + u.Dir
 		}
 		require.Equal(t, c.want, got, "%s %s", c.tool, c.input)
+	}
+}
+
+// TestEveryHarnessHasItsFiles fails for a harness of the registry whose settings and login
+// would be ordinary files to the gate. It lists the files of each harness: those from which
+// it reads hooks or permissions, and those with the user's login, as far as they are known.
+func TestEveryHarnessHasItsFiles(t *testing.T) {
+	files := map[string]struct{ settings, logins []string }{
+		"claude":   {[]string{".claude", ".claude/settings.json", ".claude/settings.local.json", ".claude.json"}, []string{".claude/.credentials.json"}},
+		"codex":    {[]string{".codex", ".codex/config.toml", ".codex/hooks.json"}, []string{".codex/auth.json"}},
+		"gemini":   {[]string{".gemini", ".gemini/settings.json", ".gemini/extensions/x/hooks/hooks.json"}, []string{".gemini/oauth_creds.json"}},
+		"hermes":   {[]string{".hermes", ".hermes/config.yaml"}, nil},
+		"openclaw": {[]string{".openclaw", ".openclaw/openclaw.json"}, nil},
+		"opencode": {[]string{".opencode", "opencode.json", "opencode.jsonc", ".opencode/plugin/x.js", ".config/opencode/plugin/x.js"}, []string{".local/share/opencode/auth.json"}},
+		"generic":  {},
+	}
+	for _, adapter := range profiles.Adapters() {
+		require.Contains(t, files, adapter, "list its files here, and in IsSettings and HoldsLogin")
+		for _, file := range files[adapter].settings {
+			require.True(t, telemetry.IsSettings("/home/dev/"+file), file)
+		}
+		for _, file := range files[adapter].logins {
+			require.True(t, telemetry.HoldsLogin("/home/dev/"+file), file)
+		}
+		profile, _ := profiles.For(adapter)
+		if profile.Hooks != nil {
+			require.NotEmpty(t, files[adapter].settings, "%s reads hooks from somewhere", adapter)
+		}
+		if profile.Install == nil {
+			continue
+		}
+		for _, project := range []bool{false, true} {
+			in, err := profile.Install(project, profiles.Host{Env: []string{"HOME=/home/dev"}, Dir: "/home/dev/project", Exe: "/opt/x", Hook: []string{"/opt/x"}})
+			require.NoError(t, err)
+			require.True(t, telemetry.IsSettings(in.Path), in.Path)
+			require.True(t, in.Trust == nil || telemetry.IsSettings(in.Trust.Path), adapter)
+		}
 	}
 }
 
