@@ -43,6 +43,8 @@ func TestFind(t *testing.T) {
 				file(t, home, fmt.Sprintf(".codex/sessions/2026/01/0%d/rollout-%d.jsonl", i+1, i), i,
 					`{"type":"session_meta","payload":{"id":"s%d","cwd":%q}}`, i, dir)
 			}
+			file(t, home, ".codex/sessions/2026/01/02/rollout-child.jsonl", 8, `{"type":"session_meta","payload":{"id":"child","cwd":%q,"thread_source":"subagent"}}`, here)
+			file(t, home, ".codex/sessions/2026/01/02/rollout-review.jsonl", 9, `{"type":"session_meta","payload":{"id":"review","source":{"subagent":"review"},"cwd":%q}}`, here)
 			file(t, home, ".codex/sessions/2026/01/01/rollout-x.jsonl", 7, `{"type":"event_msg","payload":{"id":"x","cwd":%q}}`, here)
 		}, want: []string{"s1", "s0"}},
 		{adapter: "gemini", lay: func(t *testing.T, home string) {
