@@ -2,6 +2,23 @@
 // contains: the level of context pressure, with hysteresis, and one compaction
 // from the reports of two sources.
 //
+// A context window belongs to the model for which it was learned. There are two:
+//
+//   - The session's window is what the harness reports for its present session
+//     (statusline, reported). The harness reports it again when it changes, so it
+//     stays when a call names another model. A start of a session that names
+//     another model ends it.
+//   - The model's window was derived from a model's name or looked up under it
+//     (configured, settings, catalog, suffix, seen, table). It ends as soon as a signal
+//     names another model, and is not restored when the first model returns.
+//
+// Of the two, the one with the better source counts. A signal without a model, a
+// sub-agent's signal and a side call's change no window. A compaction, a cleared
+// context and a resumed session keep both. The caller makes a new State for another
+// harness, and after a restart of the wrapper, whose State reads the files again.
+// A transcript of Claude Code has "m" for "m[1m]", so no switch between these
+// two is seen in it.
+//
 // It decides what to report and emits nothing itself. It reads no clock: each
 // call gets the time, and [State.Deadline] is when to call [State.Wake].
 //
@@ -111,8 +128,11 @@ type window struct {
 	tokens int64
 	source string
 	rank   int
-	model  string // the only model that it belongs to; empty if the source does not say
+	model  string // the model for which it was learned; empty if the source names none
 }
+
+// ofSession reports whether the harness reported the window for its present session.
+func (w window) ofSession() bool { return w.source == "statusline" || w.source == "reported" }
 
 // rank orders the sources of a window; the best source has the highest rank.
 func rank(source string) int {
@@ -123,7 +143,8 @@ func rank(source string) int {
 type State struct {
 	cfg Config
 
-	window   window
+	session  window // the session's window
+	model    window // the model's window
 	lastUsed int64
 	haveUsed bool
 	lastAt   time.Time         // the time of lastUsed
@@ -159,11 +180,11 @@ func New(cfg Config) *State {
 func (s *State) Use(cfg Config) { s.cfg = New(cfg).cfg }
 
 // Reset prepares for a new harness session in the same process. It clears
-// everything except the window, because the model stays the same.
+// everything except the windows, because the model stays the same.
 func (s *State) Reset() {
-	w := s.window
+	session, model := s.session, s.model
 	*s = *New(s.cfg)
-	s.window = w
+	s.session, s.model = session, model
 }
 
 // Resume continues the same harness session in another process. The last
@@ -171,7 +192,7 @@ func (s *State) Reset() {
 func (s *State) Resume() {
 	was := *s
 	s.Reset()
-	s.window, s.lastUsed, s.lastAt, s.haveUsed, s.stale, s.estimate = was.window, was.lastUsed, was.lastAt, was.haveUsed, was.stale, was.estimate
+	s.lastUsed, s.lastAt, s.haveUsed, s.stale, s.estimate = was.lastUsed, was.lastAt, was.haveUsed, was.stale, was.estimate
 }
 
 // A Figure is the newest known measurement of the context.
@@ -185,7 +206,8 @@ type Figure struct {
 
 // Now returns the newest measurement; ok is false before the first one.
 func (s *State) Now() (f Figure, ok bool) {
-	f.Window, f.WindowSource = s.window.tokens, s.window.source
+	w := s.window()
+	f.Window, f.WindowSource = w.tokens, w.source
 	if !s.haveUsed {
 		return f, false
 	}
@@ -203,15 +225,9 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 		return nil
 	}
 	var out []Observation
-	if s.window.model != "" && sig.Kind == telemetry.UsageSeen && sig.Model != s.window.model {
-		s.window = window{} // the harness's files gave the window for another model
-	}
+	s.switched(sig)
 	if sig.Window > 0 {
-		w := window{tokens: sig.Window, source: sig.WindowSource, rank: rank(sig.WindowSource)}
-		if w.rank == rank("catalog") || w.rank == rank("settings") {
-			w.model = sig.Model
-		}
-		out = s.learn(w)
+		out = s.learn(window{tokens: sig.Window, source: sig.WindowSource, rank: rank(sig.WindowSource), model: sig.Model})
 	}
 	switch sig.Kind {
 	case telemetry.UsageSeen:
@@ -302,12 +318,44 @@ func (s *State) Release() []Observation {
 	return s.sample(sig)
 }
 
-// learn records a window, unless the known one has a source of higher rank.
+// window returns the window that counts.
+func (s *State) window() window {
+	if s.session.rank > s.model.rank {
+		return s.session
+	}
+	return s.model
+}
+
+// switched forgets the windows that sig shows to be another model's.
+func (s *State) switched(sig telemetry.Signal) {
+	if sig.Kind == telemetry.SessionLive && s.session.other(sig.Model) {
+		s.session = window{}
+	}
+	if s.model.other(sig.Model) {
+		s.model = window{}
+	}
+}
+
+// other reports whether w was learned for a model other than the named one. The
+// harness's files name a model exactly, and are read again for each call.
+func (w window) other(model string) bool {
+	if w.model == "" || model == "" || w.model == model {
+		return false
+	}
+	return w.source == "catalog" || w.source == "settings" || !telemetry.SameModel(w.model, model)
+}
+
+// learn records a window, unless the known one of its kind has a source of higher
+// rank.
 func (s *State) learn(w window) []Observation {
-	if w.rank < s.window.rank {
+	known := &s.model
+	if w.ofSession() {
+		known = &s.session
+	}
+	if w.rank < known.rank {
 		return nil
 	}
-	s.window = w
+	*known = w
 	return s.Release()
 }
 
@@ -325,29 +373,31 @@ func (s *State) usage(sig telemetry.Signal, now time.Time) []Observation {
 	case sig.Usage.Estimate && s.pending != nil:
 		s.estimated, s.pending.After = &sig, &sig.Usage.Used
 		return s.complete()
-	case s.window.tokens == 0 && s.cfg.Statusline:
+	case s.window().tokens == 0 && s.cfg.Statusline:
 		s.held = &sig
 		return fell
 	}
 	return append(fell, s.sample(sig)...)
 }
 
-// findWindow derives the window from the model's name and from the tokens in
-// use.
+// findWindow derives the model's window from its name and from the tokens in use.
 func (s *State) findWindow(sig telemetry.Signal) {
-	if tokens := telemetry.WindowOf(s.cfg.Windows, sig.Model); tokens > 0 {
-		s.window = window{tokens: tokens, source: "configured", rank: rank("configured")}
+	derived := func(tokens int64, source string) {
+		s.model = window{tokens: tokens, source: source, rank: rank(source), model: sig.Model}
 	}
-	if tokens, source := telemetry.ModelWindow(sig.Model); tokens > 0 && rank(source) > s.window.rank {
-		s.window = window{tokens: tokens, source: source, rank: rank(source)}
+	if tokens := telemetry.WindowOf(s.cfg.Windows, sig.Model); tokens > 0 {
+		derived(tokens, "configured")
+	}
+	if tokens, source := telemetry.ModelWindow(sig.Model); tokens > 0 && rank(source) > s.model.rank {
+		derived(tokens, source)
 	}
 	// More used tokens than the window prove that the window from a table, a name
 	// or a catalog is too small. The window is then the model's next larger one, or unknown.
-	if s.window.tokens > 0 && sig.Usage.Used > s.window.tokens && s.window.rank <= rank("catalog") {
-		s.window = window{}
+	if s.model.tokens > 0 && sig.Usage.Used > s.model.tokens && s.model.rank <= rank("catalog") {
+		s.model = window{}
 	}
-	if tokens := telemetry.SeenWindow(sig.Model, sig.Usage.Used); tokens > 0 && s.window.rank < rank("seen") {
-		s.window = window{tokens: tokens, source: "seen", rank: rank("seen")}
+	if tokens := telemetry.SeenWindow(sig.Model, sig.Usage.Used); tokens > 0 && s.model.rank < rank("seen") {
+		derived(tokens, "seen")
 	}
 }
 
@@ -368,8 +418,8 @@ func (s *State) fell(sig telemetry.Signal) []Observation {
 
 // sample reports a measurement if its level differs from the last reported one.
 func (s *State) sample(sig telemetry.Signal) []Observation {
-	p := Pressure{Used: sig.Usage.Used, Window: s.window.tokens, WindowSource: s.window.source,
-		Estimate: sig.Usage.Estimate, Signal: sig}
+	w := s.window()
+	p := Pressure{Used: sig.Usage.Used, Window: w.tokens, WindowSource: w.source, Estimate: sig.Usage.Estimate, Signal: sig}
 	f, known := p.Fraction()
 	if !known {
 		if s.reported && s.level == Unknown {

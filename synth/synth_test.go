@@ -21,9 +21,9 @@ import (
 // ./synth -rewrite, and read the diff.
 //
 //	new [hooks] [estimates] [statusline] [infer] [window=NAME:TOKENS] [moderate=0.4] [hysteresis=0.1]
-//	usage 160000 [of=200000:reported] [model=NAME] [estimate] [agent] [at=-2s]
-//	window 200000:statusline · compacting · compacted half[:trigger[:before[:after]]] [agent] · prompt · stop · end · idle · fault
-//	wait 500ms · flush · reset · now
+//	usage 160000 [of=200000:reported] [model=NAME] [estimate] [agent] [side] [at=-2s]
+//	window 200000:statusline · live [model=NAME] [of=200000:table] · compacting · compacted half[:trigger[:before[:after]]] [agent] · prompt · stop · end · idle · fault
+//	wait 500ms · flush · reset · resume · now
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var w world
@@ -50,6 +50,8 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		observed = w.s.Flush()
 	case "reset":
 		w.s.Reset()
+	case "resume":
+		w.s.Resume()
 	case "now":
 		now, ok := w.s.Now()
 		return fmt.Sprintf("%v stale=%t known=%t\n", pressureText(now.Pressure), now.Stale, ok)
@@ -99,6 +101,7 @@ func config(t *testing.T, d *datadriven.TestData) (cfg synth.Config) {
 var kinds = map[string]telemetry.Kind{
 	"usage": telemetry.UsageSeen, "window": telemetry.WindowSeen, "compacting": telemetry.Compacting, "compacted": telemetry.Compacted,
 	"prompt": telemetry.Prompt, "stop": telemetry.TurnStop, "end": telemetry.TurnEnd, "idle": telemetry.Idle, "fault": telemetry.Fault,
+	"live": telemetry.SessionLive,
 }
 
 func (w *world) signal(t *testing.T, d *datadriven.TestData) telemetry.Signal {
@@ -117,6 +120,8 @@ func (w *world) signal(t *testing.T, d *datadriven.TestData) telemetry.Signal {
 		switch a.Key {
 		case "agent":
 			sig.Agent = "a1"
+		case "side":
+			sig.Side = "title"
 		case "of":
 			sig.Window, sig.WindowSource = parseWindow(t, a.Vals[0])
 		case "model":

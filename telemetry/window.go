@@ -69,6 +69,53 @@ func isModel(model, name string) bool {
 	return ok && (rest == "" || strings.ContainsRune("-@[", rune(rest[0])))
 }
 
+// SameModel reports whether two names are of one model: names that differ only in the
+// provider, the release or a suffix in brackets, as the configured name and the name
+// in a record of a call do, or an alias ("opus") and a model of Claude that it may
+// stand for.
+func SameModel(a, b string) bool {
+	if a == b {
+		return true
+	}
+	a, b = bare(a), bare(b)
+	return a == b || isAliasOf(a, b) || isAliasOf(b, a)
+}
+
+// bare returns a model's name without what does not distinguish models: the provider before
+// "claude-" ("us.anthropic."), releases ("-20260101", "@20260101", "-latest", "-v1:0") and
+// suffixes in brackets at the end.
+func bare(model string) string {
+	if i := strings.LastIndex(model, "claude-"); i > 0 && (model[i-1] == '.' || model[i-1] == '/') {
+		model = model[i:]
+	}
+	for {
+		end := strings.LastIndexAny(model, "-@")
+		if strings.HasSuffix(model, "]") {
+			end = strings.LastIndexByte(model, '[')
+		} else if end >= 0 && !isRelease(model[end+1:]) {
+			end = -1
+		}
+		if end <= 0 {
+			return model
+		}
+		model = model[:end]
+	}
+}
+
+// isRelease reports whether a part of a model's name is a date, "latest" or a version.
+func isRelease(part string) bool {
+	digits := func(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+	if version, ok := strings.CutPrefix(part, "v"); ok {
+		major, minor, more := strings.Cut(version, ":")
+		return digits(major) && (!more || digits(minor))
+	}
+	return part == "latest" || len(part) == len("20060102") && digits(part)
+}
+
+func isAliasOf(alias, model string) bool {
+	return alias != "" && !strings.Contains(alias, "-") && strings.HasPrefix(model, "claude-"+alias+"-")
+}
+
 // WindowOf looks up a model's window in a table of names. If several names
 // match, the longest one is used. It returns 0 if none matches.
 func WindowOf(windows map[string]int64, model string) (tokens int64) {

@@ -44,3 +44,23 @@ func TestWindowOf(t *testing.T) {
 		}
 	}
 }
+
+func TestSameModel(t *testing.T) {
+	for _, same := range [][2]string{
+		{"claude-opus-4-8", "claude-opus-4-8[1m]"}, {"claude-sonnet-4-5", "claude-sonnet-4-5-20250929[1m]"},
+		{"us.anthropic.claude-opus-4-8-20260101-v1:0", "claude-opus-4-8"}, {"claude-opus-4-8@20260101", "claude-opus-4-8"},
+		{"anthropic/claude-opus-4-8", "claude-opus-4-8-latest"}, {"opus[1m]", "claude-opus-4-8"}, {"gpt-9", "gpt-9"},
+	} {
+		if !SameModel(same[0], same[1]) || !SameModel(same[1], same[0]) {
+			t.Errorf("SameModel(%q) = false", same)
+		}
+	}
+	for _, differ := range [][2]string{
+		{"claude-opus-4", "claude-opus-4-8"}, {"claude-opus-4-8", "claude-sonnet-4-8"}, {"opus", "claude-sonnet-4-8"}, {"gpt-5.2", "gpt-5.2-codex"},
+		{"gemini-2.5-flash", "gemini-2.5-flash-lite"}, {"opus", ""}, {"", "claude-opus-4-8"},
+	} {
+		if SameModel(differ[0], differ[1]) || SameModel(differ[1], differ[0]) {
+			t.Errorf("SameModel(%q) = true", differ)
+		}
+	}
+}
