@@ -64,6 +64,7 @@ type prompt struct {
 	sources []string  // the sources that have reported this prompt
 	stopped time.Time // when the model stopped answering it; zero if no source has reported that
 	named   bool      // a source has named the turn
+	line    bool      // the user's line was begun, and it is not yet known whether the prompt is that line
 }
 
 type frame struct {
@@ -79,17 +80,21 @@ type frame struct {
 }
 
 // FrameAdopted begins a frame that was open before the wrapper observed it, or
-// gives an open frame the harness's name for its turn.
+// gives an open frame the harness's name for its turn, or its origin. One that changes
+// nothing records that the prompt is the user's line.
 type FrameAdopted struct {
 	Frame string `json:"frame"`
 	Turn  string `json:"turn"`
+	// Origin is what opened the turn, if a source has reported it since the frame's
+	// opening; the frame had no origin before.
+	Origin string `json:"origin,omitempty"`
 }
 
 func (FrameAdopted) key() (string, bool) { return "frame_adopted", false }
 func (f FrameAdopted) apply(k *Kernel) {
 	t := &k.turns
 	if fr := t.frame(f.Frame); fr.ID == f.Frame {
-		fr.Turn = f.Turn
+		fr.Turn, fr.Origin = f.Turn, cmp.Or(f.Origin, fr.Origin)
 		return
 	}
 	t.hard.Frames = append(t.hard.Frames, frame{ID: f.Frame, Turn: f.Turn, Opened: true})
@@ -249,7 +254,7 @@ func (t *turns) clear() {
 
 // launching clears the state of the previous launch's turn.
 func (t *turns) launching() {
-	t.soft.prompt.sources, t.soft.prompt.named = nil, false
+	t.soft.prompt.sources, t.soft.prompt.named, t.soft.prompt.line = nil, false, false
 	t.clear()
 }
 
@@ -259,7 +264,11 @@ func (t *turns) signal(s *step, sig telemetry.Signal, h *hook) {
 		s.activity.sign(s, ActivitySeen{Source: sig.Source})
 		return // a signal without a session does not prove that a session has started
 	}
-	if t.late(sig) || h == nil && t.repeated(s, sig) {
+	if t.late(sig) {
+		t.originates(s, sig, t.frameOf(sig.Turn))
+		return
+	}
+	if h == nil && t.repeated(s, sig) {
 		return
 	}
 	if sig.Kind != telemetry.Idle && sig.Kind != telemetry.UsageSeen && sig.Kind != telemetry.WindowSeen && sig.Kind != telemetry.Gap {
@@ -381,11 +390,44 @@ func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 		return false
 	}
 	p.sources = append(p.sources, sig.Source)
-	if sig.Turn != "" && f != nil && f.Turn == "" && !past {
+	if past || f == nil {
+		return true
+	}
+	if sig.Turn != "" && f.Turn == "" {
 		p.named = true
 		s.record(FrameAdopted{Frame: f.ID, Turn: sig.Turn})
 	}
+	t.originates(s, sig, f)
 	return true
+}
+
+// originates handles sig, which repeats the prompt of f, perhaps with its origin. It
+// records the origin if it is new, or that the prompt is the user's if that decides about
+// the user's line. A hook cannot distinguish a message of another session from the user's
+// prompt; the transcript, which comes later, can.
+func (t *turns) originates(s *step, sig telemetry.Signal, f *frame) {
+	if sig.Kind != telemetry.Prompt || f == nil || f.Client {
+		return
+	}
+	line := t.soft.prompt.line && f == t.top()
+	if sig.Origin != "" && f.Origin == "" || sig.Origin == "" && line {
+		s.record(FrameAdopted{Frame: f.ID, Turn: f.Turn, Origin: sig.Origin})
+	}
+	if sig.Origin == "" {
+		t.lineTaken(s)
+	} else if line {
+		t.soft.prompt.line = false
+	}
+}
+
+// lineTaken corrects the state of the user's line, which the harness has taken as the
+// newest prompt. It is called when a source reports that the user submitted the prompt,
+// or, if none does, when the turn has ended.
+func (t *turns) lineTaken(s *step) {
+	if t.soft.prompt.line && s.activity.lineBegun() {
+		s.do(effect.LineTaken{})
+	}
+	t.soft.prompt.line = false
 }
 
 // likelyCause returns the cause with which the current harness session started, if no
@@ -410,9 +452,6 @@ func (t *turns) opening(s *step, sig telemetry.Signal, h *hook) {
 		t.close(s, f.ID, ev)
 	}
 	s.health.prompted(s, sig.Source, h != nil)
-	if sig.Origin == "" && s.activity.lineBegun() {
-		s.do(effect.LineTaken{})
-	}
 	id := sig.Turn
 	if id == "" || t.past(id) || t.frame(id).ID != "" { // a client has, or had, a frame of that name
 		id = s.cfg.NewID("frm_")
@@ -420,6 +459,9 @@ func (t *turns) opening(s *step, sig telemetry.Signal, h *hook) {
 	t.soft.prompt = prompt{opened: s.now, at: sig.At, sources: []string{sig.Source}, named: sig.Turn != ""}
 	if sig.At.IsZero() {
 		t.soft.prompt.at = s.now
+	}
+	if t.soft.prompt.line = sig.Origin == "" && s.activity.lineBegun(); h == nil {
+		t.lineTaken(s)
 	}
 	t.soft.answered, t.soft.state = false, turnAsked
 	if s.activity.is(working) {
@@ -447,6 +489,7 @@ func (t *turns) stop(s *step, sig telemetry.Signal, h *hook) {
 	if sig.Outcome == "" && t.soft.answered {
 		sig.Outcome = telemetry.Completed // another source has reported the answer
 	}
+	t.lineTaken(s)
 	t.soft.state, t.soft.prompt.stopped = turnStopped, s.now
 	s.slots.inside(s, h, s.frameEnding(f.ID, string(sig.Outcome), class(sig.Error, sig.Outcome), by(sig)), "")
 }
@@ -507,6 +550,7 @@ func (t *turns) endFrame(s *step, id, outcome string, failure lifeloop.FailureCl
 	t.closeInner(s, id, ev)
 	client := t.frame(id).Client
 	if !client {
+		t.lineTaken(s)
 		t.clear()
 		s.attempts.turnEnded(telemetry.Outcome(outcome))
 	}

@@ -262,6 +262,10 @@ func (s *Status) Apply(e kernel.Entry) {
 		s.session(f.ID)
 	case kernel.Bound:
 		s.session(f.ID)
+	case kernel.FrameAdopted:
+		if f.Origin != "" { // the frame was counted as the user's
+			s.Turns, s.TurnsOther = s.Turns-1, s.TurnsOther+1
+		}
 	case kernel.Observed:
 		s.Events++
 		s.observe(f, e.At)

@@ -17,6 +17,7 @@ import (
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
+	"lifeloop/telemetry"
 	"lifeloop/view"
 )
 
@@ -167,6 +168,12 @@ func TestStatusOfRareFacts(t *testing.T) {
 	s = fold(kernel.Weakened{Capability: "frame.opened"})
 	if got := s.Capabilities["frame.opened"]; got != lifeloop.Unavailable {
 		t.Errorf("without the first entries: %v", s.Capabilities)
+	}
+	// A turn whose origin is known only after its opening is not the user's.
+	opening := kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.FrameOpening}}
+	s = fold(began, opening, opening, kernel.FrameAdopted{Frame: "f2", Turn: "t2", Origin: telemetry.ByPeer}, kernel.FrameAdopted{Frame: "f1", Turn: "t1"})
+	if s.Turns != 1 || s.TurnsOther != 1 {
+		t.Errorf("%d turns of the user and %d others", s.Turns, s.TurnsOther)
 	}
 	// A compaction before the first measurement has no effect on the context.
 	s = fold(began, kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.ContextCompacted}})
