@@ -15,7 +15,30 @@ func start(argv []string, h Host, scrub []string) (Launch, error) {
 	if len(argv) == 0 || argv[0] == "" {
 		return Launch{}, errors.New("prepare launch: empty command line; name the program to run")
 	}
-	return Launch{Argv: slices.Clone(argv), Env: environ(h, scrub)}, nil
+	return Launch{Argv: slices.Clone(argv), Env: environ(h, slices.Concat(scrub, inherited(h.Env)))}, nil
+}
+
+// outers are the harnesses that set variables for their tools which would mislead a
+// launch below such a tool, or give it the means to act in the outer session: a nested
+// Claude Code writes no transcript, and any program could use the message socket. A
+// launch of any program is freed of them if one of marks is set, since only the harness
+// sets these. Some of the others have general names, which the user may set without such
+// a harness. Marks that change nothing (GEMINI_CLI, OPENCODE) stay as they are for a bare
+// launch.
+var outers = []struct{ marks, names []string }{
+	{[]string{"CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN"}, claudeScrub},
+	{[]string{"CODEX_THREAD_ID", "CODEX_SESSION_ID", "CODEX_TOOL_CALL_ID"}, codexScrub},
+}
+
+// inherited returns the names of the variables in env that a harness around the wrapper
+// set for its tools.
+func inherited(env []string) (names []string) {
+	for _, o := range outers {
+		if slices.ContainsFunc(o.marks, func(name string) bool { return variable(env, name) != "" }) {
+			names = append(names, o.names...)
+		}
+	}
+	return names
 }
 
 // export records the telemetry that the harness exports to the wrapper, and

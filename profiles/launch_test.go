@@ -51,7 +51,7 @@ func newWorld(adapter string) *world {
 //
 //	file /a/path       the input is the content of that file
 //	env                the input is more environment
-//	prepare [terminal] [hooks=always|never] [needs=WHAT] [root] [guards] [otlp] [full] [number=N] [resume=ID]
+//	prepare [adapter=ID] [terminal] [hooks=always|never] [needs=WHAT] [root] [guards] [otlp] [full] [number=N] [resume=ID]
 //	                   the input is a command line, one word per line or in '…';
 //	                   prints the whole launch, but without `full` not the
 //	                   words and groups that every injection has
@@ -88,8 +88,10 @@ func TestLaunches(t *testing.T) {
 				if d.HasArg("resume") {
 					d.ScanArgs(t, "resume", &h.Resume)
 				}
-				p, ok := For(w.adapter)
-				require.True(t, ok, w.adapter)
+				adapter := w.adapter
+				d.MaybeScanArgs(t, "adapter", &adapter)
+				p, ok := For(adapter)
+				require.True(t, ok, adapter)
 				l, err := p.Prepare(words(d.Input), h)
 				if err != nil {
 					return "error: " + err.Error()
