@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
@@ -74,7 +77,8 @@ func (g *globals) examine(cmd *cobra.Command, args []string) (*doctor.Report, er
 	}
 	host.RunDir, host.Socket, host.SessionID, host.NewID = "/nonexistent/run", "/nonexistent/door", uuid.Nil.String(), uuid.Nil.String()
 	host.Terminal, host.Real = true, realPath
-	host.Key, host.Instructions = "/nonexistent/key", "http://127.0.0.1:1/instructions" // placeholders, because nothing is started
+	host.Guards, host.Guarded = cfg.Policy != "", func(string) bool { return guarded(existing(cfg.StateDir)) } // the run directory will be below it
+	host.Key, host.Instructions = "/nonexistent/key", "http://127.0.0.1:1/instructions"                        // placeholders, because nothing is started
 	var notes []doctor.Finding
 	if r := cfg.Ignored; r != nil {
 		notes = append(notes, doctor.Finding{About: "machine", What: r.Path + " is not used: " + r.Why, Fix: g.trustCommand(r)})
@@ -83,7 +87,17 @@ func (g *globals) examine(cmd *cobra.Command, args []string) (*doctor.Report, er
 		notes = append(notes, doctor.Finding{About: "machine", What: exposureText(e), Fix: "lifeloop-wrap config show"})
 	}
 	return doctor.Examine(doctor.Config{Notes: notes, Version: version, StateDir: cfg.StateDir, Adapters: chosen, Named: len(args) > 0,
-		Retained: cfg.Retention != (config.Retention{}), Host: host, Installed: func(p profiles.Profile, project bool) (profiles.Installation, error) {
+		Retained: cfg.Retention != (config.Retention{}), Host: host, Needs: func(adapter string) string { return needsHooks(cfg, adapter) }, Installed: func(p profiles.Profile, project bool) (profiles.Installation, error) {
 			return installation(p, project, "")
 		}, Settings: hostStore(cfg.StateDir)}), nil
+}
+
+// existing returns the nearest folder, of path and those above it, that exists.
+func existing(path string) string {
+	for {
+		if _, err := os.Lstat(path); err == nil || path == filepath.Dir(path) {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
 }

@@ -38,6 +38,9 @@ type Config struct {
 	// Host describes the system for a launch from the current folder. Its socket, run
 	// directory, key, URL and ids may be placeholders, because nothing is launched.
 	Host profiles.Host
+	// Needs names what in the configuration needs hooks of an adapter; empty if nothing
+	// does. Host.Guards says that a policy needs them to guard tool calls. Nil is as empty.
+	Needs func(adapter string) string
 	// Installed returns the hooks that `host apply` would install.
 	Installed func(p profiles.Profile, project bool) (profiles.Installation, error)
 	// Retained means that the configuration limits which ended sessions are kept.

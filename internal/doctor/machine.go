@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -63,8 +64,11 @@ func (e *examiner) hooks(p profiles.Profile) []InstalledHooks {
 
 // A Launch describes the launch that `run` would prepare in this folder.
 type Launch struct {
-	Hooks bool   `json:"hooks"` // whether hooks would be injected
-	Lacks []Lack `json:"lacks"`
+	Hooks bool `json:"hooks"` // whether hooks would be injected
+	// HooksFor says what needs the hooks, if they would be injected although the user can
+	// see them.
+	HooksFor string `json:"hooks_for,omitempty"`
+	Lacks    []Lack `json:"lacks"`
 }
 
 // A Lack is a capability that a launch would not have.
@@ -83,6 +87,9 @@ func (e *examiner) launch(p profiles.Profile, program *string) Launch {
 	}
 	look := Launch{Lacks: []Lack{}}
 	host := e.config.Host
+	if e.config.Needs != nil {
+		host.Needs = e.config.Needs(p.Adapter)
+	}
 	here, err := p.Prepare(argv, host)
 	if err != nil {
 		e.problem(p.Adapter, fmt.Sprintf("a launch cannot be prepared: %v", err), "lifeloop-wrap run --no-hooks -- "+argv[0])
@@ -91,11 +98,15 @@ func (e *examiner) launch(p profiles.Profile, program *string) Launch {
 	host.Env = []string{"HOME=/nonexistent/home"}
 	host.ReadFile = func(string) ([]byte, error) { return nil, fs.ErrNotExist }
 	clean, err := p.Prepare(argv, host)
-	look.Hooks = here.Hooks
+	if look.Hooks = here.Hooks; here.Hooks && here.HooksShow {
+		look.HooksFor = cmp.Or(host.Needs, "a policy guards the calls of tools")
+	}
 	for _, w := range here.Weak {
 		look.Lacks = append(look.Lacks, Lack(w))
 	}
 	switch {
+	case program != nil && host.Guards && p.Refuse() != nil && !here.Guards && here.Unguarded != "":
+		e.problem(p.Adapter, "run refuses to start, because the policy cannot guard the tool calls: "+here.Unguarded, "lifeloop-wrap config show # names the file with the policy")
 	case here.Plain:
 		e.note(p.Adapter, "without arguments, the harness starts no session, so no hooks are injected", "lifeloop-wrap run -- "+argv[0]+" PROMPT")
 	case err == nil && clean.Hooks && !here.Hooks && len(here.Weak) > 0:

@@ -74,7 +74,11 @@ func (a *Adapter) print(p *page) {
 		p.line("  hooks", fmt.Sprintf("%s: %s, %s", h.Scope, strings.ReplaceAll(h.State, "_", " "), cmp.Or(h.Path, "settings file unknown")))
 	}
 	if a.Launch.Hooks {
-		p.line("  launch", "lifeloop-wrap run injects hooks")
+		text := "lifeloop-wrap run injects hooks"
+		if a.Launch.HooksFor != "" {
+			text += ": " + a.Launch.HooksFor
+		}
+		p.line("  launch", text)
 	}
 	reasons := map[string][]string{}
 	for _, l := range a.Launch.Lacks {
