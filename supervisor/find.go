@@ -23,9 +23,14 @@ type Found struct {
 	At      time.Time       // time of the last change: of the file, or of the session in a database
 }
 
-// headSize is how many bytes from the start of a file are searched for the id of
-// its session.
-const headSize = 256 << 10
+const (
+	// headSize is how many bytes from the start of a file are searched for the id of
+	// its session.
+	headSize = 256 << 10
+	// maxHead is how many bytes are searched if headSize bytes do not name the session.
+	// The first record with a working directory may be a prompt with several images.
+	maxHead = 32 << 20
+)
 
 // Recent is the limit of two times in Ambiguous: since the last change of the newest
 // session, and between this change and that of the second newest.
@@ -48,7 +53,7 @@ func Find(places []profiles.Place, dir string) ([]Found, error) {
 		for _, path := range files {
 			var here []Found
 			if p.Whose != nil {
-				here, err = ofFile(p, path, dir)
+				here, _ = examine(p, path, dir)
 			} else {
 				here, err = ofDatabase(p, path, dir)
 			}
@@ -95,27 +100,37 @@ func matching(dir, pattern string) ([]string, error) {
 	return out, nil
 }
 
-func ofFile(p profiles.Place, path, dir string) ([]Found, error) {
+// examine finds the session of a file. final is true if the file's beginning has decided
+// the result, so that a longer file would give the same.
+func examine(p profiles.Place, path, dir string) (found []Found, final bool) {
 	f, err := durable.OpenLinked(path)
 	if err != nil {
-		return nil, nil // deleted meanwhile, or not readable for this user
+		return nil, false // deleted meanwhile, or not readable for this user
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, nil
+		return nil, false
 	}
-	head, err := headOf(f)
-	if err != nil {
-		return nil, nil
+	var head []byte
+	for size := headSize; ; size = min(4*size, maxHead) {
+		more, err := io.ReadAll(io.LimitReader(f, int64(size-len(head))))
+		if err != nil {
+			return nil, false
+		}
+		head = append(head, more...)
+		session, here := p.Whose(head, dir)
+		switch {
+		case session != "" && here:
+			s := p.Source
+			s.Path = path
+			return []Found{{Source: s, Session: session, At: info.ModTime()}}, true
+		case session != "" || len(head) == maxHead:
+			return nil, true
+		case len(head) < size:
+			return nil, false
+		}
 	}
-	session, here := p.Whose(head, dir)
-	if session == "" || !here {
-		return nil, nil
-	}
-	s := p.Source
-	s.Path = path
-	return []Found{{Source: s, Session: session, At: info.ModTime()}}, nil
 }
 
 // headOf reads the beginning of a file.

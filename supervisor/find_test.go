@@ -23,7 +23,7 @@ func TestFind(t *testing.T) {
 	for _, c := range []struct {
 		adapter string
 		variant string
-		env     []string // HOME is the test's folder
+		env     string // one more variable; HOME is the test's folder
 		lay     func(t *testing.T, home string)
 		want    []string // sessions, the newest first
 	}{
@@ -34,10 +34,14 @@ func TestFind(t *testing.T) {
 			require.NoError(t, syscall.Mkfifo(filepath.Join(home, ".claude/projects/p0/fifo.jsonl"), 0o600)) // nothing waits for it
 			file(t, home, ".claude/projects/p0/s0/subagents/agent-a.jsonl", 9, `{"cwd":%q,"sessionId":"a"}`, here)
 		}, want: []string{"s2", "s0"}},
-		{adapter: "claude", variant: "elsewhere", env: []string{"CLAUDE_CONFIG_DIR=HOME/config"}, lay: func(t *testing.T, home string) {
+		{adapter: "claude", variant: "elsewhere", env: "CLAUDE_CONFIG_DIR=HOME/config", lay: func(t *testing.T, home string) {
 			file(t, home, "config/projects/p/s.jsonl", 1, `{"type":"user","cwd":%q,"sessionId":"s"}`, here)
 			file(t, home, ".claude/projects/p/old.jsonl", 2, `{"type":"user","cwd":%q,"sessionId":"old"}`, here)
 		}, want: []string{"s"}},
+		{adapter: "claude", variant: " with an image in the first prompt", lay: func(t *testing.T, home string) {
+			file(t, home, ".claude/projects/p/s0.jsonl", 0, "%s", largeFirstPrompt(0, here))
+			file(t, home, ".claude/projects/p/s1.jsonl", 1, "%s", largeFirstPrompt(1, elsewhere))
+		}, want: []string{"s0"}},
 		{adapter: "codex", lay: func(t *testing.T, home string) {
 			for i, dir := range []string{here, here, elsewhere} {
 				file(t, home, fmt.Sprintf(".codex/sessions/2026/01/0%d/rollout-%d.jsonl", i+1, i), i,
@@ -75,10 +79,7 @@ func TestFind(t *testing.T) {
 			home := t.TempDir()
 			profile, ok := profiles.For(c.adapter)
 			require.True(t, ok)
-			env := []string{"HOME=" + home}
-			for _, e := range c.env {
-				env = append(env, strings.Replace(e, "HOME", home, 1))
-			}
+			env := []string{"HOME=" + home, strings.Replace(c.env, "HOME", home, 1)}
 			find := func() (ids []string) {
 				found, err := Find(profile.Places(profiles.Host{Env: env, Dir: here}), here)
 				require.NoError(t, err)
@@ -93,6 +94,33 @@ func TestFind(t *testing.T) {
 			c.lay(t, home)
 			require.Equal(t, c.want, find())
 		})
+	}
+}
+
+// largeFirstPrompt is the beginning of a session whose first record with a working folder
+// is longer than headSize, as Claude Code 2.1.330 writes it: the folder follows the prompt.
+func largeFirstPrompt(i int, dir string) string {
+	return fmt.Sprintf(`{"type":"mode","sessionId":"s%d"}`+"\n"+`{"type":"user","message":{"content":%q},"cwd":%q,"sessionId":"s%d"}`,
+		i, strings.Repeat("iVBORw0KGgo", headSize/4), dir, i)
+}
+
+// TestUnfinishedPrompt: a first prompt that is being written does not decide whose
+// session a file is.
+func TestUnfinishedPrompt(t *testing.T) {
+	profile, _ := profiles.For("claude")
+	home := t.TempDir()
+	place := profile.Places(profiles.Host{Env: []string{"HOME=" + home}})[0]
+	path := folder(t, home, ".claude/projects/p/s0.jsonl")
+	for dir, want := range map[string]int{"/home/dev/project": 1, "/home/dev/other": 0} {
+		text := largeFirstPrompt(0, dir)
+		require.NoError(t, os.WriteFile(path, []byte(text[:2*headSize]), 0o600))
+		found, final := examine(place, path, "/home/dev/project")
+		require.Empty(t, found)
+		require.False(t, final)
+		require.NoError(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
+		found, final = examine(place, path, "/home/dev/project")
+		require.Len(t, found, want)
+		require.True(t, final)
 	}
 }
 

@@ -104,12 +104,9 @@ func (s *Successors) noticed(path string) {
 		}
 		return
 	}
-	found, err := ofFile(s.Place, path, s.Dir)
-	if err != nil {
-		return
-	}
+	found, final := examine(s.Place, path, s.Dir)
 	if len(found) == 0 {
-		if info, err := os.Stat(path); err == nil && info.Size() >= headSize {
+		if final {
 			s.paths[path] = "" // the beginning of the file shows another folder, or none
 		}
 		return
