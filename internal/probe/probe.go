@@ -120,9 +120,9 @@ func Play(ctx context.Context, c Config) (*Result, error) {
 	r.examine(answers.Calls(), c.Note, trial)
 	switch {
 	case ctx.Err() != nil:
-		r.Problems = append(r.Problems, "the session did not end in time")
+		r.failed("the session did not end in time")
 	case r.ExitCode != 0:
-		r.Problems = append(r.Problems, fmt.Sprintf("the run ended with exit code %d, and printed: %s", r.ExitCode, said.text()))
+		r.failed(fmt.Sprintf("the run ended with exit code %d, and printed: %s", r.ExitCode, said.text()))
 	}
 	r.Seconds = time.Since(began).Round(10 * time.Millisecond).Seconds()
 	return r, nil
@@ -244,6 +244,24 @@ func (r *Result) lack(capability, reason string, needed bool) {
 	}
 }
 
+// failed adds a problem of the whole session. Nothing is proven by a session that did not
+// take the course of the script.
+func (r *Result) failed(problem string) {
+	r.Problems = append(r.Problems, problem)
+	r.unprove(func(string) bool { return true }, "the session has the event, but the session failed: "+problem)
+}
+
+// unprove removes the proof of some capabilities, for a reason.
+func (r *Result) unprove(some func(capability string) bool, reason string) {
+	r.Proven = slices.DeleteFunc(r.Proven, func(one Proof) bool {
+		gone := some(one.Capability)
+		if gone {
+			r.Lacks = append(r.Lacks, Lack{one.Capability, reason})
+		}
+		return gone
+	})
+}
+
 // examine compares the session with what the model was asked.
 func (r *Result) examine(calls []mock.Call, note string, trial profiles.Trial) {
 	results, notes, compacted := false, 0, false
@@ -258,14 +276,17 @@ func (r *Result) examine(calls []mock.Call, note string, trial profiles.Trial) {
 			notes = bytes.Count(c.Body, []byte(note))
 		}
 	}
-	problem := func(is bool, format string, a ...any) {
-		if is {
-			r.Problems = append(r.Problems, fmt.Sprintf(format, a...))
-		}
+	if r.Calls > 0 && notes != 1 { // frame.opening is what clients negotiate for this payload
+		text := fmt.Sprintf("the client's payload for the prompt appears %d times in the first request to the model, not exactly once", notes)
+		r.Problems = append(r.Problems, text)
+		r.unprove(func(capability string) bool { return capability == string(lifeloop.FrameOpening) }, text)
 	}
-	problem(r.Calls == 0, "the harness did not ask the model")
-	problem(r.Calls > 0 && !results, "the model did not get the result of the tool that it called")
-	problem(r.Calls > 0 && notes != 1, "the client's payload for the prompt appears %d times in the first request to the model, not exactly once", notes)
+	switch {
+	case r.Calls == 0:
+		r.failed("the harness did not ask the model")
+	case !results:
+		r.failed("the model did not get the result of the tool that it called")
+	}
 	for _, event := range kernel.Provable() {
 		lack := slices.IndexFunc(r.Lacks, func(l Lack) bool { return l.Capability == string(event) })
 		switch {
