@@ -316,6 +316,7 @@ func (a *attempts) launched(s *step, in input.Launched) {
 		s.record(TimerSet{Timer: TimerInitial, AfterMS: after.Milliseconds()})
 	}
 	s.health.began(s)
+	s.health.version(s, telemetry.Signal{Version: s.cfg.Installed, Source: packageSource, Detail: "package.json"})
 	s.router.startTicks(s)
 	if s.cfg.NoTelemetry {
 		s.scopes.start(s, "", own("the process runs"), nil)

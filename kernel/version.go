@@ -85,6 +85,9 @@ var dialect = []lifeloop.Event{
 	lifeloop.FrameOpening, lifeloop.FrameOpened, lifeloop.ContextPressureObserved, lifeloop.ContextCompacted, lifeloop.FrameEnded,
 }
 
+// packageSource is the source of the version that the harness's package has.
+const packageSource = "package"
+
 // maxVersions is how many reported versions of one launch are considered; usually
 // there is one.
 const maxVersions = 8

@@ -17,6 +17,7 @@ func geminiProfile() Profile {
 		Adapter:    "gemini",
 		Programs:   []string{"gemini"},
 		Tested:     []string{"0.61.0"},
+		Package:    "@google/gemini-cli",
 		sessions:   stored{"GEMINI_CLI_HOME", ".", Place{Dir: ".gemini/tmp", Pattern: "*/chats/session-*.jsonl", Whose: gemini.Owner}},
 		Hooks:      gemini.Hooks{},
 		Transcript: Source{Name: "transcript", Decoder: gemini.Chat},

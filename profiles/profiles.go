@@ -351,6 +351,9 @@ type Profile struct {
 	// the harness reports them. Versions in between were not tested, and harnesses
 	// change their output from version to version.
 	Tested []string
+	// Package is the name of the npm package that has the harness's program, if no source
+	// of a launch reports the version; see PackageVersion.
+	Package string
 	// Estimates is true if the harness writes its own estimate of the context after
 	// a compaction.
 	Estimates bool

@@ -293,7 +293,7 @@ func typed(k profiles.Keys, threads string) supervisor.Keys {
 func (l *launcher) setup(w way, launch profiles.Launch) setup.Launch {
 	s := setup.Launch{Manifest: w.manifest, Injected: setup.Injected{Hooks: launch.Hooks, HookAtPrompt: launch.HookAtPrompt}, HarnessSession: launch.SessionID, Cause: launch.Cause,
 		NoTelemetry: launch.Plain || !launch.Hooks && !launch.Plugin && len(launch.Sources) == 0 && launch.OSCDecoder == nil, Synth: synthConfig(l.session.cfg, w.profile, launch),
-		Versions: setup.Versions{Tested: w.profile.Tested, Proven: proven.Read(l.session.cfg.StateDir).Of(w.profile.Adapter)}, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Fresh: l.fresh(w, launch), Interactive: l.terminal.Pty()}
+		Versions: setup.Versions{Tested: w.profile.Tested, Proven: proven.Read(l.session.cfg.StateDir).Of(w.profile.Adapter), Installed: packaged(w.profile, launch)}, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Fresh: l.fresh(w, launch), Interactive: l.terminal.Pty()}
 	if launch.Hooks && launch.HooksShow {
 		s.HooksFor = cmp.Or(needsHooks(l.session.cfg, w.profile.Adapter), "the user asked for them")
 	}
@@ -311,6 +311,22 @@ func (l *launcher) setup(w way, launch profiles.Launch) setup.Launch {
 		s.Weak = append(s.Weak, setup.Weakness(w))
 	}
 	return s
+}
+
+// packaged returns the version in the package of the harness's program, for a profile
+// that names the package.
+func packaged(p profiles.Profile, launch profiles.Launch) string {
+	if p.Package == "" || launch.Plain || len(launch.Argv) == 0 { // a recovered session has no launch yet
+		return ""
+	}
+	program, err := exec.LookPath(launch.Argv[0])
+	if err == nil {
+		program, err = filepath.Abs(program)
+	}
+	if err != nil {
+		return ""
+	}
+	return p.PackageVersion(realPath(program), readSettings)
 }
 
 // fresh says how a launch can be given a fresh harness session.

@@ -97,6 +97,8 @@ type Versions struct {
 	// Proven lists, by version, the capabilities that worked in earlier sessions with
 	// versions that were not tested.
 	Proven map[string][]string
+	// Installed is the version that the harness's package has; empty if it is unknown.
+	Installed string
 }
 
 // Injected says which hooks a launch has.
