@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"path/filepath"
@@ -38,8 +39,8 @@ func TestEveryOwnerIsListed(t *testing.T) {
 	}
 }
 
-// TestOwnersOfRecordings compares the owner of each recorded file with the session in the
-// first signals that the decoder reports for it.
+// TestOwnersOfRecordings compares the owner of each recorded file with the session, or the
+// sub-agent, in the first signals that the decoder reports for it.
 func TestOwnersOfRecordings(t *testing.T) {
 	for _, c := range sources {
 		owner := owners[c.name]
@@ -58,8 +59,8 @@ func TestOwnersOfRecordings(t *testing.T) {
 					}
 				}
 				want := first.Session
-				if c.name == "codex-rollout" && first.Agent != "" {
-					want = "" // a sub-agent's thread is a part of another session
+				if c.name != "claude-transcript" {
+					want = cmp.Or(first.Agent, first.Session)
 				}
 				session, here := owner(data, "/no such folder")
 				require.Equal(t, want, session)
@@ -85,13 +86,15 @@ func TestOwners(t *testing.T) {
 		{"claude-transcript", `{"sessionId":"s","cwd":` + quoted + `}`, "", false},
 		{"codex-rollout", `{"type":"session_meta","payload":{"id":"s","cwd":` + quoted + `}}` + "\n", "s", true},
 		{"codex-rollout", `{"type":"session_meta","payload":{"id":"s","cwd":"/home/dev"}}` + "\n", "s", false},
+		{"codex-rollout", `{"type":"session_meta","payload":{"id":"s","thread_source":"subagent","cwd":` + quoted + `}}` + "\n", "s", false},
+		{"codex-rollout", `{"type":"session_meta","payload":{"id":"s","source":{"subagent":"review"},"cwd":` + quoted + `}}` + "\n", "s", false},
 		{"codex-rollout", `{"type":"event_msg","payload":{"id":"x","cwd":` + quoted + `}}` + "\n", "", false},
 		{"codex-rollout", `{}` + "\n" + `{"type":"session_meta","payload":{"id":"s","cwd":` + quoted + `}}` + "\n", "", false},
 		{"codex-rollout", `{"type":"session_meta","payload":{"id":"s","cwd":` + quoted + `}}`, "", false},
 		{"codex-rollout", `{"type":"session_meta","payload":{"id":"s"}` + "\n", "", false},
 		{"gemini-chat", `{"sessionId":"s","projectHash":"` + hash + `","kind":"main"}` + "\n", "s", true},
 		{"gemini-chat", `{"sessionId":"s","projectHash":"` + strings.ToUpper(hash) + `","kind":"main"}` + "\n", "s", false},
-		{"gemini-chat", `{"sessionId":"s","projectHash":"` + hash + `","kind":"subagent"}` + "\n", "", false},
+		{"gemini-chat", `{"sessionId":"s","projectHash":"` + hash + `","kind":"subagent"}` + "\n", "s", false},
 		{"gemini-chat", `{"sessionId":"s","projectHash":"` + hash + `","kind":"main"}`, "", false},
 	} {
 		session, here := owners[c.name]([]byte(c.head), dir)

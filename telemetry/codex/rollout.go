@@ -94,9 +94,9 @@ func (r rolloutRecord) ordinal() string {
 }
 
 // Owner reads the beginning of a rollout: it returns the id of the thread in its first
-// record, and whether the thread's working directory is dir. The id is empty if the first
-// line is incomplete or no head of a rollout, and for a sub-agent's thread, which is a part
-// of another session.
+// record, and whether the thread is a session with the working directory dir. The id is
+// empty if the first line is incomplete or no head of a rollout. A sub-agent's thread is a
+// part of another session.
 func Owner(head []byte, dir string) (session string, here bool) {
 	record, _, whole := bytes.Cut(head, []byte("\n"))
 	var kind, id string
@@ -105,10 +105,10 @@ func Owner(head []byte, dir string) (session string, here bool) {
 	ok := scan.Object(record, scan.Word("type", &kind), scan.In("payload", scan.Name("id", &id), scan.Raw("cwd", &cwd),
 		scan.Func("thread_source", func(val []byte) { agent = agent || string(val) == `"subagent"` }),
 		scan.Func("source", func(val []byte) { scan.Object(val, scan.Has("subagent", &agent)) })))
-	if !whole || !ok || kind != "session_meta" || agent {
+	if !whole || !ok || kind != "session_meta" {
 		return "", false
 	}
-	return id, scan.Is(cwd, dir)
+	return id, !agent && scan.Is(cwd, dir)
 }
 
 // Rollout returns a decoder of rollout lines.

@@ -55,17 +55,17 @@ type chatRecord struct {
 }
 
 // Owner reads the beginning of a chat file: it returns the session in the header, which is
-// the first record, and whether the header has the digest of the path dir. The session is
-// empty if the first line is incomplete or no header, and in a sub-agent's file.
+// the first record, and whether it is no sub-agent's and has the digest of the path dir.
+// The session is empty if the first line is incomplete or no header.
 func Owner(head []byte, dir string) (session string, here bool) {
 	record, _, whole := bytes.Cut(head, []byte("\n"))
 	var id, project, kind string
 	ok := scan.Object(record, scan.Name("sessionId", &id), scan.Name("projectHash", &project), scan.Word("kind", &kind))
-	if !whole || !ok || kind != "main" {
+	if !whole || !ok || kind == "" {
 		return "", false
 	}
 	digest := sha256.Sum256([]byte(dir))
-	return id, project == hex.EncodeToString(digest[:])
+	return id, kind == "main" && project == hex.EncodeToString(digest[:])
 }
 
 // Chat returns a decoder of chat file lines.
