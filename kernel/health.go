@@ -543,7 +543,7 @@ func consequence(in input.SourceTrouble) (to lifeloop.Support, why string, known
 func (h *health) unfollowed(s *step, sig telemetry.Signal) {
 	hooks := s.cfg.Hooks && !h.soft.missed && h.soft.worth[hooksSource] != lifeloop.Unavailable
 	old := !sig.At.IsZero() && s.attempts.launchedAfter(sig.At, s.now)
-	if sig.Process == nil || h.soft.away || hooks || old || s.cfg.Observing || s.attempts.exit() != nil || s.scopes.current().ID == "" {
+	if sig.Process == nil || h.soft.away || hooks || old || s.cfg.Observing || s.attempts.exit() != nil {
 		return
 	}
 	h.soft.away = true

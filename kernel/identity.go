@@ -9,9 +9,8 @@ import (
 
 // This file decides to which harness session a signal belongs. A hook, our plugin or the launch
 // proves it. A file that was only found, and whose path the harness never reported, proves nothing.
-// One decision is made elsewhere: Successors and Switches of package supervisor choose which
-// session of a folder is followed, because that needs the content of the files, which the kernel
-// does not read. A signal of FolderSource reports their choice, and the kernel accepts it.
+// One decision is made elsewhere: the choosers of package supervisor decide which session of a
+// folder is followed, because that needs the content of the files, which the kernel does not read. A signal of FolderSource reports their choice, and the kernel accepts it.
 
 // storeSource is the source name in signals from a database of many sessions.
 // pluginSource is that of our plugin, which runs in the harness and sends its

@@ -288,7 +288,8 @@ type Chats struct {
 	Pattern string // pattern of the path of a session's file below Dir, matched element by element
 	New     string // absolute path of the file that a new session of this launch gets
 	// Begins reads the beginning of a file: the time of its first record, and the cause of
-	// the session: "clear", or "unknown"; empty as long as the file does not show it.
+	// the session: "clear", "unknown", or "fork" if its first records are copies; empty as
+	// long as the file does not show it.
 	Begins func(head []byte) (at time.Time, cause string)
 }
 

@@ -1,11 +1,13 @@
 package supervisor
 
 import (
-	"cmp"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"lifeloop/harness"
 	"lifeloop/internal/durable"
 	"lifeloop/kernel"
 	"lifeloop/kernel/input"
@@ -22,8 +24,9 @@ import (
 //	record names another session ──► its file shows how it began ──► follow it
 //	                            └──► no file, or it does not ───────► keep the records
 //
-// If a whole turn passes in a session without such a file, the kept records are posted,
-// which reports that the harness has a session that cannot be read.
+// The last records of the session before come first. If a whole turn passes in a session
+// whose file is not found, or the process ends, the kept records are posted, which reports
+// that the harness has a session that cannot be read.
 type Moves struct {
 	profiles.Chats
 	First string    // the session with which the launch begins; empty if the harness chooses it
@@ -33,14 +36,16 @@ type Moves struct {
 	present string              // the session whose records are posted
 	past    map[string]bool     // the sessions before it
 	named   time.Time           // when a record named the present session the last time
+	read    watchers.Position   // how far the present session's file was read
 	next    string              // the session that the process has; empty if it is the present one
-	at      time.Time           // the time of the newest record that named next
+	at      time.Time           // the time in the first record that named next
 	works   bool                // a turn of next runs
 	held    []input.SignalsSeen // records that name next, and records of its file
 }
 
-// lag is how much later than the change itself a change of the session is noticed at
-// most, if the machine is not overloaded.
+// lag is how much later than its own time a record is handled, unless the machine is
+// overloaded. A session that began no longer than this before the present one was named
+// the last time may have begun after it.
 const lag = 2 * time.Second
 
 func (m *Moves) start(f *Files) {
@@ -50,7 +55,19 @@ func (m *Moves) start(f *Files) {
 func (m *Moves) notice(watchers.Line) bool { return false }
 
 // handled looks again whether the file of the next session shows how it began.
-func (m *Moves) handled(watchers.Position) { m.look(false) }
+func (m *Moves) handled(at watchers.Position) {
+	if filepath.Base(stem(at.Path)) == m.present {
+		m.read = at
+	}
+	m.look(false)
+}
+
+// end posts the kept records, of the next session if its file is there.
+func (m *Moves) end() {
+	if m.next != "" && !m.look(true) {
+		m.release()
+	}
+}
 
 func (m *Moves) sees(_ string, in input.SignalsSeen) {
 	sig := in.Signals[0]
@@ -58,8 +75,10 @@ func (m *Moves) sees(_ string, in input.SignalsSeen) {
 	case sig.Process != nil && sig.Session == m.present && sig.Session != "":
 		m.named, m.next, m.held = time.Now(), "", nil
 	case sig.Process != nil && sig.Session != "":
-		m.name(sig, in)
-		return
+		if harness.Runs(sig.Process.PID, sig.Process.Start) {
+			m.name(sig, in)
+		}
+		return // otherwise an earlier process with the same pid wrote it
 	case sig.Session != "" && sig.Session == m.next:
 		m.hold(in)
 		return
@@ -70,9 +89,8 @@ func (m *Moves) sees(_ string, in input.SignalsSeen) {
 // name handles a record that names another session than the present one.
 func (m *Moves) name(sig telemetry.Signal, in input.SignalsSeen) {
 	if sig.Session != m.next {
-		m.next, m.works, m.held = sig.Session, false, nil
+		m.next, m.at, m.works, m.held = sig.Session, sig.At, false, nil
 	}
-	m.at = sig.At
 	m.hold(in)
 	ended := m.works && sig.Kind == telemetry.Idle
 	m.works = sig.Kind == telemetry.Working || sig.Kind == telemetry.NeedsInput
@@ -82,8 +100,8 @@ func (m *Moves) name(sig telemetry.Signal, in input.SignalsSeen) {
 }
 
 func (m *Moves) hold(in input.SignalsSeen) {
-	if m.held = append(m.held, in); len(m.held) > maxHeld {
-		m.held = m.held[1:]
+	if len(m.held) < maxHeld {
+		m.held = append(m.held, in)
 	}
 }
 
@@ -95,8 +113,7 @@ func (m *Moves) release() {
 }
 
 // look follows the process to the next session, if the session's file shows how it
-// began, and reports whether it does. Until then it waits for the file, at most until a
-// turn of the session has ended.
+// began, and reports whether it does. If ended is true, it no longer waits for that.
 func (m *Moves) look(ended bool) bool {
 	if m.next == "" {
 		return false
@@ -106,24 +123,54 @@ func (m *Moves) look(ended bool) bool {
 		return false
 	}
 	began, cause := m.began(path)
-	var since time.Time // earlier records are of another process
-	if ended && !began.IsZero() {
-		cause = cmp.Or(cause, "unknown")
-	}
+	forked := cause == "fork"
+	var since time.Time // earlier records are of another process, or copies
 	switch {
-	case cause == "":
+	case m.earlier(began, cause):
+		since = later(m.named, m.at.Add(-lag))
+		if cause = "resume"; forked && !m.past[m.next] {
+			cause = "unknown" // copies are as old as in a session that was forked earlier
+		}
+	case cause == "" && (!ended || began.IsZero()):
 		m.files.Watch(path, since)
 		return false
-	case m.past[m.next], began.Before(m.named) && m.present == "", began.Before(m.named.Add(-lag)):
-		cause, since = "resume", later(m.named, m.at.Add(-lag))
+	case cause == "":
+		cause = "unknown"
+	}
+	if m.behind() && !ended {
+		return false
 	}
 	m.past[m.present] = true
-	m.present, m.next, m.named = m.next, "", time.Now()
+	m.present, m.next, m.named, m.read = m.next, "", time.Now(), watchers.Position{}
 	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "named by its process", At: later(m.at, began), Session: m.present, Cause: cause}
 	m.files.post(input.SignalsSeen{Signals: []telemetry.Signal{live}})
 	m.release()
 	m.files.Watch(path, since)
 	return true
+}
+
+// earlier reports whether the next session, which began at a time, began before the
+// process moved to it, so that the process resumed it.
+func (m *Moves) earlier(began time.Time, cause string) bool {
+	switch {
+	case m.past[m.next]:
+		return true
+	case began.IsZero():
+		return false
+	case m.present == "":
+		return began.Before(m.named)
+	}
+	return began.Before(m.named.Add(-lag)) || cause == "unknown" && began.Before(m.at.Add(-lag))
+}
+
+// behind reports whether the present session's file has records that were not read yet.
+func (m *Moves) behind() bool {
+	path := m.read.Path
+	if path == "" {
+		path = strings.ReplaceAll(m.New, "{session}", m.present)
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Size() > m.read.Offset
 }
 
 // path returns the path of the next session's file, or of the file that a new session

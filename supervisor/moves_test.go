@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,8 +56,13 @@ func (w *registered) names(session, status string, want ...string) {
 
 func (w *registered) registers(session, status string) {
 	w.t.Helper()
+	w.registersAt(session, status, time.Now())
+}
+
+func (w *registered) registersAt(session, status string, at time.Time) {
+	w.t.Helper()
 	require.NoError(w.t, os.MkdirAll(filepath.Dir(w.registry), 0o700))
-	text := fmt.Sprintf(`{"pid":%d,"sessionId":%q,"status":%q,"updatedAt":%d}`, os.Getpid(), session, status, time.Now().UnixMilli())
+	text := fmt.Sprintf(`{"pid":%d,"sessionId":%q,"status":%q,"updatedAt":%d}`, os.Getpid(), session, status, at.UnixMilli())
 	require.NoError(w.t, os.WriteFile(w.registry, []byte(text), 0o600))
 }
 
@@ -84,6 +90,11 @@ func (w *registered) asks(path, session string, at time.Time) {
 	w.t.Helper()
 	write(w.t, path, fmt.Sprintf(`{"parentUuid":null,"type":"user","message":{"content":"hello"},"promptId":"p-%d","promptSource":"typed","uuid":"%[2]s-%[1]d","timestamp":%[3]q,"sessionId":%[2]q}`+"\n",
 		at.UnixMilli(), session, stampOf(at)))
+}
+
+// orphan is a prompt in S2 whose parent is in no file.
+func orphan(at time.Time) string {
+	return fmt.Sprintf(`{"parentUuid":"of another file","type":"user","message":{"content":"hello"},"promptId":"p","promptSource":"typed","uuid":"u","timestamp":%q,"sessionId":"S2"}`+"\n", stampOf(at))
 }
 
 func stampOf(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }
@@ -162,10 +173,43 @@ func TestMoves(t *testing.T) {
 			w.names("S1", "idle", first)
 			w.registers("S2", "busy")
 			require.Eventually(w.t, func() bool { _, waits := w.read.f.starts.Load(stem(w.file("S2"))); return waits }, 10*time.Second, time.Millisecond)
-			write(t, w.file("S2"), fmt.Sprintf(`{"parentUuid":"of another file","type":"user","message":{"content":"hello"},"promptId":"p","promptSource":"typed","uuid":"u","timestamp":%q,"sessionId":"S2"}`+"\n", stampOf(later())))
+			write(t, w.file("S2"), orphan(later()))
 			w.registers("S2", "idle")
 			w.sees(moved, "registry S2 working", prompt, "registry S2 idle")
 		}, []string{"S2 unknown"}},
+		"a session that another process began meanwhile": {nil, func(w *registered) {
+			w.names("S1", "idle", first)
+			w.asks(w.file("S2"), "S2", time.Now().Add(time.Minute)) // the clock of the records runs ahead of named
+			w.registersAt("S2", "idle", time.Now().Add(2*time.Minute))
+			w.sees(moved, "registry S2 idle")
+			w.asks(w.file("S2"), "S2", time.Now().Add(3*time.Minute))
+			w.sees(prompt)
+		}, []string{"S2 resume"}},
+		"a session whose beginning refers to another file": {nil, func(w *registered) {
+			w.names("S1", "idle", first)
+			write(t, w.file("S2"), orphan(w.began.Add(time.Second)))
+			w.names("S2", "idle", moved, "registry S2 idle")
+		}, []string{"S2 resume"}},
+		"a branch": {nil, func(w *registered) {
+			w.names("S1", "idle", first)
+			write(t, w.file("S2"), strings.Replace(orphan(w.began.Add(time.Second)), "{", `{"forkedFrom":{"sessionId":"S1"},`, 1))
+			w.names("S2", "idle", moved, "registry S2 idle")
+			w.asks(w.file("S2"), "S2", later())
+			w.sees(prompt)
+		}, []string{"S2 unknown"}},
+		"a first record that is too long": {nil, func(w *registered) {
+			w.names("S1", "idle", first)
+			write(t, w.file("S2"), `{"parentUuid":null,"type":"user","message":{"content":"`+strings.Repeat("x", headSize)+`"}}`+"\n")
+			w.names("S2", "idle", moved, "registry S2 idle")
+		}, []string{"S2 unknown"}},
+		"a registry file of an earlier process": {nil, func(w *registered) {
+			require.NoError(w.t, os.MkdirAll(filepath.Dir(w.registry), 0o700))
+			w.asks(w.file("S9"), "S9", w.began.Add(-time.Hour))
+			require.NoError(w.t, os.WriteFile(w.registry, fmt.Appendf(nil, `{"pid":%d,"procStart":"1","sessionId":"S9"}`, os.Getpid()), 0o600))
+			w.asks(w.file("S1"), "S1", later()) // in a folder that is read after the registry's
+			w.sees("transcript S1 prompt")
+			w.names("S1", "idle", first)
+		}, nil},
 		"a session that began in another way": {[]string{"--resume"}, func(w *registered) {
 			w.registers("S2", "idle")
 			w.asks(w.file("S2"), "S2", later())
@@ -199,7 +243,7 @@ func TestNoMove(t *testing.T) {
 				posted = append(posted, sig.Session+" "+string(sig.Kind))
 			}})
 			names := func(session string, kind telemetry.Kind) {
-				m.sees("", input.SignalsSeen{Signals: []telemetry.Signal{{Kind: kind, Source: "registry", Session: session, Process: &telemetry.Process{PID: 1}}}})
+				m.sees("", input.SignalsSeen{Signals: []telemetry.Signal{{Kind: kind, Source: "registry", Session: session, Process: &telemetry.Process{PID: os.Getpid()}}}})
 			}
 			names("S1", telemetry.Idle)
 			names(session, telemetry.Idle)
@@ -207,12 +251,31 @@ func TestNoMove(t *testing.T) {
 			require.Equal(t, []string{"S1 idle"}, posted)
 			names(session, telemetry.Idle)
 			require.Equal(t, []string{"S1 idle", session + " idle", session + " working", session + " idle"}, posted)
-			names(session, telemetry.Idle)
+			names(session, telemetry.Working)
+			m.end()
+			require.Equal(t, []string{session + " working"}, posted[4:], "the process has ended in a turn")
 			names("S1", telemetry.Idle) // the process is back, so a file of that session is another process's
 			write(t, filepath.Join(dir, "c", session+".jsonl"), "{}\n")
 			m.handled(watchers.Position{})
 			names("S4", telemetry.Idle)
-			require.Equal(t, []string{"S1 idle", "S4 session_live", "S4 idle"}, posted[4:])
+			require.Equal(t, []string{"S1 idle", "S4 session_live", "S4 idle"}, posted[5:])
 		})
 	}
+}
+
+// TestMoveAfterTheLastRecords: the session before is left when its file was read.
+func TestMoveAfterTheLastRecords(t *testing.T) {
+	dir := t.TempDir()
+	s1, s2 := filepath.Join(dir, "c/S1.jsonl"), filepath.Join(dir, "c/S2.jsonl")
+	write(t, s1, "{}\n{}\n")
+	write(t, s2, "{}\n")
+	var posted []string
+	m := &Moves{First: "S1", Since: day, Chats: profiles.Chats{Dir: dir, Pattern: "*/{session}.jsonl", New: filepath.Join(dir, "c/{session}.jsonl"),
+		Begins: func([]byte) (time.Time, string) { return time.Now(), "clear" }}}
+	m.start(&Files{post: func(in input.Input) { posted = append(posted, in.(input.SignalsSeen).Signals[0].Session) }})
+	m.handled(watchers.Position{Path: s1, Offset: 3})
+	m.sees("", input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Idle, Source: "registry", Session: "S2", Process: &telemetry.Process{PID: os.Getpid()}}}})
+	require.Empty(t, posted)
+	m.handled(watchers.Position{Path: s1, Offset: 6})
+	require.Equal(t, []string{"S2", "S2"}, posted)
 }

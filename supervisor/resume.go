@@ -399,6 +399,7 @@ func (f *Files) placeRows(r *readSource) {
 	for _, t := range d.tables {
 		if t.source == r.name && !r.missed {
 			t.at, t.resumed = sqlite.Cursor{Dev: r.last.Dev, Ino: r.last.Ino, Row: r.last.Offset}, true
+			t.late = false
 		}
 	}
 }

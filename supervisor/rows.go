@@ -149,8 +149,8 @@ func (d *database) follow() {
 	var again <-chan time.Time
 	wait := settle
 	for _, t := range d.tables {
-		if d.files.Positions && !t.resumed {
-			d.files.post(input.SignalsSeen{Source: t.source, Position: &input.Position{Path: d.path, Dev: t.at.Dev, Ino: t.at.Ino, Offset: t.at.Row}})
+		if !t.resumed && !t.late {
+			d.begins(t)
 		}
 	}
 	for {
@@ -171,6 +171,13 @@ func (d *database) follow() {
 				again = time.After(wait)
 			}
 		}
+	}
+}
+
+// begins posts the position at which the reading of a table begins.
+func (d *database) begins(t *table) {
+	if d.files.Positions {
+		d.files.post(input.SignalsSeen{Source: t.source, Position: &input.Position{Path: d.path, Dev: t.at.Dev, Ino: t.at.Ino, Offset: t.at.Row}})
 	}
 }
 
@@ -214,7 +221,9 @@ func (d *database) read() (busy bool) {
 func (t *table) next(d *database) (err error) {
 	if t.late {
 		t.at, err = t.tail.Last()
-		t.late = err != nil
+		if t.late = err != nil; !t.late {
+			d.begins(t)
+		}
 		return err
 	}
 	t.at, err = t.tail.Next(t.at, func(at sqlite.Cursor, record []byte) { d.take(t, at, record) })

@@ -101,12 +101,17 @@ func TestADatabaseThatCannotBeReadYet(t *testing.T) {
 	w.do(`PRAGMA journal_mode=DELETE`)
 	w.db.SetMaxOpenConns(1) // the connection that has the lock
 	w.do(`BEGIN EXCLUSIVE`)
-	locked := read(t, Files{Fixed: []profiles.Source{rowsAt(path)}, AtEnd: true})
+	resumed, err := NewFiles(Files{Fixed: []profiles.Source{rowsAt(path)}, AtEnd: true})
+	require.NoError(t, err)
+	resumed.placeRows(&readSource{name: "store", path: path, last: input.Position{Offset: 7}})
+	require.False(t, resumed.databases[path].tables[0].late, "an observer that is resumed continues at row 7")
+	locked := read(t, Files{Fixed: []profiles.Source{rowsAt(path)}, AtEnd: true, Positions: true})
 	locked.f.Launched(1)
 	w.do(`COMMIT`)
 	require.NoError(t, locked.stop())
-	require.EqualValues(t, 1, locked.f.databases[path].tables[0].at.Row, "the row was there before the observer")
-	require.Empty(t, locked.posted)
+	require.Empty(t, locked.posted, "the row was there before the observer")
+	require.Len(t, locked.in, 1)
+	require.EqualValues(t, 1, locked.in[0].(input.SignalsSeen).Position.Offset)
 }
 
 // Prompted returns the only session that got a prompt since the launch.

@@ -71,6 +71,8 @@ type Chooser interface {
 	sees(path string, in input.SignalsSeen)
 	// handled is called after a record of a session file was handled.
 	handled(at watchers.Position)
+	// end is called after the last record.
+	end()
 }
 
 // NewFiles checks the paths of databases and the addresses of servers. It reads
@@ -119,6 +121,9 @@ func (f *Files) Run(ctx context.Context, post func(input.Input)) error {
 		wg.Go(func() { s.follow(ctx) })
 	}
 	err := f.watcher.Run(ctx)
+	if f.Sessions != nil {
+		f.Sessions.end()
+	}
 	for _, d := range f.decoders {
 		if d.missed(true) {
 			f.reportUnknown(d.source)

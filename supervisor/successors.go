@@ -81,6 +81,7 @@ func (s *Successors) start(f *Files) {
 }
 
 func (s *Successors) handled(watchers.Position) {}
+func (s *Successors) end()                      {}
 
 // notice follows a file of this folder that is new, or was not followed.
 func (s *Successors) notice(l watchers.Line) bool {

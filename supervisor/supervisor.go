@@ -3,8 +3,8 @@
 // and then performs its effects.
 //
 // The rules are in the kernel, and everything specific to a harness is behind a port.
-// The package makes one decision itself: Successors and Switches choose which harness
-// session of a folder is followed, because that needs the content of the files. The
+// The package makes one decision itself: a Chooser decides which harness session of a
+// folder is followed, because that needs the content of the files. The
 // kernel accepts their choice as a signal of kernel.FolderSource. The supervisor starts
 // nothing whose fact is not in the ledger: if a write fails, it ends the harness and
 // returns ErrLedger, unless Options.KeepGoing is set.

@@ -129,6 +129,8 @@ func (s *Switches) sees(_ string, in input.SignalsSeen) {
 	s.find()
 }
 
+func (s *Switches) end() {}
+
 // handled notes how far a session file was read, after its record was posted.
 func (s *Switches) handled(at watchers.Position) {
 	if s.dir == "" {

@@ -8,7 +8,8 @@ import (
 )
 
 // Begins reads the beginning of a transcript: the time of its first record, and how the
-// session began. cause is "clear" if it began with `/clear`, "unknown" if it began in
+// session began. cause is "clear" if it began with `/clear`, "fork" if it begins with
+// copies of another session's records, which keep their times, "unknown" if it began in
 // another way, and empty if the transcript does not show it yet. Records that are written
 // together may be in any order, so a record shows it only if the records before it, by
 // their parents, were read.
@@ -24,10 +25,14 @@ func Begins(head []byte) (at time.Time, cause string) {
 		var r transcriptRecord
 		var id string
 		var message []byte
+		fork := false
 		scan.Object(line, scan.Raw("type", &r.kind), scan.Raw("timestamp", &r.at), scan.True("isMeta", &r.meta),
-			scan.Name("uuid", &id), scan.Raw("parentUuid", &r.parent), scan.Raw("message", &message))
+			scan.Name("uuid", &id), scan.Raw("parentUuid", &r.parent), scan.Raw("message", &message), scan.Has("forkedFrom", &fork))
 		if t := scan.TimeOf(r.at); !t.IsZero() && (at.IsZero() || t.Before(at)) {
 			at = t
+		}
+		if fork {
+			return at, "fork"
 		}
 		if id != "" {
 			parents[id] = scan.NameOf(r.parent)

@@ -34,6 +34,7 @@ func TestBegins(t *testing.T) {
 		"the command is written last":    {[]string{mode, second, output, cleared}, "clear", "13:42:43.322"},
 		"a prompt":                       {[]string{mode, first}, "unknown", "13:42:46.348"},
 		"a prompt that speaks of /clear": {[]string{mode, strings.ReplaceAll(first, "hello", "type <command-name>/clear</command-name>")}, "unknown", "13:42:46.348"},
+		"a fork":                         {[]string{mode, strings.Replace(first, `"parentUuid"`, `"forkedFrom":{"sessionId":"s1"},"parentUuid"`, 1)}, "fork", "13:42:46.348"},
 		"a record in a circle":           {[]string{strings.ReplaceAll(second, `"parentUuid":"c"`, `"parentUuid":"d"`)}, "", "13:42:46.348"},
 	} {
 		t.Run(name, func(t *testing.T) {
