@@ -15,6 +15,7 @@ type Hook struct {
 	Key   string // the secret of the launch that injected the hook; other processes may send any value
 	Event string
 	Input []byte // the input that the harness wrote to the hook's stdin, unchanged
+	PID   int    // the process that connected
 	// OneWay means that the peer wants no answer and may have closed already.
 	OneWay bool
 }

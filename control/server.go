@@ -245,7 +245,7 @@ func serveConn(ctx context.Context, conn *peer, h Handler) {
 		return
 	}
 	call := &HookCall{
-		Hook: Hook{Key: req.Key, Event: req.Event, Input: body, OneWay: req.Op == hook.OpNotify},
+		Hook: Hook{Key: req.Key, Event: req.Event, Input: body, PID: pid, OneWay: req.Op == hook.OpNotify},
 		conn: conn.UnixConn, gone: make(chan struct{}), acked: make(chan struct{}),
 	}
 	var listening sync.WaitGroup

@@ -75,7 +75,7 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	interactive := h.Terminal && !line.has("--prompt", "--acp", "--experimental-acp")
 	reason := l.injectGemini(line, h)
 	l.Guards, l.Unguarded = reason == "" && h.Guards, reason
-	if l.Hooks, l.HooksShow = reason == "", reason == ""; l.Hooks {
+	if l.Hooks, l.HooksShow, l.Inherited = reason == "", reason == "", reason == ""; l.Hooks {
 		l.Clears = interactive
 		return l, nil // the first hook reports the id and names the chat file
 	}

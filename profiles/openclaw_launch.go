@@ -71,7 +71,7 @@ func prepareOpenclaw(argv []string, h Host) (Launch, error) {
 		l.lackSources("openclaw", reason, sources)
 		return l, nil
 	}
-	l.Hooks, l.HooksShow, l.HookAtPrompt = true, true, true
+	l.Hooks, l.HooksShow, l.HookAtPrompt, l.Inherited = true, true, true, true
 	l.lackSources("openclaw", observedOnly, sources[1:], "hooks")
 	if !l.Resets {
 		l.lackOnce("only a gateway can reset its sessions; wrap `openclaw gateway run`", "renewal.reset.native", "renewal.continuation.observation", "renewal.continuation.payload_delivery")

@@ -90,6 +90,9 @@ type Launch struct {
 	Cause string
 	// Hooks is true if hooks were injected and calls are expected.
 	Hooks bool
+	// Inherited is true if the harness finds the hooks by its environment. Its tools
+	// inherit that, so the same program as a tool calls the hooks too.
+	Inherited bool
 	// Guards is true if a hook of ours is called before every tool call of the
 	// launch.
 	Guards bool

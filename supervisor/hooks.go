@@ -115,11 +115,11 @@ type caller interface {
 func (s *supervisor) Hook(ctx context.Context, call *control.HookCall) { s.hook(ctx, call.Hook, call) }
 
 // hook serves a call. A hook that was not injected into the running launch gets an
-// empty answer: a process below the harness inherits the socket's address, and must
-// neither report a prompt nor receive a payload.
+// empty answer, and so does a hook that another program below the harness has inherited:
+// such a program must neither report a prompt nor receive a payload.
 func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 	l := s.current.Load()
-	if l == nil || !isSecret(l.plan.Key, h.Key) {
+	if l == nil || !l.plan.own(h.Key, h.PID) {
 		s.foreignHook(h.Event)
 		call.Answer(nil)
 		return
@@ -153,6 +153,11 @@ func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 		s.post(input.HookClosed{Hook: p.id})
 	case <-ctx.Done():
 	}
+}
+
+// own reports whether a call with this key, from this process, belongs to the launch.
+func (p Plan) own(key string, pid int) bool {
+	return isSecret(p.Key, key) && (p.Callers == nil || p.Callers.Own(pid))
 }
 
 // isSecret reports whether a text is the given secret. An empty secret is never given.

@@ -58,6 +58,9 @@ func (s *supervisor) launch(e effect.Launch) {
 		return
 	}
 	l.child, l.started = child, child
+	if l.plan.Callers != nil {
+		l.plan.Callers.Launched(child.PID())
+	}
 	in := input.Launched{PID: child.PID(), Containment: l.plan.Containment}
 	if m := l.plan.Setup.Manifest; m.AdapterID != "" {
 		checkManifest(m)

@@ -48,7 +48,7 @@ func newQuestions(d telemetry.Requests) *questions {
 // stream is not read.
 func (s *supervisor) Follow(_ context.Context, in control.Stream) {
 	l := s.current.Load()
-	if l == nil || l.questions == nil || !isSecret(l.plan.Key, in.Key) || !l.questions.connect(in) {
+	if l == nil || l.questions == nil || !l.plan.own(in.Key, in.PID) || !l.questions.connect(in) {
 		s.foreignHook(in.Event)
 		return
 	}

@@ -207,6 +207,51 @@ func TestOnlyThePluginStreams(t *testing.T) {
 	})
 }
 
+// onlyCaller knows the process of the harness.
+type onlyCaller struct{ pid, launched int }
+
+func (c *onlyCaller) Launched(pid int) { c.launched = pid }
+func (c *onlyCaller) Own(pid int) bool { return pid == c.pid }
+
+// A program that has inherited the hooks, with their key, gets no payload, reports no
+// prompt and streams nothing.
+func TestOnlyTheHarnessCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		callers := &onlyCaller{pid: 7}
+		r.answers["notes"] = brings("remember")
+		r.launcher.asks, r.launcher.callers = &fakeRequests{}, callers
+		by := func(pid int, event, body string) *fakeCaller {
+			c := &fakeCaller{rig: r, event: event, gone: make(chan struct{})}
+			r.door.s.hook(r.door.ctx, control.Hook{Key: hookKey, Event: event, Input: []byte(body), PID: pid}, c)
+			return c
+		}
+		r.launcher.play = func(func(input.Input)) {
+			<-r.door.ready
+			by(7, "Start", "")
+			require.Empty(t, by(8, "Start", "").out)
+			require.Empty(t, by(8, "Prompt", "p1").out)
+			select {
+			case r.streams(hookKey, 8) <- "prompt":
+				t.Error("a foreign stream is read")
+			case <-time.After(time.Second):
+			}
+			require.Contains(t, string(by(7, "Prompt", "p2").out), "remember")
+			r.launcher.child.end(input.ChildExited{})
+		}
+		_, err := r.run()
+		require.NoError(t, err)
+		require.Equal(t, 42, callers.launched)
+		prompts := 0
+		for _, line := range r.receipts() {
+			if strings.Contains(line, "frame.opening") {
+				prompts++
+			}
+		}
+		require.Equal(t, 1, prompts)
+	})
+}
+
 // At the end of a launch, everything that the plugin has sent is still read.
 func TestTheStreamIsReadToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -89,6 +89,9 @@ type Plan struct {
 	// Key is the secret that the hooks of this launch send. If it is empty, no hooks
 	// were injected, and every hook call comes from another process.
 	Key string
+	// Callers decides which calls with that key come from the harness. It is set if other
+	// programs below the harness inherit its hooks; otherwise nil.
+	Callers Callers
 	// DecodeHook decodes a hook call, and Answer encodes its answer.
 	DecodeHook func(event string, input []byte) (telemetry.HookCall, error)
 	Answer     func(event, context string) []byte
@@ -115,6 +118,13 @@ type Plan struct {
 	// Ended, if set, is called once the processes of the launch have ended and its
 	// sources were read, and before its end is recorded.
 	Ended func()
+}
+
+// Callers decide which calls of a launch's hooks come from its harness. *[control.Callers]
+// is one.
+type Callers interface {
+	Launched(pid int)      // called when the harness runs
+	Own(pid int) (is bool) // pid is the process that called
 }
 
 // A Client answers one encoded dispatch envelope.

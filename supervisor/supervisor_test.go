@@ -237,6 +237,8 @@ type fakeLauncher struct {
 	unfit  map[int]error           // launches that cannot be prepared
 	over   sync.WaitGroup
 	settle func()
+	// callers decide which processes call the hooks; nil if only the harness can.
+	callers Callers
 }
 
 func (l *fakeLauncher) Prepare(e effect.Launch) (Plan, error) {
@@ -252,7 +254,7 @@ func (l *fakeLauncher) Prepare(e effect.Launch) (Plan, error) {
 			sources = mine
 		}
 	}
-	return Plan{Setup: l.setup, Sources: sources, Key: hookKey, DecodeHook: decodeHook, Requests: l.asks, Resets: l.resets,
+	return Plan{Setup: l.setup, Sources: sources, Key: hookKey, DecodeHook: decodeHook, Requests: l.asks, Resets: l.resets, Callers: l.callers,
 		Answer: func(_, text string) []byte { return []byte(text) },
 		Start: func(post func(input.Input), settle func()) (Child, error) {
 			return l.start(e.Number, play, post, settle)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"lifeloop/attempt"
+	"lifeloop/control"
 	"lifeloop/harness"
 	"lifeloop/instructions"
 	"lifeloop/internal/config"
@@ -160,7 +161,7 @@ func (l *launcher) plan(e effect.Launch) (supervisor.Plan, error) {
 	if l.terminal.Cgroup() != nil {
 		containment = "cgroup"
 	}
-	plan := supervisor.Plan{Setup: l.setup(w, launch), Start: start, Containment: containment, Sources: sources, Key: key, Answer: w.profile.Answer,
+	plan := supervisor.Plan{Setup: l.setup(w, launch), Start: start, Containment: containment, Sources: sources, Key: key, Callers: l.callers(e, launch), Answer: w.profile.Answer,
 		DecodeHook: w.profile.DecodeHook, Refuse: w.profile.Refuse(), ToolTime: toolTime(l.approvalWait), Keys: typed(keys, launch.Threads), Resets: launch.Resets && !clears, Clear: w.profile.Clear()}
 	if launch.Requests != nil {
 		plan.Requests = launch.Requests()
@@ -222,6 +223,16 @@ func (l *launcher) relaunches() bool { return l.policy.Relaunches() || len(l.pro
 // keyFile returns the path of the file with the key for the hooks of a launch.
 func (l *launcher) keyFile(e effect.Launch) string {
 	return filepath.Join(string(l.session.folder), fmt.Sprintf("hook-key-%d", e.Number))
+}
+
+// callers returns what decides which process calls the hooks of a launch; nil if only the
+// harness can call them.
+func (l *launcher) callers(e effect.Launch, launch profiles.Launch) supervisor.Callers {
+	if !launch.Inherited {
+		return nil
+	}
+	// Two elements of the path suffice, and no shell quotes them.
+	return control.NewCallers(filepath.Join(filepath.Base(string(l.session.folder)), filepath.Base(l.keyFile(e))))
 }
 
 // ask lets the profile prepare a launch. It changes no files.

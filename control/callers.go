@@ -1,0 +1,92 @@
+package control
+
+import "sync"
+
+// Callers distinguishes the hook calls of a launched harness from those of another program
+// below it. A harness whose hooks are found by the environment passes that environment to
+// its tools, so the same harness, started as a tool, calls the same hooks with the same
+// key.
+//
+// The harness is the process below the launch that called first: each harness calls a hook
+// before its first tool. As long as that process runs, only its own calls belong to the
+// launch. When it has ended, another process below the launch takes its place: some
+// harnesses are a launcher that starts its child again. A call whose processes cannot be
+// read belongs to the launch, because a call of the harness must never be refused.
+//
+// All methods may be called from any goroutine.
+type Callers struct {
+	mark string
+
+	mu       sync.Mutex // guards the fields below
+	launched process    // zero before Launched
+	above    []process  // what is above it
+	harness  process    // zero before the first call
+	direct   int        // pid of the newest foreign process that called without a hook program; 0 if there is none
+}
+
+// A process is identified by its pid and its start time, because the system reuses pids.
+type process struct {
+	pid   int
+	start uint64 // in clock ticks since boot
+}
+
+// NewCallers returns the callers of one launch. mark is a text that the arguments of each
+// of its hook programs contain, also if a shell runs them: a part of the path of its key.
+func NewCallers(mark string) *Callers { return &Callers{mark: mark} }
+
+// Launched sets the process that was launched. Until then, every call belongs to it.
+func (c *Callers) Launched(pid int) {
+	line := ancestry(pid)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(line) > 0 {
+		c.launched, c.above = line[0], line[1:]
+	}
+}
+
+// Own reports whether the call of a process belongs to the launch. peer is the pid of the
+// process that connected.
+func (c *Callers) Own(peer int) bool {
+	line := ancestry(peer)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.launched == process{}:
+		return true
+	case len(line) == 0: // the process has ended
+		return peer != c.direct
+	}
+	hooks := 0
+	for hooks < len(line) && mentions(line[hooks].pid, c.mark) { // the hook program, and the shell that runs it
+		hooks++
+	}
+	if line = line[hooks:]; len(line) == 0 {
+		return true
+	}
+	caller, known := line[0], c.harness != process{}
+	running := known && runs(c.harness)
+	below := has(line, c.launched)
+	switch {
+	case running && caller == c.harness:
+		return true
+	case below && (!running || has(ancestry(c.harness.pid), caller)):
+		c.harness = caller
+		return true
+	case !known, !running && has(c.above, caller): // the launch passed its work to another process; a hook that outlived its harness
+		return true
+	}
+	if hooks == 0 {
+		c.direct = caller.pid
+	}
+	return false
+}
+
+// has reports whether a process is in a list.
+func has(list []process, p process) bool {
+	for _, q := range list {
+		if q == p {
+			return true
+		}
+	}
+	return false
+}
