@@ -230,6 +230,9 @@ type OverlayFolder struct {
 	// to an existing folder.
 	Files []string `json:"files,omitempty"`
 	Dirs  []string `json:"dirs,omitempty"`
+	// Removes are names of files that the program removes. At the end they are removed in
+	// Real too.
+	Removes []string `json:"removes,omitempty"`
 	// Ours are names that are neither linked nor moved to Real.
 	Ours []string `json:"ours,omitempty"`
 }

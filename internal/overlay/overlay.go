@@ -4,8 +4,22 @@
 // home: those that the program created in the overlay, or replaced there by
 // renaming.
 //
-// It removes nothing in the home, and replaces a file there only if that file has not
-// changed since the overlay was made. It adds members to the JSON files of Overlay.Merge
+// A file of OverlayFolder.Removes that the program removed in the overlay is removed in
+// the home too, and so what the program does to it has the effect that it has without an
+// overlay, at the end of the launch. Settle removes nothing else in the home, and loses
+// nothing that another process wrote:
+//
+//   - A file is removed or replaced only if nothing has changed it since its link was
+//     removed or replaced. The program itself may have written it through the link before.
+//   - If the time of that is not known, because the file is not in OverlayFolder.Removes or
+//     the file system has no hard links to symbolic links, a file is never removed. It is
+//     replaced only if it has not changed since the overlay was made.
+//   - Otherwise the file in the home stays, and the program's own gets another name beside
+//     it. Of several sessions, the one that is settled first replaces the file.
+//
+// The time is that of the last change of the link itself, which has a second name
+// (witness). A folder is merged with the one in the home, and a folder or a link to one
+// that was removed is still in the home. Settle adds members to the JSON files of Overlay.Merge
 // even if those files have changed. It does not follow a link of the overlay when it removes
 // the overlay. A FIFO or a socket is removed with the overlay if its name is taken in the
 // home, or if the home is on another file system.
@@ -50,6 +64,9 @@ func Make(o profiles.Overlay, path string) error {
 		if err := link(o, f); err != nil {
 			return fmt.Errorf("make overlay: %w", err)
 		}
+		if err := watch(o, f); err != nil {
+			return fmt.Errorf("make overlay: %w", err)
+		}
 	}
 	return nil
 }
@@ -88,7 +105,7 @@ func link(o profiles.Overlay, f profiles.OverlayFolder) error {
 // own reports whether we made an entry of a folder: a file of ours, or a folder of
 // the overlay.
 func own(o profiles.Overlay, f profiles.OverlayFolder, name string) bool {
-	return slices.Contains(f.Ours, name) || slices.ContainsFunc(o.Folders, func(g profiles.OverlayFolder) bool {
+	return slices.Contains(f.Ours, name) || f.Path == "." && name == witnesses || slices.ContainsFunc(o.Folders, func(g profiles.OverlayFolder) bool {
 		return g.Path != "." && filepath.Clean(g.Path) == filepath.Join(f.Path, name)
 	})
 }
@@ -115,25 +132,63 @@ func Settle(path string) (kept []string, err error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	for _, f := range slices.Backward(r.Folders) {
-		dir := filepath.Join(r.Root, f.Path)
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return kept, err
-		}
-		for _, e := range entries {
-			if e.Type() == fs.ModeSymlink || own(r.Overlay, f, e.Name()) {
-				continue
-			}
-			if err := r.giveBack(filepath.Join(dir, e.Name()), filepath.Join(f.Real, e.Name()), &kept); err != nil {
-				return kept, err
-			}
-		}
+	if err := r.settle(&kept); err != nil {
+		return kept, err
 	}
 	if err := os.RemoveAll(r.Root); err != nil {
 		return kept, err
 	}
 	return kept, os.Remove(path)
+}
+
+// settle gives back all folders. It changes nothing if it is called again.
+func (r record) settle(kept *[]string) error {
+	for _, f := range slices.Backward(r.Folders) {
+		dir := filepath.Join(r.Root, f.Path)
+		entries, err := os.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, name := range f.Removes {
+			if err := r.remove(filepath.Join(dir, name), filepath.Join(f.Real, name)); err != nil {
+				return err
+			}
+		}
+		for _, e := range entries {
+			if e.Type() == fs.ModeSymlink || own(r.Overlay, f, e.Name()) {
+				continue
+			}
+			if err := r.giveBack(filepath.Join(dir, e.Name()), filepath.Join(f.Real, e.Name()), kept); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// remove removes a file of the home whose link the program removed.
+func (r record) remove(from, to string) error {
+	at, gone := r.goneAt(from)
+	if _, err := os.Lstat(from); !gone || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	theirs, err := os.Lstat(to)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if changed, _, known := status(theirs); theirs.IsDir() || !known || !changed.Before(at) {
+		return nil
+	}
+	if err := os.Remove(to); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(to))
 }
 
 // giveBack moves one entry of the overlay to its path in the home.
@@ -185,10 +240,22 @@ func (r record) giveFile(from, to string, theirs fs.FileInfo, kept *[]string) er
 	switch {
 	case string(real) == string(data):
 		return nil
-	case theirs.ModTime().Before(r.Made):
-		return durable.WriteFile(to, data, theirs.Mode().Perm())
+	case r.replaces(from, theirs):
+		if err := durable.WriteFile(to, data, theirs.Mode().Perm()); err != nil {
+			return err
+		}
+		return os.Remove(from) // another process may change the file before a crash lets this run again
 	}
 	return keep(from, to, kept)
+}
+
+// replaces reports whether a file of the overlay replaces theirs, its file in the home.
+func (r record) replaces(from string, theirs fs.FileInfo) bool {
+	changed, _, known := status(theirs)
+	if at, gone := r.goneAt(from); gone && known {
+		return changed.Before(at)
+	}
+	return theirs.ModTime().Before(r.Made)
 }
 
 // keep moves an entry to an unused name in the folder of its real path.
