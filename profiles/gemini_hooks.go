@@ -1,10 +1,8 @@
 package profiles
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -12,7 +10,8 @@ import (
 // This file injects hooks into one launch of Gemini CLI. There are two ways:
 //
 //   - A file of system defaults, the weakest layer of settings. Gemini CLI accepts
-//     it only if no user but root can write it, so this works only for root.
+//     it only if no user but root can write it, so this works only for root. It runs
+//     hooks of settings only in a trusted folder.
 //   - A folder that replaces the user's home for this launch. It has one more
 //     extension, ours; everything else in it is a link to the user's files.
 //
@@ -71,50 +70,33 @@ func (l *Launch) injectGemini(line commandLine, h Host) (reason string) {
 	if home == "" {
 		return "HOME is not set"
 	}
-	if reason := geminiHooksOff(home, h); reason != "" {
+	layers, reason := geminiLayers(home, h)
+	if reason != "" {
 		return reason
 	}
-	if path := h.file("gemini-defaults", ".json"); h.Guarded != nil && h.Guarded(h.RunDir) {
+	for _, off := range []string{geminiHooksOff(layers), geminiSandboxed(line, home, layers, h)} {
+		if off != "" {
+			return off
+		}
+	}
+	path := h.file("gemini-defaults", ".json")
+	switch {
+	case h.Guarded == nil || !h.Guarded(h.RunDir):
+	case geminiTrusted(line, home, layers, h):
 		return l.geminiDefaults(path, h)
+	case h.Dir == home:
+		return "the folder may not be trusted, in which Gemini CLI runs no hooks of settings, and the home folder is the working directory"
 	}
-	return l.geminiOverlay(line, home, h)
-}
-
-// geminiHooksOff returns the setting by which the user disabled our hooks.
-func geminiHooksOff(home string, h Host) string {
-	for _, path := range []string{filepath.Join(home, ".gemini", "settings.json"), filepath.Join(h.Dir, ".gemini", "settings.json"), "/etc/gemini-cli/settings.json"} {
-		data, _ := h.read(path)
-		var s struct {
-			HooksConfig struct {
-				Enabled  *bool
-				Disabled []string
-			}
-		}
-		if json.Unmarshal(data, &s) != nil {
-			continue
-		}
-		if on := s.HooksConfig.Enabled; on != nil && !*on {
-			return "hooksConfig.enabled is false in " + path
-		}
-		if slices.Contains(s.HooksConfig.Disabled, geminiHookName) {
-			return "hooksConfig.disabled names " + geminiHookName + " in " + path
-		}
-	}
-	return ""
+	return l.geminiOverlay(line, home, layers, h)
 }
 
 // geminiDefaults copies the administrator's defaults to a file, adds our hooks,
 // and makes this launch read that file instead.
 func (l *Launch) geminiDefaults(path string, h Host) (reason string) {
-	theirs := h.getenv(geminiDefaults)
-	if theirs == "" {
-		theirs = "/etc/gemini-cli/system-defaults.json"
-	}
+	_, theirs := geminiSystem(h)
 	var base settings
 	if data, ok := h.read(theirs); ok {
-		if base, ok = parseSettings(data); !ok {
-			return theirs + " is not a JSON object, so our hooks cannot be added to it"
-		}
+		base, _ = commented(data) // its form was checked
 	}
 	merged, err := mergeHooks(base, geminiGroups(h.Hook, h.Guards, h.GuardWait))
 	if err != nil {
@@ -127,17 +109,21 @@ func (l *Launch) geminiDefaults(path string, h Host) (reason string) {
 
 // geminiWritten are the files of ~/.gemini that Gemini CLI creates. Links lead to
 // them even if they do not exist yet.
-var geminiWritten = []string{"projects.json", "settings.json", "oauth_creds.json", "google_accounts.json", "installation_id",
-	"state.json", "GEMINI.md"}
+var geminiWritten = append([]string{"projects.json", "settings.json", "google_accounts.json", "installation_id",
+	"state.json", "GEMINI.md"}, geminiCredentials...)
+
+// geminiCredentials are the files of ~/.gemini that Gemini CLI removes when its user signs
+// out of an account or of an MCP server.
+var geminiCredentials = []string{"oauth_creds.json", "gemini-credentials.json", "mcp-oauth-tokens.json", "a2a-oauth-tokens.json"}
 
 // geminiOverlay replaces the home of a launch by links to it, with an extension
 // of ours.
-func (l *Launch) geminiOverlay(line commandLine, home string, h Host) (reason string) {
+func (l *Launch) geminiOverlay(line commandLine, home string, layers []geminiLayer, h Host) (reason string) {
 	if h.Dir == home {
 		return "to add hooks, a folder of links would have to replace the home folder, which is the working directory"
 	}
-	if list, given := line.find("--extensions"); given && !slices.Contains(strings.Split(list.value, ","), geminiHookName) {
-		return "--extensions does not name our extension, " + geminiHookName
+	if reason := geminiExtensionOff(line, home, layers, h); reason != "" {
+		return reason
 	}
 	if _, exists := h.read(filepath.Join(home, ".gemini/extensions", geminiHookName, "gemini-extension.json")); exists {
 		return "the user already has an extension with the name of ours, " + geminiHookName
@@ -147,7 +133,7 @@ func (l *Launch) geminiOverlay(line commandLine, home string, h Host) (reason st
 	config := filepath.Join(home, ".gemini")
 	l.Overlay = Overlay{Root: root, Merge: []string{"projects.json"}, Folders: []OverlayFolder{
 		{Path: ".", Real: home},
-		{Path: ".gemini", Real: config, Files: geminiWritten, Dirs: []string{"tmp"}},
+		{Path: ".gemini", Real: config, Files: geminiWritten, Dirs: []string{"tmp"}, Removes: geminiCredentials},
 		{Path: ".gemini/extensions", Real: filepath.Join(config, "extensions"), Ours: []string{geminiHookName}},
 	}}
 	hooks, _ := mergeHooks(nil, geminiGroups(h.Hook, h.Guards, h.GuardWait)) // no error, because there is nothing to merge with

@@ -1,0 +1,260 @@
+package profiles
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// This file reads what decides before a launch of Gemini CLI whether hooks run in it. If
+// that is in doubt, hooks count as disabled, because under a policy a launch without them
+// must be refused.
+
+// A geminiLayer is one settings file. Its members are kept as they are written; Gemini CLI
+// compares their names with the case.
+type geminiLayer struct {
+	path    string
+	members settings
+	project bool // a file of the working directory, which is read only in a trusted folder
+}
+
+// geminiSystem returns the paths of the system's settings and of their defaults.
+func geminiSystem(h Host) (system, defaults string) {
+	if system = h.getenv("GEMINI_CLI_SYSTEM_SETTINGS_PATH"); system == "" {
+		system = "/etc/gemini-cli/settings.json"
+	}
+	if defaults = h.getenv(geminiDefaults); defaults == "" {
+		defaults = filepath.Join(filepath.Dir(system), "system-defaults.json")
+	}
+	return h.abs(system), h.abs(defaults)
+}
+
+// geminiLayers reads all settings files, or returns why their content is not known. Gemini
+// CLI does not read every one of them: it ignores those of the system that other users
+// can write, and those of a project in a folder that is not trusted.
+func geminiLayers(home string, h Host) (layers []geminiLayer, reason string) {
+	system, defaults := geminiSystem(h)
+	for _, l := range []geminiLayer{{path: defaults}, {path: filepath.Join(home, ".gemini", "settings.json")},
+		{path: filepath.Join(h.Dir, ".gemini", "settings.json"), project: true}, {path: system}} {
+		data, exists := h.read(l.path)
+		if !exists {
+			continue
+		}
+		var ok bool
+		if l.members, ok = commented(data); !ok {
+			return nil, l.path + " is not a JSON object, so it is not known whether hooks run"
+		}
+		layers = append(layers, l)
+	}
+	return layers, ""
+}
+
+// commented parses settings that may have comments.
+func commented(data []byte) (settings, bool) {
+	plain, err := hujson.Standardize(bytes.ToValidUTF8(append(slices.Clone(data), '\n'), []byte("\ufffd"))) // the newline ends a comment on the last line
+	if err != nil {
+		return nil, false
+	}
+	return parseSettings(plain)
+}
+
+// member returns a member of a group of settings, such as hooksConfig.enabled. known is
+// false if the group has not the form of an object.
+func (l geminiLayer) member(group, name string) (value json.RawMessage, known bool) {
+	raw, has := l.members[group]
+	if !has {
+		return nil, true
+	}
+	members, ok := parseSettings(raw)
+	return members[name], ok
+}
+
+// geminiHooksOff returns the setting by which the user or the administrator disabled our
+// hooks.
+func geminiHooksOff(layers []geminiLayer) string {
+	for _, l := range layers {
+		enabled, known := l.member("hooksConfig", "enabled")
+		disabled, _ := l.member("hooksConfig", "disabled")
+		var names []string
+		switch {
+		case string(enabled) == "false":
+			return "hooksConfig.enabled is false in " + l.path
+		case !known || enabled != nil && string(enabled) != "true" || disabled != nil && json.Unmarshal(disabled, &names) != nil:
+			return "hooksConfig has an unknown form in " + l.path
+		case slices.Contains(names, geminiHookName):
+			return "hooksConfig.disabled names " + geminiHookName + " in " + l.path
+		}
+	}
+	return ""
+}
+
+// geminiSandboxed returns what makes Gemini CLI run itself again in a container, where our
+// hooks are not found.
+func geminiSandboxed(line commandLine, home string, layers []geminiLayer, h Host) string {
+	const runs = " makes Gemini CLI run itself in a sandbox, without our hooks"
+	if h.getenv("SANDBOX") != "" { // it runs in one already
+		return ""
+	}
+	if option, given := line.find("--sandbox"); given && !(option.attached && option.value == "false") {
+		return "--sandbox" + runs
+	}
+	if slices.ContainsFunc(line, func(p part) bool { return hasFlag(p.name, "s") }) {
+		return "an option in one word with others may be -s, which" + runs
+	}
+	switch set := strings.ToLower(strings.TrimSpace(h.getenv("GEMINI_SANDBOX"))); set {
+	case "":
+		if path := geminiEnvFile(home, h); path != "" {
+			return "GEMINI_SANDBOX in " + path + runs
+		}
+	case "0", "false":
+		return ""
+	default:
+		return "GEMINI_SANDBOX" + runs
+	}
+	if line.has("--sandbox", "--no-sandbox") { // it is off, whatever the settings say
+		return ""
+	}
+	for _, l := range layers {
+		raw, known := l.member("tools", "sandbox")
+		if object, ok := parseSettings(raw); ok {
+			raw = object["enabled"]
+		}
+		switch strings.ToLower(strings.TrimSpace(string(raw))) {
+		case "", "false", "null", "0", `""`, `"0"`, `"false"`:
+			if known {
+				continue
+			}
+		}
+		return "tools.sandbox in " + l.path + runs
+	}
+	return ""
+}
+
+// hasFlag reports whether a word is several options of one letter, with this one among them.
+func hasFlag(word string, letter string) bool {
+	return len(word) > 2 && word[0] == '-' && strings.Contains(word, letter) && !strings.ContainsFunc(word[1:], func(r rune) bool { return !alphanumeric(r) })
+}
+
+// setsVariable reports whether a file of variables sets one.
+func setsVariable(file []byte, name string) bool {
+	for line := range strings.Lines(string(file)) {
+		rest, sets := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "export ")), name)
+		if rest = strings.TrimSpace(rest); sets && (strings.HasPrefix(rest, "=") || strings.HasPrefix(rest, ":")) {
+			return true
+		}
+	}
+	return false
+}
+
+// geminiEnvFile returns a file of variables that sets GEMINI_SANDBOX. Gemini CLI reads the
+// first .env that it finds on the way from the working directory to the root folder and
+// then in the home.
+func geminiEnvFile(home string, h Host) string {
+	dirs := []string{h.Dir}
+	for dir := h.Dir; dir != filepath.Dir(dir); {
+		dir = filepath.Dir(dir)
+		dirs = append(dirs, dir)
+	}
+	for _, dir := range append(dirs, home) {
+		for _, path := range []string{filepath.Join(dir, ".gemini", ".env"), filepath.Join(dir, ".env")} {
+			if data, _ := h.read(path); setsVariable(data, "GEMINI_SANDBOX") {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
+// geminiTrusted reports whether Gemini CLI is certain to trust the working directory, as
+// long as no editor connected to it says otherwise.
+func geminiTrusted(line commandLine, home string, layers []geminiLayer, h Host) bool {
+	switch set := h.getenv("GEMINI_CLI_TRUST_WORKSPACE"); {
+	case h.getenv("GEMINI_RESTRICTED_MODE") == "true" || set == "false" && !line.has("--skip-trust"):
+		return false
+	case set == "true" || line.has("--skip-trust"): // the option sets the variable
+		return true
+	}
+	off := false
+	for _, l := range layers {
+		var trust struct {
+			Enabled *bool `json:"enabled"`
+		}
+		raw, _ := l.member("security", "folderTrust")
+		if raw == nil || l.project {
+			continue
+		}
+		if json.Unmarshal(raw, &trust) != nil || trust.Enabled == nil || *trust.Enabled {
+			return geminiTrustFile(home, h)
+		}
+		off = true
+	}
+	return off || geminiTrustFile(home, h)
+}
+
+// geminiTrustFile reports whether the longest path of the trusted folders that leads to
+// the working directory is trusted.
+func geminiTrustFile(home string, h Host) (trusted bool) {
+	path := h.getenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
+	if path == "" {
+		path = filepath.Join(home, ".gemini", "trustedFolders.json")
+	}
+	data, _ := h.read(h.abs(path))
+	rules, ok := commented(data)
+	real := func(path string) string { return filepath.Clean(path) }
+	if h.Real != nil {
+		real = h.Real
+	}
+	longest := -1
+	for folder, raw := range rules {
+		level := string(raw)
+		below := folder
+		if level == `"TRUST_PARENT"` {
+			below = filepath.Dir(folder)
+		}
+		below = strings.TrimSuffix(real(below), "/") + "/"
+		if len(folder) < longest || !strings.HasPrefix(real(h.Dir)+"/", below) {
+			continue
+		}
+		is := level == `"TRUST_FOLDER"` || level == `"TRUST_PARENT"`
+		trusted = is && (len(folder) > longest || trusted) // of two rules with the same length, neither is certain to win
+		longest = len(folder)
+	}
+	return ok && trusted
+}
+
+// geminiExtensionOff returns why Gemini CLI would not load our extension.
+func geminiExtensionOff(line commandLine, home string, layers []geminiLayer, h Host) string {
+	for _, l := range layers {
+		if raw, known := l.member("security", "allowedExtensions"); !known || raw != nil && string(raw) != "[]" {
+			return "security.allowedExtensions in " + l.path + " does not allow our extension"
+		}
+	}
+	if list, given := line.find("--extensions"); given {
+		if !slices.Contains(strings.Split(list.value, ","), geminiHookName) {
+			return "--extensions does not name our extension, " + geminiHookName
+		}
+		return ""
+	}
+	path := filepath.Join(home, ".gemini/extensions/extension-enablement.json")
+	data, exists := h.read(path)
+	var rules map[string]struct{ Overrides []string }
+	if exists && json.Unmarshal(data, &rules) != nil {
+		return "" // Gemini CLI reports the error and enables every extension
+	}
+	enabled := true
+	for _, rule := range rules[geminiHookName].Overrides {
+		dir, disables := strings.CutPrefix(rule, "!")
+		dir, subfolders := strings.CutSuffix(dir, "*")
+		if h.Dir+"/" == dir || subfolders && strings.HasPrefix(h.Dir+"/", strings.TrimSuffix(dir, "/")+"/") || strings.Contains(dir, "*") && disables {
+			enabled = !disables
+		}
+	}
+	if !enabled {
+		return "the extension " + geminiHookName + " is disabled in " + path
+	}
+	return ""
+}
