@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestGeminiNested(t *testing.T) {
 		"in a Gemini tool":         {env: []string{"GEMINI_CLI=1"}},
 	}) {
 		s.harness, s.tty, s.argv = gemini, true, geminiArgs()
-		s.clients = []client{sessionPayload, promptPayload}
+		s.clients = []client{promptPayload}
 		s.replies = []mock.Reply{nested, mock.Says("inner answer"), mock.Says("done"), mock.Says("thanks")}
 		s.script = func(r *run) {
 			geminiReady(r)
@@ -34,16 +35,35 @@ func TestGeminiNested(t *testing.T) {
 			geminiQuits(r)
 		}
 		s.emits = sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
-			frame("S1 F2", "completed"), ends("S1", "exit"))
+			frame("S1 F2", "completed"), ends("S1", "exit"), "? capability.degraded S? frame.opening native") // of a slow start
 		s.and = func(t *testing.T, r *run, rec record) {
 			asked := r.questions()
 			require.Len(t, asked, 4)
-			for _, c := range s.clients {
-				require.NotContains(t, asked[1], c.body, "the nested model reads no payload")
-				require.Equal(t, 1, strings.Count(asked[0], c.body), c.body)
+			for i, want := range []int{1, 0, 1, 2} { // the second question is the nested one's
+				require.Equal(t, want, strings.Count(asked[i], promptPayload.body), "question %d", i)
 			}
-			rec.checkDelivered(t, sessionPayload)
+			rec.checkDelivered(t, promptPayload)
 		}
 		t.Run(name, s.play)
 	}
+}
+
+// TestGeminiNestedPolicy: the gate answers only the outer Gemini CLI. It allows the command
+// that starts the inner one, whose own tools are refused.
+func TestGeminiNestedPolicy(t *testing.T) {
+	s := story{
+		harness: gemini, argv: geminiArgs("-p", "outer (p1)"),
+		replies: []mock.Reply{mock.Runs("gemini --approval-mode yolo -p 'inner (p2)'"), mock.Runs("touch inner.txt"), mock.Says("refused"), mock.Runs("touch outer.txt"), mock.Says("done")},
+		files:   map[string]string{"policy.yaml": "default_verdict: allow\n"},
+		flags:   []string{"--policy", filepath.Join(home, "policy.yaml")},
+	}
+	alone(t, gemini, func(t *testing.T) {
+		p := s.perform(t, true)
+		require.Zero(t, p.code, p.run.scene())
+		require.NoFileExists(t, filepath.Join(project, "inner.txt"))
+		require.FileExists(t, filepath.Join(project, "outer.txt"))
+		asked := p.run.questions()
+		require.Len(t, asked, 5)
+		require.Contains(t, asked[2], "the gate did not answer, so this call of a tool is denied")
+	})
 }

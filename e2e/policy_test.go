@@ -30,6 +30,8 @@ func TestPolicy(t *testing.T) {
 		"claude":       {harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "go")},
 		"codex":        {harness: codex, argv: codexExec("go")},
 		"gemini":       {harness: gemini, argv: geminiArgs("-p", "go")},
+		"gemini, root": {harness: gemini, argv: geminiArgs("-p", "go"), state: rootsFolder},
+		"gemini, user": {harness: gemini, argv: geminiArgs("-p", "go"), user: someUser},
 		"openclaw":     {harness: openclaw, argv: openclawAgent("go")},
 		"opencode run": {harness: opencode, argv: []string{"opencode", "run", "go"}},
 		"opencode": {harness: opencode, tty: true, argv: opencodeArgs(), script: func(r *run) {

@@ -38,7 +38,11 @@ type story struct {
 	earlier [][]string
 	// beside starts what the user runs beside the harness.
 	beside func(w *world)
-	piped  string // the harness's standard input, if it is a pipe in a story with a terminal
+	// user is the user id of all programs, and of the home's owner; 0 means root.
+	user uint32
+	// state is a folder for the wrapper's state; empty means one below the temporary folder.
+	state string
+	piped string // the harness's standard input, if it is a pipe in a story with a terminal
 
 	// script is what the user does. It waits only for what the harness shows, so the
 	// same script works bare and wrapped.
@@ -93,6 +97,7 @@ func (w *world) config(s story) string {
 	}
 	path := w.path("config.yaml")
 	require.NoError(w.t, os.WriteFile(path, []byte(text), 0o600))
+	w.own()
 	return path
 }
 
@@ -251,7 +256,7 @@ type record struct {
 // tool runs another command of the wrapper in this world.
 func (w *world) tool(args ...string) (string, error) {
 	cmd := exec.Command(filepath.Join(programs, "lifeloop-wrap"), args...)
-	cmd.Dir, cmd.Env = project, w.env
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = project, w.env, w.identity()
 	out, err := cmd.Output()
 	return string(out), err
 }

@@ -4,9 +4,11 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -46,6 +48,7 @@ type world struct {
 	model   *mock.Server
 	env     []string // the environment of all programs in this world
 	earlier string   // the id of the earlier session
+	user    uint32   // the user of all programs; 0 for root
 }
 
 // newWorld empties the home, creates the files of a user's home, and starts a model
@@ -62,17 +65,23 @@ func newWorld(t *testing.T, s story) *world {
 		require.NoError(t, os.WriteFile(filepath.Join(home, name), []byte(text), 0o600))
 	}
 
-	w := &world{t: t, harness: h, dir: t.TempDir(), model: mock.New(s.replies...)}
+	w := &world{t: t, harness: h, dir: t.TempDir(), model: mock.New(s.replies...), user: s.user}
 	w.serve()
-	for _, dir := range []string{w.path("state"), w.path("run")} {
+	state := cmp.Or(s.state, w.path("state"))
+	if root, err := os.Stat("/"); err != nil || s.state != "" && root.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Skip("no folder of the isolation is root's alone: run the stories as root")
+	}
+	require.NoError(t, os.RemoveAll(state))
+	for _, dir := range []string{state, w.path("run")} {
 		require.NoError(t, os.Mkdir(dir, 0o700))
 	}
-	w.env = append(os.Environ(), "LIFELOOP_STATE_DIR="+w.path("state"), "XDG_RUNTIME_DIR="+w.path("run"))
+	w.env = append(os.Environ(), "LIFELOOP_STATE_DIR="+state, "XDG_RUNTIME_DIR="+w.path("run"))
 	w.env = slices.Concat(w.env, h.env, s.env)
+	w.own()
 
 	for _, argv := range s.earlier {
 		before := exec.Command(argv[0], argv[1:]...)
-		before.Dir, before.Env = project, w.env
+		before.Dir, before.Env, before.SysProcAttr = project, w.env, w.identity()
 		out, err := before.CombinedOutput()
 		require.NoError(t, err, string(out))
 		w.earlier = w.sessions()[0]
@@ -81,6 +90,31 @@ func newWorld(t *testing.T, s story) *world {
 		s.beside(w)
 	}
 	return w
+}
+
+// own gives the home and the files of this world to the user of its programs.
+func (w *world) own() {
+	w.t.Helper()
+	if w.user == 0 {
+		return
+	}
+	if os.Lchown(w.dir, int(w.user), int(w.user)) != nil {
+		w.t.Skipf("the isolation has no user %d: run the stories as root", w.user)
+	}
+	require.NoError(w.t, os.Chmod(filepath.Dir(w.dir), 0o755)) // the folder of the test's temporary folders
+	for _, dir := range []string{home, w.dir} {
+		require.NoError(w.t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			return cmp.Or(err, os.Lchown(path, int(w.user), int(w.user)))
+		}))
+	}
+}
+
+// identity makes a program run as the user of this world.
+func (w *world) identity() *syscall.SysProcAttr {
+	if w.user == 0 {
+		return &syscall.SysProcAttr{}
+	}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: w.user, Gid: w.user}}
 }
 
 // modelAddress is the address of the model server in every world.
@@ -250,7 +284,7 @@ func (w *world) launch(s story, wrapped bool, argv []string) *run {
 		argv = append([]string{"/bin/sh", "-c", shell, "sh"}, argv...)
 	}
 	r := &run{world: w, wrapped: wrapped, cmd: exec.Command(argv[0], argv[1:]...), ended: make(chan struct{})}
-	r.cmd.Dir, r.cmd.Env = project, w.env
+	r.cmd.Dir, r.cmd.Env, r.cmd.SysProcAttr = project, w.env, w.identity()
 	r.cmd.WaitDelay = time.Second // a tool that outlives its harness may hold a pipe
 	var readers sync.WaitGroup
 	if s.tty {
@@ -259,7 +293,10 @@ func (w *world) launch(s story, wrapped bool, argv []string) *run {
 		require.NoError(w.t, pty.Setsize(tty, &pty.Winsize{Cols: width, Rows: height}))
 		r.tty, r.before = tty, attributes(w.t, tty) // before any program uses it
 		r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = theirs, theirs, theirs
-		r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		r.cmd.SysProcAttr.Setsid, r.cmd.SysProcAttr.Setctty = true, true
+		if w.user != 0 { // as a login does
+			require.NoError(w.t, theirs.Chown(int(w.user), -1))
+		}
 		err = r.cmd.Start()
 		theirs.Close()
 		require.NoError(w.t, err)
