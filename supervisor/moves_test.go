@@ -111,111 +111,24 @@ func (w *registered) causes() (out []string) {
 	return out
 }
 
-// TestMoves: a process without hooks is followed to each session that its registry file
-// names.
-func TestMoves(t *testing.T) {
-	later := func() time.Time { return time.Now().Add(time.Second) }
-	const first, moved, prompt = "registry S1 idle", "folder S2 session_live", "transcript S2 prompt"
-	for name, c := range map[string]struct {
-		args   []string
-		play   func(w *registered)
-		causes []string
-	}{
-		"a cleared context": {nil, func(w *registered) {
-			w.names("S1", "idle", first)
-			w.clears("S2")
-			w.names("S2", "idle", moved, "registry S2 idle")
-			w.asks(w.file("S2"), "S2", later())
-			w.sees(prompt)
-		}, []string{"S2 clear"}},
-		"the file comes after the registry": {nil, func(w *registered) {
-			w.names("S1", "idle", first)
-			w.registers("S2", "idle")
-			w.asks(w.file("S1"), "S1", later()) // a late record of the session before
-			w.sees("transcript S1 prompt")
-			w.clears("S2")
-			w.sees(moved, "registry S2 idle")
-			w.asks(w.file("S2"), "S2", later())
-			w.sees(prompt)
-		}, []string{"S2 clear"}},
-		"its prompt is written before the command": {nil, func(w *registered) {
-			w.names("S1", "idle", first)
-			at := later()
-			w.registers("S2", "busy")
-			write(t, w.file("S2"), fmt.Sprintf(`{"parentUuid":"S2-c","type":"user","message":{"content":"hello"},"promptId":"p","promptSource":"typed","uuid":"u","timestamp":%q,"sessionId":"S2"}`+"\n", stampOf(at)))
-			w.clears("S2")
-			w.sees(moved, "registry S2 working", prompt)
-		}, []string{"S2 clear"}},
-		"an earlier session of another folder": {nil, func(w *registered) {
-			w.names("S1", "idle", first)
-			path := filepath.Join(w.projects, "-elsewhere", "S2.jsonl")
-			w.asks(path, "S2", w.began.Add(-time.Hour))
-			w.asks(path, "S2", w.began.Add(time.Second)) // another process had the session then
-			w.names("S2", "idle", moved, "registry S2 idle")
-			w.asks(path, "S2", later())
-			w.sees(prompt)
-		}, []string{"S2 resume"}},
-		"back to the first session": {nil, func(w *registered) {
-			w.names("S1", "idle", first)
-			w.clears("S2")
-			w.names("S2", "idle", moved, "registry S2 idle")
-			w.asks(w.file("S1"), "S1", time.Now()) // the kernel refuses it
-			w.sees("transcript S1 prompt")
-			w.names("S1", "idle", "folder S1 session_live", "registry S1 idle")
-		}, []string{"S2 clear", "S1 resume"}},
-		"launched to continue a session": {[]string{"--continue"}, func(w *registered) {
-			w.asks(w.file("S2"), "S2", w.began.Add(-time.Second))
-			w.names("S2", "idle", moved, "registry S2 idle")
-			w.asks(w.file("S2"), "S2", later())
-			w.sees(prompt)
-		}, []string{"S2 resume"}},
-		"its file never shows how it began": {nil, func(w *registered) {
-			w.names("S1", "idle", first)
-			w.registers("S2", "busy")
-			require.Eventually(w.t, func() bool { _, waits := w.read.f.starts.Load(stem(w.file("S2"))); return waits }, 10*time.Second, time.Millisecond)
-			write(t, w.file("S2"), orphan(later()))
-			w.registers("S2", "idle")
-			w.sees(moved, "registry S2 working", prompt, "registry S2 idle")
-		}, []string{"S2 unknown"}},
-		"a session that another process began meanwhile": {nil, func(w *registered) {
-			w.names("S1", "idle", first)
-			w.asks(w.file("S2"), "S2", time.Now().Add(time.Minute)) // the clock of the records runs ahead of named
-			w.registersAt("S2", "idle", time.Now().Add(2*time.Minute))
-			w.sees(moved, "registry S2 idle")
-			w.asks(w.file("S2"), "S2", time.Now().Add(3*time.Minute))
-			w.sees(prompt)
-		}, []string{"S2 resume"}},
-		"a session whose beginning refers to another file": {nil, func(w *registered) {
-			w.names("S1", "idle", first)
-			write(t, w.file("S2"), orphan(w.began.Add(time.Second)))
-			w.names("S2", "idle", moved, "registry S2 idle")
-		}, []string{"S2 resume"}},
-		"a branch": {nil, func(w *registered) {
-			w.names("S1", "idle", first)
-			write(t, w.file("S2"), strings.Replace(orphan(w.began.Add(time.Second)), "{", `{"forkedFrom":{"sessionId":"S1"},`, 1))
-			w.names("S2", "idle", moved, "registry S2 idle")
-			w.asks(w.file("S2"), "S2", later())
-			w.sees(prompt)
-		}, []string{"S2 unknown"}},
-		"a first record that is too long": {nil, func(w *registered) {
-			w.names("S1", "idle", first)
-			write(t, w.file("S2"), `{"parentUuid":null,"type":"user","message":{"content":"`+strings.Repeat("x", headSize)+`"}}`+"\n")
-			w.names("S2", "idle", moved, "registry S2 idle")
-		}, []string{"S2 unknown"}},
-		"a registry file of an earlier process": {nil, func(w *registered) {
-			require.NoError(w.t, os.MkdirAll(filepath.Dir(w.registry), 0o700))
-			w.asks(w.file("S9"), "S9", w.began.Add(-time.Hour))
-			require.NoError(w.t, os.WriteFile(w.registry, fmt.Appendf(nil, `{"pid":%d,"procStart":"1","sessionId":"S9"}`, os.Getpid()), 0o600))
-			w.asks(w.file("S1"), "S1", later()) // in a folder that is read after the registry's
-			w.sees("transcript S1 prompt")
-			w.names("S1", "idle", first)
-		}, nil},
-		"a session that began in another way": {[]string{"--resume"}, func(w *registered) {
-			w.registers("S2", "idle")
-			w.asks(w.file("S2"), "S2", later())
-			w.sees(moved, "registry S2 idle", prompt)
-		}, []string{"S2 unknown"}},
-	} {
+// A move is a story of a process without hooks.
+type move struct {
+	args   []string // of its launch
+	play   func(w *registered)
+	causes []string // of the sessions that were followed
+}
+
+const (
+	inFirst  = "registry S1 idle"
+	toSecond = "folder S2 session_live"
+	asked    = "transcript S2 prompt"
+)
+
+// soon is after all records of a story so far.
+func soon() time.Time { return time.Now().Add(time.Second) }
+
+func playMoves(t *testing.T, moves map[string]move) {
+	for name, c := range moves {
 		t.Run(name, func(t *testing.T) {
 			w := launchedClaude(t, c.args...)
 			c.play(w)
@@ -224,6 +137,114 @@ func TestMoves(t *testing.T) {
 			require.Equal(t, c.causes, w.causes())
 		})
 	}
+}
+
+// TestMoves: a process without hooks is followed to each session that its registry file
+// names.
+func TestMoves(t *testing.T) {
+	playMoves(t, map[string]move{
+		"a cleared context": {nil, func(w *registered) {
+			w.names("S1", "idle", inFirst)
+			w.clears("S2")
+			w.names("S2", "idle", toSecond, "registry S2 idle")
+			w.asks(w.file("S2"), "S2", soon())
+			w.sees(asked)
+		}, []string{"S2 clear"}},
+		"the file comes after the registry": {nil, func(w *registered) {
+			w.names("S1", "idle", inFirst)
+			w.registers("S2", "idle")
+			w.asks(w.file("S1"), "S1", soon()) // a late record of the session before
+			w.sees("transcript S1 prompt")
+			w.clears("S2")
+			w.sees(toSecond, "registry S2 idle")
+			w.asks(w.file("S2"), "S2", soon())
+			w.sees(asked)
+		}, []string{"S2 clear"}},
+		"its prompt is written before the command": {nil, func(w *registered) {
+			w.names("S1", "idle", inFirst)
+			at := soon()
+			w.registers("S2", "busy")
+			write(t, w.file("S2"), fmt.Sprintf(`{"parentUuid":"S2-c","type":"user","message":{"content":"hello"},"promptId":"p","promptSource":"typed","uuid":"u","timestamp":%q,"sessionId":"S2"}`+"\n", stampOf(at)))
+			w.clears("S2")
+			w.sees(toSecond, "registry S2 working", asked)
+		}, []string{"S2 clear"}},
+		"its file never shows how it began": {nil, func(w *registered) {
+			w.names("S1", "idle", inFirst)
+			w.registers("S2", "busy")
+			require.Eventually(w.t, func() bool { _, waits := w.read.f.starts.Load(stem(w.file("S2"))); return waits }, 10*time.Second, time.Millisecond)
+			write(t, w.file("S2"), orphan(soon()))
+			w.registers("S2", "idle")
+			w.sees(toSecond, "registry S2 working", asked, "registry S2 idle")
+		}, []string{"S2 unknown"}},
+		"a first record that is too long": {nil, func(w *registered) {
+			w.names("S1", "idle", inFirst)
+			write(t, w.file("S2"), `{"parentUuid":null,"type":"user","message":{"content":"`+strings.Repeat("x", headSize)+`"}}`+"\n")
+			w.names("S2", "idle", toSecond, "registry S2 idle")
+		}, []string{"S2 unknown"}},
+		"a registry file of an earlier process": {nil, func(w *registered) {
+			require.NoError(w.t, os.MkdirAll(filepath.Dir(w.registry), 0o700))
+			w.asks(w.file("S9"), "S9", w.began.Add(-time.Hour))
+			require.NoError(w.t, os.WriteFile(w.registry, fmt.Appendf(nil, `{"pid":%d,"procStart":"1","sessionId":"S9"}`, os.Getpid()), 0o600))
+			w.asks(w.file("S1"), "S1", soon()) // in a folder that is read after the registry's
+			w.sees("transcript S1 prompt")
+			w.names("S1", "idle", inFirst)
+		}, nil},
+	})
+}
+
+// TestMovesToEarlierSessions: of a session that began before the process had it, only the
+// records since then are posted.
+func TestMovesToEarlierSessions(t *testing.T) {
+	playMoves(t, map[string]move{
+		"an earlier session of another folder": {nil, func(w *registered) {
+			w.names("S1", "idle", inFirst)
+			path := filepath.Join(w.projects, "-elsewhere", "S2.jsonl")
+			w.asks(path, "S2", w.began.Add(-time.Hour))
+			w.asks(path, "S2", w.began.Add(time.Second)) // another process had the session then
+			w.names("S2", "idle", toSecond, "registry S2 idle")
+			w.asks(path, "S2", soon())
+			w.sees(asked)
+		}, []string{"S2 resume"}},
+		"back to the first session": {nil, func(w *registered) {
+			w.names("S1", "idle", inFirst)
+			w.clears("S2")
+			w.names("S2", "idle", toSecond, "registry S2 idle")
+			w.asks(w.file("S1"), "S1", time.Now()) // the kernel refuses it
+			w.sees("transcript S1 prompt")
+			w.names("S1", "idle", "folder S1 session_live", "registry S1 idle")
+		}, []string{"S2 clear", "S1 resume"}},
+		"launched to continue a session": {[]string{"--continue"}, func(w *registered) {
+			w.asks(w.file("S2"), "S2", w.began.Add(-time.Second))
+			w.names("S2", "idle", toSecond, "registry S2 idle")
+			w.asks(w.file("S2"), "S2", soon())
+			w.sees(asked)
+		}, []string{"S2 resume"}},
+		"a session that another process began meanwhile": {nil, func(w *registered) {
+			w.names("S1", "idle", inFirst)
+			w.asks(w.file("S2"), "S2", time.Now().Add(time.Minute)) // the clock of the records runs ahead of named
+			w.registersAt("S2", "idle", time.Now().Add(2*time.Minute))
+			w.sees(toSecond, "registry S2 idle")
+			w.asks(w.file("S2"), "S2", time.Now().Add(3*time.Minute))
+			w.sees(asked)
+		}, []string{"S2 resume"}},
+		"a session whose beginning refers to another file": {nil, func(w *registered) {
+			w.names("S1", "idle", inFirst)
+			write(t, w.file("S2"), orphan(w.began.Add(time.Second)))
+			w.names("S2", "idle", toSecond, "registry S2 idle")
+		}, []string{"S2 resume"}},
+		"a branch": {nil, func(w *registered) {
+			w.names("S1", "idle", inFirst)
+			write(t, w.file("S2"), strings.Replace(orphan(w.began.Add(time.Second)), "{", `{"forkedFrom":{"sessionId":"S1"},`, 1))
+			w.names("S2", "idle", toSecond, "registry S2 idle")
+			w.asks(w.file("S2"), "S2", soon())
+			w.sees(asked)
+		}, []string{"S2 unknown"}},
+		"a session that began in another way": {[]string{"--resume"}, func(w *registered) {
+			w.registers("S2", "idle")
+			w.asks(w.file("S2"), "S2", soon())
+			w.sees(toSecond, "registry S2 idle", asked)
+		}, []string{"S2 unknown"}},
+	})
 }
 
 // TestNoMove: no file is followed that may be another session's. After a turn in such a
