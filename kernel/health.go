@@ -431,6 +431,9 @@ func (h *health) named(s *step, sig telemetry.Signal) {
 	s.do(watch)
 }
 
+// repeats reports whether the prompt of a hook is also read in a file, which a hook named.
+func (h *health) repeats() bool { return len(h.soft.watched) > 0 }
+
 // resumedWithin is how long after the resumption of a session, within a running
 // harness, its hook is called at most. Older records in the session's file are of the
 // time before, in which another process may have had the session.

@@ -62,7 +62,9 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 	}
 	switch sig.Kind {
 	case telemetry.SessionLive:
-		s.sessionLive(sig, h)
+		if !s.sessionLive(sig, h) {
+			return
+		}
 	case telemetry.SessionGone:
 		s.scopes.gone(s, sig)
 	default:
@@ -106,14 +108,16 @@ func (s *step) replace(sig telemetry.Signal, reason, cause string, h *hook) {
 	s.scopes.open(s, sig.Session, cause, by(sig), h)
 }
 
-func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
+// sessionLive handles a report that a harness session is live, and reports whether that is
+// the current one.
+func (s *step) sessionLive(sig telemetry.Signal, h *hook) bool {
 	hs := s.scopes.current()
 	switch {
 	case !injected(sig.Source) && sig.Source != FolderSource && s.scopes.ended(sig.Session):
-		return // the signal is from the file of an ended session, which was read late
+		return false // the signal is from the file of an ended session, which was read late
 	case s.elsewhere(sig):
 		s.scopes.refuse(s, sig)
-		return
+		return false
 	case hs.Ended:
 		s.scopes.open(s, sig.Session, sig.Cause, by(sig), h)
 	case hs.ID == "" && sig.Session != "":
@@ -129,6 +133,7 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 		s.replace(sig, endBy(sig.Cause), sig.Cause, h)
 	}
 	s.scopes.start(s, sig.Cause, by(sig), h)
+	return true
 }
 
 // endBy returns the reason for the end of a harness session that is known only from

@@ -103,7 +103,7 @@ func beginSignal(s *telemetry.Signal, w word, now time.Time) (bool, error) {
 // setField sets a field of the signal before w.
 func setField(s *telemetry.Signal, w word, now time.Time) error {
 	text := map[string]*string{"path": &s.Path, "cause": &s.Cause, "version": &s.Version, "from": &s.From, "origin": &s.Origin, "reason": &s.Reason, "turn": &s.Turn,
-		"outcome": (*string)(&s.Outcome), "error": (*string)(&s.Error), "name": &s.ToolName, "tool-error": &s.ToolError, "agent": &s.Agent, "side": &s.Side}
+		"outcome": (*string)(&s.Outcome), "error": (*string)(&s.Error), "name": &s.ToolName, "tool-error": &s.ToolError, "agent": &s.Agent, "side": &s.Side, "model": &s.Model}
 	if field, ok := text[w.key]; ok {
 		*field = w.value
 		return nil

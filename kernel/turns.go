@@ -65,6 +65,7 @@ type prompt struct {
 	stopped time.Time // when the model stopped answering it; zero if no source has reported that
 	named   bool      // a source has named the turn
 	line    bool      // the user's line was begun, and it is not yet known whether the prompt is that line
+	decided bool      // a source that can tell what submitted the prompt has reported it
 }
 
 type frame struct {
@@ -406,10 +407,11 @@ func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 // the user's line. A hook cannot distinguish a message of another session from the user's
 // prompt; the transcript, which comes later, can.
 func (t *turns) originates(s *step, sig telemetry.Signal, f *frame) {
-	if sig.Kind != telemetry.Prompt || f == nil || f.Client {
+	if sig.Kind != telemetry.Prompt || f == nil || f.Client || f == t.top() && t.soft.prompt.decided {
 		return
 	}
 	line := t.soft.prompt.line && f == t.top()
+	t.soft.prompt.decided = t.soft.prompt.decided || f == t.top()
 	if sig.Origin != "" && f.Origin == "" || sig.Origin == "" && line {
 		s.record(FrameAdopted{Frame: f.ID, Turn: f.Turn, Origin: sig.Origin})
 	}
@@ -460,9 +462,10 @@ func (t *turns) opening(s *step, sig telemetry.Signal, h *hook) {
 	if sig.At.IsZero() {
 		t.soft.prompt.at = s.now
 	}
-	if t.soft.prompt.line = sig.Origin == "" && s.activity.lineBegun(); h == nil {
+	if t.soft.prompt.line = sig.Origin == "" && s.activity.lineBegun(); h == nil || !s.health.repeats() {
 		t.lineTaken(s)
 	}
+	t.soft.prompt.decided = h == nil
 	t.soft.answered, t.soft.state = false, turnAsked
 	if s.activity.is(working) {
 		t.soft.state = turnWorking // the work was reported before the hook of the prompt

@@ -17,7 +17,7 @@
 // context and a resumed session keep both. The caller makes a new State for another
 // harness, and after a restart of the wrapper, whose State reads the files again.
 // A transcript of Claude Code has "m" for "m[1m]", so no switch between these
-// two is seen in it.
+// two is seen in it; once "m[1m]" was used, the window of a later "m" is unknown.
 //
 // It decides what to report and emits nothing itself. It reads no clock: each
 // call gets the time, and [State.Deadline] is when to call [State.Wake].
@@ -143,8 +143,9 @@ func rank(source string) int {
 type State struct {
 	cfg Config
 
-	session  window // the session's window
-	model    window // the model's window
+	session  window   // the session's window
+	model    window   // the model's window
+	suffixed []string // models that were used under a name with a suffix
 	lastUsed int64
 	haveUsed bool
 	lastAt   time.Time         // the time of lastUsed
@@ -182,9 +183,9 @@ func (s *State) Use(cfg Config) { s.cfg = New(cfg).cfg }
 // Reset prepares for a new harness session in the same process. It clears
 // everything except the windows, because the model stays the same.
 func (s *State) Reset() {
-	session, model := s.session, s.model
+	session, model, suffixed := s.session, s.model, s.suffixed
 	*s = *New(s.cfg)
-	s.session, s.model = session, model
+	s.session, s.model, s.suffixed = session, model, suffixed
 }
 
 // Resume continues the same harness session in another process. The last
@@ -336,6 +337,19 @@ func (s *State) switched(sig telemetry.Signal) {
 	}
 }
 
+// remember records that a model was used under a name with a suffix.
+func (s *State) remember(w window) {
+	if w.source == "suffix" && !slices.Contains(s.suffixed, w.model) {
+		s.suffixed = append(s.suffixed, w.model)
+	}
+}
+
+// larger reports whether the model was used under a name with the suffix of a larger
+// window. The names of later calls may lack the suffix, so the table does not apply.
+func (s *State) larger(model string) bool {
+	return slices.ContainsFunc(s.suffixed, func(name string) bool { return telemetry.SameModel(name, model) })
+}
+
 // other reports whether w was learned for a model other than the named one. The
 // harness's files name a model exactly, and are read again for each call.
 func (w window) other(model string) bool {
@@ -356,6 +370,7 @@ func (s *State) learn(w window) []Observation {
 		return nil
 	}
 	*known = w
+	s.remember(w)
 	return s.Release()
 }
 
@@ -384,11 +399,12 @@ func (s *State) usage(sig telemetry.Signal, now time.Time) []Observation {
 func (s *State) findWindow(sig telemetry.Signal) {
 	derived := func(tokens int64, source string) {
 		s.model = window{tokens: tokens, source: source, rank: rank(source), model: sig.Model}
+		s.remember(s.model)
 	}
 	if tokens := telemetry.WindowOf(s.cfg.Windows, sig.Model); tokens > 0 {
 		derived(tokens, "configured")
 	}
-	if tokens, source := telemetry.ModelWindow(sig.Model); tokens > 0 && rank(source) > s.model.rank {
+	if tokens, source := telemetry.ModelWindow(sig.Model); tokens > 0 && rank(source) > s.model.rank && (source != "table" || !s.larger(sig.Model)) {
 		derived(tokens, source)
 	}
 	// More used tokens than the window prove that the window from a table, a name
