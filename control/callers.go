@@ -53,8 +53,8 @@ func (c *Callers) Own(peer int) bool {
 	switch {
 	case c.launched == process{}:
 		return true
-	case len(line) == 0: // the process has ended
-		return peer != c.direct
+	case len(line) == 0: // the process has ended, or is not in our pid namespace
+		return peer == 0 || peer != c.direct
 	}
 	hooks := 0
 	for hooks < len(line) && mentions(line[hooks].pid, c.mark) { // the hook program, and the shell that runs it

@@ -109,6 +109,7 @@ func TestCallers(t *testing.T) {
 			own(false, "hook_n3", "background")
 			own(true, "hook_1", "hook_2", "harness")
 			require.True(t, c.Own(1<<22+1), "a process that has ended")
+			require.True(t, c.Own(0), "a process of another pid namespace")
 			own(false, "nested")
 			pid := tr.pid("nested")
 			tr.kill("nested")

@@ -38,6 +38,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"lifeloop/internal/durable"
@@ -135,10 +136,22 @@ func Settle(path string) (kept []string, err error) {
 	if err := r.settle(&kept); err != nil {
 		return kept, err
 	}
-	if err := os.RemoveAll(r.Root); err != nil {
+	if err := r.discard(); err != nil {
 		return kept, err
 	}
 	return kept, os.Remove(path)
+}
+
+// discard removes the overlay. The second names of links are removed first: after a crash
+// in the middle, a link that discard has removed must not count as removed by the program.
+func (r record) discard() error {
+	if err := os.RemoveAll(filepath.Join(r.Root, witnesses)); err != nil {
+		return err
+	}
+	if err := durable.SyncDir(r.Root); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(r.Root)
 }
 
 // settle gives back all folders. It changes nothing if it is called again.
@@ -182,13 +195,32 @@ func (r record) remove(from, to string) error {
 	if err != nil {
 		return err
 	}
-	if changed, _, known := status(theirs); theirs.IsDir() || !known || !changed.Before(at) {
+	if changed, known := lastChange(to); theirs.IsDir() || !known || !changed.Before(at) {
 		return nil
 	}
-	if err := os.Remove(to); err != nil {
+	switch err := os.Remove(to); {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EBUSY), errors.Is(err, syscall.EROFS):
+		return nil // the program could not have removed it either
+	case err != nil:
 		return err
 	}
 	return durable.SyncDir(filepath.Dir(to))
+}
+
+// lastChange returns when a file of the home was changed: itself, or the file to which it
+// is a symbolic link.
+func lastChange(path string) (at time.Time, known bool) {
+	link, err := os.Lstat(path)
+	if err != nil {
+		return at, false
+	}
+	at, _, known = status(link)
+	if file, err := os.Stat(path); err == nil && known {
+		if changed, _, ok := status(file); ok && changed.After(at) {
+			at = changed
+		}
+	}
+	return at, known
 }
 
 // giveBack moves one entry of the overlay to its path in the home.
@@ -216,6 +248,8 @@ func (r record) giveBack(from, to string, kept *[]string) error {
 		return nil
 	case ours.Mode().IsRegular() && theirs.Mode().IsRegular():
 		return r.giveFile(from, to, theirs, kept)
+	case ours.Mode().IsRegular() && r.replacesLink(from, to):
+		return move(from, to)
 	case special(ours), sameLink(from, to):
 		return nil
 	}
@@ -240,7 +274,7 @@ func (r record) giveFile(from, to string, theirs fs.FileInfo, kept *[]string) er
 	switch {
 	case string(real) == string(data):
 		return nil
-	case r.replaces(from, theirs):
+	case r.replaces(from, to, theirs):
 		if err := durable.WriteFile(to, data, theirs.Mode().Perm()); err != nil {
 			return err
 		}
@@ -250,12 +284,21 @@ func (r record) giveFile(from, to string, theirs fs.FileInfo, kept *[]string) er
 }
 
 // replaces reports whether a file of the overlay replaces theirs, its file in the home.
-func (r record) replaces(from string, theirs fs.FileInfo) bool {
-	changed, _, known := status(theirs)
+func (r record) replaces(from, to string, theirs fs.FileInfo) bool {
+	changed, known := lastChange(to)
 	if at, gone := r.goneAt(from); gone && known {
 		return changed.Before(at)
 	}
 	return theirs.ModTime().Before(r.Made)
+}
+
+// replacesLink reports whether the program replaced its link to a symbolic link of the
+// home, which leads to a file that nothing has changed since.
+func (r record) replacesLink(from, to string) bool {
+	file, err := os.Stat(to)
+	at, gone := r.goneAt(from)
+	changed, known := lastChange(to)
+	return err == nil && file.Mode().IsRegular() && gone && known && changed.Before(at)
 }
 
 // keep moves an entry to an unused name in the folder of its real path.

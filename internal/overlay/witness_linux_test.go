@@ -1,9 +1,11 @@
 package overlay
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -113,6 +115,60 @@ func TestWhatTheProgramRemoved(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestALinkedCredential: in the home, the credential is a symbolic link, as of a user who
+// keeps such files elsewhere.
+func TestALinkedCredential(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile, writes, want string
+	}{
+		"out": {"", "", ""},
+		"out, and another process in by the link": {"theirs", "", "theirs"},
+		"out, and another account":                {"", "new", "new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSignedIn(t)
+			require.NoError(t, os.Rename(w.path(inHome), w.path("home/elsewhere")))
+			require.NoError(t, os.Symlink("../elsewhere", w.path(inHome)))
+			tick()
+			require.NoError(t, os.Remove(w.path(linked)))
+			tick()
+			if c.meanwhile != "" {
+				w.write(inHome, c.meanwhile)
+			}
+			if c.writes != "" {
+				w.write(linked, c.writes)
+			}
+			require.Empty(t, w.settle())
+			if c.want == "" {
+				require.NoFileExists(t, w.path(inHome))
+			} else {
+				w.has(inHome, c.want)
+			}
+			require.FileExists(t, w.path("home/elsewhere"))
+		})
+	}
+}
+
+// TestDiscardBeginsWithTheWitnesses: a link that was removed with the overlay, before a
+// crash, would otherwise count as removed by the program.
+func TestDiscardBeginsWithTheWitnesses(t *testing.T) {
+	w := newSignedIn(t)
+	fd, err := syscall.InotifyInit()
+	require.NoError(t, err)
+	defer syscall.Close(fd)
+	for _, dir := range []string{"o/.agent", "o/" + witnesses + "/.agent"} {
+		_, err := syscall.InotifyAddWatch(fd, w.path(dir), syscall.IN_DELETE)
+		require.NoError(t, err)
+	}
+	require.Empty(t, w.settle())
+	w.has(inHome, "old")
+	var events [4096]byte
+	n, err := syscall.Read(fd, events[:])
+	require.NoError(t, err)
+	require.Positive(t, n)
+	require.EqualValues(t, 2, binary.NativeEndian.Uint32(events[:4]), "the first file to be removed is in the second folder")
 }
 
 // TestOnlyListedFilesAreRemoved: a file that the program creates and removes again, and the
