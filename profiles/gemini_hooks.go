@@ -95,7 +95,7 @@ func (l *Launch) injectGemini(line commandLine, h Host) (reason string) {
 func (l *Launch) geminiDefaults(path string, h Host) (reason string) {
 	_, theirs := geminiSystem(h)
 	var base settings
-	if data, ok := h.read(theirs); ok {
+	if data, ok := h.read(theirs); ok && h.Guarded(theirs) { // Gemini CLI ignores defaults that others can write
 		base, _ = commented(data) // its form was checked
 	}
 	merged, err := mergeHooks(base, geminiGroups(h.Hook, h.Guards, h.GuardWait))

@@ -20,6 +20,7 @@ type geminiLayer struct {
 	path    string
 	members settings
 	project bool // a file of the working directory, which is read only in a trusted folder
+	system  bool // a file of the administrator, which is ignored if others can write it
 }
 
 // geminiSystem returns the paths of the system's settings and of their defaults.
@@ -38,8 +39,8 @@ func geminiSystem(h Host) (system, defaults string) {
 // can write, and those of a project in a folder that is not trusted.
 func geminiLayers(home string, h Host) (layers []geminiLayer, reason string) {
 	system, defaults := geminiSystem(h)
-	for _, l := range []geminiLayer{{path: defaults}, {path: filepath.Join(home, ".gemini", "settings.json")},
-		{path: filepath.Join(h.Dir, ".gemini", "settings.json"), project: true}, {path: system}} {
+	for _, l := range []geminiLayer{{path: defaults, system: true}, {path: filepath.Join(home, ".gemini", "settings.json")},
+		{path: filepath.Join(h.Dir, ".gemini", "settings.json"), project: true}, {path: system, system: true}} {
 		data, exists := h.read(l.path)
 		if !exists {
 			continue
@@ -139,11 +140,22 @@ func hasFlag(word string, letter string) bool {
 	return len(word) > 2 && word[0] == '-' && strings.Contains(word, letter) && !strings.ContainsFunc(word[1:], func(r rune) bool { return !alphanumeric(r) })
 }
 
-// setsVariable reports whether a file of variables sets one.
+// setsVariable reports whether a file of variables sets one to a value other than false.
 func setsVariable(file []byte, name string) bool {
-	for line := range strings.Lines(string(file)) {
-		rest, sets := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "export ")), name)
-		if rest = strings.TrimSpace(rest); sets && (strings.HasPrefix(rest, "=") || strings.HasPrefix(rest, ":")) {
+	text := strings.TrimPrefix(string(file), "\ufeff")
+	for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		line = strings.TrimSpace(line)
+		if rest, exported := strings.CutPrefix(line, "export"); exported && strings.TrimLeft(rest, " \t") != rest {
+			line = strings.TrimSpace(rest)
+		}
+		rest, sets := strings.CutPrefix(line, name)
+		rest = strings.TrimSpace(rest)
+		if !sets || rest == "" || rest[0] != '=' && rest[0] != ':' {
+			continue
+		}
+		switch strings.ToLower(strings.Trim(rest[1:], " \t\"'`")) {
+		case "", "0", "false":
+		default:
 			return true
 		}
 	}
@@ -180,17 +192,15 @@ func geminiTrusted(line commandLine, home string, layers []geminiLayer, h Host) 
 	}
 	off := false
 	for _, l := range layers {
-		var trust struct {
-			Enabled *bool `json:"enabled"`
-		}
 		raw, _ := l.member("security", "folderTrust")
 		if raw == nil || l.project {
 			continue
 		}
-		if json.Unmarshal(raw, &trust) != nil || trust.Enabled == nil || *trust.Enabled {
+		trust, _ := parseSettings(raw)
+		if string(trust["enabled"]) != "false" {
 			return geminiTrustFile(home, h)
 		}
-		off = true
+		off = off || !l.system || h.Guarded(l.path)
 	}
 	return off || geminiTrustFile(home, h)
 }

@@ -25,6 +25,8 @@ type geminiCase struct {
 	files map[string]string
 	root  bool
 	dir   string // instead of the project
+
+	writable string // a path that others can write, as root
 }
 
 func (c geminiCase) prepare(t *testing.T, guards bool) Launch {
@@ -34,7 +36,7 @@ func (c geminiCase) prepare(t *testing.T, guards bool) Launch {
 	h := w.host
 	h.Guards, h.Hooks, h.Env, h.Terminal = guards, Always, slices.Concat(h.Env, c.env), true
 	if c.root {
-		h.Guarded = func(string) bool { return true }
+		h.Guarded = func(path string) bool { return path != c.writable }
 	}
 	if c.dir != "" {
 		h.Dir = c.dir
@@ -57,6 +59,7 @@ func TestGeminiWithoutHooks(t *testing.T) {
 			one(geminiUser, `{"tools":{"sandbox":true}}`), one(geminiProject, `{"tools":{"sandbox":"docker"}}`), one(geminiAdmin, `{"tools":{"sandbox":{"enabled":true}}}`),
 			one(geminiFallback, `{"tools":{"sandbox":"1"}}`), one(geminiUser, `{"tools":7}`),
 			one("/home/dev/project/.env", "A=1\n export GEMINI_SANDBOX = true\n"), one("/home/.gemini/.env", "GEMINI_SANDBOX: true"), one("/home/dev/.env", "GEMINI_SANDBOX=1"),
+			one("/home/dev/.env", "\ufeffGEMINI_SANDBOX=1"), one("/home/dev/.env", "A=1\rexport\tGEMINI_SANDBOX=docker"),
 		},
 		"hooksConfig.enabled is false in": {
 			one(geminiUser, "{ // a comment\n \"hooksConfig\": {/* another */ \"enabled\": false}} // the end"), one(geminiProject, off), one(geminiAdmin, off),
@@ -103,6 +106,10 @@ func TestGeminiGuarded(t *testing.T) {
 	}{
 		{geminiCase{files: on}, overlay},
 		{geminiCase{env: env("GEMINI_SANDBOX=false"), files: map[string]string{geminiUser: `{"tools":{"sandbox":false}}`}}, overlay},
+		{geminiCase{files: map[string]string{"/home/dev/.env": "GEMINI_SANDBOX='false'\nexports GEMINI_SANDBOX=1\n"}}, overlay},
+		{geminiCase{root: true, files: map[string]string{geminiUser: `{"security":{"folderTrust":{"Enabled":false}}}`}}, overlay},
+		{geminiCase{root: true, files: map[string]string{geminiAdmin: `{"security":{"folderTrust":{"enabled":false}}}`}}, defaults},
+		{geminiCase{root: true, writable: geminiAdmin, files: map[string]string{geminiAdmin: `{"security":{"folderTrust":{"enabled":false}}}`}}, overlay},
 		{geminiCase{argv: "--sandbox=false", files: map[string]string{geminiUser: `{"tools":{"sandbox":true}}`}}, overlay},
 		{geminiCase{env: env("SANDBOX=sandbox-1", "GEMINI_SANDBOX=docker")}, overlay},
 		{geminiCase{argv: "-e lifeloop,x", files: on}, overlay},

@@ -133,7 +133,7 @@ func surroundings() (profiles.Host, error) {
 	if err != nil {
 		return profiles.Host{}, fmt.Errorf("find the working directory: %w", err)
 	}
-	return profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, Hook: hookWords(exe), ReadFile: readSettings}, nil
+	return profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, Hook: hookWords(exe), ReadFile: readSettings, Real: realPath}, nil
 }
 
 // mostSettings is the largest size of a harness's settings file, in bytes.
