@@ -76,17 +76,20 @@ func (g *globals) examine(cmd *cobra.Command, args []string) (*doctor.Report, er
 		return nil, err
 	}
 	host.RunDir, host.Socket, host.SessionID, host.NewID = "/nonexistent/run", "/nonexistent/door", uuid.Nil.String(), uuid.Nil.String()
-	host.Terminal, host.Real = true, realPath
+	host.Terminal = true
 	host.Guards, host.Guarded = cfg.Policy != "", func(string) bool { return guarded(existing(cfg.StateDir)) } // the run directory will be below it
 	host.Key, host.Instructions = "/nonexistent/key", "http://127.0.0.1:1/instructions"                        // placeholders, because nothing is started
-	var notes []doctor.Finding
+	var notes, problems []doctor.Finding
+	if _, err := policyOf(cfg); err != nil {
+		problems = append(problems, doctor.Finding{About: "machine", What: "run refuses to start: " + err.Error(), Fix: "lifeloop-wrap gate eval --policy FILE --intent FILE # tests a policy"})
+	}
 	if r := cfg.Ignored; r != nil {
 		notes = append(notes, doctor.Finding{About: "machine", What: r.Path + " is not used: " + r.Why, Fix: g.trustCommand(r)})
 	}
 	for _, e := range cfg.Exposures() {
 		notes = append(notes, doctor.Finding{About: "machine", What: exposureText(e), Fix: "lifeloop-wrap config show"})
 	}
-	return doctor.Examine(doctor.Config{Notes: notes, Version: version, StateDir: cfg.StateDir, Adapters: chosen, Named: len(args) > 0,
+	return doctor.Examine(doctor.Config{Notes: notes, Problems: problems, Version: version, StateDir: cfg.StateDir, Adapters: chosen, Named: len(args) > 0,
 		Retained: cfg.Retention != (config.Retention{}), Host: host, Needs: func(adapter string) string { return needsHooks(cfg, adapter) }, Installed: func(p profiles.Profile, project bool) (profiles.Installation, error) {
 			return installation(p, project, "")
 		}, Settings: hostStore(cfg.StateDir)}), nil

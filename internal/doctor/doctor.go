@@ -47,8 +47,8 @@ type Config struct {
 	Retained bool
 	// Settings records which settings files of harnesses `host apply` has changed.
 	Settings *hosts.Store
-	// Notes are findings from reading the configuration.
-	Notes []Finding
+	// Notes and Problems are findings from reading the configuration.
+	Notes, Problems []Finding
 }
 
 // A Report is the result of Examine, in the form of `doctor --json`.
@@ -101,7 +101,7 @@ type Capability struct {
 
 // Examine examines the recorded sessions, then the adapters and the machine.
 func Examine(c Config) *Report {
-	e := &examiner{config: c, recordings: map[string]*recordings{}, proven: proven.Read(c.StateDir), Report: &Report{Version: c.Version, Adapters: []Adapter{}, Problems: []Finding{}, Notes: append([]Finding{}, c.Notes...)}}
+	e := &examiner{config: c, recordings: map[string]*recordings{}, proven: proven.Read(c.StateDir), Report: &Report{Version: c.Version, Adapters: []Adapter{}, Problems: append([]Finding{}, c.Problems...), Notes: append([]Finding{}, c.Notes...)}}
 	if err := e.recorded(store.Open(c.StateDir)); err != nil {
 		e.problem("machine", fmt.Sprintf("the recorded sessions cannot be read: %v", err), "ls -ld "+vt.Word(c.StateDir))
 	}

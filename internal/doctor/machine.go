@@ -105,8 +105,9 @@ func (e *examiner) launch(p profiles.Profile, program *string) Launch {
 		look.Lacks = append(look.Lacks, Lack(w))
 	}
 	switch {
-	case program != nil && host.Guards && p.Refuse() != nil && !here.Guards && here.Unguarded != "":
-		e.problem(p.Adapter, "run refuses to start, because the policy cannot guard the tool calls: "+here.Unguarded, "lifeloop-wrap config show # names the file with the policy")
+	case program != nil && host.Guards && p.Refuse() != nil && !here.Guards:
+		why := cmp.Or(here.Unguarded, "without arguments, the harness runs no hooks that could ask the gate")
+		e.problem(p.Adapter, "run refuses to start, because the policy cannot guard the tool calls: "+why, "lifeloop-wrap config show # names the file with the policy")
 	case here.Plain:
 		e.note(p.Adapter, "without arguments, the harness starts no session, so no hooks are injected", "lifeloop-wrap run -- "+argv[0]+" PROMPT")
 	case err == nil && clean.Hooks && !here.Hooks && len(here.Weak) > 0:
