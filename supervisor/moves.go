@@ -24,9 +24,9 @@ import (
 //	record names another session ──► its file shows how it began ──► follow it
 //	                            └──► no file, or it does not ───────► keep the records
 //
-// The last records of the session before come first. If a whole turn passes in a session
-// whose file is not found, or the process ends, the kept records are posted, which reports
-// that the harness has a session that cannot be read.
+// The last records of the session before come first. If the process has worked in a
+// session whose file is not found, and works again or ends, the kept records are posted,
+// which reports that the harness has a session that cannot be read.
 type Moves struct {
 	profiles.Chats
 	First string    // the session with which the launch begins; empty if the harness chooses it
@@ -39,7 +39,8 @@ type Moves struct {
 	read    watchers.Position   // how far the present session's file was read
 	next    string              // the session that the process has; empty if it is the present one
 	at      time.Time           // the time in the first record that named next
-	works   bool                // a turn of next runs
+	works   bool                // the process works in next
+	over    bool                // it has worked in next before: on a turn, or on the change itself
 	held    []input.SignalsSeen // records that name next, and records of its file
 }
 
@@ -89,12 +90,13 @@ func (m *Moves) sees(_ string, in input.SignalsSeen) {
 // name handles a record that names another session than the present one.
 func (m *Moves) name(sig telemetry.Signal, in input.SignalsSeen) {
 	if sig.Session != m.next {
-		m.next, m.at, m.works, m.held = sig.Session, sig.At, false, nil
+		m.next, m.at, m.works, m.over, m.held = sig.Session, sig.At, false, false, nil
 	}
 	m.hold(in)
-	ended := m.works && sig.Kind == telemetry.Idle
+	again := m.over && sig.Kind == telemetry.Working
+	m.over = m.over || m.works && sig.Kind == telemetry.Idle
 	m.works = sig.Kind == telemetry.Working || sig.Kind == telemetry.NeedsInput
-	if !m.look(ended) && ended {
+	if !m.look(again) && again {
 		m.release()
 	}
 }

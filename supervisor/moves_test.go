@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -168,14 +169,6 @@ func TestMoves(t *testing.T) {
 			w.clears("S2")
 			w.sees(toSecond, "registry S2 working", asked)
 		}, []string{"S2 clear"}},
-		"its file never shows how it began": {nil, func(w *registered) {
-			w.names("S1", "idle", inFirst)
-			w.registers("S2", "busy")
-			require.Eventually(w.t, func() bool { _, waits := w.read.f.starts.Load(stem(w.file("S2"))); return waits }, 10*time.Second, time.Millisecond)
-			write(t, w.file("S2"), orphan(soon()))
-			w.registers("S2", "idle")
-			w.sees(toSecond, "registry S2 working", asked, "registry S2 idle")
-		}, []string{"S2 unknown"}},
 		"a first record that is too long": {nil, func(w *registered) {
 			w.names("S1", "idle", inFirst)
 			write(t, w.file("S2"), `{"parentUuid":null,"type":"user","message":{"content":"`+strings.Repeat("x", headSize)+`"}}`+"\n")
@@ -270,16 +263,18 @@ func TestNoMove(t *testing.T) {
 			names(session, telemetry.Idle)
 			names(session, telemetry.Working)
 			require.Equal(t, []string{"S1 idle"}, posted)
-			names(session, telemetry.Idle)
-			require.Equal(t, []string{"S1 idle", session + " idle", session + " working", session + " idle"}, posted)
+			names(session, telemetry.Idle) // the work was perhaps that of the change
+			require.Equal(t, []string{"S1 idle"}, posted)
+			names(session, telemetry.Working)
+			require.Equal(t, []string{"S1 idle", session + " idle", session + " working", session + " idle", session + " working"}, posted)
 			names(session, telemetry.Working)
 			m.end()
-			require.Equal(t, []string{session + " working"}, posted[4:], "the process has ended in a turn")
+			require.Equal(t, []string{session + " working"}, posted[5:], "the process has ended in a turn")
 			names("S1", telemetry.Idle) // the process is back, so a file of that session is another process's
 			write(t, filepath.Join(dir, "c", session+".jsonl"), "{}\n")
 			m.handled(watchers.Position{})
 			names("S4", telemetry.Idle)
-			require.Equal(t, []string{"S1 idle", "S4 session_live", "S4 idle"}, posted[5:])
+			require.Equal(t, []string{"S1 idle", "S4 session_live", "S4 idle"}, posted[6:])
 		})
 	}
 }
@@ -299,4 +294,21 @@ func TestMoveAfterTheLastRecords(t *testing.T) {
 	require.Empty(t, posted)
 	m.handled(watchers.Position{Path: s1, Offset: 6})
 	require.Equal(t, []string{"S2", "S2"}, posted)
+}
+
+// TestMoveWithoutABeginning: a session whose file never shows how it began is followed when
+// the process works in it again.
+func TestMoveWithoutABeginning(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "c/S2.jsonl"), "{}\n")
+	var posted []telemetry.Signal
+	m := &Moves{First: "S1", Since: day, Chats: profiles.Chats{Dir: dir, Pattern: "*/{session}.jsonl", New: filepath.Join(dir, "c/{session}.jsonl"),
+		Begins: func([]byte) (time.Time, string) { return time.Now(), "" }}}
+	m.start(&Files{starts: new(sync.Map), post: func(in input.Input) { posted = append(posted, in.(input.SignalsSeen).Signals[0]) }})
+	for _, kind := range []telemetry.Kind{telemetry.Working, telemetry.Idle, telemetry.Working} {
+		require.Empty(t, posted)
+		m.sees("", input.SignalsSeen{Signals: []telemetry.Signal{{Kind: kind, Source: "registry", Session: "S2", Process: &telemetry.Process{PID: os.Getpid()}}}})
+	}
+	require.Len(t, posted, 4)
+	require.Equal(t, "S2 unknown", posted[0].Session+" "+posted[0].Cause)
 }
