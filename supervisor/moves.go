@@ -24,9 +24,10 @@ import (
 //	record names another session ──► its file shows how it began ──► follow it
 //	                            └──► no file, or it does not ───────► keep the records
 //
-// The last records of the session before come first. If the process has worked in a
-// session whose file is not found, and works again or ends, the kept records are posted,
-// which reports that the harness has a session that cannot be read.
+// The last records of the session before come first. If the process has worked twice in a
+// session whose file is not found, or ends, the kept records are posted, which reports
+// that the harness has a session that cannot be read. The first work may be the change
+// itself.
 type Moves struct {
 	profiles.Chats
 	First string    // the session with which the launch begins; empty if the harness chooses it
@@ -40,7 +41,7 @@ type Moves struct {
 	next    string              // the session that the process has; empty if it is the present one
 	at      time.Time           // the time in the first record that named next
 	works   bool                // the process works in next
-	over    bool                // it has worked in next before: on a turn, or on the change itself
+	ends    int                 // how often its work in next has ended: on the change itself, or on a turn
 	held    []input.SignalsSeen // records that name next, and records of its file
 }
 
@@ -90,13 +91,16 @@ func (m *Moves) sees(_ string, in input.SignalsSeen) {
 // name handles a record that names another session than the present one.
 func (m *Moves) name(sig telemetry.Signal, in input.SignalsSeen) {
 	if sig.Session != m.next {
-		m.next, m.at, m.works, m.over, m.held = sig.Session, sig.At, false, false, nil
+		m.next, m.at, m.works, m.ends, m.held = sig.Session, sig.At, false, 0, nil
 	}
 	m.hold(in)
-	again := m.over && sig.Kind == telemetry.Working
-	m.over = m.over || m.works && sig.Kind == telemetry.Idle
+	ended := m.works && sig.Kind == telemetry.Idle
 	m.works = sig.Kind == telemetry.Working || sig.Kind == telemetry.NeedsInput
-	if !m.look(again) && again {
+	if ended {
+		m.ends++
+	}
+	over := ended && m.ends > 1
+	if !m.look(over) && over {
 		m.release()
 	}
 }

@@ -264,17 +264,18 @@ func TestNoMove(t *testing.T) {
 			names(session, telemetry.Working)
 			require.Equal(t, []string{"S1 idle"}, posted)
 			names(session, telemetry.Idle) // the work was perhaps that of the change
-			require.Equal(t, []string{"S1 idle"}, posted)
 			names(session, telemetry.Working)
-			require.Equal(t, []string{"S1 idle", session + " idle", session + " working", session + " idle", session + " working"}, posted)
+			require.Equal(t, []string{"S1 idle"}, posted)
+			names(session, telemetry.Idle)
+			require.Equal(t, []string{"S1 idle", session + " idle", session + " working", session + " idle", session + " working", session + " idle"}, posted)
 			names(session, telemetry.Working)
 			m.end()
-			require.Equal(t, []string{session + " working"}, posted[5:], "the process has ended in a turn")
+			require.Equal(t, []string{session + " working"}, posted[6:], "the process has ended in a turn")
 			names("S1", telemetry.Idle) // the process is back, so a file of that session is another process's
 			write(t, filepath.Join(dir, "c", session+".jsonl"), "{}\n")
 			m.handled(watchers.Position{})
 			names("S4", telemetry.Idle)
-			require.Equal(t, []string{"S1 idle", "S4 session_live", "S4 idle"}, posted[6:])
+			require.Equal(t, []string{"S1 idle", "S4 session_live", "S4 idle"}, posted[7:])
 		})
 	}
 }
@@ -297,7 +298,7 @@ func TestMoveAfterTheLastRecords(t *testing.T) {
 }
 
 // TestMoveWithoutABeginning: a session whose file never shows how it began is followed when
-// the process works in it again.
+// the process has worked in it twice.
 func TestMoveWithoutABeginning(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "c/S2.jsonl"), "{}\n")
@@ -305,10 +306,10 @@ func TestMoveWithoutABeginning(t *testing.T) {
 	m := &Moves{First: "S1", Since: day, Chats: profiles.Chats{Dir: dir, Pattern: "*/{session}.jsonl", New: filepath.Join(dir, "c/{session}.jsonl"),
 		Begins: func([]byte) (time.Time, string) { return time.Now(), "" }}}
 	m.start(&Files{starts: new(sync.Map), post: func(in input.Input) { posted = append(posted, in.(input.SignalsSeen).Signals[0]) }})
-	for _, kind := range []telemetry.Kind{telemetry.Working, telemetry.Idle, telemetry.Working} {
+	for _, kind := range []telemetry.Kind{telemetry.Working, telemetry.Idle, telemetry.Working, telemetry.Idle} {
 		require.Empty(t, posted)
 		m.sees("", input.SignalsSeen{Signals: []telemetry.Signal{{Kind: kind, Source: "registry", Session: "S2", Process: &telemetry.Process{PID: os.Getpid()}}}})
 	}
-	require.Len(t, posted, 4)
+	require.Len(t, posted, 5)
 	require.Equal(t, "S2 unknown", posted[0].Session+" "+posted[0].Cause)
 }
