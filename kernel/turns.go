@@ -541,10 +541,15 @@ func (t *turns) wake(s *step) {
 	}
 }
 
-// endIdle ends the frame of a turn that was idle without having stopped. Its
-// outcome is interrupted, unless the idle signal names another one.
+// endIdle ends the frame of a turn that was idle without having stopped. Its outcome is
+// that of the idle signal; if that names none, it is completed if the newest model call
+// was an answer, and otherwise interrupted.
 func (t *turns) endIdle(s *step, id string) {
-	t.endFrame(s, id, string(cmp.Or(t.soft.idleBy.Outcome, telemetry.Interrupted)), "", by(t.soft.idleBy))
+	outcome := cmp.Or(t.soft.idleBy.Outcome, telemetry.Interrupted)
+	if t.soft.idleBy.Outcome == "" && t.soft.answered {
+		outcome = telemetry.Completed
+	}
+	t.endFrame(s, id, string(outcome), "", by(t.soft.idleBy))
 }
 
 // endFrame emits frame.ended, and before it those events of the frame that were not
