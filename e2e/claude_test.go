@@ -388,28 +388,28 @@ func claudeContexts() stories {
 // Without hooks the transcript reports the prompt too, and Claude Code may write the usage
 // above it (docs/harnesses/claude.md, the order of a transcript's lines).
 func claudeHookless() stories {
+	twoSessions := func(r *run) {
+		claudeReady(r)
+		claudeTurn(r, "hello")
+		claudeClear(r)
+		claudeTurn(r, "hello again")
+	}
+	both := func(end string) string {
+		return sequence(starts("S1", "startup"), frame("S1 F1", "completed"),
+			"~ context.pressure_observed S1 low between session.started S1 and session.ended S1", ends("S1", "clear"),
+			starts("S2", "clear"), frame("S2 F2", "completed"),
+			"~ context.pressure_observed S2 low between session.started S2 and session.ended S2", ends("S2", end))
+	}
 	return stories{
 		"clear without hooks": {
-			flags: []string{"--no-hooks"},
-			script: func(r *run) {
-				claudeReady(r)
-				claudeTurn(r, "hello")
-				claudeClear(r)
-				claudeTurn(r, "hello again")
-				r.types("/exit\r")
-			},
-			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"),
-				"~ context.pressure_observed S1 low between session.started S1 and session.ended S1", ends("S1", "clear"),
-				starts("S2", "clear"), frame("S2 F2", "completed"),
-				"~ context.pressure_observed S2 low between session.started S2 and session.ended S2", ends("S2", "exit 0")),
+			flags:  []string{"--no-hooks"},
+			script: func(r *run) { twoSessions(r); r.types("/exit\r") },
+			emits:  both("exit 0"),
 		},
 		"resume without hooks": {
 			flags: []string{"--no-hooks"},
 			script: func(r *run) {
-				claudeReady(r)
-				claudeTurn(r, "hello")
-				claudeClear(r)
-				claudeTurn(r, "hello again")
+				twoSessions(r)
 				old := claudeRegistry().SessionID
 				r.types("/resume\r")
 				r.await("the list of sessions", func() bool {
@@ -421,11 +421,7 @@ func claudeHookless() stories {
 				claudeTurn(r, "hello once more")
 				r.types("/exit\r")
 			},
-			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"),
-				"~ context.pressure_observed S1 low between session.started S1 and session.ended S1", ends("S1", "clear"),
-				starts("S2", "clear"), frame("S2 F2", "completed"),
-				"~ context.pressure_observed S2 low between session.started S2 and session.ended S2", ends("S2", "resume"),
-				starts("S1", "resume"), frame("S1 F3", "completed"),
+			emits: sequence(both("resume"), starts("S1", "resume"), frame("S1 F3", "completed"),
 				"~ context.pressure_observed S1 low between session.ended S2 and session.ended S1", ends("S1", "exit 0")),
 		},
 	}

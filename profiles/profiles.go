@@ -287,8 +287,8 @@ type Typing struct {
 	Prompt func(record []byte) (line telemetry.Typed, ok bool) // reads a record of a session file
 }
 
-// Chats describes the files of a harness whose process names its session. In the texts,
-// {session} stands for the id.
+// Chats describes the files of a harness whose process names its session. In Pattern and
+// New, {session} is replaced by the id.
 type Chats struct {
 	Dir     string // absolute folder of all session files; empty if they are not known
 	Pattern string // pattern of the path of a session's file below Dir, matched element by element

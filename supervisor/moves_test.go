@@ -240,8 +240,31 @@ func TestMovesToEarlierSessions(t *testing.T) {
 	})
 }
 
-// TestNoMove: no file is followed that may be another session's. After a turn in such a
-// session, the registry's signals are posted, which reports it.
+// mover follows sessions of a folder directly, without a watcher. posted is what it posts.
+type mover struct {
+	*Moves
+	posted []string
+}
+
+// newMover returns a mover in session S1. The files of all sessions in dir began at a time,
+// with a cause.
+func newMover(dir string, began time.Time, cause string) *mover {
+	m := &mover{Moves: &Moves{First: "S1", Since: day, Chats: profiles.Chats{Dir: dir, Pattern: "*/{session}.jsonl", New: filepath.Join(dir, "c/{session}.jsonl"),
+		Begins: func([]byte) (time.Time, string) { return began, cause }}}}
+	m.start(&Files{starts: new(sync.Map), post: func(in input.Input) {
+		sig := in.(input.SignalsSeen).Signals[0]
+		m.posted = append(m.posted, strings.TrimSpace(sig.Session+" "+string(sig.Kind)+" "+sig.Cause))
+	}})
+	return m
+}
+
+// names handles a record in which the process names its session.
+func (m *mover) names(session string, kind telemetry.Kind) {
+	m.sees("", input.SignalsSeen{Signals: []telemetry.Signal{{Kind: kind, Source: "registry", Session: session, Process: &telemetry.Process{PID: os.Getpid()}}}})
+}
+
+// TestNoMove: no file is followed that may be another session's. After two turns in such
+// a session, the registry's signals are posted, which reports it.
 func TestNoMove(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{"a/S2.jsonl", "b/S2.jsonl", "a/S4.jsonl"} {
@@ -249,33 +272,24 @@ func TestNoMove(t *testing.T) {
 	}
 	for name, session := range map[string]string{"no file": "S3", "two files": "S2", "a pattern": "S[4]"} {
 		t.Run(name, func(t *testing.T) {
-			var posted []string
-			m := &Moves{First: "S1", Since: day, Chats: profiles.Chats{Dir: dir, Pattern: "*/{session}.jsonl", New: filepath.Join(dir, "c/{session}.jsonl"),
-				Begins: func([]byte) (time.Time, string) { return day, "unknown" }}}
-			m.start(&Files{post: func(in input.Input) {
-				sig := in.(input.SignalsSeen).Signals[0]
-				posted = append(posted, sig.Session+" "+string(sig.Kind))
-			}})
-			names := func(session string, kind telemetry.Kind) {
-				m.sees("", input.SignalsSeen{Signals: []telemetry.Signal{{Kind: kind, Source: "registry", Session: session, Process: &telemetry.Process{PID: os.Getpid()}}}})
-			}
-			names("S1", telemetry.Idle)
-			names(session, telemetry.Idle)
-			names(session, telemetry.Working)
-			require.Equal(t, []string{"S1 idle"}, posted)
-			names(session, telemetry.Idle) // the work was perhaps that of the change
-			names(session, telemetry.Working)
-			require.Equal(t, []string{"S1 idle"}, posted)
-			names(session, telemetry.Idle)
-			require.Equal(t, []string{"S1 idle", session + " idle", session + " working", session + " idle", session + " working", session + " idle"}, posted)
-			names(session, telemetry.Working)
+			m := newMover(dir, day, "unknown")
+			m.names("S1", telemetry.Idle)
+			m.names(session, telemetry.Idle)
+			m.names(session, telemetry.Working)
+			require.Equal(t, []string{"S1 idle"}, m.posted)
+			m.names(session, telemetry.Idle) // the work was perhaps that of the change
+			m.names(session, telemetry.Working)
+			require.Equal(t, []string{"S1 idle"}, m.posted)
+			m.names(session, telemetry.Idle)
+			require.Equal(t, []string{"S1 idle", session + " idle", session + " working", session + " idle", session + " working", session + " idle"}, m.posted)
+			m.names(session, telemetry.Working)
 			m.end()
-			require.Equal(t, []string{session + " working"}, posted[6:], "the process has ended in a turn")
-			names("S1", telemetry.Idle) // the process is back, so a file of that session is another process's
+			require.Equal(t, []string{session + " working"}, m.posted[6:], "the process has ended in a turn")
+			m.names("S1", telemetry.Idle) // the process is back, so a file of that session is another process's
 			write(t, filepath.Join(dir, "c", session+".jsonl"), "{}\n")
 			m.handled(watchers.Position{})
-			names("S4", telemetry.Idle)
-			require.Equal(t, []string{"S1 idle", "S4 session_live", "S4 idle"}, posted[7:])
+			m.names("S4", telemetry.Idle)
+			require.Equal(t, []string{"S1 idle", "S4 session_live resume", "S4 idle"}, m.posted[7:])
 		})
 	}
 }
@@ -283,18 +297,15 @@ func TestNoMove(t *testing.T) {
 // TestMoveAfterTheLastRecords: the session before is left when its file was read.
 func TestMoveAfterTheLastRecords(t *testing.T) {
 	dir := t.TempDir()
-	s1, s2 := filepath.Join(dir, "c/S1.jsonl"), filepath.Join(dir, "c/S2.jsonl")
+	s1 := filepath.Join(dir, "c/S1.jsonl")
 	write(t, s1, "{}\n{}\n")
-	write(t, s2, "{}\n")
-	var posted []string
-	m := &Moves{First: "S1", Since: day, Chats: profiles.Chats{Dir: dir, Pattern: "*/{session}.jsonl", New: filepath.Join(dir, "c/{session}.jsonl"),
-		Begins: func([]byte) (time.Time, string) { return time.Now(), "clear" }}}
-	m.start(&Files{post: func(in input.Input) { posted = append(posted, in.(input.SignalsSeen).Signals[0].Session) }})
+	write(t, filepath.Join(dir, "c/S2.jsonl"), "{}\n")
+	m := newMover(dir, time.Now(), "clear")
 	m.handled(watchers.Position{Path: s1, Offset: 3})
-	m.sees("", input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Idle, Source: "registry", Session: "S2", Process: &telemetry.Process{PID: os.Getpid()}}}})
-	require.Empty(t, posted)
+	m.names("S2", telemetry.Idle)
+	require.Empty(t, m.posted)
 	m.handled(watchers.Position{Path: s1, Offset: 6})
-	require.Equal(t, []string{"S2", "S2"}, posted)
+	require.Equal(t, []string{"S2 session_live clear", "S2 idle"}, m.posted)
 }
 
 // TestMoveWithoutABeginning: a session whose file never shows how it began is followed when
@@ -302,14 +313,10 @@ func TestMoveAfterTheLastRecords(t *testing.T) {
 func TestMoveWithoutABeginning(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "c/S2.jsonl"), "{}\n")
-	var posted []telemetry.Signal
-	m := &Moves{First: "S1", Since: day, Chats: profiles.Chats{Dir: dir, Pattern: "*/{session}.jsonl", New: filepath.Join(dir, "c/{session}.jsonl"),
-		Begins: func([]byte) (time.Time, string) { return time.Now(), "" }}}
-	m.start(&Files{starts: new(sync.Map), post: func(in input.Input) { posted = append(posted, in.(input.SignalsSeen).Signals[0]) }})
+	m := newMover(dir, time.Now(), "")
 	for _, kind := range []telemetry.Kind{telemetry.Working, telemetry.Idle, telemetry.Working, telemetry.Idle} {
-		require.Empty(t, posted)
-		m.sees("", input.SignalsSeen{Signals: []telemetry.Signal{{Kind: kind, Source: "registry", Session: "S2", Process: &telemetry.Process{PID: os.Getpid()}}}})
+		require.Empty(t, m.posted)
+		m.names("S2", kind)
 	}
-	require.Len(t, posted, 5)
-	require.Equal(t, "S2 unknown", posted[0].Session+" "+posted[0].Cause)
+	require.Equal(t, []string{"S2 session_live unknown", "S2 working", "S2 idle", "S2 working", "S2 idle"}, m.posted)
 }
