@@ -203,8 +203,17 @@ func exact(cmd *cobra.Command) io.Writer {
 	return out
 }
 
-// printJSON writes one object on one line.
+// printJSON writes one object on one line. The text of an object that encodes itself is
+// compact already; an encoder would read it once more, in half of the time of an event.
 func printJSON(w io.Writer, v any) error {
+	if own, encodes := v.(json.Marshaler); encodes {
+		doc, err := own.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(append(doc, '\n'))
+		return err
+	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)

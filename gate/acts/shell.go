@@ -19,7 +19,7 @@ import (
 type shell struct {
 	*collector
 	dirs     []string            // the possible working directories; nil if unknown
-	vars     map[string]string   // the known values of variables; later statements do not change them
+	vars     map[string]string   // the values of variables that have one known value in the whole line
 	count    map[string]int      // the number of assignments to each variable; "" is for variables of unknown name
 	input    string              // what the present command reads from <<EOF or <<<; empty if unknown
 	fed      bool                // the present command reads a file, as with <FILE
