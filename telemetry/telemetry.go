@@ -16,17 +16,19 @@ package telemetry
 import "time"
 
 // A Kind is what a signal reports. The set is closed. The comment of each kind names
-// the main fields of Signal that it sets.
+// the main fields of Signal that are set.
 type Kind string
 
 const (
-	// SessionLive: a harness session with this id is live. Session, Cause.
+	// SessionLive: a harness session with this id is live. Sets Session and Cause.
 	SessionLive Kind = "session_live"
-	// SessionGone: a harness session has ended or is about to end. Session, Reason.
+	// SessionGone: a harness session has ended or is about to end. Sets Session and
+	// Reason.
 	SessionGone Kind = "session_gone"
-	// Prompt: the user, or the caller of a print mode, submitted a prompt. Turn.
+	// Prompt: the user, or the caller of a print mode, submitted a prompt. Sets
+	// Turn.
 	Prompt Kind = "prompt"
-	// Working: the harness reports that it works. Turn, if known.
+	// Working: the harness reports that it works. Sets Turn if it is known.
 	Working Kind = "working"
 	// Idle: the harness reports that it waits for the next prompt. If Outcome is set,
 	// another source reports the end of each turn that had a different outcome, so a
@@ -36,35 +38,35 @@ const (
 	// NeedsInput: the harness waits for the user within a turn. Detail names the
 	// reason.
 	NeedsInput Kind = "needs_input"
-	// TurnStop: the model finished; a hook may still make it continue. Turn, and
-	// Outcome if the source has it.
+	// TurnStop: the model finished; a hook may still make it continue. Sets Turn,
+	// and Outcome if the source has it.
 	TurnStop Kind = "turn_stop"
-	// TurnEnd: the turn has definitely ended. Turn if known, Outcome, Error. The
+	// TurnEnd: the turn has definitely ended. Sets Turn if it is known, Outcome and Error.
 	// Outcome is empty if the source does not have it; the turn then completed,
 	// unless a TurnStop reported something else.
 	TurnEnd Kind = "turn_end"
-	// UsageSeen: tokens in use after a model call. Usage. Outcome is completed if
-	// the call is known to be a final answer; it becomes the turn's outcome if the
+	// UsageSeen: tokens in use after a model call. Sets Usage. Outcome is completed
+	// if the call is known to be a final answer; it becomes the turn's outcome if the
 	// turn stops after it.
 	UsageSeen Kind = "usage"
 	// WindowSeen: the source reported the size of the context window separately from a
-	// usage. Window, WindowSource.
+	// usage. Sets Window and WindowSource.
 	WindowSeen Kind = "window"
-	// Compacting: a compaction began; it may still fail. Compaction, with only the
-	// Trigger, if the source has it.
+	// Compacting: a compaction began; it may still fail. Sets Compaction, with only
+	// the Trigger, if the source has it.
 	Compacting Kind = "compacting"
-	// Compacted: the context was rewritten. Compaction.
+	// Compacted: the context was rewritten. Sets Compaction.
 	Compacted Kind = "compacted"
 	// Cleared: the context was emptied, or cut back, within the session. Earlier
 	// numbers of tokens in use no longer hold.
 	Cleared Kind = "cleared"
-	// ToolStart, ToolEnd: a tool call began or ended. Tool.
+	// ToolStart, ToolEnd: a tool call began or ended. Each sets Tool.
 	ToolStart Kind = "tool_start"
 	ToolEnd   Kind = "tool_end"
 	// LimitWait: the harness waits because of a rate limit or a busy server, and
-	// will retry. Until, if the source has it; Error.
+	// will retry. Sets Error, and Until if the source has it.
 	LimitWait Kind = "limit_wait"
-	// Fault: the harness reported an error that did not end the turn. Error.
+	// Fault: the harness reported an error that did not end the turn. Sets Error.
 	Fault Kind = "fault"
 	// Gap: the harness numbers its records, and the numbers in Missing were
 	// skipped.

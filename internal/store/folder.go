@@ -31,7 +31,7 @@ type Folder string
 
 // The files beside the ledger. Only their owner can read them.
 const (
-	socketFile  = "door"         // the path of the session's socket
+	socketFile  = "door"         // holds the path of the session's socket
 	tokenFile   = "token"        // 64 hex digits and a newline (DECISIONS H6)
 	commandFile = "command.json" // a CommandLine; removed when the session ends
 	overlayFile = "overlay.json" // the record of an overlay; removed when it is settled
