@@ -2,6 +2,7 @@ package contracttest
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -50,4 +51,36 @@ func TestStories(t *testing.T) {
 	if rows < 20 || tests < 90 {
 		t.Errorf("the table has %d rows with %d tests", rows, tests)
 	}
+}
+
+// TestCapabilities checks what `make e2e-newest` prints of the table of capabilities.
+func TestCapabilities(t *testing.T) {
+	results := filepath.Join(t.TempDir(), "results")
+	require.NoError(t, os.WriteFile(results, []byte(`version Claude Code 2.1.332
+version Gemini CLI missing
+holds    TestClaude/simple_turn
+holds    TestClaudePrint/simple_turn
+CHANGED  TestClaude/API_error
+holds    TestClaudePrint/API_error
+skipped  TestClaude/compact
+CHANGED  TestCodexAsks/in_a_terminal
+holds    TestCodexAsks2/in_a_terminal
+`), 0o600))
+	out, err := exec.Command("awk", "-f", filepath.Join(root, "scripts", "capabilities.awk"), filepath.Join(root, "docs", "harnesses", "stories.md"), results).CombinedOutput()
+	require.NoError(t, err, string(out))
+	got := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		harness, rest, _ := strings.Cut(strings.Join(strings.Fields(line), " "), " ")
+		for _, state := range []string{"proven", "changed", "lost", "not played"} {
+			if capability, ok := strings.CutSuffix(rest, " "+state); ok {
+				got[harness+" "+capability] = state
+			}
+		}
+	}
+	require.Equal(t, "proven", got["Claude Code 2.1.332 frame.opening, frame.opened"])
+	require.Equal(t, "changed", got["Claude Code 2.1.332 frame.ending, frame.ended"])
+	require.Equal(t, "not played", got["Claude Code 2.1.332 context.compacted"])
+	require.Equal(t, "lost", got["Codex approval"])
+	require.Equal(t, "not played", got["Gemini CLI missing approval"])
+	require.Len(t, got, 4*13)
 }
