@@ -167,15 +167,15 @@ func TestGeminiTerminal(t *testing.T) {
 // by their files and the terminal's title.
 func TestGeminiFiles(t *testing.T) {
 	all := merged(geminiTurnStories(), geminiTerminalStories())
-	// Without hooks, the id of the session is known from the launch on, and of its end only
-	// the exit code.
-	known := strings.NewReplacer("S? ", "S1 ", " exit\n", " exit 0\n")
+	// Without hooks, the first line shows the id of a new session, and of its end only the
+	// exit code is known.
+	known := strings.NewReplacer("session.started S1 startup", "session.started S? startup", " exit\n", " exit 0\n")
 	for name, s := range all {
 		s.emits = known.Replace(s.emits + "\n")
 		all[name] = s
 	}
 	none := all["no turn"]
-	none.emits = sequence(starts("S1", "startup"), "? capability.degraded S1 frame.opened unavailable", ends("S1", "exit 0"))
+	none.emits = sequence(starts("S?", "startup"), ends("S?", "exit 0"))
 	all["no turn"] = none
 	all["a context cleared before the first prompt"] = story{
 		script: func(r *run) {
@@ -184,7 +184,23 @@ func TestGeminiFiles(t *testing.T) {
 			geminiTurn(r, "hello (p1)")
 			geminiQuits(r)
 		},
-		emits: sequence(starts("S1", "startup"), ends("S1", "clear"), starts("S2", "clear"), frame("S2 F1", "completed"), pressure("low", "S2 F1"), ends("S2", "exit 0")),
+		emits: sequence(starts("S?", "startup"), ends("S1", "clear"), starts("S2", "clear"), frame("S2 F1", "completed"), pressure("low", "S2 F1"), ends("S2", "exit 0")),
+	}
+	all["a prompt of the command line"] = story{
+		argv: geminiArgs("-i", "hello (p1)"),
+		script: func(r *run) {
+			r.await("the turn", func() bool {
+				return r.modelSaw("hello (p1)") > 0 && r.modelRests() && strings.Contains(r.title(), "Ready")
+			})
+			geminiTurn(r, "again (p2)")
+			geminiQuits(r)
+		},
+		emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), frame("S1 F2", "completed"), ends("S1", "exit 0")),
+	}
+	all["the newest session is resumed"] = story{
+		earlier: [][]string{geminiArgs("-p", "one (p1)")}, argv: geminiArgs("--resume", "latest"),
+		script: geminiTurns("two (p2)"),
+		emits:  sequence("session.starting S? resume", "session.started S? unknown", frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit 0")),
 	}
 	all["a resumed session, and a cleared context"] = story{
 		earlier: [][]string{geminiArgs("-p", "one (p1)")}, argv: geminiArgs("--resume", earlierID),

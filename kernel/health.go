@@ -524,6 +524,8 @@ func consequence(in input.SourceTrouble) (to lifeloop.Support, why string, known
 		return lifeloop.Unavailable, the + " belongs to a process that has ended", true
 	case input.TroubleUnreadable:
 		return lifeloop.Unavailable, the + " cannot be read", true
+	case input.TroubleUnassigned:
+		return lifeloop.Unavailable, "it is not known which harness session in the " + in.Source + " this terminal has", true
 	case input.TroubleStopped:
 		// If the server of the harness's questions has stopped, the source is hooks: no
 		// later question becomes a hook call, so what depends on hooks is gone too.

@@ -434,9 +434,10 @@ func (t *turns) lineTaken(s *step) {
 
 // likelyCause returns the cause with which the current harness session started, if no
 // source names a cause. For the first harness session this is the cause of the launch,
-// if the harness was asked to use a given session id. Otherwise the cause is unknown.
+// if the harness was asked to use a given session id, or to begin a new session.
+// Otherwise the cause is unknown.
 func (s *step) likelyCause() string {
-	if s.scopes.number() == 1 && s.cfg.HarnessSession != "" {
+	if s.scopes.number() == 1 && (s.cfg.HarnessSession != "" || s.cfg.Cause == "startup") {
 		return s.scopes.current().Cause
 	}
 	return "unknown"

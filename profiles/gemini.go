@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,6 +42,9 @@ func geminiProfile() Profile {
 	}
 }
 
+// geminiTyping describes the list of typed lines, which is beside the folder of the chats.
+var geminiTyping = Typing{List: "../logs.json", Pattern: "session-*.jsonl", Lines: gemini.TypedLines, Prompt: gemini.TypedPrompt}
+
 func prepareGemini(argv []string, h Host) (Launch, error) {
 	l, err := start(argv, h, nil)
 	if err != nil {
@@ -79,12 +83,19 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 		l.Clears = interactive
 		return l, nil // the first hook reports the id and names the chat file
 	}
-	if choose { // not with hooks, because Gemini CLI takes longer to start if it is given an id
+	l.lackSources("gemini", reason, []string{"hooks"}, "transcript", "terminal")
+	home := h.home("GEMINI_CLI_HOME", ".")
+	if l.SessionID == "" && interactive && home != "" && geminiTitled(home, h) {
+		// The first line that the user types shows which session it is.
+		l.Cause = cmp.Or(l.Cause, "startup")
+		l.Typing = geminiTyping
+		l.Typing.Dir, l.Typing.Folders = filepath.Join(home, ".gemini", "tmp"), "*/chats"
+		return l, nil
+	}
+	if choose { // not otherwise, because Gemini CLI takes longer to start if it is given an id
 		l.SessionID = h.NewID
 		l.Argv = slices.Concat(argv[:1], []string{"--session-id", h.NewID}, argv[1:])
 	}
-	l.lackSources("gemini", reason, []string{"hooks"}, "transcript", "terminal")
-	home := h.home("GEMINI_CLI_HOME", ".")
 	if end := chatName(l.SessionID); end != "" && home != "" {
 		// The folder between tmp and chats is named after the project. Its name comes
 		// from a list that the first start in the project writes. After the context
@@ -92,7 +103,7 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 		l.Sources = append(l.Sources, Source{Name: "transcript", Decoder: gemini.Chat,
 			Path: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*-" + end + ".jsonl"})
 		if interactive {
-			l.Typing = Typing{List: "../logs.json", Pattern: "session-*.jsonl", Lines: gemini.TypedLines, Prompt: gemini.TypedPrompt}
+			l.Typing = geminiTyping
 		}
 		return l, nil
 	}

@@ -74,6 +74,23 @@ func (l geminiLayer) member(group, name string) (value json.RawMessage, known bo
 	return members[name], ok
 }
 
+// geminiTitled reports whether Gemini CLI certainly shows in the title of the terminal
+// that it works.
+func geminiTitled(home string, h Host) bool {
+	layers, reason := geminiLayers(home, h)
+	if reason != "" {
+		return false
+	}
+	for _, l := range layers {
+		hidden, known := l.member("ui", "hideWindowTitle")
+		dynamic, _ := l.member("ui", "dynamicWindowTitle")
+		if !known || hidden != nil && string(hidden) != "false" || dynamic != nil && string(dynamic) != "true" {
+			return false
+		}
+	}
+	return true
+}
+
 // geminiHooksOff returns the setting by which the user or the administrator disabled our
 // hooks.
 func geminiHooksOff(layers []geminiLayer) string {

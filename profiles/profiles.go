@@ -86,7 +86,8 @@ type Launch struct {
 	// chooses its own.
 	SessionID string
 	// Cause is how the harness session begins, as far as the command line shows it:
-	// "resume", "fork", "unknown" if the user will choose, empty for a new session.
+	// "resume", "fork", "unknown" if the user will choose, "startup" if it certainly
+	// begins a new one, empty if it probably does.
 	Cause string
 	// Hooks is true if hooks were injected and calls are expected.
 	Hooks bool
@@ -170,6 +171,9 @@ func (p Profile) Reads(l Launch) []string {
 	}
 	for _, s := range l.Sources {
 		names = append(names, s.Name)
+	}
+	if l.Typing.Dir != "" {
+		names = append(names, p.Transcript.Name)
 	}
 	return names
 }
@@ -280,6 +284,11 @@ type Source struct {
 // list names the process, and the record of a prompt names the session. A prompt with the
 // text of a typed line therefore shows which session the process has.
 type Typing struct {
+	// Dir is absolute; Folders is the pattern of the folders of session files below it,
+	// matched element by element. They are set if the harness itself chooses its first
+	// session, so that neither its id nor its folder is known before.
+	Dir, Folders string
+
 	List    string // the list's path, relative to the folder of the session files
 	Pattern string // pattern of the names of session files
 	// Lines reads the whole list. whole is false if the text ends within a value.

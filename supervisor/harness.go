@@ -21,13 +21,16 @@ type Harness struct {
 	// OSC decodes the terminal's operating system commands (OSC sequences) that
 	// Spec.OSC lists; nil if it lists none.
 	OSC telemetry.Decoder
-	Log zerolog.Logger
+	// Shown, if not nil, receives the signals of OSC, which then posts them. It must not
+	// block.
+	Shown func([]telemetry.Signal)
+	Log   zerolog.Logger
 }
 
 // Start starts the harness. It posts what happens in the terminal: output, stops
 // and continuations, terminal commands, and lines that the user begins.
 func (h *Harness) Start(post func(input.Input), settle func()) (Child, error) {
-	child, err := harness.Start(h.Spec, h.Terminal, &sink{post: post, settle: settle, osc: h.OSC, log: h.Log})
+	child, err := harness.Start(h.Spec, h.Terminal, &sink{post: post, settle: settle, osc: h.OSC, shown: h.Shown, log: h.Log})
 	if err != nil {
 		return nil, startError{err}
 	}
@@ -83,6 +86,7 @@ func (r running) Wait() input.ChildExited {
 type sink struct {
 	post   func(input.Input)
 	settle func()
+	shown  func([]telemetry.Signal)
 	log    zerolog.Logger
 	// lost is the number of bytes that were lost so far. skipped is the number of lost
 	// lines that the next posted text will report. The reading goroutine owns both.
@@ -129,7 +133,11 @@ func (s *sink) OSC(_ int, text string) {
 		s.last, s.at = slices.Clone(signals), now
 	}
 	s.mu.Unlock()
-	if news {
+	switch {
+	case !news:
+	case s.shown != nil:
+		s.shown(signals)
+	default:
 		s.post(input.SignalsSeen{Signals: signals})
 	}
 }

@@ -54,7 +54,8 @@ func (m *Moves) start(f *Files) {
 	m.files, m.present, m.named, m.past = f, m.First, m.Since, map[string]bool{}
 }
 
-func (m *Moves) notice(watchers.Line) bool { return false }
+func (m *Moves) notice(watchers.Line) bool         { return false }
+func (m *Moves) shown(telemetry.Signal, time.Time) {}
 
 // handled looks again whether the file of the next session shows how it began.
 func (m *Moves) handled(at watchers.Position) {

@@ -71,6 +71,8 @@ type Chooser interface {
 	sees(path string, in input.SignalsSeen)
 	// handled is called after a record of a session file was handled.
 	handled(at watchers.Position)
+	// shown is called with each signal that the title of the terminal gave at a time.
+	shown(sig telemetry.Signal, at time.Time)
 	// end is called after the last record.
 	end()
 }
@@ -152,6 +154,19 @@ func (f *Files) Launched(pid int) {
 			f.follow(s, f.AtEnd || s.Form == profiles.Stamp && !f.Since.IsZero())
 		}
 	}
+}
+
+// Shown passes the signals of the terminal to the chooser and then posts them. It returns
+// at once. Records that were written before are posted before them, also those of a
+// session that the chooser found by them.
+func (f *Files) Shown(signals []telemetry.Signal) {
+	at := time.Now()
+	f.watcher.Do(func() {
+		for _, sig := range signals {
+			f.Sessions.shown(sig, at)
+		}
+	})
+	f.watcher.Do(func() { f.post(input.SignalsSeen{Signals: signals}) })
 }
 
 // Watch starts following a file that the harness named. Records from before since are

@@ -80,8 +80,9 @@ func (s *Successors) start(f *Files) {
 	}
 }
 
-func (s *Successors) handled(watchers.Position) {}
-func (s *Successors) end()                      {}
+func (s *Successors) handled(watchers.Position)         {}
+func (s *Successors) end()                              {}
+func (s *Successors) shown(telemetry.Signal, time.Time) {}
 
 // notice follows a file of this folder that is new, or was not followed.
 func (s *Successors) notice(l watchers.Line) bool {

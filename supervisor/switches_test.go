@@ -15,6 +15,7 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/kernel/input"
 	"lifeloop/profiles"
+	"lifeloop/telemetry"
 )
 
 // typing is a folder of chat files of Gemini CLI, beside the list of typed lines. Each
@@ -38,7 +39,7 @@ func launchedGemini(t *testing.T) *typing {
 	w.typed("S1", "a line of the launch before")
 	p, ok := profiles.For("gemini")
 	require.True(t, ok)
-	launch, err := p.Prepare([]string{"gemini"}, profiles.Host{NewID: "S1", Terminal: true, Env: []string{"HOME=" + home}})
+	launch, err := p.Prepare([]string{"gemini", "--session-id", "S1"}, profiles.Host{Terminal: true, Env: []string{"HOME=" + home}})
 	require.NoError(t, err)
 	since := w.now.Add(time.Millisecond)
 	w.read = read(t, Files{Fixed: launch.Sources, Named: p.Transcript, Since: since,
@@ -315,5 +316,204 @@ func TestNoSwitchOfTwo(t *testing.T) {
 			w.asks("S2", "two")
 			w.sees("S1 prompt", "S2 clear", "S2 prompt", "S2 prompt")
 		},
+	})
+}
+
+// beganGemini follows a launch without hooks whose first session is not known. Records and
+// lines have the present time from then on.
+func beganGemini(t *testing.T) *typing {
+	w := &typing{t: t, minute: "08-00", dir: filepath.Join(t.TempDir(), ".gemini/tmp/project/chats"), now: time.Now().Add(-time.Minute).Truncate(time.Millisecond)}
+	p, ok := profiles.For("gemini")
+	require.True(t, ok)
+	launch, err := p.Prepare([]string{"gemini"}, profiles.Host{NewID: "unused", Terminal: true, Env: []string{"HOME=" + filepath.Join(w.dir, "../../../..")}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"gemini"}, launch.Argv)
+	require.Empty(t, launch.SessionID)
+	w.read = read(t, Files{Fixed: launch.Sources, Named: p.Transcript, Since: w.now, Sessions: &Switches{Typing: launch.Typing, Since: w.now}})
+	w.read.f.Launched(os.Getpid())
+	return w
+}
+
+// shows is a title of the terminal.
+func (w *typing) shows(kind telemetry.Kind) {
+	w.read.f.Shown([]telemetry.Signal{{Kind: kind, Source: "terminal"}})
+}
+
+// today makes the next step end at the present time.
+func (w *typing) today() { w.now = time.Now().Add(-time.Second).Truncate(time.Millisecond) }
+
+// A beginning is what happens before and with the first titles, and what is posted.
+type beginning struct {
+	story func(w *typing)
+	want  []string
+}
+
+func begin(t *testing.T, stories map[string]beginning) {
+	for name, c := range stories {
+		t.Run(name, func(t *testing.T) {
+			w := beganGemini(t)
+			c.story(w)
+			w.read.until(c.want...)
+			require.NoError(t, w.read.stop())
+			w.read.until(c.want...)
+		})
+	}
+}
+
+// backdate makes the lines of the list a minute old.
+func (w *typing) backdate() {
+	for i := range w.list {
+		w.list[i]["timestamp"] = time.Now().Add(-time.Minute).UTC().Format("2006-01-02T15:04:05.000Z")
+	}
+}
+
+// prompts writes a prompt of the present time, and its line.
+func (w *typing) prompts(session, text string) {
+	w.t.Helper()
+	w.today()
+	w.typed(session, text)
+	w.today()
+	w.asks(session, text)
+}
+
+// TestFirstSession: the line that was typed before the terminal shows work is of the first
+// session of its process.
+func TestFirstSession(t *testing.T) {
+	begin(t, map[string]beginning{
+		"a prompt": {func(w *typing) {
+			w.begins("S1")
+			w.prompts("S1", "one")
+			w.shows(telemetry.Working)
+		}, []string{"folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working"}},
+		"the records before it come before the next title": {func(w *typing) {
+			w.begins("S1")
+			w.prompts("S1", "one")
+			w.shows(telemetry.Working)
+			w.shows(telemetry.Idle)
+		}, []string{"folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working", "terminal  idle"}},
+		"a line to a shell": {func(w *typing) {
+			w.begins("S1")
+			w.today()
+			w.typed("S1", "ls")
+			w.shows(telemetry.Working)
+			w.shows(telemetry.Idle)
+			w.read.until("terminal  working", "terminal  idle")
+			w.prompts("S1", "one")
+			w.shows(telemetry.Working)
+		}, []string{"terminal  working", "terminal  idle", "folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working"}},
+		"the harness starts its process again": {func(w *typing) {
+			w.begins("S1")
+			w.prompts("S1", "one")
+			w.shows(telemetry.Working)
+			w.shows(telemetry.Idle)
+			w.read.until("folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working", "terminal  idle")
+			w.shows(telemetry.Alive)
+			w.begins("S2")
+			w.backdate()
+			w.prompts("S2", "two")
+			w.shows(telemetry.Working)
+		}, []string{"folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working", "terminal  idle", "terminal  alive",
+			"folder S2 session_live", "transcript S2 session_live", "transcript S2 prompt", "terminal  working"}},
+		"the context is cleared before the first prompt": {func(w *typing) {
+			w.begins("S1")
+			w.typed("S1", "/clear")
+			w.begins("S2")
+			w.today()
+			w.typed("S1", "two")
+			w.today()
+			w.asks("S2", "two")
+			w.shows(telemetry.Working)
+		}, []string{"folder S1 session_live", "transcript S1 session_live", "folder S2 session_live", "transcript S2 session_live", "transcript S2 prompt", "terminal  working"}},
+	})
+}
+
+// TestNoFirstSession: a session is not taken for the first one if a line in it may have
+// been typed in another terminal.
+func TestNoFirstSession(t *testing.T) {
+	begin(t, map[string]beginning{
+		"another terminal gets a line at the same time, and later not": {func(w *typing) {
+			w.begins("S1")
+			w.begins("other")
+			w.today()
+			w.typed("S1", "one")
+			w.today()
+			w.typed("other", "one")
+			w.today()
+			w.asks("S1", "one")
+			w.asks("other", "one")
+			w.shows(telemetry.Working)
+			w.shows(telemetry.Idle)
+			w.read.until("trouble transcript unassigned", "terminal  working", "terminal  idle")
+			w.backdate()
+			w.today()
+			w.typed("S1", "two")
+			w.shows(telemetry.Working)
+		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle",
+			"folder S1 session_live", "trouble transcript recovered", "transcript S1 session_live", "transcript S1 prompt", "terminal  working"}},
+		"another terminal gets a line while the process works without one": {func(w *typing) {
+			w.begins("S1")
+			w.prompts("S1", "one")
+			w.shows(telemetry.Working)
+			w.shows(telemetry.Idle)
+			w.read.until("folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working", "terminal  idle")
+			w.backdate()
+			w.begins("other")
+			w.prompts("other", "two")
+			w.shows(telemetry.Working)
+		}, []string{"folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working", "terminal  idle", "terminal  working"}},
+		"an answer to a question is no line": {func(w *typing) {
+			w.begins("other")
+			w.today()
+			w.typed("other", "one")
+			w.shows(telemetry.NeedsInput)
+			w.shows(telemetry.Working)
+		}, []string{"terminal  needs_input", "terminal  working"}},
+		"a prompt whose line is long ago": {func(w *typing) {
+			w.begins("other")
+			w.typed("other", "one")
+			w.today()
+			w.asks("other", "one")
+			w.shows(telemetry.Working)
+		}, []string{"trouble transcript unassigned", "terminal  working"}},
+	})
+}
+
+// TestNoFirstSessionInList: a line that the list lacks, or that is not the process's, shows
+// no session.
+func TestNoFirstSessionInList(t *testing.T) {
+	begin(t, map[string]beginning{
+		"two processes write the list at the same time, and one line is lost": {func(w *typing) {
+			w.begins("S1")
+			w.begins("other")
+			w.prompts("other", "two")
+			w.today()
+			w.asks("S1", "one")
+			w.shows(telemetry.Working)
+		}, []string{"trouble transcript unassigned", "terminal  working"}},
+		"a line to a shell in another terminal, and the own one is lost": {func(w *typing) {
+			w.begins("S1")
+			w.begins("other")
+			w.today()
+			w.typed("other", "ls")
+			w.today()
+			w.asks("S1", "one")
+			w.shows(telemetry.Working)
+		}, []string{"trouble transcript unassigned", "terminal  working"}},
+		"a list that is being written": {func(w *typing) {
+			w.begins("S1")
+			w.prompts("S1", "one")
+			list := w.listed()
+			require.NoError(w.t, os.WriteFile(w.path(), list[:len(list)-20], 0o600))
+			w.shows(telemetry.Working)
+		}, []string{"trouble transcript unassigned", "terminal  working"}},
+		"a project elsewhere": {func(w *typing) {
+			w.begins("S1")
+			w.prompts("S1", "one")
+			w.dir = filepath.Join(w.dir, "../../elsewhere/chats")
+			w.list = nil
+			w.begins("other")
+			w.prompts("other", "one")
+			w.shows(telemetry.Working)
+		}, []string{"trouble transcript unassigned", "terminal  working"}},
 	})
 }

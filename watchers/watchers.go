@@ -159,10 +159,11 @@ type Config struct {
 type Watcher struct {
 	cfg Config
 
-	mu      sync.Mutex // guards added and started
+	mu      sync.Mutex // guards added, calls and started
 	added   []Spec     // by Add, and not yet followed
+	calls   []func()   // by Do, and not yet called
 	started bool
-	wake    chan struct{} // has a buffer of one; full if added is not empty
+	wake    chan struct{} // has a buffer of one; full if added or calls is not empty
 
 	// The fields below are owned by Run.
 
@@ -204,6 +205,20 @@ func (w *Watcher) Add(s Spec) {
 	w.mu.Lock()
 	w.added = append(w.added, s)
 	w.mu.Unlock()
+	w.awake()
+}
+
+// Do calls f on the goroutine of Run, when everything is read that Run knows of. A second
+// f is called after the files are read that the first one adds. Do returns at once.
+// After the end of Run, f is not called.
+func (w *Watcher) Do(f func()) {
+	w.mu.Lock()
+	w.calls = append(w.calls, f)
+	w.mu.Unlock()
+	w.awake()
+}
+
+func (w *Watcher) awake() {
 	select {
 	case w.wake <- struct{}{}:
 	default: // a value is already pending
@@ -227,6 +242,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	for {
 		w.addSpecs()
 		w.work()
+		w.call()
 		switch now := time.Now(); {
 		case w.polled == 0:
 			poll = time.Time{}
@@ -296,6 +312,22 @@ func (w *Watcher) addSpecs() {
 	}
 }
 
+// call calls the first function of Do, unless there is something to read, and reports
+// whether it did.
+func (w *Watcher) call() bool {
+	w.mu.Lock()
+	if len(w.calls) == 0 || len(w.added) > 0 || len(w.queue) > 0 {
+		w.mu.Unlock()
+		return false
+	}
+	f := w.calls[0]
+	w.calls = w.calls[1:]
+	w.mu.Unlock()
+	f()
+	w.awake() // for the next one
+	return true
+}
+
 func (w *Watcher) mark(t *tail, todo todo) {
 	if t.todo == 0 {
 		w.queue = append(w.queue, t)
@@ -347,9 +379,10 @@ func (w *Watcher) turn(t *tail, todo todo) bool {
 // later to the next run, so a writer that never pauses cannot delay it. A file
 // that a callback adds during these last lines is still read.
 func (w *Watcher) finish() {
-	for again := true; again; {
+	for again := true; again; again = w.call() || again {
 		again = false
 		w.addSpecs()
+		w.queue = nil // each file is read below
 		for _, t := range w.tails {
 			if t.last {
 				continue

@@ -36,6 +36,36 @@ func TestRunRunsOnce(t *testing.T) {
 	require.Error(t, w.Run(ctx))
 }
 
+// TestDo checks that a function is called after the files are read that the last one
+// added, also if Run ends meanwhile.
+func TestDo(t *testing.T) {
+	for name, ends := range map[string]bool{"while Run runs": false, "at its end": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, file := range []string{"a", "b"} {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(file+"\n"), 0o600))
+			}
+			var seen []string // owned by Run's goroutine
+			w, err := New(Config{Deliver: func(l Line) { seen = append(seen, string(l.Text)) }})
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			if ends {
+				cancel()
+			}
+			for _, file := range []string{"a", "b"} {
+				w.Do(func() {
+					seen = append(seen, "add "+file)
+					w.Add(Spec{Source: "s", Path: filepath.Join(dir, file)})
+				})
+			}
+			w.Do(cancel)
+			require.NoError(t, w.Run(ctx))
+			require.Equal(t, []string{"add a", "a", "add b", "b"}, seen)
+		})
+	}
+}
+
 // TestPollingIsReported checks that polling is reported once with its cause, and
 // so is its end.
 func TestPollingIsReported(t *testing.T) {

@@ -147,7 +147,7 @@ func (l *launcher) plan(e effect.Launch) (supervisor.Plan, error) {
 	}
 	keys, clears := l.keys(w, launch)
 	h.Spec.Line, h.Spec.Cursor = clears || len(l.profiles) > 0, keys.Cursor
-	sources, err := l.sources(w, launch)
+	sources, err := l.sources(w, launch, h)
 	if err != nil {
 		return supervisor.Plan{}, err
 	}
@@ -260,8 +260,8 @@ func (l *launcher) ask(w way, e effect.Launch, otlp string) (profiles.Launch, er
 }
 
 // sources returns the sources to read during a launch. Records older than the
-// launch are ignored.
-func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, error) {
+// launch are ignored. If the sources need the signals of the terminal, h passes them.
+func (l *launcher) sources(w way, launch profiles.Launch, h *supervisor.Harness) (supervisor.Sources, error) {
 	files := supervisor.Files{Fixed: slices.Concat(launch.Sources, l.activity), Named: w.profile.Transcript,
 		Since: time.Now().Truncate(time.Millisecond), Log: l.session.log}
 	switch {
@@ -273,6 +273,9 @@ func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, e
 	read, err := supervisor.NewFiles(files)
 	if err != nil {
 		return nil, refused(lifeloop.InternalError, "%v", err)
+	}
+	if launch.Typing.Dir != "" {
+		h.Shown = read.Shown
 	}
 	if launch.Export.Decoder != nil {
 		return supervisor.Join(read, l.exports), nil

@@ -254,6 +254,7 @@ func troubleText(what input.Trouble) string {
 		input.TroubleLineTooLong:  "a record of more than 64 MiB is skipped",
 		input.TroubleEventTooLong: "an event of more than 16 MiB is skipped",
 		input.TroubleBroken:       "an incomplete record is skipped",
+		input.TroubleUnassigned:   "it does not show which harness session this terminal has",
 		input.TroubleRecovered:    "it can be read again",
 		input.TroubleOverflow:     "output came faster than it could be examined; a part was not examined",
 		input.TroubleLost:         "exported telemetry was dropped; records may be missing",

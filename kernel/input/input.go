@@ -193,6 +193,7 @@ const (
 	TroubleOverflow     Trouble = "overflow"       // output came too fast, and the guardrails did not see a part of it
 	TroubleLost         Trouble = "lost"           // telemetry that the harness exported was dropped
 	TroubleNotPassedOn  Trouble = "not_passed_on"  // exported telemetry was received, but the user's own endpoint did not get it
+	TroubleUnassigned   Trouble = "unassigned"     // no record shows which harness session the terminal has
 	TroubleStopped      Trouble = "stopped"        // a reader has stopped before the harness, so its sources are not read any more
 )
 

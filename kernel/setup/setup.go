@@ -33,8 +33,9 @@ type Launch struct {
 	// chooses its own. For an observer it is the only session to observe, in
 	// sources that may contain others; empty means the first session in them.
 	HarnessSession string
-	// Cause is why the harness session begins, according to the command line;
-	// empty is startup. A signal that names a cause overrides it.
+	// Cause is why the harness session begins, according to the command line: "startup"
+	// if it certainly begins a new one; empty is startup too, if nothing shows another
+	// cause. A signal that names a cause overrides it.
 	Cause string
 	Injected
 	// Rests lists, for each capability, the sources of this launch on which it

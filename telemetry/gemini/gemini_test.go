@@ -222,3 +222,25 @@ func TestUnknownRecordsAreCounted(t *testing.T) {
 		})
 	}
 }
+
+// TestTitleOfAStart: the first title is of a start, also after Gemini CLI has released the
+// terminal.
+func TestTitleOfAStart(t *testing.T) {
+	d := OSC()
+	for _, title := range []struct {
+		text string
+		kind []telemetry.Kind
+	}{
+		{"◇  Ready (project)", []telemetry.Kind{telemetry.Alive}},
+		{"◇  Ready (project)", []telemetry.Kind{telemetry.Idle}},
+		{"", nil},
+		{"◇  Ready (project)", []telemetry.Kind{telemetry.Alive}},
+		{"✦  Working… (project)", []telemetry.Kind{telemetry.Working}},
+	} {
+		var kinds []telemetry.Kind
+		for _, s := range d.Decode([]byte(title.text)) {
+			kinds = append(kinds, s.Kind)
+		}
+		require.Equal(t, title.kind, kinds, title.text)
+	}
+}

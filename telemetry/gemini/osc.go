@@ -39,7 +39,8 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 		s.Kind, s.Detail = telemetry.Working, "title working"
 	case "✋":
 		s.Kind, s.Detail = telemetry.NeedsInput, "title action required"
-	case "": // an empty title: Gemini CLI releases the terminal
+	case "": // Gemini CLI releases the terminal; it may start again in it
+		d.drawn = false
 		return nil
 	default:
 		// The fixed title, for users who disabled the dynamic one, gives no signal.
