@@ -22,10 +22,6 @@ const pairsVar = "E2E_BENCH"
 // noOpHook are settings of Claude Code with one hook, which does nothing.
 const noOpHook = `{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"true"}]}]}}`
 
-// givenID is the id of a session that is never used: without an answer, Gemini CLI
-// keeps no file of it.
-const givenID = "5e1f0c52-3b0e-4f0f-9a52-6a3d7f1c2b10"
-
 // TestStartUp measures the time from the start of each harness to its prompt,
 // alternately bare and wrapped, and compares the median of the ratios with a
 // target. It runs only on request (make bench-real), since its figures mean
@@ -52,9 +48,6 @@ func TestStartUp(t *testing.T) {
 		{kind: claude, name: "claude, no-op hook", argv: claudeArgs(), floor: []string{"--settings", noOpHook}, target: 1.1, ready: claudeIdle},
 		{kind: codex, name: "codex", argv: codexArgs("--no-daemon"), target: 1.1, ready: func(r *run) bool { return r.codexState() == "idle" }},
 		{kind: gemini, name: "gemini", argv: geminiArgs(), target: 1.1, ready: geminiPrompts},
-		// The floor is the time that Gemini CLI itself needs for a given id: it waits
-		// for a lock that it holds itself.
-		{kind: gemini, name: "gemini --session-id", argv: geminiArgs(), floor: []string{"--session-id", givenID}, target: 1.1, ready: geminiPrompts},
 		{kind: gemini, name: "gemini with hooks", argv: geminiArgs(), flags: []string{"--hooks", "always"}, target: 1.1, ready: geminiPrompts},
 		{kind: opencode, name: "opencode", argv: opencodeArgs(), target: 1.2, ready: func(r *run) bool { return strings.Contains(r.shown(), "Ask anything") }},
 	} {
