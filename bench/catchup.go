@@ -74,8 +74,8 @@ func beside(b *bench) []row {
 	limit := max(1.3, at(t.pairs(0, 1).ratios(), 0.75))
 	return []row{
 		t.pairs(0, 1).ratioRow("90th percentile of a key's time through an idle process, measured twice: the noise of these measurements"),
-		t.pairs(0, 2).ratioRow("90th percentile of a key's time during a catch-up at low priority, compared with an idle process").atMost(limit),
-		t.pairs(0, 3).ratioRow("90th percentile of a key's time during a catch-up on an ordinary goroutine, compared with an idle process"),
+		t.pairs(0, 2).ratioRow("delay of a keystroke (90th percentile) beside a catch-up at low priority, compared with the delay beside an idle process").atMost(limit),
+		t.pairs(0, 3).ratioRow("delay of a keystroke (90th percentile) beside a catch-up on an ordinary goroutine, compared with the delay beside an idle process"),
 	}
 }
 

@@ -121,7 +121,7 @@ func geminiSandboxed(line commandLine, home string, layers []geminiLayer, h Host
 		return "--sandbox" + runs
 	}
 	if slices.ContainsFunc(line, func(p part) bool { return hasFlag(p.name, "s") }) {
-		return "an option in one word with others may be -s, which" + runs
+		return "several short options in one word, as in -ds, may include -s, which" + runs
 	}
 	switch set := strings.ToLower(strings.TrimSpace(h.getenv("GEMINI_SANDBOX"))); set {
 	case "":

@@ -142,12 +142,12 @@ func (s *Switches) report(missed bool) {
 	s.files.reportTrouble(s.files.Named.Name, what, nil)
 }
 
-// near returns the line whose prompt was recorded shortly before a time, and the folder of
-// its session files. There is no line if more than one session has such a prompt or a line
-// at that time: one of them belongs to another terminal. asked is false if no prompt was
-// recorded, because the line was a command to a shell.
-//
-// The list alone is not enough: if two processes write it at the same time, it lacks a line.
+// near returns the line that was typed shortly before a time, and the folder of its session
+// files. It searches the list of typed lines, and the session files for the line's prompt,
+// because the list lacks a line if two processes wrote it at the same time. It returns no
+// line if two sessions have a line or a prompt at that time: one of them belongs to another
+// terminal. asked is false if no session has a prompt, because a command to a shell was
+// typed.
 func (s *Switches) near(at time.Time) (line telemetry.Typed, dir string, asked bool) {
 	folders, err := matching(s.Dir, s.Folders)
 	if err != nil {
