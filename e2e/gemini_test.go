@@ -197,17 +197,13 @@ func TestGeminiFiles(t *testing.T) {
 		},
 		emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), frame("S1 F2", "completed"), ends("S1", "exit 0")),
 	}
-	all["the newest session is resumed"] = story{
-		earlier: [][]string{geminiArgs("-p", "one (p1)")}, argv: geminiArgs("--resume", "latest"),
-		script: geminiTurns("two (p2)"),
-		emits:  sequence("session.starting S? resume", "session.started S? unknown", frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit 0")),
-	}
-	all["a resumed session, and a cleared context"] = story{
-		earlier: [][]string{geminiArgs("-p", "one (p1)")}, argv: geminiArgs("--resume", earlierID),
-		script: geminiClearsBetween("two (p2)", "three (p3)"),
-		emits: sequence(starts("S1", "resume"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "clear"),
-			starts("S2", "clear"), frame("S2 F2", "completed"), pressure("low", "S2 F2"), ends("S2", "exit 0")),
-	}
+	// The title shows work before the prompt is recorded.
+	late := all["a cleared context"]
+	late.files = map[string]string{".gemini/settings.json": `{
+		"security": {"auth": {"selectedType": "gemini-api-key"}}, "model": {"name": "gemini-2.5-pro"}, "privacy": {"usageStatisticsEnabled": false},
+		"general": {"enableAutoUpdate": false, "enableAutoUpdateNotification": false},
+		"hooks": {"BeforeAgent": [{"hooks": [{"type": "command", "command": "sleep 0.5"}]}]}}`}
+	all["a hook of the user that delays the prompts"] = late
 	all.play(t, story{harness: gemini, argv: geminiArgs(), tty: true, noHooks: true})
 }
 

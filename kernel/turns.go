@@ -297,6 +297,7 @@ func (t *turns) signal(s *step, sig telemetry.Signal, h *hook) {
 		t.worked()
 		t.soft.answered = false
 	case telemetry.UsageSeen:
+		t.worked()
 		t.soft.answered = sig.Outcome == telemetry.Completed && t.top() != nil
 	case telemetry.NeedsInput:
 		s.activity.signal(s, needsInput, sig)
@@ -433,11 +434,11 @@ func (t *turns) lineTaken(s *step) {
 }
 
 // likelyCause returns the cause with which the current harness session started, if no
-// source names a cause. For the first harness session this is the cause of the launch,
-// if the harness was asked to use a given session id, or to begin a new session.
-// Otherwise the cause is unknown.
+// source names a cause. This is the cause of the launch if the harness was asked to begin a
+// new session, or, for the first launch, to use a given session id. Otherwise the cause is
+// unknown.
 func (s *step) likelyCause() string {
-	if s.scopes.number() == 1 && (s.cfg.HarnessSession != "" || s.cfg.Cause == "startup") {
+	if s.cfg.Cause == "startup" || s.scopes.number() == 1 && s.cfg.HarnessSession != "" {
 		return s.scopes.current().Cause
 	}
 	return "unknown"

@@ -1,7 +1,6 @@
 package profiles
 
 import (
-	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,15 +10,16 @@ import (
 )
 
 // geminiProfile is the profile of Gemini CLI, as observed with 0.61.0. Hooks are
-// injected into a launch if something needs them. Without hooks the wrapper chooses the
-// id of the session, because the chat file's name ends with a part of it.
+// injected into a launch if something needs them. Without hooks, the lines that are typed in
+// a terminal show the session. In print mode the wrapper chooses the session's id, because
+// the chat file's name ends with a part of it.
 func geminiProfile() Profile {
 	return Profile{
 		Adapter:    "gemini",
 		Programs:   []string{"gemini"},
 		Tested:     []string{"0.61.0"},
 		Package:    "@google/gemini-cli",
-		sessions:   stored{"GEMINI_CLI_HOME", ".", Place{Dir: ".gemini/tmp", Pattern: "*/chats/session-*.jsonl", Whose: gemini.Owner}},
+		sessions:   stored{"GEMINI_CLI_HOME", ".", geminiPlace},
 		Hooks:      gemini.Hooks{},
 		Transcript: Source{Name: "transcript", Decoder: gemini.Chat},
 		Kinds: []Source{
@@ -41,6 +41,10 @@ func geminiProfile() Profile {
 		Install:    installGemini,
 	}
 }
+
+// geminiPlace is where the chats are, below the home. The folder between tmp and chats is
+// named after the project.
+var geminiPlace = Place{Dir: ".gemini/tmp", Pattern: "*/chats/session-*.jsonl", Whose: gemini.Owner}
 
 // geminiTyping describes the list of typed lines, which is beside the folder of the chats.
 var geminiTyping = Typing{List: "../logs.json", Pattern: "session-*.jsonl", Lines: gemini.TypedLines, Prompt: gemini.TypedPrompt}
@@ -85,11 +89,11 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	}
 	l.lackSources("gemini", reason, []string{"hooks"}, "transcript", "terminal")
 	home := h.home("GEMINI_CLI_HOME", ".")
-	if l.SessionID == "" && interactive && home != "" && geminiTitled(home, h) {
-		// The first line that the user types shows which session it is.
-		l.Cause = cmp.Or(l.Cause, "startup")
-		l.Typing = geminiTyping
-		l.Typing.Dir, l.Typing.Folders = filepath.Join(home, ".gemini", "tmp"), "*/chats"
+	if l.SessionID == "" && l.Cause == "" && interactive && home != "" && !line.has("--worktree") && geminiTitled(home, h) {
+		// The first prompt shows which session it is.
+		l.Cause = "startup"
+		l.Typing, l.Typing.Place, l.Typing.WorkDir = geminiTyping, geminiPlace, h.Dir
+		l.Typing.Place.Dir = filepath.Join(home, geminiPlace.Dir)
 		return l, nil
 	}
 	if choose { // not otherwise, because Gemini CLI takes longer to start if it is given an id

@@ -87,7 +87,7 @@ func TestGeminiWithoutHooks(t *testing.T) {
 			require.False(t, l.Hooks)
 			require.Contains(t, l.Weak[0].Reason, want, c)
 			require.Empty(t, l.Overlay.Root)
-			require.True(t, len(l.Sources) > 0 || l.Typing.Dir != "", "it is observed by its chat file")
+			require.True(t, len(l.Sources) > 0 || l.Typing.WorkDir != "", "it is observed by its chat file")
 		}
 	}
 }

@@ -165,7 +165,7 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 		fmt.Fprintf(&b, "source: %s %s %s whole=%t\n", s.Name, decoderName(s.Decoder), strings.TrimSuffix(s.Path+" "+s.Pattern, " "), s.Form == Whole)
 	}
 	if l.Typing.Lines != nil {
-		fmt.Fprintf(&b, "other sessions: %s, by %s%s\n", l.Typing.Pattern, l.Typing.List, strings.TrimRight(" "+filepath.Join(l.Typing.Dir, l.Typing.Folders), " "))
+		fmt.Fprintf(&b, "other sessions: %s, by %s%s\n", l.Typing.Pattern, l.Typing.List, strings.TrimRight(" "+filepath.Join(l.Typing.Place.Dir, l.Typing.Place.Pattern), " "))
 	}
 	if l.Chats.Dir != "" {
 		fmt.Fprintf(&b, "other sessions: %s below %s, a new one %s\n", l.Chats.Pattern, l.Chats.Dir, l.Chats.New)

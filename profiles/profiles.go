@@ -172,7 +172,7 @@ func (p Profile) Reads(l Launch) []string {
 	for _, s := range l.Sources {
 		names = append(names, s.Name)
 	}
-	if l.Typing.Dir != "" {
+	if l.Typing.WorkDir != "" {
 		names = append(names, p.Transcript.Name)
 	}
 	return names
@@ -284,10 +284,10 @@ type Source struct {
 // list names the process, and the record of a prompt names the session. A prompt with the
 // text of a typed line therefore shows which session the process has.
 type Typing struct {
-	// Dir is absolute; Folders is the pattern of the folders of session files below it,
-	// matched element by element. They are set if the harness itself chooses its first
-	// session, so that neither its id nor its folder is known before.
-	Dir, Folders string
+	// Place and WorkDir, the working directory without links, are set if the harness itself
+	// chooses its first session, so that neither its id nor its folder is known before.
+	Place   Place
+	WorkDir string
 
 	List    string // the list's path, relative to the folder of the session files
 	Pattern string // pattern of the names of session files

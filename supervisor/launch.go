@@ -97,6 +97,7 @@ func (s *supervisor) follow(l *launched) {
 		close(l.drained)
 		return
 	}
+	l.plan.Sources.Launched(l.child.PID())
 	s.wg.Go(func() {
 		defer close(l.drained)
 		if err := l.plan.Sources.Run(ctx, func(in input.Input) { s.postOf(l.number, in) }); err != nil {
@@ -104,7 +105,6 @@ func (s *supervisor) follow(l *launched) {
 			s.o.Log.Error().Err(err).Msg("cannot watch the harness's files")
 		}
 	})
-	l.plan.Sources.Launched(l.child.PID())
 }
 
 // drain reads the sources of a launch once more to their ends, and then posts

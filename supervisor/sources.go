@@ -41,7 +41,7 @@ type Files struct {
 	// An observer with a ledger resumes at the positions of its records.
 	Positions bool
 	// Sessions, if not nil, chooses the harness session whose records are posted. Then
-	// Fixed has the sources of the first one.
+	// Fixed has the sources of the first one, if that is known.
 	Sessions Chooser
 	Log      zerolog.Logger
 
@@ -55,6 +55,7 @@ type Files struct {
 	past      []*readSource        // how far a killed observation read, if it is resumed
 	missed    []string             // sources that may lack records since then
 	floors    map[string]time.Time // for each source, the time before which signals were already observed
+	trouble   input.Trouble        // the last trouble of the Named file; owned by the watcher's goroutine
 	ends      bool                 // each position has the digest of the bytes before it
 }
 
@@ -96,6 +97,9 @@ func NewFiles(f Files) (*Files, error) {
 	}
 	var err error
 	cfg := watchers.Config{Deliver: files.deliver, Trouble: func(t watchers.Trouble) {
+		if t.Source == files.Named.Name {
+			files.trouble = ofFileTrouble(t.What)
+		}
 		files.reportTrouble(t.Source, ofFileTrouble(t.What), t.Err)
 	}}
 	cfg.Ends = f.ends || f.Positions
@@ -157,7 +161,7 @@ func (f *Files) Launched(pid int) {
 }
 
 // Shown passes the signals of the terminal to the chooser and then posts them. It returns
-// at once. Records that were written before are posted before them, also those of a
+// at once. Records that the watcher knows of are posted before them, also those of a
 // session that the chooser found by them.
 func (f *Files) Shown(signals []telemetry.Signal) {
 	at := time.Now()
@@ -230,13 +234,10 @@ func (f *Files) deliver(l watchers.Line) {
 		d.wake()
 		return
 	}
-	if l.Gone {
+	if f.Sessions != nil && f.Sessions.notice(l) || l.Gone {
 		return
 	}
 	if f.Sessions != nil {
-		if f.Sessions.notice(l) {
-			return
-		}
 		if l.Source == f.Named.Name {
 			defer f.Sessions.handled(l.Pos)
 		}

@@ -1,8 +1,6 @@
 package supervisor
 
 import (
-	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,25 +29,20 @@ import (
 // prompt may show the session. If two running processes began with the same session, one
 // as a new one and the other by resuming it, their lines cannot be distinguished.
 //
-// If the harness itself chooses its first session, the title of the terminal shows which
-// one that is: it reports work soon after a line was typed and its prompt was recorded. So
-// the process began with the session of that line, if no other session has a line or a
-// prompt at that time.
+// If the harness itself chooses its first session, firsts finds it.
 type Switches struct {
 	profiles.Typing
 	First string    // the session with which the launch begins; empty if it is not known before
 	Since time.Time // the time of the launch; an earlier line was not typed in its process
 
-	files   *Files
+	files *Files
+	typedFiles
+	firsts  *firsts             // nil if First is known before
 	dir     string              // the folder of the session files; empty until it is known
 	present string              // the session that the process has
 	lines   []telemetry.Typed   // the lines of all processes since the launch
 	done    time.Time           // when the newest line was typed whose prompt was found
 	began   time.Time           // when the command was typed that led to the present session
-	busy    bool                // the title of the terminal reports work, or a question to the user
-	started time.Time           // when the process that shows its titles started; zero if that is not known
-	known   bool                // First is the first session of the process that shows its titles
-	missed  bool                // work began in an unknown session, and this was reported
 	watched map[string]bool     // the first session file, and those that changed after it was left: whether their records are read
 	offsets map[string]int64    // how far each file was read, in bytes
 	held    []input.SignalsSeen // records of sessions other than present, posted if one becomes it
@@ -69,148 +62,52 @@ const (
 	// coarse is at most how much earlier the time of a file is than that of its newest
 	// record.
 	coarse = time.Second
-	// titleTime is the longest time from a typed line to the title that reports work, unless
-	// the machine is overloaded.
-	titleTime = 2 * time.Second
 )
 
 func (s *Switches) start(f *Files) {
 	s.files, s.present, s.done = f, s.First, s.Since
+	s.typedFiles = typedFiles{s.Typing, f.Named.Decoder, s.Since}
 	s.watched, s.offsets = map[string]bool{}, map[string]int64{}
+	if s.WorkDir != "" {
+		s.firsts = newFirsts(s.typedFiles)
+		f.watcher.Add(watchers.Spec{Source: filesSource, Form: watchers.Stamp, AtEnd: true, Path: s.Place.Dir, Pattern: s.Place.Pattern})
+	}
 }
 
-// shown handles a signal of the terminal. When the work of a process begins whose first
-// session is not known, it looks for that session. The harness may start its process again,
-// to apply a changed setting; then it shows the title of a start again.
+// shown follows the process to its first session when a signal of the terminal shows it.
 func (s *Switches) shown(sig telemetry.Signal, at time.Time) {
-	began := sig.Kind == telemetry.Working && !s.busy
-	switch sig.Kind {
-	case telemetry.Working, telemetry.NeedsInput:
-		s.busy = true
-	case telemetry.Alive:
-		s.known, s.busy, s.started = false, false, at.Truncate(time.Millisecond)
-	case telemetry.Idle:
-		s.busy = false
+	if s.firsts == nil {
+		return
 	}
-	if began && !s.known {
-		s.begin(at)
+	switch first, state := s.firsts.shown(sig, at); state {
+	case found:
+		s.first(first)
+		s.report(input.TroubleRecovered)
+	case notFound:
+		s.report(input.TroubleUnassigned)
 	}
 }
 
-// begin finds the first session of the process, if the terminal began to show work at a
-// time, and follows it.
-func (s *Switches) begin(at time.Time) {
-	line, dir, asked := s.near(at)
-	s.known = line.Session != ""
-	switch {
-	case s.known:
-		if line.Session != s.First {
-			s.first(line, dir)
-		}
-		s.report(false)
-	case asked:
-		s.report(true)
-	}
-}
-
-// first follows the process whose first session a line shows.
-func (s *Switches) first(line telemetry.Typed, dir string) {
-	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "line typed in this terminal", At: line.At, Session: line.Session}
-	if s.First != "" {
-		live.Cause = "startup"
-	}
-	s.First, s.present, s.began, s.held = line.Session, line.Session, s.Since, nil
+// first follows the process from its first session on. The process may have another one
+// by now.
+func (s *Switches) first(session string) {
+	s.First, s.present, s.began, s.held, s.dir = session, session, later(s.Since, s.firsts.started), nil, s.firsts.dir
 	clear(s.watched)
-	s.opened(dir)
-	s.files.post(input.SignalsSeen{Signals: []telemetry.Signal{live}})
-	for _, path := range s.changed(dir, s.Since) {
+	s.files.watcher.Add(watchers.Spec{Source: listSource, Form: watchers.Whole, Path: s.list()})
+	s.files.post(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "began with this process",
+		At: s.began, Session: session, Cause: "startup"}}})
+	for _, path := range s.changed(s.dir, s.Since) {
 		s.noticed(path)
 	}
 }
 
-// report posts that work began in an unknown session, or that the session is known again,
-// if that is new.
-func (s *Switches) report(missed bool) {
-	if missed == s.missed {
-		return
+// report posts that the process has an unknown session, or a known one, if that is new or
+// the file of the session before was deleted.
+func (s *Switches) report(what input.Trouble) {
+	if trouble := s.files.trouble; what != trouble && (what == input.TroubleUnassigned || trouble == input.TroubleUnassigned || trouble == input.TroubleDeleted) {
+		s.files.trouble = what
+		s.files.reportTrouble(s.files.Named.Name, what, nil)
 	}
-	s.missed = missed
-	what := input.TroubleRecovered
-	if missed {
-		what = input.TroubleUnassigned
-	}
-	s.files.reportTrouble(s.files.Named.Name, what, nil)
-}
-
-// near returns the line that was typed shortly before a time, and the folder of its session
-// files. It searches the list of typed lines, and the session files for the line's prompt,
-// because the list lacks a line if two processes wrote it at the same time. It returns no
-// line if two sessions have a line or a prompt at that time: one of them belongs to another
-// terminal. asked is false if no session has a prompt, because a command to a shell was
-// typed.
-func (s *Switches) near(at time.Time) (line telemetry.Typed, dir string, asked bool) {
-	folders, err := matching(s.Dir, s.Folders)
-	if err != nil {
-		return line, "", false
-	}
-	from := later(s.started, at.Add(-titleTime))
-	recent := func(l telemetry.Typed) bool { return !l.At.Before(from) && !l.At.After(at) }
-	var prompt telemetry.Typed
-	prompted, sure := "", true // the session with the prompt, and whether no other one has any
-	for _, folder := range folders {
-		lines, whole := s.listed(filepath.Join(folder, s.List))
-		sure = sure && whole
-		for _, l := range lines {
-			if recent(l) {
-				sure = sure && (line.Session == "" || line.Session == l.Session)
-				line, dir = l, folder
-			}
-		}
-		for _, file := range s.changed(folder, s.Since) {
-			session, _, prompts := s.read(file)
-			for _, p := range prompts {
-				if session != "" && recent(p) {
-					sure = sure && (prompted == "" || prompted == session)
-					prompt, prompted = p, session
-				}
-			}
-		}
-	}
-	// After the context was cleared, the prompt is in another session than the line.
-	if !sure || prompted != line.Session && prompt.Text != line.Text {
-		line = telemetry.Typed{}
-	}
-	return line, dir, prompted != ""
-}
-
-// listed reads a list if it changed since the launch. whole is false while it is being
-// written.
-func (s *Switches) listed(path string) (lines []telemetry.Typed, whole bool) {
-	if !changedSince(path, s.Since) {
-		return nil, true
-	}
-	list, err := durable.ReadLinked(path, maxList)
-	if err != nil {
-		return nil, false
-	}
-	return s.Lines(list)
-}
-
-// changedSince reports whether a file exists and changed since a time.
-func changedSince(path string, since time.Time) bool {
-	info, err := os.Stat(path)
-	return err == nil && !info.ModTime().Add(coarse).Before(since)
-}
-
-// changed returns the session files of a folder that changed since a time.
-func (s *Switches) changed(folder string, since time.Time) (paths []string) {
-	files, _ := matching(folder, s.Pattern) // the watcher reports an error of the folder
-	for _, file := range files {
-		if changedSince(file, since) {
-			paths = append(paths, file)
-		}
-	}
-	return paths
 }
 
 // opened notes the folder of the session files, and starts following the list and the
@@ -223,14 +120,19 @@ func (s *Switches) opened(dir string) {
 
 // notice handles a change of the list or of a session file.
 func (s *Switches) notice(l watchers.Line) bool {
-	switch l.Source {
-	case listSource:
+	switch {
+	case l.Source != listSource && l.Source != filesSource:
+		return false
+	case l.Source == filesSource && s.firsts != nil:
+		s.firsts.meet(l.Path, l.Gone)
+	}
+	switch {
+	case l.Gone || s.dir == "":
+	case l.Source == listSource:
 		s.typed(l.Text)
 		s.find()
-	case filesSource:
-		s.noticed(l.Path)
 	default:
-		return false
+		s.noticed(l.Path)
 	}
 	return true
 }
@@ -240,8 +142,8 @@ func (s *Switches) list() string { return filepath.Join(s.dir, s.List) }
 // typed takes a new state of the list, and reports whether it is whole. It is not while
 // it is being written; then it is delivered again.
 func (s *Switches) typed(list []byte) bool {
-	lines, whole := s.Lines(list)
-	s.lines = slices.DeleteFunc(lines, func(l telemetry.Typed) bool { return l.At.Before(s.Since) })
+	var whole bool
+	s.lines, whole = s.linesOf(list)
 	return whole
 }
 
@@ -364,41 +266,6 @@ func (s *Switches) command(began time.Time, prompt telemetry.Typed) (command tel
 func (s *Switches) behind(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && s.offsets[path] < info.Size()
-}
-
-// read reads the beginning and the end of a session file: the session, when it began, and
-// its prompts.
-func (s *Switches) read(path string) (session string, began time.Time, prompts []telemetry.Typed) {
-	f, err := durable.OpenLinked(path)
-	if err != nil {
-		return "", began, nil
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", began, nil
-	}
-	head, err := headOf(f)
-	if err != nil {
-		return "", began, nil
-	}
-	first, _, _ := bytes.Cut(head, []byte("\n"))
-	for _, sig := range s.files.Named.Decoder().Decode(first) {
-		if sig.Kind == telemetry.SessionLive && sig.Agent == "" {
-			session, began = sig.Session, sig.At
-		}
-	}
-	// Only the end of a long file is searched, soon after a prompt was written.
-	tail, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-tailSize), tailSize))
-	if err != nil {
-		return "", began, nil
-	}
-	for record := range bytes.Lines(tail) {
-		if p, ok := s.Prompt(bytes.TrimSuffix(record, []byte("\n"))); ok {
-			prompts = append(prompts, p)
-		}
-	}
-	return session, began, prompts
 }
 
 // ours returns the newest line of the process that became one of the prompts.

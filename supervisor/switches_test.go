@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -28,7 +30,8 @@ type typing struct {
 	read *reader
 	seen []string // the argument of the last sees
 
-	minute string // in the names of the files
+	minute  string // in the names of the files
+	project string // the digest of the working directory
 }
 
 // launchedGemini follows the files of a launch without hooks whose session is S1.
@@ -84,7 +87,7 @@ func (w *typing) chat(session, record string) {
 // begins writes the beginning of a session's file.
 func (w *typing) begins(session string) {
 	w.t.Helper()
-	w.chat(session, fmt.Sprintf(`{"sessionId":%q,"projectHash":"h","startTime":%q,"kind":"main"}`, session, w.stamp()))
+	w.chat(session, fmt.Sprintf(`{"sessionId":%q,"projectHash":%q,"startTime":%q,"kind":"main"}`, session, w.project, w.stamp()))
 }
 
 // asks writes the record of a prompt.
@@ -319,17 +322,24 @@ func TestNoSwitchOfTwo(t *testing.T) {
 	})
 }
 
-// beganGemini follows a launch without hooks whose first session is not known. Records and
-// lines have the present time from then on.
+// workDir is the working directory of a launch whose first session is not known.
+const workDir = "/work/project"
+
+// beganGemini follows a launch without hooks whose first session is not known.
 func beganGemini(t *testing.T) *typing {
-	w := &typing{t: t, minute: "08-00", dir: filepath.Join(t.TempDir(), ".gemini/tmp/project/chats"), now: time.Now().Add(-time.Minute).Truncate(time.Millisecond)}
+	digest := sha256.Sum256([]byte(workDir))
+	w := &typing{t: t, minute: "08-00", project: hex.EncodeToString(digest[:]), dir: filepath.Join(t.TempDir(), ".gemini/tmp/project/chats"),
+		now: time.Now().Add(-time.Minute).Truncate(time.Millisecond)}
+	w.begins("old")
+	w.typed("old", "a line of the launch before")
 	p, ok := profiles.For("gemini")
 	require.True(t, ok)
-	launch, err := p.Prepare([]string{"gemini"}, profiles.Host{NewID: "unused", Terminal: true, Env: []string{"HOME=" + filepath.Join(w.dir, "../../../..")}})
+	launch, err := p.Prepare([]string{"gemini"}, profiles.Host{NewID: "unused", Terminal: true, Dir: workDir, Env: []string{"HOME=" + filepath.Join(w.dir, "../../../..")}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"gemini"}, launch.Argv)
 	require.Empty(t, launch.SessionID)
-	w.read = read(t, Files{Fixed: launch.Sources, Named: p.Transcript, Since: w.now, Sessions: &Switches{Typing: launch.Typing, Since: w.now}})
+	since := w.now.Add(time.Millisecond)
+	w.read = read(t, Files{Fixed: launch.Sources, Named: p.Transcript, Since: since, Sessions: &Switches{Typing: launch.Typing, Since: since}})
 	w.read.f.Launched(os.Getpid())
 	return w
 }
@@ -342,13 +352,35 @@ func (w *typing) shows(kind telemetry.Kind) {
 // today makes the next step end at the present time.
 func (w *typing) today() { w.now = time.Now().Add(-time.Second).Truncate(time.Millisecond) }
 
-// A beginning is what happens before and with the first titles, and what is posted.
-type beginning struct {
+// line types a line at the present time.
+func (w *typing) line(session, text string) {
+	w.t.Helper()
+	w.today()
+	w.typed(session, text)
+}
+
+// prompts types a prompt at the present time, and writes its record.
+func (w *typing) prompts(session, text string) {
+	w.t.Helper()
+	w.line(session, text)
+	w.today()
+	w.asks(session, text)
+}
+
+// backdate makes the lines of the list a minute old.
+func (w *typing) backdate() {
+	for i := range w.list {
+		w.list[i]["timestamp"] = time.Now().Add(-time.Minute).UTC().Format("2006-01-02T15:04:05.000Z")
+	}
+}
+
+// A start is what happens before and with the first titles, and what is posted.
+type start struct {
 	story func(w *typing)
 	want  []string
 }
 
-func begin(t *testing.T, stories map[string]beginning) {
+func begin(t *testing.T, stories map[string]start) {
 	for name, c := range stories {
 		t.Run(name, func(t *testing.T) {
 			w := beganGemini(t)
@@ -360,47 +392,65 @@ func begin(t *testing.T, stories map[string]beginning) {
 	}
 }
 
-// backdate makes the lines of the list a minute old.
-func (w *typing) backdate() {
-	for i := range w.list {
-		w.list[i]["timestamp"] = time.Now().Add(-time.Minute).UTC().Format("2006-01-02T15:04:05.000Z")
-	}
-}
-
-// prompts writes a prompt of the present time, and its line.
-func (w *typing) prompts(session, text string) {
-	w.t.Helper()
-	w.today()
-	w.typed(session, text)
-	w.today()
-	w.asks(session, text)
-}
-
-// TestFirstSession: the line that was typed before the terminal shows work is of the first
-// session of its process.
+// TestFirstSession: the only session that began in the folder since the start of the
+// process is its first one.
 func TestFirstSession(t *testing.T) {
-	begin(t, map[string]beginning{
+	begin(t, map[string]start{
 		"a prompt": {func(w *typing) {
-			w.begins("S1")
-			w.prompts("S1", "one")
-			w.shows(telemetry.Working)
-		}, []string{"folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working"}},
-		"the records before it come before the next title": {func(w *typing) {
 			w.begins("S1")
 			w.prompts("S1", "one")
 			w.shows(telemetry.Working)
 			w.shows(telemetry.Idle)
 		}, []string{"folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working", "terminal  idle"}},
+		"its record comes after the title": {func(w *typing) {
+			w.begins("S1")
+			w.line("S1", "one")
+			w.shows(telemetry.Working)
+			w.read.until("folder S1 session_live", "transcript S1 session_live", "terminal  working")
+			w.asks("S1", "one")
+		}, []string{"folder S1 session_live", "transcript S1 session_live", "terminal  working", "transcript S1 prompt"}},
 		"a line to a shell": {func(w *typing) {
 			w.begins("S1")
+			w.line("S1", "ls")
+			w.shows(telemetry.Working)
+		}, []string{"folder S1 session_live", "transcript S1 session_live", "terminal  working"}},
+		"a question before the work": {func(w *typing) {
+			w.begins("S1")
+			w.line("S1", "/custom")
+			w.shows(telemetry.NeedsInput)
+		}, []string{"folder S1 session_live", "transcript S1 session_live", "terminal  needs_input"}},
+		"the list lacks the line": {func(w *typing) {
+			w.begins("S1")
 			w.today()
-			w.typed("S1", "ls")
+			w.asks("S1", "one")
 			w.shows(telemetry.Working)
 			w.shows(telemetry.Idle)
-			w.read.until("terminal  working", "terminal  idle")
+		}, []string{"terminal  working", "folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  idle"}},
+		"the list is being written": {func(w *typing) {
+			w.begins("S1")
 			w.prompts("S1", "one")
+			list := w.listed()
+			require.NoError(w.t, os.WriteFile(w.path(), list[:len(list)-20], 0o600))
 			w.shows(telemetry.Working)
-		}, []string{"terminal  working", "terminal  idle", "folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working"}},
+			w.shows(telemetry.Idle)
+		}, []string{"terminal  working", "folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  idle"}},
+		"the context is cleared before the first prompt": {func(w *typing) {
+			w.begins("S1")
+			w.typed("S1", "/clear")
+			w.begins("S2")
+			w.line("S1", "two")
+			w.today()
+			w.asks("S2", "two")
+			w.shows(telemetry.Working)
+		}, []string{"folder S1 session_live", "transcript S1 session_live", "folder S2 session_live", "transcript S2 session_live", "transcript S2 prompt", "terminal  working"}},
+		"the context is cleared before the first prompt, and the first file is deleted": {func(w *typing) {
+			w.typed("S1", "/clear")
+			w.begins("S2")
+			w.line("S1", "two")
+			w.today()
+			w.asks("S2", "two")
+			w.shows(telemetry.Working)
+		}, []string{"folder S1 session_live", "folder S2 session_live", "transcript S2 session_live", "transcript S2 prompt", "terminal  working"}},
 		"the harness starts its process again": {func(w *typing) {
 			w.begins("S1")
 			w.prompts("S1", "one")
@@ -408,49 +458,99 @@ func TestFirstSession(t *testing.T) {
 			w.shows(telemetry.Idle)
 			w.read.until("folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working", "terminal  idle")
 			w.shows(telemetry.Alive)
+			w.today()
 			w.begins("S2")
-			w.backdate()
 			w.prompts("S2", "two")
 			w.shows(telemetry.Working)
 		}, []string{"folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working", "terminal  idle", "terminal  alive",
 			"folder S2 session_live", "transcript S2 session_live", "transcript S2 prompt", "terminal  working"}},
-		"the context is cleared before the first prompt": {func(w *typing) {
+		"a session begins in another project": {func(w *typing) {
 			w.begins("S1")
-			w.typed("S1", "/clear")
-			w.begins("S2")
-			w.today()
-			w.typed("S1", "two")
-			w.today()
-			w.asks("S2", "two")
+			w.project = strings.Repeat("0", 64)
+			w.begins("other")
+			w.prompts("S1", "one")
 			w.shows(telemetry.Working)
-		}, []string{"folder S1 session_live", "transcript S1 session_live", "folder S2 session_live", "transcript S2 session_live", "transcript S2 prompt", "terminal  working"}},
+		}, []string{"folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working"}},
 	})
 }
 
-// TestNoFirstSession: a session is not taken for the first one if a line in it may have
-// been typed in another terminal.
-func TestNoFirstSession(t *testing.T) {
-	begin(t, map[string]beginning{
-		"another terminal gets a line at the same time, and later not": {func(w *typing) {
+// TestFirstSessionOfTwo: if two sessions began, the first turn in which only one of them
+// got a prompt shows the process's one, when that turn ends.
+func TestFirstSessionOfTwo(t *testing.T) {
+	begin(t, map[string]start{
+		"only one gets a prompt": {func(w *typing) {
 			w.begins("S1")
 			w.begins("other")
-			w.today()
-			w.typed("S1", "one")
-			w.today()
-			w.typed("other", "one")
-			w.today()
-			w.asks("S1", "one")
-			w.asks("other", "one")
+			w.prompts("S1", "one")
+			w.shows(telemetry.Working)
+			w.shows(telemetry.Idle)
+		}, []string{"trouble transcript unassigned", "terminal  working",
+			"folder S1 session_live", "trouble transcript recovered", "transcript S1 session_live", "transcript S1 prompt", "terminal  idle"}},
+		"both get a prompt, and then the harness starts its process again": {func(w *typing) {
+			w.begins("S1")
+			w.begins("other")
+			w.prompts("S1", "one")
+			w.prompts("other", "one")
 			w.shows(telemetry.Working)
 			w.shows(telemetry.Idle)
 			w.read.until("trouble transcript unassigned", "terminal  working", "terminal  idle")
-			w.backdate()
+			w.shows(telemetry.Alive)
 			w.today()
-			w.typed("S1", "two")
+			w.begins("S2")
+			w.prompts("S2", "two")
 			w.shows(telemetry.Working)
-		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle",
-			"folder S1 session_live", "trouble transcript recovered", "transcript S1 session_live", "transcript S1 prompt", "terminal  working"}},
-		"another terminal gets a line while the process works without one": {func(w *typing) {
+		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle", "terminal  alive",
+			"folder S2 session_live", "trouble transcript recovered", "transcript S2 session_live", "transcript S2 prompt", "terminal  working"}},
+		"the file of the process is deleted, and the other one gets a prompt": {func(w *typing) {
+			w.begins("S1")
+			w.begins("other")
+			w.shows(telemetry.Working)
+			w.shows(telemetry.Idle)
+			w.read.until("trouble transcript unassigned", "terminal  working", "terminal  idle")
+			require.NoError(w.t, os.Remove(filepath.Join(w.dir, "session-2026-11-21T"+w.minute+"-S1.jsonl")))
+			w.prompts("other", "two")
+			w.shows(telemetry.Working) // without a line of S1, which the list lacks
+			w.shows(telemetry.NeedsInput)
+		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle", "terminal  working", "terminal  needs_input"}},
+		"both get a prompt, and the list lacks one line": {func(w *typing) {
+			w.begins("S1")
+			w.begins("other")
+			w.prompts("other", "two")
+			w.today()
+			w.asks("S1", "one")
+			w.shows(telemetry.Working)
+			w.shows(telemetry.Idle)
+		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle"}},
+		"the other one gets a prompt, and the process a line to a shell": {func(w *typing) {
+			w.begins("S1")
+			w.begins("other")
+			w.line("S1", "ls")
+			w.prompts("other", "two")
+			w.shows(telemetry.Working)
+			w.shows(telemetry.Idle)
+		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle"}},
+		"the prompt is of one, and the line of the other": {func(w *typing) {
+			w.begins("S1")
+			w.begins("other")
+			w.line("other", "one")
+			w.today()
+			w.asks("S1", "one")
+			w.shows(telemetry.Working)
+			w.shows(telemetry.Idle)
+		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle"}},
+	})
+}
+
+// TestNoFirstSession: nothing is posted of sessions that began earlier, or in another
+// terminal while the process has its session.
+func TestNoFirstSession(t *testing.T) {
+	begin(t, map[string]start{
+		"a prompt in an older session": {func(w *typing) {
+			w.prompts("old", "one")
+			w.shows(telemetry.Working)
+			w.shows(telemetry.Idle)
+		}, []string{"terminal  working", "terminal  idle"}},
+		"another session begins later": {func(w *typing) {
 			w.begins("S1")
 			w.prompts("S1", "one")
 			w.shows(telemetry.Working)
@@ -460,60 +560,11 @@ func TestNoFirstSession(t *testing.T) {
 			w.begins("other")
 			w.prompts("other", "two")
 			w.shows(telemetry.Working)
-		}, []string{"folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working", "terminal  idle", "terminal  working"}},
-		"an answer to a question is no line": {func(w *typing) {
-			w.begins("other")
-			w.today()
-			w.typed("other", "one")
-			w.shows(telemetry.NeedsInput)
+			w.shows(telemetry.Idle)
+		}, []string{"folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working", "terminal  idle", "terminal  working", "terminal  idle"}},
+		"a title without a session": {func(w *typing) {
 			w.shows(telemetry.Working)
-		}, []string{"terminal  needs_input", "terminal  working"}},
-		"a prompt whose line is long ago": {func(w *typing) {
-			w.begins("other")
-			w.typed("other", "one")
-			w.today()
-			w.asks("other", "one")
-			w.shows(telemetry.Working)
-		}, []string{"trouble transcript unassigned", "terminal  working"}},
-	})
-}
-
-// TestNoFirstSessionInList: a line that the list lacks, or that is not the process's, shows
-// no session.
-func TestNoFirstSessionInList(t *testing.T) {
-	begin(t, map[string]beginning{
-		"two processes write the list at the same time, and one line is lost": {func(w *typing) {
-			w.begins("S1")
-			w.begins("other")
-			w.prompts("other", "two")
-			w.today()
-			w.asks("S1", "one")
-			w.shows(telemetry.Working)
-		}, []string{"trouble transcript unassigned", "terminal  working"}},
-		"a line to a shell in another terminal, and the own one is lost": {func(w *typing) {
-			w.begins("S1")
-			w.begins("other")
-			w.today()
-			w.typed("other", "ls")
-			w.today()
-			w.asks("S1", "one")
-			w.shows(telemetry.Working)
-		}, []string{"trouble transcript unassigned", "terminal  working"}},
-		"a list that is being written": {func(w *typing) {
-			w.begins("S1")
-			w.prompts("S1", "one")
-			list := w.listed()
-			require.NoError(w.t, os.WriteFile(w.path(), list[:len(list)-20], 0o600))
-			w.shows(telemetry.Working)
-		}, []string{"trouble transcript unassigned", "terminal  working"}},
-		"a project elsewhere": {func(w *typing) {
-			w.begins("S1")
-			w.prompts("S1", "one")
-			w.dir = filepath.Join(w.dir, "../../elsewhere/chats")
-			w.list = nil
-			w.begins("other")
-			w.prompts("other", "one")
-			w.shows(telemetry.Working)
-		}, []string{"trouble transcript unassigned", "terminal  working"}},
+			w.shows(telemetry.Idle)
+		}, []string{"terminal  working", "terminal  idle"}},
 	})
 }

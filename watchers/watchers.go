@@ -312,13 +312,13 @@ func (w *Watcher) addSpecs() {
 	}
 }
 
-// call calls the first function of Do, unless there is something to read, and reports
-// whether it did.
+// call calls the first function of Do, unless there is something to read. It reports whether
+// there was one.
 func (w *Watcher) call() bool {
 	w.mu.Lock()
-	if len(w.calls) == 0 || len(w.added) > 0 || len(w.queue) > 0 {
+	if waits := len(w.calls) > 0; !waits || len(w.added) > 0 || len(w.queue) > 0 {
 		w.mu.Unlock()
-		return false
+		return waits
 	}
 	f := w.calls[0]
 	w.calls = w.calls[1:]

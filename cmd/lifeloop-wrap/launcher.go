@@ -274,7 +274,7 @@ func (l *launcher) sources(w way, launch profiles.Launch, h *supervisor.Harness)
 	if err != nil {
 		return nil, refused(lifeloop.InternalError, "%v", err)
 	}
-	if launch.Typing.Dir != "" {
+	if launch.Typing.WorkDir != "" {
 		h.Shown = read.Shown
 	}
 	if launch.Export.Decoder != nil {
