@@ -297,8 +297,11 @@ func (t *turns) signal(s *step, sig telemetry.Signal, h *hook) {
 		t.worked()
 		t.soft.answered = false
 	case telemetry.UsageSeen:
-		t.worked()
-		t.soft.answered = sig.Outcome == telemetry.Completed && t.top() != nil
+		f := t.top()
+		t.soft.answered = sig.Outcome == telemetry.Completed && f != nil
+		if f != nil && sig.Turn != "" && sig.Turn == f.Turn {
+			t.worked()
+		}
 	case telemetry.NeedsInput:
 		s.activity.signal(s, needsInput, sig)
 	case telemetry.Idle:
