@@ -299,7 +299,7 @@ func (t *turns) signal(s *step, sig telemetry.Signal, h *hook) {
 	case telemetry.UsageSeen:
 		f := t.top()
 		t.soft.answered = sig.Outcome == telemetry.Completed && f != nil
-		if f != nil && sig.Turn != "" && sig.Turn == f.Turn {
+		if t.soft.answered && sig.Turn != "" && sig.Turn == f.Turn {
 			t.worked()
 		}
 	case telemetry.NeedsInput:

@@ -91,7 +91,7 @@ func (s *Switches) shown(sig telemetry.Signal, at time.Time) {
 // first follows the process from its first session on. The process may have another one
 // by now.
 func (s *Switches) first(session string) {
-	s.First, s.present, s.began, s.held, s.dir = session, session, later(s.Since, s.firsts.started), nil, s.firsts.dir
+	s.First, s.present, s.began, s.held, s.dir = session, session, later(s.Since, s.firsts.started.Add(-titleTime)), nil, s.firsts.dir
 	clear(s.watched)
 	s.files.watcher.Add(watchers.Spec{Source: listSource, Form: watchers.Whole, Path: s.list()})
 	s.files.post(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "began with this process",
@@ -180,7 +180,12 @@ func (s *Switches) sees(_ string, in input.SignalsSeen) {
 	s.find()
 }
 
-func (s *Switches) end() {}
+// end reports that the process ended while it worked in an unknown session.
+func (s *Switches) end() {
+	if s.firsts != nil && !s.firsts.known && !s.firsts.works.IsZero() {
+		s.report(input.TroubleUnassigned)
+	}
+}
 
 // handled notes how far a session file was read, after its record was posted.
 func (s *Switches) handled(at watchers.Position) {

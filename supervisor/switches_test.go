@@ -451,6 +451,13 @@ func TestFirstSession(t *testing.T) {
 			w.asks("S2", "two")
 			w.shows(telemetry.Working)
 		}, []string{"folder S1 session_live", "folder S2 session_live", "transcript S2 session_live", "transcript S2 prompt", "terminal  working"}},
+	})
+}
+
+// TestFirstSessionOfStart: what began before the process counts neither as its session nor
+// as another one.
+func TestFirstSessionOfStart(t *testing.T) {
+	begin(t, map[string]start{
 		"the harness starts its process again": {func(w *typing) {
 			w.begins("S1")
 			w.prompts("S1", "one")
@@ -464,6 +471,19 @@ func TestFirstSession(t *testing.T) {
 			w.shows(telemetry.Working)
 		}, []string{"folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working", "terminal  idle", "terminal  alive",
 			"folder S2 session_live", "transcript S2 session_live", "transcript S2 prompt", "terminal  working"}},
+		"the title of the start is seen late": {func(w *typing) {
+			w.today()
+			w.begins("S1")
+			w.shows(telemetry.Alive)
+			w.prompts("S1", "one")
+			w.shows(telemetry.Working)
+		}, []string{"terminal  alive", "folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working"}},
+		"an old file is deleted": {func(w *typing) {
+			w.begins("S1")
+			require.NoError(w.t, os.Remove(filepath.Join(w.dir, "session-2026-11-21T"+w.minute+"-old.jsonl")))
+			w.prompts("S1", "one")
+			w.shows(telemetry.Working)
+		}, []string{"folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working"}},
 		"a session begins in another project": {func(w *typing) {
 			w.begins("S1")
 			w.project = strings.Repeat("0", 64)
@@ -474,18 +494,22 @@ func TestFirstSession(t *testing.T) {
 	})
 }
 
-// TestFirstSessionOfTwo: if two sessions began, the first turn in which only one of them
-// got a prompt shows the process's one, when that turn ends.
+// TestFirstSessionOfTwo: if two sessions began, two turns in which only one of them got a
+// prompt show the process's one, when the second turn ends.
 func TestFirstSessionOfTwo(t *testing.T) {
 	begin(t, map[string]start{
-		"only one gets a prompt": {func(w *typing) {
+		"only one gets a prompt, twice": {func(w *typing) {
 			w.begins("S1")
 			w.begins("other")
 			w.prompts("S1", "one")
 			w.shows(telemetry.Working)
 			w.shows(telemetry.Idle)
-		}, []string{"trouble transcript unassigned", "terminal  working",
-			"folder S1 session_live", "trouble transcript recovered", "transcript S1 session_live", "transcript S1 prompt", "terminal  idle"}},
+			w.read.until("trouble transcript unassigned", "terminal  working", "terminal  idle")
+			w.prompts("S1", "two")
+			w.shows(telemetry.Working)
+			w.shows(telemetry.Idle)
+		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle", "terminal  working",
+			"folder S1 session_live", "trouble transcript recovered", "transcript S1 session_live", "transcript S1 prompt", "transcript S1 prompt", "terminal  idle"}},
 		"both get a prompt, and then the harness starts its process again": {func(w *typing) {
 			w.begins("S1")
 			w.begins("other")
@@ -508,10 +532,20 @@ func TestFirstSessionOfTwo(t *testing.T) {
 			w.shows(telemetry.Idle)
 			w.read.until("trouble transcript unassigned", "terminal  working", "terminal  idle")
 			require.NoError(w.t, os.Remove(filepath.Join(w.dir, "session-2026-11-21T"+w.minute+"-S1.jsonl")))
+			for range 2 {
+				w.prompts("other", "two")
+				w.shows(telemetry.Working) // without a line of S1, which the list lacks
+				w.shows(telemetry.Idle)
+			}
+		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle", "terminal  working", "terminal  idle", "terminal  working", "terminal  idle"}},
+		"a line in another session during the work": {func(w *typing) {
+			w.begins("other")
+			w.line("S1", "one") // whose file was created and deleted before it was seen
+			w.shows(telemetry.Working)
+			w.read.until("terminal  working")
 			w.prompts("other", "two")
-			w.shows(telemetry.Working) // without a line of S1, which the list lacks
-			w.shows(telemetry.NeedsInput)
-		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle", "terminal  working", "terminal  needs_input"}},
+			w.shows(telemetry.Idle)
+		}, []string{"terminal  working", "trouble transcript unassigned", "terminal  idle"}},
 		"both get a prompt, and the list lacks one line": {func(w *typing) {
 			w.begins("S1")
 			w.begins("other")
@@ -549,7 +583,15 @@ func TestNoFirstSession(t *testing.T) {
 			w.prompts("old", "one")
 			w.shows(telemetry.Working)
 			w.shows(telemetry.Idle)
-		}, []string{"terminal  working", "terminal  idle"}},
+		}, []string{"terminal  working", "trouble transcript unassigned", "terminal  idle"}},
+		"the process ends while it works": {func(w *typing) {
+			w.begins("S1")
+			w.today()
+			w.asks("S1", "one")
+			w.shows(telemetry.Working)
+			w.read.until("terminal  working")
+			require.NoError(w.t, w.read.stop())
+		}, []string{"terminal  working", "trouble transcript unassigned"}},
 		"another session begins later": {func(w *typing) {
 			w.begins("S1")
 			w.prompts("S1", "one")
@@ -565,6 +607,6 @@ func TestNoFirstSession(t *testing.T) {
 		"a title without a session": {func(w *typing) {
 			w.shows(telemetry.Working)
 			w.shows(telemetry.Idle)
-		}, []string{"terminal  working", "terminal  idle"}},
+		}, []string{"terminal  working", "trouble transcript unassigned", "terminal  idle"}},
 	})
 }
