@@ -81,7 +81,17 @@ func (w *typing) listed() []byte {
 
 func (w *typing) chat(session, record string) {
 	w.t.Helper()
-	write(w.t, filepath.Join(w.dir, "session-2026-11-21T"+w.minute+"-"+session+".jsonl"), record+"\n")
+	write(w.t, w.chatPath(session), record+"\n")
+}
+
+func (w *typing) chatPath(session string) string {
+	return filepath.Join(w.dir, "session-2026-11-21T"+w.minute+"-"+session+".jsonl")
+}
+
+// deletes deletes a session's file.
+func (w *typing) deletes(session string) {
+	w.t.Helper()
+	require.NoError(w.t, os.Remove(w.chatPath(session)))
 }
 
 // begins writes the beginning of a session's file.
@@ -434,6 +444,16 @@ func TestFirstSession(t *testing.T) {
 			w.shows(telemetry.Working)
 			w.shows(telemetry.Idle)
 		}, []string{"terminal  working", "folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  idle"}},
+		"the list is being written, and another terminal gets a line meanwhile": {func(w *typing) {
+			w.begins("S1")
+			w.prompts("S1", "one")
+			list := w.listed()
+			require.NoError(w.t, os.WriteFile(w.path(), list[:len(list)-20], 0o600))
+			w.shows(telemetry.Working)
+			w.read.until("terminal  working")
+			w.line("old", "more")
+			w.shows(telemetry.Idle)
+		}, []string{"terminal  working", "folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  idle"}},
 		"the context is cleared before the first prompt": {func(w *typing) {
 			w.begins("S1")
 			w.typed("S1", "/clear")
@@ -472,18 +492,22 @@ func TestFirstSessionOfStart(t *testing.T) {
 		}, []string{"folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working", "terminal  idle", "terminal  alive",
 			"folder S2 session_live", "transcript S2 session_live", "transcript S2 prompt", "terminal  working"}},
 		"the title of the start is seen late": {func(w *typing) {
-			w.today()
+			w.now = time.Now().Add(-2 * time.Second).Truncate(time.Millisecond)
 			w.begins("S1")
 			w.shows(telemetry.Alive)
 			w.prompts("S1", "one")
 			w.shows(telemetry.Working)
 		}, []string{"terminal  alive", "folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working"}},
 		"an old file is deleted": {func(w *typing) {
+			w.shows(telemetry.Idle)
+			w.read.until("terminal  idle")
+			w.deletes("old")
 			w.begins("S1")
-			require.NoError(w.t, os.Remove(filepath.Join(w.dir, "session-2026-11-21T"+w.minute+"-old.jsonl")))
 			w.prompts("S1", "one")
+			w.shows(telemetry.Idle)
+			w.read.until("terminal  idle", "terminal  idle")
 			w.shows(telemetry.Working)
-		}, []string{"folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working"}},
+		}, []string{"terminal  idle", "terminal  idle", "folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working"}},
 		"a session begins in another project": {func(w *typing) {
 			w.begins("S1")
 			w.project = strings.Repeat("0", 64)
@@ -531,11 +555,14 @@ func TestFirstSessionOfTwo(t *testing.T) {
 			w.shows(telemetry.Working)
 			w.shows(telemetry.Idle)
 			w.read.until("trouble transcript unassigned", "terminal  working", "terminal  idle")
-			require.NoError(w.t, os.Remove(filepath.Join(w.dir, "session-2026-11-21T"+w.minute+"-S1.jsonl")))
+			w.deletes("S1")
+			posted := []string{"trouble transcript unassigned", "terminal  working", "terminal  idle"}
 			for range 2 {
 				w.prompts("other", "two")
 				w.shows(telemetry.Working) // without a line of S1, which the list lacks
 				w.shows(telemetry.Idle)
+				posted = append(posted, "terminal  working", "terminal  idle")
+				w.read.until(posted...)
 			}
 		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle", "terminal  working", "terminal  idle", "terminal  working", "terminal  idle"}},
 		"a line in another session during the work": {func(w *typing) {
@@ -563,15 +590,45 @@ func TestFirstSessionOfTwo(t *testing.T) {
 			w.shows(telemetry.Working)
 			w.shows(telemetry.Idle)
 		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle"}},
+	})
+}
+
+// TestFirstSessionWithoutProof: what a file or the list lacks proves nothing.
+func TestFirstSessionWithoutProof(t *testing.T) {
+	begin(t, map[string]start{
 		"the prompt is of one, and the line of the other": {func(w *typing) {
 			w.begins("S1")
 			w.begins("other")
-			w.line("other", "one")
-			w.today()
-			w.asks("S1", "one")
+			posted := []string{"trouble transcript unassigned"}
+			for range 2 {
+				w.line("other", "one")
+				w.today()
+				w.asks("S1", "one")
+				w.shows(telemetry.Working)
+				w.shows(telemetry.Idle)
+				posted = append(posted, "terminal  working", "terminal  idle")
+				w.read.until(posted...)
+			}
+		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle", "terminal  working", "terminal  idle"}},
+		"the file of the process was not seen, and both get a line": {func(w *typing) {
+			w.begins("other")
+			w.line("S1", "one")
+			w.prompts("other", "two")
 			w.shows(telemetry.Working)
 			w.shows(telemetry.Idle)
-		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle"}},
+		}, []string{"terminal  working", "trouble transcript unassigned", "terminal  idle"}},
+		"a file is deleted before its beginning is written": {func(w *typing) {
+			path := w.chatPath("S1")
+			require.NoError(w.t, os.WriteFile(path, []byte(`{"sessionId":"S1"`), 0o600))
+			w.shows(telemetry.Idle)
+			w.read.until("terminal  idle")
+			w.deletes("S1")
+			w.begins("other")
+			w.prompts("other", "two")
+			w.shows(telemetry.Idle)
+			w.read.until("terminal  idle", "terminal  idle")
+			w.shows(telemetry.Working)
+		}, []string{"terminal  idle", "terminal  idle", "trouble transcript unassigned", "terminal  working"}},
 	})
 }
 
