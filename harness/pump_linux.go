@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// After the harness has ended, a descendant may continue to write. Its output is read
-// until drainTime is over and drainBytes were read.
+// After the harness has ended, a descendant may continue to write. Its output is read for
+// at least drainTime, and until it is silent or drainBytes were read.
 const (
 	drainTime  = time.Second
 	drainBytes = 2 << 20

@@ -94,8 +94,8 @@ func (r *renewals) lineSeen(s *step, begun bool) {
 }
 
 // lineFree reports whether the reset loses nothing that the user has typed: no line is
-// begun, or the harness keeps it (KeepsLine). A relaunch would lose the line, and keys
-// would be added to it.
+// begun, or the reset is in place and the harness keeps the line (KeepsLine). A relaunch
+// would lose the line. Keys that the wrapper types would be appended to it.
 func (r *renewals) lineFree(s *step) bool {
 	return !s.activity.lineBegun() || r.hard.Path == renewal.InPlace && s.cfg.KeepsLine
 }

@@ -41,8 +41,8 @@ func unnamed(cause string) telemetry.Request {
 	}}
 }
 
-// oneTurn handles a launch without a plugin's events. The first reading belongs
-// to its only turn.
+// oneTurn handles a launch that has only one turn, and no plugin that sends events. When
+// OpenCode first reads the URL of its instructions, that turn begins.
 type oneTurn struct {
 	telemetry.Tally
 	cause string
