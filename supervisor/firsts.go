@@ -54,9 +54,9 @@ func newFirsts(files typedFiles) *firsts {
 type firstState int
 
 const (
-	nothingNew firstState = iota
-	found
-	notFound // the process works in a session that is not known
+	firstUnchanged firstState = iota
+	firstFound
+	firstMissing // the process works in a session that is not known
 )
 
 // shown handles a signal of the terminal. The harness may start its process again, to apply
@@ -78,7 +78,7 @@ func (f *firsts) shown(sig telemetry.Signal, at time.Time) (first string, state 
 		}
 		f.works = time.Time{}
 	}
-	f.known = f.known || state == found
+	f.known = f.known || state == firstFound
 	return first, state
 }
 
@@ -102,25 +102,25 @@ func (f *firsts) look(now time.Time, ended bool) (first string, state firstState
 	alone := len(began) == 1 && !f.vanished
 	switch {
 	case len(began) > 0 && !others:
-		return line, found
+		return line, firstFound
 	case !ended && (len(began) == 0 || alone):
-		return "", nothingNew // the line may be missing in a list that is being written
+		return "", firstUnchanged // the line may be missing in a list that is being written
 	case !ended:
-		return "", notFound
+		return "", firstMissing
 	}
 	prompted, whole := f.prompted(began, from, now)
 	switch guess := f.guess; {
 	case prompted == "" || !whole || f.vanished:
-		return "", notFound
+		return "", firstMissing
 	case alone && len(near) == 0:
-		return prompted, found
+		return prompted, firstFound
 	case !ours(prompted):
-		return "", notFound
+		return "", firstMissing
 	default:
 		if f.guess = prompted; guess != prompted {
-			return "", notFound
+			return "", firstMissing
 		}
-		return line, found
+		return line, firstFound
 	}
 }
 

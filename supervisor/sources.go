@@ -237,10 +237,8 @@ func (f *Files) deliver(l watchers.Line) {
 	if f.Sessions != nil && f.Sessions.notice(l) || l.Gone {
 		return
 	}
-	if f.Sessions != nil {
-		if l.Source == f.Named.Name {
-			defer f.Sessions.handled(l.Pos)
-		}
+	if f.Sessions != nil && l.Source == f.Named.Name {
+		defer f.Sessions.handled(l.Pos)
 	}
 	key := l.Source + "\x00" + l.Path
 	d, ok := f.decoders[key]

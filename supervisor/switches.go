@@ -80,10 +80,10 @@ func (s *Switches) shown(sig telemetry.Signal, at time.Time) {
 		return
 	}
 	switch first, state := s.firsts.shown(sig, at); state {
-	case found:
+	case firstFound:
 		s.first(first)
 		s.report(input.TroubleRecovered)
-	case notFound:
+	case firstMissing:
 		s.report(input.TroubleUnassigned)
 	}
 }

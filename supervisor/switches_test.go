@@ -88,6 +88,13 @@ func (w *typing) chatPath(session string) string {
 	return filepath.Join(w.dir, "session-2026-11-21T"+w.minute+"-"+session+".jsonl")
 }
 
+// tears leaves the list without the end of its last line, as while it is being written.
+func (w *typing) tears() {
+	w.t.Helper()
+	list := w.listed()
+	require.NoError(w.t, os.WriteFile(w.path(), list[:len(list)-20], 0o600))
+}
+
 // deletes deletes a session's file.
 func (w *typing) deletes(session string) {
 	w.t.Helper()
@@ -310,8 +317,7 @@ func TestNoSwitchOfTwo(t *testing.T) {
 			w.begins("other")
 			w.typed("S1", "ls")
 			w.lists("other", "ls")
-			list := w.listed()
-			require.NoError(w.t, os.WriteFile(w.path(), list[:len(list)-20], 0o600)) // without the end of the last line
+			w.tears()
 			w.asks("other", "ls")
 			w.alive()
 		},
@@ -333,7 +339,7 @@ func TestNoSwitchOfTwo(t *testing.T) {
 }
 
 // workDir is the working directory of a launch whose first session is not known.
-const workDir = "/work/project"
+const workDir = "/home/dev/project"
 
 // beganGemini follows a launch without hooks whose first session is not known.
 func beganGemini(t *testing.T) *typing {
@@ -439,16 +445,14 @@ func TestFirstSession(t *testing.T) {
 		"the list is being written": {func(w *typing) {
 			w.begins("S1")
 			w.prompts("S1", "one")
-			list := w.listed()
-			require.NoError(w.t, os.WriteFile(w.path(), list[:len(list)-20], 0o600))
+			w.tears()
 			w.shows(telemetry.Working)
 			w.shows(telemetry.Idle)
 		}, []string{"terminal  working", "folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  idle"}},
 		"the list is being written, and another terminal gets a line meanwhile": {func(w *typing) {
 			w.begins("S1")
 			w.prompts("S1", "one")
-			list := w.listed()
-			require.NoError(w.t, os.WriteFile(w.path(), list[:len(list)-20], 0o600))
+			w.tears()
 			w.shows(telemetry.Working)
 			w.read.until("terminal  working")
 			w.line("old", "more")
