@@ -97,6 +97,7 @@ func TestADatabaseThatCannotBeReadYet(t *testing.T) {
 	w := writeTo(t, path)
 	w.add(entry("S1", "busy", day))
 	r.until("registry S1 working")
+	require.NoError(t, r.stop()) // a read would refuse the lock below
 
 	w.do(`PRAGMA journal_mode=DELETE`)
 	w.db.SetMaxOpenConns(1) // the connection that has the lock
