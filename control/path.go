@@ -50,8 +50,7 @@ func tempDir(parent string) (string, error) {
 	if err == nil {
 		return usual, nil
 	}
-	mine, _ := filepath.Glob(usual + "-*") // folders that an earlier session created
-	for _, dir := range mine {
+	for _, dir := range durable.Beginning(parent, tempName()+"-") { // folders that an earlier session created
 		if makePrivate(dir) == nil {
 			return dir, nil
 		}
@@ -108,9 +107,8 @@ func tidy(dir string) {
 // tidyTemp removes the folders that killed sessions have left in the temporary
 // folder.
 func tidyTemp() {
-	usual := filepath.Join(os.TempDir(), tempName())
-	left, _ := filepath.Glob(usual + "-*")
-	for _, dir := range append(left, usual) {
+	left := durable.Beginning(os.TempDir(), tempName()+"-")
+	for _, dir := range append(left, filepath.Join(os.TempDir(), tempName())) {
 		if info, err := os.Lstat(dir); err == nil && info.IsDir() && durable.Private(dir) == nil {
 			tidy(dir)
 		}
@@ -119,7 +117,6 @@ func tidyTemp() {
 
 // Open creates the socket of a session, in [SocketDir].
 func Open(sessionID string) (*Server, error) {
-	tidyTemp()
 	for {
 		path, err := SocketPath(sessionID)
 		if err != nil {

@@ -145,12 +145,16 @@ func (s *Server) Close() error {
 // too. At the end Serve closes the connections, except those of commands that are being
 // executed, which still get their answers. It waits for all goroutines, and returns nil,
 // or else the listener's error.
+//
+// Meanwhile Serve removes the folders that killed sessions have left in the temporary
+// folder.
 func (s *Server) Serve(ctx context.Context, h Handler) error {
 	var peers sync.WaitGroup
 	defer peers.Wait()
 	defer s.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	peers.Go(tidyTemp) // in the background, because a temporary folder may have very many entries
 	peers.Go(func() {
 		<-ctx.Done()
 		s.Close()

@@ -94,8 +94,10 @@ func replaced() (found sigset) {
 	if err != nil {
 		return 0
 	}
-	at, size := symbol(exe, head, "runtime.fwdSig")
-	if at == 0 {
+	const signals, word = 65, 8 // the table has a uintptr for each signal
+	table := make([]byte, signals*word)
+	at, ok := symbol(exe, head, "runtime.fwdSig", len(table))
+	if !ok {
 		return 0
 	}
 	mem, err := os.Open("/proc/self/mem")
@@ -103,12 +105,10 @@ func replaced() (found sigset) {
 		return 0
 	}
 	defer mem.Close()
-	const word = 8 // uintptr
-	table := make([]byte, min(size, 65*word))
 	if _, err := mem.ReadAt(table, int64(at+slide(head))); err != nil {
 		return 0
 	}
-	for sig := syscall.Signal(1); int(sig+1)*word <= len(table); sig++ {
+	for sig := syscall.Signal(1); sig < signals; sig++ {
 		const sigIgn = 1
 		if binary.NativeEndian.Uint64(table[sig*word:]) == sigIgn {
 			found |= setOf(sig)
@@ -117,32 +117,33 @@ func replaced() (found sigset) {
 	return found
 }
 
-// symbol returns the address and the size of a variable. It maps the tables of the
-// program, because reading them would double the memory of a wrapper.
-func symbol(exe *os.File, head *elf.File, name string) (at, size uint64) {
+// symbol returns the address of the variable that has the name and the size in bytes. It
+// maps the tables of the program, because reading them would double the memory of a
+// wrapper. It compares sizes before names, because the names are spread over a megabyte.
+func symbol(exe *os.File, head *elf.File, name string, size int) (at uint64, ok bool) {
 	symbols, names := head.Section(".symtab"), head.Section(".strtab")
 	if head.Class != elf.ELFCLASS64 || symbols == nil || names == nil {
-		return 0, 0
+		return 0, false
 	}
 	end := max(symbols.Offset+symbols.Size, names.Offset+names.Size)
 	if info, err := exe.Stat(); err != nil || int64(end) > info.Size() {
-		return 0, 0
+		return 0, false
 	}
 	file, err := unix.Mmap(fdOf(exe), 0, int(end), unix.PROT_READ, unix.MAP_PRIVATE)
 	if err != nil {
-		return 0, 0
+		return 0, false
 	}
 	defer unix.Munmap(file)
-	place := bytes.Index(file[names.Offset:][:names.Size], []byte("\x00"+name+"\x00"))
-	if place < 0 {
-		return 0, 0
-	}
+	text := file[names.Offset:][:names.Size]
 	for table := file[symbols.Offset:][:symbols.Size]; len(table) >= elf.Sym64Size; table = table[elf.Sym64Size:] {
-		if int(binary.NativeEndian.Uint32(table)) == place+1 {
-			return binary.NativeEndian.Uint64(table[8:]), binary.NativeEndian.Uint64(table[16:])
+		if binary.NativeEndian.Uint64(table[16:]) != uint64(size) {
+			continue
+		}
+		if at := binary.NativeEndian.Uint32(table); uint64(at) < names.Size && bytes.HasPrefix(text[at:], []byte(name+"\x00")) {
+			return binary.NativeEndian.Uint64(table[8:]), true
 		}
 	}
-	return 0, 0
+	return 0, false
 }
 
 // slide returns the difference between the addresses at which the program was

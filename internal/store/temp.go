@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"syscall"
 
 	"lifeloop/internal/durable"
 )
@@ -24,7 +24,14 @@ type Temp struct {
 // CreateTemp creates a folder that no other user can use.
 func CreateTemp() (*Temp, error) {
 	for {
-		dir, err := os.MkdirTemp("", tempPrefix())
+		parent, prefix := tempParent(), ""
+		if durable.Private(parent) != nil { // another user has taken the name
+			parent, prefix = os.TempDir(), filepath.Base(parent)+"-"
+		}
+		dir, err := os.MkdirTemp(parent, prefix)
+		if errors.Is(err, fs.ErrNotExist) && prefix == "" {
+			continue // another process has removed the parent, because it was empty
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -33,7 +40,7 @@ func CreateTemp() (*Temp, error) {
 			continue // RemoveTemps found the folder before it was locked
 		}
 		if err != nil {
-			_ = os.RemoveAll(dir)
+			removeTemp(dir)
 			return nil, err
 		}
 		if _, err := os.Lstat(tempLock(dir)); err != nil {
@@ -51,24 +58,28 @@ func CreateTemp() (*Temp, error) {
 
 // Remove removes the folder.
 func (t *Temp) Remove() {
-	_ = os.RemoveAll(string(t.Folder))
+	removeTemp(string(t.Folder))
 	_ = t.lock.Unlock()
+}
+
+func removeTemp(dir string) {
+	_ = os.RemoveAll(dir)
+	if parent := tempParent(); filepath.Dir(dir) == parent {
+		_ = syscall.Rmdir(parent) // only an empty folder can be removed, and no link
+	}
 }
 
 // RemoveTemps removes the folders that killed processes have left.
 func RemoveTemps() {
-	temp, err := os.Open(os.TempDir())
-	if err != nil {
-		return
+	parent := tempParent()
+	var left []string
+	switch err := durable.IsPrivate(parent); {
+	case err == nil:
+		left = durable.Beginning(parent, "")
+	case !errors.Is(err, fs.ErrNotExist): // another user has taken the name
+		left = durable.Beginning(os.TempDir(), filepath.Base(parent)+"-")
 	}
-	defer temp.Close()
-	names, _ := temp.Readdirnames(-1) // only the names, because there may be very many entries
-	prefix := tempPrefix()
-	for _, name := range names {
-		if !strings.HasPrefix(name, prefix) {
-			continue
-		}
-		dir := filepath.Join(os.TempDir(), name)
+	for _, dir := range left {
 		if info, err := os.Lstat(dir); err != nil || !info.IsDir() || durable.IsPrivate(dir) != nil {
 			continue
 		}
@@ -78,6 +89,11 @@ func RemoveTemps() {
 	}
 }
 
-func tempPrefix() string { return fmt.Sprintf("lifeloop-run-%d-", os.Geteuid()) }
+// tempParent returns the folder of all temporary folders of this user. So RemoveTemps
+// need not read the system's folder, which may have very many entries, unless another
+// user has taken the name.
+func tempParent() string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("lifeloop-run-%d", os.Geteuid()))
+}
 
 func tempLock(dir string) string { return filepath.Join(dir, "lock") }

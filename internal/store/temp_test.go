@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,10 +23,10 @@ func TestRemoveTemps(t *testing.T) {
 	require.NoError(t, killed.lock.Unlock()) // as the system does
 	other := filepath.Join(os.TempDir(), "lifeloop-run")
 	require.NoError(t, os.Mkdir(other, 0o700))
-	open := filepath.Join(os.TempDir(), tempPrefix()+"open")
+	open := filepath.Join(tempParent(), "open")
 	require.NoError(t, os.Mkdir(open, 0o700))
 	require.NoError(t, os.Chmod(open, 0o777))
-	link := filepath.Join(os.TempDir(), tempPrefix()+"link")
+	link := filepath.Join(tempParent(), "link")
 	require.NoError(t, os.Symlink(other, link))
 
 	RemoveTemps()
@@ -37,6 +38,35 @@ func TestRemoveTemps(t *testing.T) {
 	}
 	live.Remove()
 	require.NoDirExists(t, string(live.Folder))
+}
+
+// If another user has taken the name of the parent, the folders are beside it.
+func TestTempsBesideATakenName(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	require.NoError(t, os.Mkdir(tempParent(), 0o700))
+	require.NoError(t, os.Chmod(tempParent(), 0o777))
+	live, err := CreateTemp()
+	require.NoError(t, err)
+	killed, err := CreateTemp()
+	require.NoError(t, err)
+	require.NoError(t, killed.lock.Unlock()) // as the system does
+
+	RemoveTemps()
+	require.NoDirExists(t, string(killed.Folder))
+	require.DirExists(t, string(live.Folder))
+	live.Remove()
+	left, err := os.ReadDir(os.TempDir())
+	require.NoError(t, err)
+	require.Len(t, left, 1, "only the taken name is left")
+}
+
+// A folder for temporary files that does not exist is an error.
+func TestTempWithoutAPlace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	t.Setenv("TMPDIR", file)
+	_, err := CreateTemp()
+	require.ErrorIs(t, err, syscall.ENOTDIR)
 }
 
 // A folder that is being created is not removed, whatever the moment.
