@@ -37,9 +37,10 @@ const (
 	guardMarkVariable = "LIFELOOP_GUARD_OF"
 )
 
-// guardIgnores are the signals that neither end nor stop a guard.
-var guardIgnores = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
-	syscall.SIGTSTP, syscall.SIGTTOU, syscall.SIGTTIN, syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2}
+// guardIgnores are the signals that would end a guard. SIGTSTP, SIGTTIN and SIGTTOU are
+// not listed: the kernel does not stop a guard, whose process group is orphaned because
+// the guard leads a session. Go's runtime ignores a SIGPIPE from another process.
+var guardIgnores = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 
 // GuardMain runs a guard and returns its exit code. The main function must call
 // it, before anything else, when the program was started with the command in
@@ -53,8 +54,6 @@ func GuardMain() int {
 	if os.Args[len(os.Args)-1] == wardenWord {
 		return wardenMain()
 	}
-	// The harness gets a signal when the thread that started it ends.
-	runtime.LockOSThread()
 	g := &guard{socket: guardSocket, asked: make(chan message), waited: make(chan waited), kills: kills{}, missed: map[int]bool{}, notified: map[int]uint64{},
 		mark: []byte("\x00" + markVariable + "=" + os.Getenv(guardMarkVariable) + "\x00")}
 	for _, fd := range []int{guardSocket, guardPage, guardScreen, guardLifeline} {
@@ -66,7 +65,6 @@ func GuardMain() int {
 		return 125
 	}
 	unix.Close(guardPage)
-	reserveThreads()
 	// The harness would inherit SIG_IGN but not a handler. A signal that was
 	// ignored before stays ignored for the harness too.
 	for _, sig := range guardIgnores {
@@ -74,6 +72,10 @@ func GuardMain() int {
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}
 	}
+	// The harness gets a signal when the thread that started it ends. The thread is locked
+	// after the calls of Notify, which would take longer on a locked thread.
+	runtime.LockOSThread()
+	reserveThreads()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 125
 	}

@@ -63,3 +63,22 @@ func TestBelowFindsTheHarnessTree(t *testing.T) {
 	c.Wait()
 	term.Close()
 }
+
+// No signal but SIGKILL and SIGSTOP ends or stops a guard.
+func TestAGuardOutlivesSignals(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []Mode{Never, Always} {
+		term, _, _ := onFiles(t, mode, nil)
+		c := begin(t, sh("exec sleep 300"), term, &recorder{})
+		guard := term.Guards()[0].PID
+		for _, sig := range []unix.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
+			unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2} {
+			require.NoError(t, unix.Kill(guard, sig))
+		}
+		require.NoError(t, c.Stop(unix.SIGTERM, 0)) // carried out by the guard
+		exit := c.Wait()
+		require.Equal(t, unix.SIGTERM, exit.Signal)
+		require.False(t, exit.GuardLost)
+		term.Close()
+	}
+}

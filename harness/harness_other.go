@@ -93,6 +93,7 @@ func (*Terminal) Guards() []Process      { panic(errSystem) }
 func (*Terminal) Below(int) bool         { panic(errSystem) }
 func (*Terminal) Restore()               { panic(errSystem) }
 func (*Terminal) Close()                 { panic(errSystem) }
+func (*Terminal) Dismiss()               { panic(errSystem) }
 func (*Terminal) EndedByKey() bool       { panic(errSystem) }
 func (*Terminal) Own(int)                { panic(errSystem) }
 func (*Terminal) Mark() string           { panic(errSystem) }

@@ -90,13 +90,23 @@ func replaced() (found sigset) {
 		return 0
 	}
 	defer exe.Close()
-	head, err := elf.NewFile(exe)
+	info, err := exe.Stat()
+	if err != nil {
+		return 0
+	}
+	// Reading the tables of the program would double the memory of a wrapper.
+	file, err := unix.Mmap(fdOf(exe), 0, int(info.Size()), unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		return 0
+	}
+	defer unix.Munmap(file)
+	head, err := elf.NewFile(bytes.NewReader(file))
 	if err != nil {
 		return 0
 	}
 	const signals, word = 65, 8 // the table has a uintptr for each signal
 	table := make([]byte, signals*word)
-	at, ok := symbol(exe, head, "runtime.fwdSig", len(table))
+	at, ok := symbol(file, head, "runtime.fwdSig", len(table))
 	if !ok {
 		return 0
 	}
@@ -118,22 +128,12 @@ func replaced() (found sigset) {
 }
 
 // symbol returns the address of the variable that has the name and the size in bytes. It
-// maps the tables of the program, because reading them would double the memory of a
-// wrapper. It compares sizes before names, because the names are spread over a megabyte.
-func symbol(exe *os.File, head *elf.File, name string, size int) (at uint64, ok bool) {
+// compares sizes before names, because the names are spread over a megabyte of the file.
+func symbol(file []byte, head *elf.File, name string, size int) (at uint64, ok bool) {
 	symbols, names := head.Section(".symtab"), head.Section(".strtab")
-	if head.Class != elf.ELFCLASS64 || symbols == nil || names == nil {
+	if head.Class != elf.ELFCLASS64 || symbols == nil || names == nil || max(symbols.Offset+symbols.Size, names.Offset+names.Size) > uint64(len(file)) {
 		return 0, false
 	}
-	end := max(symbols.Offset+symbols.Size, names.Offset+names.Size)
-	if info, err := exe.Stat(); err != nil || int64(end) > info.Size() {
-		return 0, false
-	}
-	file, err := unix.Mmap(fdOf(exe), 0, int(end), unix.PROT_READ, unix.MAP_PRIVATE)
-	if err != nil {
-		return 0, false
-	}
-	defer unix.Munmap(file)
 	text := file[names.Offset:][:names.Size]
 	for table := file[symbols.Offset:][:symbols.Size]; len(table) >= elf.Sym64Size; table = table[elf.Sym64Size:] {
 		if binary.NativeEndian.Uint64(table[16:]) != uint64(size) {

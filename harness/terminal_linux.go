@@ -72,9 +72,10 @@ type guarding struct {
 	guards    map[*guardProcess]bool // all running guards
 	owned     map[int]owned
 	inherited inherited
-	contained *containment // nil without Contain
-	child     int          // pid of the running harness, or 0; if its guard dies, the harness becomes a child of this process
-	busy      bool         // a child is running
+	contained *containment    // nil without Contain
+	ending    []chan struct{} // one for each dismissed guard and for the warden, closed when that process was reaped
+	child     int             // pid of the running harness, or 0; if its guard dies, the harness becomes a child of this process
+	busy      bool            // a child is running
 	closed    bool
 }
 
@@ -297,12 +298,29 @@ func (t *Terminal) EndedByKey() bool {
 // milliseconds; one that still ends the wrapper's own processes may need longer.
 const closeTime = time.Second
 
-// Close restores the terminal and dismisses the guards. A child that still runs is
-// ended with its descendants. Where the system allows it, keys that no child has read
-// are put back into the terminal for the next program. Unless a child still runs, Close
-// waits for the end of the guards, because not every system has a process that would
-// reap them afterwards: a container's first program often does not.
+// Close restores the terminal, dismisses the guards, and waits for their end unless a
+// child still runs: not every system has a process that would reap them afterwards. A
+// container's first program often does not.
 func (t *Terminal) Close() {
+	t.Dismiss()
+	t.mu.Lock()
+	ending := t.ending
+	t.mu.Unlock()
+	deadline := time.After(closeTime)
+	for _, reaped := range ending {
+		select {
+		case <-reaped:
+		case <-deadline:
+			return
+		}
+	}
+}
+
+// Dismiss does what Close does, but does not wait for the guards. The caller can do other
+// things while they exit, and then calls Close. A child that still runs is ended with its
+// descendants. Where the system allows it, keys that no child has read are put back into
+// the terminal for the next program.
+func (t *Terminal) Dismiss() {
 	t.mu.Lock()
 	closed, busy := t.closed, t.busy
 	t.closed = true
@@ -314,27 +332,19 @@ func (t *Terminal) Close() {
 	if closed {
 		return
 	}
-	relieved := t.endAdoption()
-	deadline := time.After(closeTime)
-	for _, reaped := range t.dismiss(relieved) {
-		select {
-		case <-reaped:
-		case <-deadline:
-			return
-		}
-	}
+	t.dismiss(t.endAdoption())
 }
 
-// dismiss dismisses the guards and closes the files. Unless a child still runs, it
-// returns a channel for each guard and for the warden, which is closed when that process
-// was reaped. relieved means that no process of the wrapper is left, so the guards need
-// not search for one.
-func (t *Terminal) dismiss(relieved bool) (reaped []chan struct{}) {
+// dismiss dismisses the guards and closes the files. Unless a child still runs, it sets
+// ending. relieved means that no process of the wrapper is left, so the guards need not
+// search for one.
+func (t *Terminal) dismiss(relieved bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.warm != nil {
 		go t.warm.wait() // the guard exits because of dismiss
 	}
+	var reaped []chan struct{}
 	for g := range t.guards {
 		if relieved {
 			g.relieve()
@@ -344,7 +354,7 @@ func (t *Terminal) dismiss(relieved bool) (reaped []chan struct{}) {
 	}
 	t.closeFiles()
 	if t.busy {
-		return nil
+		return
 	}
 	if t.page != nil {
 		t.page.unmap()
@@ -358,7 +368,7 @@ func (t *Terminal) dismiss(relieved bool) (reaped []chan struct{}) {
 		}()
 		reaped = append(reaped, done)
 	}
-	return reaped
+	t.ending = reaped
 }
 
 func (t *Terminal) closeFiles() {

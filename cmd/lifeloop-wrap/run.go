@@ -85,15 +85,6 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	if err := f.check(cfg, argv[0]); err != nil {
 		return err
 	}
-	launchable, err := ways(cfg, f.adapter, argv)
-	if err != nil {
-		return err
-	}
-	activity, err := activityFiles(f.activity)
-	if err != nil {
-		return err
-	}
-
 	terminal, err := harness.OpenTerminal(os.Stdin, os.Stdout, os.Stderr, harness.Mode(f.pty))
 	if err != nil {
 		return refused(lifeloop.InternalError, "open the terminal: %v", err)
@@ -107,8 +98,16 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 			return refused(lifeloop.InternalError, "put the session into a control group: %v", err).withHint("--contain auto runs without it; lifeloop-wrap doctor shows what is missing")
 		}
 	}
-	if err := terminal.Prepare(nil); err != nil { // the guard starts in the background while files are opened
+	if err := terminal.Prepare(nil); err != nil { // the guard starts in the background, which takes some milliseconds
 		return refused(lifeloop.InternalError, "start the guard: %v", err)
+	}
+	launchable, err := ways(cfg, f.adapter, argv)
+	if err != nil {
+		return err
+	}
+	activity, err := activityFiles(f.activity)
+	if err != nil {
+		return err
 	}
 	// From now on, a signal waits until there is a session that it can abort.
 	signals := make(chan os.Signal, 4)
@@ -139,7 +138,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 		events.append(e)
 	}}
 	result, err := s.supervise(l, argv, f.resume != "", ports)
-	terminal.Restore() // already done by supervise, unless it failed before the launch
+	terminal.Dismiss() // the guard exits while the files of the session are closed
 	s.remember(proofs)
 	warnFailing(vt.NewFilter(os.Stderr), calls.Failing(), f.json)
 	events.warn(vt.NewFilter(os.Stderr), f.json)
