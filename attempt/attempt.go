@@ -59,8 +59,8 @@ type Policy struct {
 
 // Retries limits the retries and their delays.
 type Retries struct {
-	Attempts   int            // counted retries of one profile
-	MaxRetries int            // retries of every kind in one session, less the free ones; see Next.Free
+	Attempts   int            // limit of the counted retries of one profile; see Cause.Counted
+	MaxRetries int            // limit of all retries of a session, without the free ones; see Next.Free
 	On         map[Cause]bool // the causes that are retried
 	Backoff    Backoff
 	Loop       CrashLoop
@@ -102,7 +102,7 @@ type Profile struct {
 type CrashLoop struct {
 	Launches   int           `yaml:"launches"`         // how many short launches in a row make a series; 0 is off
 	Within     time.Duration `yaml:"within_ms,ms"`     // a launch that ends within this time is short
-	Quarantine time.Duration `yaml:"quarantine_ms,ms"` // least delay of a retry after the series
+	Quarantine time.Duration `yaml:"quarantine_ms,ms"` // minimum delay of a retry after a series of short launches
 }
 
 // DefaultCrashLoop returns the limits that apply if the user wrote none.
@@ -129,8 +129,8 @@ func DefaultOn() map[Cause]bool {
 	return on
 }
 
-// DefaultMaxRetries returns the session's default budget: all counted retries of all
-// profiles, but at least six; 0 if attempts is not above 0.
+// DefaultMaxRetries returns the default of Retries.MaxRetries: attempts times profiles,
+// but at least six. It returns 0 if attempts is 0 or less.
 func DefaultMaxRetries(attempts, profiles int) int {
 	if attempts <= 0 {
 		return 0
@@ -178,7 +178,7 @@ type Failure struct {
 	Limit time.Duration
 }
 
-// A Recovery is what follows a failed attempt, as L0 names it.
+// A Recovery is what follows a failed attempt. Its values are the names in L0.
 type Recovery string
 
 const (
@@ -211,16 +211,16 @@ type Next struct {
 	Free bool
 	// Profile is the index of the profile to launch next, or the current one.
 	Profile int
-	// GaveUp means that this profile had counted retries and gets no more (DECISIONS
-	// Z2).
+	// GaveUp means that the current profile gets no more retries, after at least one
+	// counted retry (DECISIONS Z2).
 	GaveUp bool
 	// Skipped has the indexes of the fallbacks that were skipped because they
 	// cannot be launched.
 	Skipped []int
 }
 
-// After decides what follows a failure of the session that has spent s. seed
-// identifies the session, so that jitter differs between sessions.
+// After decides what follows the failure f. s is what the session has spent so far.
+// seed identifies the session, so that jitter differs between sessions.
 func (p *Policy) After(s Spent, f Failure, seed string) Next {
 	if f.Cause == Aborted {
 		return Next{Recovery: Halt, Profile: s.Profile}

@@ -95,7 +95,7 @@ type stream struct {
 	strip    stripper
 	line     []byte    // the output since the last end of a line
 	examined int       // how many bytes of line the rules were matched against
-	held     bool      // the end of these bytes was not matched, because it may begin a character
+	held     bool      // the last bytes of line[:examined] were not matched, because the rest of a character is missing
 	since    time.Time // when the first byte after the examined ones was read
 	kept     int       // how many bytes of line were added to Watch.text
 	counted  bool      // line was already counted in Watch.units
@@ -146,7 +146,7 @@ func (w *Watch) Skip(lines int64) { w.units += lines }
 // Text checks the next output of a stream, which was read at the given time. It
 // yields a Finding for each completed line, and for a part of a line longer than
 // lineLimit if it breaks a rule. If whole is set, b is one complete unit, with or without
-// a newline at its end, and one more Finding follows after those for its lines.
+// a newline at its end. Text then yields one more Finding after those for the lines of b.
 func (w *Watch) Text(at time.Time, stream int, b []byte, whole bool) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		s := w.stream(stream)
@@ -243,12 +243,12 @@ func (w *Watch) stream(i int) *stream {
 	return w.streams[i]
 }
 
-// examine matches the line of s against the rules, unless all of it was already
-// matched. If more of the line may follow, the bytes of a character that is cut off
-// are left out.
+// examine matches the line of s against the output rules, unless the whole line was
+// already matched. If complete is not set, examine omits an incomplete character at the
+// end of the line.
 func (w *Watch) examine(s *stream, complete bool) (f Finding) {
 	if f.Units = w.units; !s.counted {
-		f.Units++ // the number of a line that is not counted yet
+		f.Units++ // this line is not counted in w.units yet
 	}
 	if w.output && (s.examined < len(s.line) || complete && s.held) {
 		text := s.line
@@ -297,15 +297,16 @@ func (w *Watch) complete(s *stream, newline bool) Finding {
 	return f
 }
 
-// cut shortens a line that is too long to its second half, so that rules can
-// match text across the cut.
+// cut removes the first half of a line that has reached lineLimit. It keeps the second
+// half, so that rules can match text across the cut.
 func (w *Watch) cut(s *stream) {
 	w.keepLine(s, "")
 	s.line = append(s.line[:0], tail(s.line, lineLimit/2)...)
 	s.examined, s.kept = len(s.line), len(s.line)
 }
 
-// keepLine adds to w.text the part of the line that it does not have yet, and end.
+// keepLine appends to w.text the part of the line that is not in w.text yet, and then
+// the string end.
 func (w *Watch) keepLine(s *stream, end string) {
 	w.printed = w.printed || visible(s.line)
 	if !w.keep {

@@ -58,10 +58,10 @@ func catchup(b *bench) (rows []row) {
 	return rows
 }
 
-// beside measures how much a catch-up delays the keyboard. It compares the 90th
-// percentile of the keys' times through four processes: two that are otherwise idle
-// (their ratio shows the noise), one that catches up at low priority as the watcher
-// does, and one that catches up on an ordinary goroutine.
+// beside measures how much a catch-up delays the keyboard. It sends keys through four
+// processes and compares the 90th percentiles of the delays. Two of the processes do
+// nothing else: their ratio shows the noise. One catches up at low priority as the
+// watcher does, and one catches up on an ordinary goroutine.
 func beside(b *bench) []row {
 	path := b.program("history")
 	writeHistory(path, (*historian).claude)
@@ -90,7 +90,7 @@ func (b *bench) slowKeys(args []string) time.Duration {
 	var err error
 	key := []byte("x")
 	for range 10 * keys {
-		time.Sleep(time.Millisecond) // faster than any typist
+		time.Sleep(time.Millisecond) // the keys come faster than a person can type
 		began := time.Now()
 		if _, err = in.Write(key); err == nil {
 			_, err = out.Read(key)

@@ -13,8 +13,8 @@ import (
 	"lifeloop/control"
 )
 
-// hook measures the process that a harness waits for at every turn: lifeloop-hook,
-// and `lifeloop-wrap hook`, which replaces it where lifeloop-hook is missing.
+// hook measures the process that a harness waits for at every turn. This process is
+// lifeloop-hook or, where lifeloop-hook is missing, `lifeloop-wrap hook`.
 func hook(b *bench) []row {
 	door := got(control.Listen(filepath.Join(b.dir, "hook.sock")))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -43,7 +43,7 @@ func hook(b *bench) []row {
 				return spent
 			}
 			// The hook exits before the server has read the hook's last message. Wait
-			// until it is read, so that this work does not slow the next program.
+			// for the server, so that its work does not slow the next program.
 			select {
 			case delivered := <-answers:
 				if !delivered {

@@ -156,8 +156,8 @@ func (b *bench) measure(run func(*bench) []row) (rows []row, err error) {
 	return run(b), nil
 }
 
-// failure carries an error to measure, which then ends the measurement. No function
-// on the way can handle the error.
+// failure is the value with which must panics. (*bench).measure recovers it and
+// returns its error, so that the measurements need no error handling.
 type failure struct{ error }
 
 // must ends the measurement if err is not nil.

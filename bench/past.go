@@ -19,7 +19,7 @@ import (
 const keptSessions = 10_000
 
 // past compares commands on a store of many ended sessions with a walk over the
-// sessions' folders: a process that lists each folder and asks for its stat.
+// sessions' folders: a process that calls stat on each folder and lists its files.
 func past(b *bench) []row {
 	ended := uuid.NewString()
 	must(b.command(b.wrap, "run", "--session-id", ended, "--", "true").Run())
@@ -62,7 +62,7 @@ func (b *bench) copySession(st store.Store, id string) {
 		must(os.MkdirAll(string(f), 0o700))
 		log := got(ledger.Create(string(f), ledger.Options{}))
 		own := slices.Clone(records)
-		for i, r := range own { // the entries name their session
+		for i, r := range own { // put the id of the copy into the entries
 			own[i].Body = bytes.ReplaceAll(r.Body, []byte(id), []byte(copied))
 		}
 		got(log.Append(own, false))

@@ -124,8 +124,8 @@ func (p *plain) number() bool {
 	return true
 }
 
-// otherNumber writes the canonical form of any other number. With check it reports
-// whether the number has that form.
+// otherNumber writes the canonical form of a number that plainNumber did not accept.
+// With check set, it only reports whether the number is canonical.
 func (p *plain) otherNumber(start int) bool {
 	g := general{src: p.src, at: start}
 	n, err := g.number()

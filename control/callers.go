@@ -19,7 +19,7 @@ type Callers struct {
 
 	mu       sync.Mutex // guards the fields below
 	launched process    // zero before Launched
-	above    []process  // what is above it
+	above    []process  // the ancestors of launched
 	harness  process    // zero before the first call
 	direct   int        // pid of the newest foreign process that called without a hook program; 0 if there is none
 }
@@ -30,11 +30,13 @@ type process struct {
 	start uint64 // in clock ticks since boot
 }
 
-// NewCallers returns the callers of one launch. mark is a text that the arguments of each
-// of its hook programs contain, also if a shell runs them: a part of the path of its key.
+// NewCallers returns the callers of one launch. mark is a part of the path of the launch's
+// key file. Each hook program of the launch, and a shell that runs one, has this path in
+// its arguments.
 func NewCallers(mark string) *Callers { return &Callers{mark: mark} }
 
-// Launched sets the process that was launched. Until then, every call belongs to it.
+// Launched sets the process that was launched. Before Launched is called, every call
+// belongs to the launch.
 func (c *Callers) Launched(pid int) {
 	line := ancestry(pid)
 	c.mu.Lock()
@@ -57,7 +59,7 @@ func (c *Callers) Own(peer int) bool {
 		return peer == 0 || peer != c.direct
 	}
 	hooks := 0
-	for hooks < len(line) && mentions(line[hooks].pid, c.mark) { // the hook program, and the shell that runs it
+	for hooks < len(line) && mentions(line[hooks].pid, c.mark) { // skip the hook program and a shell that runs it
 		hooks++
 	}
 	if line = line[hooks:]; len(line) == 0 {
@@ -72,7 +74,9 @@ func (c *Callers) Own(peer int) bool {
 	case below && (!running || has(ancestry(c.harness.pid), caller)):
 		c.harness = caller
 		return true
-	case !known, !running && has(c.above, caller): // the launch passed its work to another process; a hook that outlived its harness
+	case !known, !running && has(c.above, caller):
+		// In the first case, the launch passed its work to a process that is not below it.
+		// In the second, the harness has ended, and a process above the launch adopted its hook.
 		return true
 	}
 	if hooks == 0 {

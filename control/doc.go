@@ -24,7 +24,7 @@
 //	{"bytes":56}⏎ …56 bytes…
 //	ok⏎
 //
-// "ok" means that the answer was written completely, to a harness that still read.
+// "ok" means that the whole answer was written while the harness was still reading.
 // An empty answer needs no ok. The op "tell" is a hook without an answer; its peer
 // may close at once. The op "do" is a command of a user or a client, named by
 // "event". It gets an answer even if the session is ending, and needs no ok. After

@@ -28,18 +28,19 @@ type HookCall struct {
 	gone  chan struct{} // closed by listen when the peer no longer waits
 	acked chan struct{} // closed by listen when the peer has acknowledged the answer
 
-	turn     sync.Mutex  // held while an answer is sent, so that the server's own, empty answer comes after it
-	answered atomic.Bool // set while turn is held; an ok that arrives before is not an acknowledgement
+	turn     sync.Mutex  // held while an answer is sent, so that the server does not close the connection meanwhile
+	answered atomic.Bool // set before an answer is sent; an ok that arrives earlier is not an acknowledgement
 }
 
 // Gone is closed when the peer no longer waits for an answer: it closed the connection,
 // sent anything other than an acknowledgement, or sent none in time.
 func (c *HookCall) Gone() <-chan struct{} { return c.gone }
 
-// Answer sends out and reports whether the peer wrote it completely to a harness that still read
-// it. It waits at most 2 s for the acknowledgement, and another second for each MiB of the answer;
-// an empty answer has no acknowledgement. It may be called from any goroutine. Only the first
-// answer is sent; a later answer, or one of more than [MaxBody] bytes, is not delivered.
+// Answer sends the bytes of out to the peer. It reports whether the peer wrote them all to
+// the harness while the harness was still reading. It waits for the peer's acknowledgement for
+// at most 2 s, and another second for each MiB of the answer; an empty answer has no
+// acknowledgement. It may be called from any goroutine. Only the first answer is sent; a
+// later answer, or one of more than [MaxBody] bytes, is not delivered.
 func (c *HookCall) Answer(out []byte) (delivered bool) {
 	c.turn.Lock()
 	defer c.turn.Unlock()
@@ -59,7 +60,7 @@ func (c *HookCall) Answer(out []byte) (delivered bool) {
 	select {
 	case <-c.acked:
 		return fits
-	case <-c.gone: // the peer closed, or the deadline ended listen's read
+	case <-c.gone: // the peer closed or sent something else, or the deadline passed
 		return false
 	}
 }

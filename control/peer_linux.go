@@ -9,8 +9,8 @@ import (
 // checkSystem returns nil, because on Linux the user of a peer can be read.
 func checkSystem() error { return nil }
 
-// peerOf returns the process that connected, or that listens, and its user at that
-// time.
+// peerOf returns the pid and the user of the peer, as they were when the peer connected
+// or, if the peer is the server, when it began to listen.
 func peerOf(conn *net.UnixConn) (pid, uid int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -28,7 +28,7 @@ type room struct {
 	mu      sync.Mutex // guards the fields below, and the fields of the peers
 	changed *sync.Cond
 	peers   []*peer // in the order of their arrival
-	held    int     // the sum of held over the peers
+	held    int     // the sum of the field held of all peers
 }
 
 func newRoom() *room {
@@ -42,7 +42,7 @@ type peer struct {
 	*net.UnixConn
 	room *room
 	came time.Time
-	held int  // the bytes of its request that were read
+	held int  // the number of bytes of the request that were read
 	busy bool // the peer's request is complete, and the peer waits for the answer
 }
 

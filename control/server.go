@@ -241,7 +241,7 @@ func serveConn(ctx context.Context, conn *peer, h Handler) {
 		return
 	}
 	if req.Op == opDo {
-		if stay() { // conn stays open: Do ends with ctx, and its answer is sent
+		if stay() { // keeps conn open when ctx ends, so that the answer of Do can still be sent
 			answer := doer.Do(ctx, Command{Name: req.Event, Input: body, Token: req.Key, PID: pid})
 			_ = conn.SetWriteDeadline(time.Now().Add(timeToReply(answer)))
 			_ = send(conn, reply{Bytes: len(answer)}, answer) // ignore the error: the peer may have closed
@@ -293,8 +293,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// readBody reads exactly n bytes. It allocates memory only as they arrive, so
-// that a peer that announces a large number and sends less uses little memory.
+// readBody reads exactly n bytes. It allocates memory only for bytes that arrive, so
+// that a peer that announces many bytes and sends few uses little memory.
 func readBody(r io.Reader, n int) ([]byte, error) {
 	if n < 0 || n > MaxBody {
 		return nil, fmt.Errorf("body of %d bytes, want at most %d", n, MaxBody)

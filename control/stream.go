@@ -45,9 +45,9 @@ func sender(conn *net.UnixConn) func(line []byte) error {
 	}
 }
 
-// records returns an iterator over the lines that follow a request. After the
-// buffer of in, it reads from the connection itself, because the lines do not count
-// toward the size of the request.
+// records returns an iterator over the lines that follow a request. It reads the
+// buffered bytes of the bufio.Reader, and then conn directly, because the lines do not
+// count toward the size of the request.
 func records(in *bufio.Reader, conn *net.UnixConn) func(yield func([]byte) bool) {
 	read, _ := in.Peek(in.Buffered()) // exactly the bytes that were already read into the buffer
 	rest := io.MultiReader(bytes.NewReader(bytes.Clone(read)), conn)

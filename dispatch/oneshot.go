@@ -155,7 +155,7 @@ func (c Config) validate() error {
 type Answer struct {
 	Body     []byte        // the client's whole stdout, or the line of a persistent client without its newline
 	ExitCode int           // 0 if the error is nil; -1 if the client had no exit code
-	Duration time.Duration // from the start of the call to the client's reaping, or the end of its line
+	Duration time.Duration // from the start of the call until the client was reaped, or a persistent client's line ended
 }
 
 // Call starts the client, writes env to it, and returns what it printed once it

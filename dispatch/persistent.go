@@ -112,8 +112,8 @@ func (p *Persistent) call(ctx context.Context, deadline time.Time, line []byte) 
 		return nil, f
 	}
 	body, extra, _ := bytes.Cut(c.answer, newline)
-	// The caller validates the answer. This check only shows that the line may not
-	// be the answer to this call, so that the client must be replaced.
+	// The caller validates the answer. This check finds a line that is possibly the
+	// answer to another call. The client is then replaced.
 	if _, err := lifeloop.ParseCallbackResponse(body); err != nil || len(extra) > 0 || len(c.unsent) > 0 || c.stdin < 0 {
 		_, _ = p.end()
 	} else {

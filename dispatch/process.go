@@ -133,7 +133,7 @@ func (c *process) exchange(ctx context.Context, deadline time.Time, maxAnswer in
 	ended, outClosed := false, false
 	for {
 		left := max(0, time.Until(deadline))
-		overdue := left == 0 // but poll once more: this process may have been stopped until the deadline, and the answer may be there
+		overdue := left == 0 // the loop still polls once more: if the wrapper was stopped for a while, the answer may have arrived in time
 		if blind && !ended {
 			left = min(left, blindPoll)
 		}
@@ -264,8 +264,8 @@ func (c *process) send() {
 }
 
 // read passes the content of the pipe to take until take returns false. It
-// reads at most two pipes full, so that endless output cannot keep the loop
-// from its deadline. It closes *fd at the end of the stream.
+// reads at most twice the size of a pipe, so that endless output cannot keep the
+// loop from its deadline. It closes *fd at the end of the stream.
 func (c *process) read(fd *int, take func([]byte) bool) {
 	for range 16 {
 		if *fd < 0 {
@@ -329,7 +329,7 @@ func doneFD(ctx context.Context) (fd int, release func(), err error) {
 	})
 	return fd, func() {
 		if !stop() {
-			<-written // wait, because otherwise the write might reach another file with the same number
+			<-written // wait, because after Close another file may get the number fd, and the write would reach that file
 		}
 		_ = unix.Close(fd)
 	}, nil

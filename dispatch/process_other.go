@@ -7,9 +7,9 @@ import (
 	"runtime"
 )
 
-// A client must end when the wrapper ends, and poll(2) must report its exit.
-// Only Linux has the parent-death signal and the pidfds that this needs. On
-// other systems no client process starts; a [Func] works everywhere.
+// A client must end when the wrapper ends, and poll(2) must report the client's
+// exit. Both need features that only Linux has: the parent-death signal and pidfds.
+// On other systems no client process starts; a [Func] works everywhere.
 
 var errSystem = fmt.Errorf("client programs are not supported on %s", runtime.GOOS)
 

@@ -8,10 +8,10 @@
 //
 //	go test -tags e2e ./e2e/ -count=1 -v
 //
-// Each test is a story that the same script plays twice, bare and wrapped. The
-// script waits only for the harness's own output, so it cannot hide a difference.
-// Stories without a bare counterpart (a relaunch, a pause, an abort) are played
-// wrapped only. Each test has its own world (isolate.sh): a loopback network, a
-// fresh home and its own processes. A test enters it by starting its own program
-// again, inside.
+// Each test is a story that the same script plays twice: with the harness alone, and
+// with the harness under lifeloop-wrap. The script waits only for the harness's own
+// output, so that it does not hide a difference. Stories that need lifeloop-wrap (a
+// relaunch, a pause, an abort) are played only with it. Each test runs in its own
+// namespaces (isolate.sh), with a loopback network, a fresh home and its own processes.
+// To enter the namespaces, the test starts its own program again inside them.
 package e2e

@@ -25,9 +25,9 @@ const (
 
 	// The largest size and number of values of a JSON document. Decoding a few bytes
 	// of JSON can need hundreds of bytes of memory, and a small archive can contain
-	// much JSON. A large document may have more than maxValues, one per valueBytes of
-	// its size, as a runpack's timeline needs. Decoding it then needs only a few times
-	// its size.
+	// much JSON. A document with a long timeline may have more than maxValues values, if
+	// it has at least valueBytes bytes for each value. Decoding such a document needs
+	// only a few times its size.
 	maxDocument = 64 << 20
 	maxValues   = 1 << 20
 	valueBytes  = 16
@@ -74,8 +74,9 @@ func checkValues(doc []byte, limit int) error {
 // duplicate is the name of an entry that occurs twice, if any; the content under that
 // name is undefined.
 func openArchive(data []byte, strict bool) (a archive, duplicate string, err error) {
-	// The reader allocates memory for each record of the directory. Content that is
-	// not compressed may contain records too (a runpack in a pack), but JSON does not.
+	// zip.NewReader allocates memory for each record of the directory. The limit here is
+	// higher than maxEntries, because an uncompressed runpack in a pack contains such
+	// records too. JSON contains none.
 	if n := bytes.Count(data, []byte(directoryMark)); n > 4*maxEntries {
 		return a, "", fmt.Errorf("the archive has %d directory records; at most %d entries are read", n, maxEntries)
 	}

@@ -2,8 +2,8 @@
 // journals, chains of checkpoints, and traces. The formats are those of the public
 // reference (github.com/Clyra-AI/gait at 1c480c5).
 //
-// Verification is strict: it also refuses artifacts that could mislead a reader
-// although the reference accepts them, such as one with an archive entry that no
+// Verification is strict: it also refuses some artifacts that the reference accepts,
+// because they could be misunderstood. An example is an archive with an entry that no
 // manifest names. With Options.Compat the verdicts are those of the reference.
 // Every report lists what it does not prove.
 //
@@ -66,12 +66,13 @@ type Options struct {
 	PublicKey ed25519.PublicKey
 	// RequireSignature refuses an artifact without a verified signature.
 	RequireSignature bool
-	// Anchors are digests that were published earlier. If there are any, at least one
-	// must be of the artifact's session, and a chain or a journal must contain all that
-	// are. Other kinds contain no checkpoint, and are refused.
+	// Anchors are digests of checkpoints that were published earlier. If there are any, the
+	// artifact must be a chain or a journal, since other kinds contain no checkpoint. At
+	// least one anchor must be of the artifact's session, and the artifact must contain the
+	// checkpoints of all anchors of its session.
 	Anchors []Anchor
-	// Beside reads a file that an artifact names, such as a checkpoint's runpack. Nil
-	// means that there is none. The path is relative and stays below the artifact's
+	// Beside reads a file that an artifact names, such as a checkpoint's runpack. If Beside
+	// is nil, there is no such file. The path is relative and stays below the artifact's
 	// folder, except with Compat.
 	Beside func(path string) ([]byte, error)
 }
@@ -112,7 +113,7 @@ type Report struct {
 	reach reach
 }
 
-// A reach is how far an artifact follows its session.
+// A reach says up to which point an artifact describes its session.
 type reach struct {
 	ended       string // the state in which the session ended; empty if the artifact does not show it
 	checkpoints []Checkpoint
@@ -144,7 +145,7 @@ func Verify(kind Kind, data []byte, o Options) Report {
 		}
 	}
 	if len(o.Anchors) > 0 && !kind.Anchored() {
-		r.problem("anchor", "", "an anchor names a checkpoint, and a %s has none; the session's chain and journal do", kind)
+		r.problem("anchor", "", "an anchor names a checkpoint, but a %s has no checkpoint; only the session's chain and journal have checkpoints", kind)
 	}
 	switch kind {
 	case RunpackKind:
@@ -222,7 +223,7 @@ func (r *Report) limits(o Options) {
 	r.note("completeness: the file lacks acts that the producer did not observe; even an unchanged file can be incomplete")
 }
 
-// truncation says which removed tail would not be noticed.
+// truncation adds a note that says which removal at the end would not be noticed.
 func (r *Report) truncation() {
 	n := len(r.reach.checkpoints)
 	switch {

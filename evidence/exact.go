@@ -73,7 +73,7 @@ func jsonNames(v any) (names []string) {
 }
 
 // decode decodes a document: strictly or, with o.Compat, as leniently as the reference
-// implementation of Gait. It returns the names of unknown members, without o.Compat.
+// implementation of Gait. Without o.Compat it also returns the names of unknown members.
 func decode(doc []byte, into any, o Options) (unknown []string, err error) {
 	if !o.Compat {
 		return decodeExact(doc, into)

@@ -39,7 +39,7 @@ type Export struct {
 	at, last time.Time // the times of the first and the last entry
 	head     ledgerHead
 	reason   string
-	codes    map[string]string // the code that replaces a reason that a user wrote, by its text
+	codes    map[string]string // the codes that replace the reasons that a user wrote; the keys are those reasons
 	answered bool              // a user gave a reason for an approval or a denial
 	ended    bool
 
@@ -106,7 +106,7 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 	case kernel.GateAnswered:
 		x.judged(e, f)
 	case kernel.Launching:
-		if x.guarded() { // the event is made from the decision; here it only gets its name
+		if x.guarded() { // the decision becomes the event; this entry only has the name of the launch
 			x.launching(f.Run)
 			break
 		}
@@ -251,8 +251,8 @@ func (x *Export) transcript(e kernel.Entry, f kernel.TranscriptCopied) {
 	}
 }
 
-// producer names the version of the wrapper that wrote the ledger, not this one, so
-// that every version exports the same bytes.
+// producer returns the program's name with the version that wrote the ledger, and not with
+// the version that runs, so that every version exports the same bytes.
 func (x *Export) producer() string { return producerName + x.began.Version }
 
 // inID reports whether an id may contain r.

@@ -105,10 +105,10 @@ func Diff(a, b []byte) ([]Difference, error) {
 		return nil, err
 	}
 	list := differences(left.values, right.values)
-	if len(list) == 0 { // white space, or a member that occurs twice
+	if len(list) == 0 { // the files may still differ in white space, or in a member that occurs twice
 		list = differences(left.digests, right.digests)
 	}
-	if len(list) == 0 && !bytes.Equal(a, b) { // another form of the archive
+	if len(list) == 0 && !bytes.Equal(a, b) { // the files are equal, but the archives are not
 		list = append(list, Difference{"archive", "sha256:" + sign.Sum(a), "sha256:" + sign.Sum(b)})
 	}
 	return list, nil

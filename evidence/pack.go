@@ -284,7 +284,7 @@ func (r *Report) jobPack(a archive, m packManifest, o Options) {
 		r.problem("schema", jobStateFile, "%v", err)
 	}
 	if p.JobID != m.SourceRef || s.JobID != m.SourceRef {
-		r.problem("source_ref", jobPayloadFile, "its job_id, or that of the state, is not source_ref %q", m.SourceRef)
+		r.problem("source_ref", jobPayloadFile, "its job_id or the state's job_id is not the source_ref %q", m.SourceRef)
 	}
 	if p.CheckpointCount != len(s.Checkpoints) || p.ApprovalCount != len(s.Approvals) {
 		r.problem("payload", jobPayloadFile, "it declares %d checkpoints and %d approvals, but the state has %d and %d", p.CheckpointCount, p.ApprovalCount, len(s.Checkpoints), len(s.Approvals))

@@ -204,7 +204,7 @@ func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optiona
 		return
 	}
 	if want := runpackName(c.Index); !o.Compat && c.RunpackPath != want && c.ours() {
-		r.problem("runpack_path", at, "the runpack has another name than %s, which lifeloop-wrap gives to that of this checkpoint", want) // no digest covers the path
+		r.problem("runpack_path", at, "lifeloop-wrap names the runpack of this checkpoint %s; this runpack has another name", want) // no digest covers the name, so only this check finds a change
 		return
 	}
 	if _, again := r.packs[c.RunpackPath]; again && !o.Compat {
@@ -232,7 +232,7 @@ func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optiona
 	}
 	for _, problem := range inside.Problems {
 		if o.Compat && !o.RequireSignature && problem.Code == "signature" {
-			continue // the reference ignores it
+			continue // the reference ignores this problem
 		}
 		r.problem(problem.Code, path.Join(at, problem.At), "%s", problem.What)
 	}
@@ -250,8 +250,8 @@ type sealedPack struct {
 	report   *Report
 }
 
-// packAt verifies the runpack of a name, once: many checkpoints of a hostile chain may
-// name one file that takes long.
+// packAt verifies each runpack only once, because many checkpoints of a hostile chain may
+// name one runpack that takes long to verify.
 func (r *Report) packAt(name string, o Options) (p runpack, inside *Report, err error) {
 	if known, again := r.packs[name]; again {
 		return runpack{manifest: known.manifest}, known.report, nil
@@ -311,7 +311,7 @@ func (r *Report) sealedHead(at string, c Checkpoint, head chain, p runpack, even
 			continue
 		}
 		if want, err := chainRef(head, c.CreatedAt); err != nil || want.ContentDigest != ref.ContentDigest {
-			r.problem("head", at, "a member of the chain outside its checkpoints, or of the journal's header, was changed after the checkpoint was made")
+			r.problem("head", at, "after this checkpoint was made, a member of the journal's header or of the chain (outside its checkpoints) was changed")
 		}
 		for _, e := range events {
 			if e.ProducerVersion != c.ProducerVersion || e.SchemaVersion != schemaVersion {
@@ -439,8 +439,8 @@ func (r *Report) journal(doc []byte, o Options) {
 	}
 	head := chain{Header: j.header.Header, SessionID: j.header.SessionID, RunID: j.header.RunID}
 	if !j.header.StartedAt.Equal(j.header.CreatedAt) {
-		// An export writes one time in both members. If they differ, the digest of the
-		// head must not match.
+		// An export writes the same time to started_at and created_at, but the head has
+		// only created_at. Without this time the digest of the head does not match.
 		head.CreatedAt = time.Time{}
 	}
 	for _, c := range j.checkpoints {
@@ -469,7 +469,7 @@ func (r *Report) compacted(c Checkpoint) {
 		r.problem("events", fmt.Sprintf("checkpoint %d", c.Index), "events %d to %d were removed from the journal", c.SequenceStart, c.SequenceEnd)
 		return
 	}
-	r.note("events: events %d to %d are not in the journal, only their checkpoint", c.SequenceStart, c.SequenceEnd)
+	r.note("events: the journal has the checkpoint of events %d to %d, but not the events themselves", c.SequenceStart, c.SequenceEnd)
 }
 
 // read adds one line, which has the number n.

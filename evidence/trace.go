@@ -15,9 +15,9 @@ import (
 )
 
 // The members of a TraceRecord that the signature covers. The verifier drops all
-// others before it computes the digest, as the reference does, which parses a
-// trace into its own type. For the digest, required members are written even if they
-// are empty, and optional ones that are empty are left out.
+// other members before it computes the digest. The reference drops them too, because it
+// parses a trace into its own type. For the digest, required members are written even
+// if they are empty, and optional members that are empty are left out.
 var (
 	traceRequired = []string{
 		"schema_id", "schema_version", "producer_version", "trace_id", "tool_name", "args_digest",
@@ -117,8 +117,8 @@ func foldedMembers(doc []byte) map[string]json.RawMessage {
 	return members
 }
 
-// uncovered notes the names of members that no digest or verified signature of an artifact
-// covers.
+// uncovered adds a note with the names of members that no digest or verified signature of
+// an artifact covers.
 func (r *Report) uncovered(at string, names []string) {
 	if at != "" {
 		at = " of " + at

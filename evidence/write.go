@@ -28,9 +28,9 @@ const (
 // epoch returns the time of every entry of an archive, and of a pack's manifest.
 func epoch() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// writeArchive packs files in the order of their names. They are not compressed, so
-// that the bytes do not depend on the version of a compressor. It refuses what a verifier
-// would refuse because of its size.
+// writeArchive packs files in the order of their names. The files are not compressed, so
+// that the bytes do not depend on the version of a compressor. writeArchive refuses files
+// that a verifier would refuse as too large.
 func writeArchive(files map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
@@ -349,9 +349,9 @@ func (x *Export) RunPack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
 	return x.pack("run", c.run.RunID, map[string][]byte{runPayloadFile: payload, nestedRunpack: data}, key)
 }
 
-// reasonCode returns the reason of a move to a state, without what a user wrote, since it
-// may contain a secret: a code replaces it, or it is cut off. Only the reasons of moves to
-// the states below can contain a user's text.
+// reasonCode returns the reason of a move to a state without the user's text, which may
+// contain a secret: a code replaces the whole reason, or the user's text is cut off. Only
+// the reasons of moves to the states below can contain a user's text.
 func (x *Export) reasonCode(to session.State, reason string) string {
 	switch to {
 	case session.Paused, session.Running, session.Aborting, session.Aborted:

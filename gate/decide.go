@@ -95,15 +95,15 @@ func (p *Policy) failClosed(in Intent) (o outcome, closed bool) {
 			o.add(Block, []string{reason}, []string{"missing_" + field})
 		}
 	}
-	if unknown { // also if the policy does not require an endpoint class
+	if unknown { // blocks even if RequiredFields does not name endpoint_class
 		o.add(Block, []string{"fail_closed_endpoint_class_unknown"}, []string{"endpoint_class_unknown"})
 	}
 	return o, o.verdict != ""
 }
 
 // rules finds the first priority with a matching rule, and merges all matching
-// rules of that priority. The strictest outcome is used, with the reasons of
-// all these rules that have this verdict.
+// rules of that priority. The result has their strictest verdict, and the reasons
+// of each rule with this verdict.
 func (p *Policy) rules(in Intent, d *Decision) (won outcome) {
 	priority, found := 0, false
 	for i := range p.Rules {
@@ -131,9 +131,9 @@ func (p *Policy) rules(in Intent, d *Decision) (won outcome) {
 	return won
 }
 
-// outcome returns the verdict of a matching rule, made stricter by its constraints. A
-// destructive act requires at least an approval, or in the phase plan a dry run, unless
-// it only starts processes in a sandbox that the rule accepts.
+// outcome returns the verdict of a matching rule, made stricter by the rule's constraints. A
+// destructive act gets at least require_approval, or dry_run in the phase plan. An exception
+// is an act that only starts processes, in a sandbox that the rule accepts.
 func (r *Rule) outcome(in Intent) outcome {
 	o := outcome{r.Effect, slices.Clone(r.ReasonCodes), slices.Clone(r.Violations)}
 	if len(o.reasons) == 0 {

@@ -264,9 +264,9 @@ func checkNames(doc []byte) error {
 }
 
 // plainNames reports whether all member names of the value at doc[i] are ASCII without
-// capitals. Known names are lower case, so no such name can differ from one in case
-// only. Most intents pass this quick check. Members of args and auth_context may have
-// any name.
+// capitals. Known names have none either, so a name without capitals cannot differ from a
+// known name only in case. Most intents pass this quick check. Members of args and
+// auth_context may have any name.
 func plainNames(doc []byte, i int) bool {
 	plain := true
 	below := func(i int) int {

@@ -257,8 +257,8 @@ func alias(name, value, other, otherValue string) (Verdict, error) {
 	}
 }
 
-// list and listLower return normalised lists. The result is never nil, because the
-// digest of nil differs.
+// list and listLower return normalised lists. The result is never nil, because nil and
+// an empty list have different digests.
 func list(in []string) []string { return append([]string{}, uniqueSorted(in)...) }
 
 func listLower(in []string) []string {

@@ -15,8 +15,8 @@ type Request struct {
 	Context   Context
 }
 
-// Intent encodes the request as an IntentRequest and parses that like one from
-// outside, so that the same rules apply.
+// Intent encodes the request as an IntentRequest and passes it to [ParseIntent], so that
+// the rules for an IntentRequest from outside apply.
 func (r Request) Intent() (Intent, error) {
 	targets := append([]Target{}, r.Targets...)
 	doc, err := json.Marshal(map[string]any{"schema_id": intentSchema, "schema_version": schemaVersion, "created_at": r.CreatedAt.UTC(),

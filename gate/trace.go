@@ -9,13 +9,13 @@ import (
 )
 
 // A Trace is a TraceRecord: a decision bound to its intent and its policy. It has
-// only members that old verifiers of the format know, because a verifier drops
-// unknown members before it checks the signature. Empty members are left out, as
-// the signature demands.
+// only members that old verifiers of the format know: a verifier drops unknown
+// members before it checks the signature, and would then reject the trace. Empty
+// members are left out, as the signature demands.
 type Trace struct {
 	SchemaID        string          `json:"schema_id"`
 	SchemaVersion   string          `json:"schema_version"`
-	CreatedAt       time.Time       `json:"created_at"`  // the time in the intent, so that it is deterministic
+	CreatedAt       time.Time       `json:"created_at"`  // the intent's created_at, equal for each emission of the trace
 	ObservedAt      time.Time       `json:"observed_at"` // time of the emission
 	ProducerVersion string          `json:"producer_version"`
 	TraceID         string          `json:"trace_id"`
@@ -47,7 +47,7 @@ func (d *Delegation) ref() *DelegationRef {
 	}
 	digest, err := sign.Digest(d)
 	if err != nil {
-		panic(fmt.Sprintf("gate: the normal form of a delegation has no digest: %v", err)) // it was part of the intent's digest
+		panic(fmt.Sprintf("gate: the normal form of a delegation has no digest: %v", err)) // impossible, because the intent's digest covers the delegation
 	}
 	r := DelegationRef{RequesterIdentity: d.RequesterIdentity, DelegationDepth: len(d.Chain), ScopeClass: d.ScopeClass, ChainDigest: digest}
 	if len(d.TokenRefs) > 0 {

@@ -56,7 +56,7 @@ type output struct {
 	lines   atomic.Int64          // ends of lines; counted only without a tap
 	began   time.Time             // when the child began
 	last    atomic.Int64          // when output was last read, in ns after began; 0 before the first output
-	lost    atomic.Pointer[error] // error of writing output
+	lost    atomic.Pointer[error] // first error of writing output, other than EPIPE; nil without one
 	armed   atomic.Bool           // the next output wakes the method report
 	wake    chan struct{}
 	tap     *tap       // queue of output for the sink; nil without Spec.Text
@@ -71,11 +71,11 @@ type ending struct {
 	bySignal  atomic.Int32              // the signal that the pty sent when a key such as Ctrl-C was typed, or 0
 	endCh     chan struct{}             // closed when the harness has ended
 	exit      Exit                      // written before endCh is closed
-	done      chan struct{}             // closed when the harness's output has reached the user too
-	empty     chan struct{}             // closed when no process of its tree is left
-	rested    chan struct{}             // closed when the output of its whole tree has reached the user too
-	gone      chan struct{}             // closed after empty and rested, or drainTime after empty
-	over      chan struct{}             // closed when its guard has ended
+	done      chan struct{}             // closed when the harness has ended and its output has reached the user
+	empty     chan struct{}             // closed when no process of the harness's tree is left
+	rested    chan struct{}             // closed when the output of the harness's whole tree has reached the user
+	gone      chan struct{}             // closed when empty and rested are closed, at the latest drainTime after empty
+	over      chan struct{}             // closed when the child's guard has ended
 	killedMu  sync.Mutex                // guards killed; locked only to append or copy
 	killed    Killed
 	abandon   sync.Once
@@ -90,9 +90,9 @@ type source struct {
 	modes    modes    // modes and look as the tracker last reported them; owned by the source's pump
 	look     bool
 	caughtUp chan struct{}
-	onTTY    bool        // the file to is a terminal
+	onTTY    bool        // the output file, to, is a terminal
 	stream   int         // the number of the stream
-	closed   bool        // the file to accepts no more output, because its reader has closed it or for another reason; owned by the source's pump
+	closed   bool        // the output file, to, accepts no more output, for example because its reader has closed it; owned by the source's pump
 	partial  atomic.Bool // the last line of the output so far has no line end
 }
 
@@ -519,8 +519,8 @@ func (t *Terminal) changeGuard(argv []string) (*guardProcess, error) {
 	return t.guard, nil
 }
 
-// relieve makes a guard leave the wrapper's own processes alone when it ends, because
-// another guard is responsible for them, or because none of them is left.
+// relieve makes a guard that ends leave the wrapper's own processes alone: another guard
+// is responsible for these processes, or none of them is left.
 func (g *guardProcess) relieve() { g.send(msgRelieve) }
 
 // dropGuard ends a guard that never had a harness. If another guard can be
@@ -582,8 +582,8 @@ func (c *Child) Signal(sig syscall.Signal) error {
 
 // Continue continues the harness's process group if one of its processes is stopped.
 // It sends nothing to a group that runs: after SIGCONT a program may take the terminal
-// as after fg. Claude Code then forgets where its cursor is, and its last words land on
-// its prompt.
+// as after fg. Claude Code then forgets the position of its cursor, and prints its last
+// text over its prompt.
 func (c *Child) Continue() error {
 	if c.ended.Load() {
 		return os.ErrProcessDone

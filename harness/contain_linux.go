@@ -14,14 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A containment holds everything that a wrapper starts in a control group, so that
-// nothing is left when wrapper and guard are killed together. The system does not
-// end such a group by itself. A third process, the warden, waits until wrapper and
-// guard have ended and kills what is left in the group. It detects their end with a
-// pipe whose other end only wrapper and guards have open.
+// A containment is a control group for everything that a wrapper starts, so that no
+// process is left when wrapper and guard are killed together. The system does not end
+// such a group by itself. A third process, the warden, waits until wrapper and guards
+// have ended, and then kills what is left in the group. The warden reads a pipe whose
+// write end, the lifeline, is open only in wrapper and guards: when they have ended,
+// the read ends too.
 type containment struct {
 	group    *os.File // the group's folder
-	lifeline *os.File // open in the wrapper and its guards
+	lifeline *os.File // write end of the warden's pipe, open in the wrapper and its guards
 	warden   int      // pid of the warden
 }
 
@@ -32,7 +33,7 @@ const (
 )
 
 // Contain puts the guards and what they start into a control group, and prepares the
-// first guard. Clients belong there too, see Cgroup.
+// first guard. Clients are to be started in this group too, see Cgroup.
 func (t *Terminal) Contain(guard []string) error {
 	group, err := newGroup()
 	if err != nil {
@@ -45,7 +46,7 @@ func (t *Terminal) Contain(guard []string) error {
 		os.Remove(group.Name())
 		return err
 	}
-	if err := t.prepare(guard); err != nil { // now, because the system may refuse to start a process in the new group
+	if err := t.prepare(guard); err != nil { // starts a guard now, because the system may refuse a process in the new group
 		t.contained.close()
 		t.contained = nil
 		return err

@@ -33,7 +33,7 @@ const groundPause = 200 * time.Millisecond
 type ground struct {
 	fresh    unix.Termios // the attributes of the pty before the harness changed any
 	frozen   atomic.Bool  // freeze has stopped the harness, because it must not write in the background
-	parked   atomic.Bool  // the job was stopped for that reason since it was last in the foreground
+	parked   atomic.Bool  // since the job was last in the foreground, it was stopped because the harness must not write
 	passed   passedStop   // a SIGTSTP that the wrapper passed on to the harness
 	stopping atomic.Bool  // the harness was asked to end
 	taking   sync.Mutex   // held by the goroutine that takes the terminal for the child
@@ -107,8 +107,8 @@ func (t *Terminal) surface() {
 	}
 }
 
-// surface takes the terminal for the child, which may have been stopped, when the
-// wrapper is in the foreground.
+// surface is called when the wrapper is in the foreground. It takes the terminal for the
+// child, and continues the harness if the harness was stopped.
 func (c *Child) surface() {
 	c.taking.Lock()
 	defer c.taking.Unlock()
@@ -140,9 +140,9 @@ func (c *Child) resume() {
 	c.moved.ring()
 }
 
-// mayWrite reports whether the harness, if it ran without the wrapper, would not be
-// stopped by SIGTTOU in the background. The kernel sends that signal to a background job
-// that writes while TOSTOP is set, or that changes the attributes of the terminal.
+// mayWrite reports whether the kernel would let the harness write in the background if the
+// harness ran without the wrapper. The kernel stops a background job with SIGTTOU if the job
+// writes while TOSTOP is set, or changes the attributes of the terminal.
 func (c *Child) mayWrite() bool {
 	t := c.terminal
 	if startedIgnoring().has(unix.SIGTTOU) {
@@ -201,9 +201,9 @@ func (c *Child) endsLinesTwice() bool {
 	return err1 == nil && err2 == nil && inner.Oflag&both == both && outer.Oflag&both == both
 }
 
-// freeze stops the harness. The guard reports the stop, and the method stopped then stops
-// the job. A harness that has ended, or that waits in vfork for a child, causes no report.
-// In that case the next call of freeze stops the job.
+// freeze stops the harness. When the guard reports this, Child.stopped stops the job. If
+// there is no report, because the harness has ended or waits in vfork for a child, the next
+// call of freeze stops the job.
 func (c *Child) freeze() {
 	switch {
 	case !c.ended.Load() && !c.frozen.Swap(true):
@@ -288,10 +288,10 @@ func underShell() bool {
 	return false
 }
 
-// stopJob stops the wrapper's process group, as a key would have done: in a script or
-// a pipeline the shell waits for all of it. It returns after the continuation. If
-// since has seen a SIGCONT, nothing would continue a stopped job again, so stopJob
-// continues the harness and stops nothing.
+// stopJob stops the wrapper's whole process group, as Ctrl-Z would: in a script or a
+// pipeline, the shell waits until every process of the group has stopped. stopJob returns
+// after the continuation. If the parameter since has seen a SIGCONT, no further SIGCONT
+// would end a stop, so stopJob continues the harness and stops nothing.
 func (c *Child) stopJob(sig syscall.Signal, since *contWatch) {
 	switch sig {
 	case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:

@@ -48,8 +48,8 @@ var guardIgnores = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, 
 //
 // A guard is the parent of one harness and of every orphan below it, and the
 // leader of their session, as a shell would be. That lets a harness stop itself
-// on Ctrl-Z. The guard exits when the wrapper has ended and no process of the harness
-// is left, and none of the wrapper's own processes.
+// on Ctrl-Z. The guard exits when the wrapper has ended and none of its processes is left,
+// neither one of the harness nor one that the wrapper started for itself.
 func GuardMain() int {
 	if os.Args[len(os.Args)-1] == wardenWord {
 		return wardenMain()
@@ -92,7 +92,7 @@ func reserveThreads() {
 	for range needed {
 		ready.Add(1)
 		go func() {
-			runtime.LockOSThread() // so that the next goroutine needs a thread of its own
+			runtime.LockOSThread() // a locked goroutine keeps its thread, so the next goroutine needs another thread
 			defer runtime.UnlockOSThread()
 			ready.Done()
 			<-release
@@ -119,7 +119,7 @@ type guard struct {
 	termed   bool           // the harness's group got SIGTERM
 	notified map[int]uint64 // processes that got SIGTERM from termRound: pids with start times
 	termAt   time.Time      // when the other groups of the tree get SIGTERM; zero if never
-	graceEnd time.Time      // until when a tree that is being ended may clean up
+	graceEnd time.Time      // end of the grace period of the newest stop; zero before the first stop
 	killAt   time.Time      // time of the next SIGKILL; zero if nothing is to be killed
 	pause    time.Duration
 	kills    kills // the killed processes of the harness's tree
@@ -404,7 +404,7 @@ func (g *guard) wrapperEnded() {
 // identifies a process that the client had moved to another session.
 func (g *guard) findMarked(procs []proc) {
 	if len(g.mark) == 0 {
-		return // this guard was relieved, and need not end the clients
+		return // the wrapper has sent msgRelieve: this guard need not end the clients
 	}
 	for _, p := range alive(slices.Clone(procs)) {
 		if slices.ContainsFunc(g.owned, func(o owned) bool { return o.pid == p.pid }) {
@@ -428,10 +428,10 @@ func (g *guard) forgetEnded(procs []proc) {
 	})
 }
 
-// stop signals the harness's group. The grace period that begins then is for the whole
-// tree, including processes that outlive the harness. SIGTERM is for the whole tree
-// too: if it is the first signal, the harness first has half of the grace period to
-// end the other groups itself.
+// stop signals the harness's group and begins a grace period for the whole tree,
+// including processes that outlive the harness. If sig is SIGTERM, the other groups of
+// the tree get SIGTERM too. If sig is also the first signal, they get it after half of
+// the grace period, so that the harness can end these groups itself; otherwise at once.
 func (g *guard) stop(sig unix.Signal, grace time.Duration) {
 	if sig == unix.SIGTERM && !g.ended && g.termAt.IsZero() {
 		g.termAt = time.Now()

@@ -13,11 +13,12 @@
 // system call and the guard can read the last state of a killed wrapper.
 //
 // The package is transparent. In the mode [Auto], the child's stdin is a terminal if
-// and only if the wrapper's stdin is one, and so for stdout and, if one of these two
-// is a terminal, for stderr. Bytes are copied unchanged, and the exit status is the
-// child's. The package interprets the user's keys only for signals such as Ctrl-C and
-// with [Spec].Line, prints nothing except sequences that undo or redo terminal modes,
-// and signals no process that it has not identified.
+// and only if the wrapper's stdin is one. The same is true of stdout and, if stdin
+// or stdout is a terminal, of stderr. Bytes are copied unchanged, and the exit status
+// is the child's. The package interprets the user's keys only to recognize signal keys
+// such as Ctrl-C and, if [Spec].Line is set, to follow the input line. It prints only
+// sequences that undo or redo terminal modes. It signals no process that it has not
+// identified.
 //
 //	func main() { if len(os.Args) > 1 && os.Args[1] == "guard" { os.Exit(harness.GuardMain()) } ... }
 //
@@ -68,7 +69,8 @@ type Spec struct {
 	// has not begun a line.
 	Line bool
 	// Cursor says that the program hides the cursor exactly while its input line is not
-	// on the screen, for example in a dialog. With Line, nothing is typed then.
+	// on the screen, for example in a dialog. Child.Type then types nothing while the
+	// cursor is hidden.
 	Cursor bool
 	// SameInput makes each child read the same input if stdin is a file or a pipe.
 	// Without it a child starts where the previous child stopped reading.
@@ -85,10 +87,10 @@ type Sink interface {
 	// not called if Spec.Text is set.
 	Output(total, lines int64)
 	// Text passes the child's output in the order in which it was read, all of it
-	// before Wait returns. The child's outputs are numbered from 0: the pty, stdout and
-	// stderr, as far as each exists (stdout and stderr only if they are not the pty, and
-	// once if they are one file). total is how many bytes the child has written so far,
-	// to all of them. The Sink may retain b.
+	// before Wait returns. stream is the number of an output. The outputs are counted
+	// from 0 in this order: the pty, and stdout and stderr if they are pipes. If stdout
+	// and stderr are one file, they share a pipe. total is how many bytes the child has
+	// written so far, to all outputs. The Sink may retain b.
 	Text(stream int, b []byte, total int64)
 	// TextLost reports how many bytes were dropped because the Sink was too slow,
 	// and how many line ends were among them.
@@ -108,7 +110,7 @@ type Sink interface {
 // Exit describes how a child ended.
 type Exit struct {
 	// Code is the exit code as a shell reports it: 128 plus the number for a
-	// death by signal, or 125 if its status is unknown.
+	// death by signal, or 125 if the child's status is unknown.
 	Code int
 	// Signal is the signal that killed it, or 0.
 	Signal syscall.Signal
@@ -116,7 +118,8 @@ type Exit struct {
 	// get SIGTERM at once and SIGKILL a second later, or at the end of the grace
 	// period of Child.Stop if that is later.
 	Leftover int
-	// GuardLost means that the guard died first and the wrapper ended the tree.
+	// GuardLost means that the guard died before it reported the child's end, and that
+	// the wrapper ended the tree.
 	GuardLost bool
 	// OutputLost is the error that prevented writing some of its output, for
 	// example a full disk. The error of a closed reader is not reported here, because

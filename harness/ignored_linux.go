@@ -58,9 +58,9 @@ func Notify(c chan<- os.Signal, signals ...os.Signal) {
 // Only the first call, which may take a millisecond, looks them up.
 func startedIgnoring() sigset { return atStart()() }
 
-// atStart looks up the signals that are ignored now, and returns a function that adds
-// those of replaced. It must be called before the process calls signal.Notify, which
-// hides which signals were ignored: without a symbol table, replaced does not find them.
+// atStart looks up the signals that this process ignores. It returns a function that
+// returns these signals and those that replaced finds. Call atStart before signal.Notify,
+// which hides the signals that were ignored: without a symbol table, replaced finds none.
 var atStart = sync.OnceValue(func() func() sigset {
 	now := nowIgnored()
 	return sync.OnceValue(func() sigset { return now | replaced() })

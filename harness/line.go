@@ -12,9 +12,10 @@ import (
 // A Stroke is one write of keys, and the pause after it.
 type Stroke struct {
 	Keys string
-	// Shows is text that the child displays when it has taken the keys, with single spaces.
-	// The pause begins then, and without that text nothing more is typed. Empty if no text
-	// is expected.
+	// Shows is the text that the child displays when it has taken the keys, or "" if no
+	// text is expected. A space in Shows stands for any number of spaces and control
+	// sequences. The pause begins when the text appears. If the text does not appear,
+	// nothing more is typed.
 	Shows string
 	Then  time.Duration
 	Undo  string // the keys that take back this stroke
@@ -26,9 +27,9 @@ type Typing struct {
 	// Aside is typed first if the user has begun a line. It makes the harness store the
 	// line. Without Aside, nothing is typed while the user has begun a line.
 	Aside []Stroke
-	// Follows means that Strokes take back the keys that Type typed last. A line that
-	// the user had begun before those does not matter, but nothing is typed if the user
-	// has pressed a key since.
+	// Follows means that Strokes take back the keys that Type typed last. Strokes are
+	// typed even if the user had begun a line before those keys. Nothing is typed if the user
+	// has pressed a key after those keys.
 	Follows bool
 	// Patience is how long the child may take to show a stroke; 0 is 5 s.
 	Patience time.Duration
@@ -41,7 +42,8 @@ type Typed struct {
 }
 
 // ErrLine means that nothing was typed, because the user has begun a line, has just sent
-// one, has a dialog open, or, with Typing.Follows, has pressed a key since.
+// a line, has a dialog open, or, with Typing.Follows, has pressed a key after the keys
+// that Type typed last.
 var ErrLine = errors.New("the user has begun a line, or has a dialog open")
 
 // ErrTyping means that no keys, or only some of them, were typed.
@@ -63,14 +65,15 @@ func (e typingError) Unwrap() error { return ErrTyping }
 // showTime is the default of Typing.Patience.
 const showTime = 5 * time.Second
 
-// justSent is how long after a sent line nothing is typed: a turn may begin.
+// justSent is how long nothing is typed after the user has sent a line, because the
+// harness may be about to begin a turn.
 const justSent = 2 * time.Second
 
 // A line follows the keys of the user, to know whether the harness's input line may
-// hold text. It is careful: a key whose effect is unknown begins a line, and only Enter
-// ends one. Enter right after text that came faster than a person types does not: a
-// harness may take both for a paste. What a terminal itself sends (answers, focus,
-// mouse) is no key.
+// hold text. In case of doubt the line counts as begun: a key whose effect is unknown
+// begins a line, and only Enter ends a line. Enter does not end it right after text that
+// came faster than a person types: a harness may take both for a paste. What a terminal
+// itself sends (answers, focus, mouse) is no key.
 type line struct {
 	begun  bool
 	since  bool      // a key that may change the line came since Type has typed

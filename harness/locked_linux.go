@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Locked lists the files in dir on which the harness, or a process below it, holds a
-// write lock, by their names in order. A file of another process is not listed.
+// Locked returns the sorted names of the files in dir on which the harness, or a process
+// below it, holds a write lock. Locks of other processes do not count.
 func (c *Child) Locked(dir string) (names []string) {
 	dir, err := filepath.EvalSymlinks(dir) // the system shows paths without links
 	if err != nil {

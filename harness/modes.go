@@ -42,7 +42,7 @@ type savedCursor struct {
 // Not all terminals forget it on RIS, so it is kept.
 type keptModes struct {
 	flipped uint64 // bit i: switches[i] was saved, and differed from its default
-	other   bool   // the alternate screen was saved; its three numbers, 47, 1047 and 1049, share that
+	other   bool   // the alternate screen was on when it was saved, with any of its numbers 47, 1047 and 1049
 }
 
 // pushedLooks is the stack of CSI # { and CSI # }. It is kept on RIS, as keptModes is.
@@ -296,8 +296,8 @@ func designated(b byte) int {
 	return -1
 }
 
-// command handles an operating system command. It appends its text to texts if its
-// number is wanted.
+// command handles an operating system command. If t.wanted has the command's number, the
+// command's text is appended to t.texts.
 func (t *tracker) command(body []byte) (changed bool) {
 	if t.parser.Console && (len(body) == 8 && body[0] == 'P' || len(body) == 1 && body[0] == 'R') {
 		return assign(&t.modes.palette, body[0] == 'P')
@@ -364,7 +364,7 @@ func (t *tracker) control(seq *vt.Sequence) bool {
 			changed = t.setSwitch(number(field, 0), true, seq.Final == 'h') || changed
 		}
 		return changed
-	case form{0, 0, 's'}, form{0, 0, 'u'}: // with parameters, other functions
+	case form{0, 0, 's'}, form{0, 0, 'u'}: // with parameters, these sequences have other functions
 		switch {
 		case len(seq.Body) > 0:
 		case seq.Final == 's':
@@ -391,8 +391,8 @@ func (t *tracker) control(seq *vt.Sequence) bool {
 	case form{0, '#', '{'}, form{0, '#', 'p'}:
 		t.pushed.push(t.look)
 	case form{0, '#', '}'}, form{0, '#', 'q'}:
-		// Not all terminals have this stack, and some save only a part of the look, so
-		// the present look counts too.
+		// Not all terminals have this stack, and some save only a part of the look. So
+		// the properties of the present look stay set.
 		t.look |= t.pushed.pop()
 	case form{0, '!', 'p'}:
 		t.rendered = t.rendered[:0]
@@ -419,7 +419,7 @@ func (t *tracker) setPrivate(n int, on bool) bool {
 				t.restore()
 			}
 			t.under, t.modes.under, t.modes.alternate = 0, charsets{}, 0
-			t.modes.keyboard[1] = keyboard{} // the keyboard protocol ends with its screen
+			t.modes.keyboard[1] = keyboard{} // leaving the alternate screen ends its keyboard protocol
 		}
 		return t.modes != before
 	case 1048:
@@ -447,8 +447,8 @@ func (t *tracker) keep(n int) {
 	}
 }
 
-// recall performs CSI ? n r. Not all terminals know it, so a mode that was saved with its
-// default stays as it was seen last: undoing it twice does no harm.
+// recall performs CSI ? n r. Not all terminals know this sequence. So a mode that was
+// saved with its default keeps its recorded state: undoing it twice does no harm.
 func (t *tracker) recall(n int) bool {
 	if t.kept.other && (n == 47 || n == 1047 || n == 1049) {
 		return t.setPrivate(n, true)
@@ -562,7 +562,8 @@ func (k *keyboard) top() *int {
 	return &k.flags[k.depth-1]
 }
 
-// setKeys performs CSI > resource ; n m, and CSI > resource n, which disables it.
+// setKeys performs CSI > resource ; value m, which sets a resource, and CSI > resource n,
+// which disables a resource.
 func (t *tracker) setKeys(seq *vt.Sequence) bool {
 	resource, value, _ := bytes.Cut(seq.Body, []byte{';'})
 	if seq.Final == 'n' {

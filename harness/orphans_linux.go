@@ -21,7 +21,7 @@ type adoption struct {
 	forks   sync.Mutex // held while a process is started and registered, or reaped and unregistered
 	changes chan os.Signal
 	stop    chan struct{} // closed to end the reaper
-	stopped chan struct{} // closed when it has ended
+	stopped chan struct{} // closed when the reaper has ended
 }
 
 // Adopt makes this process the parent of every process that is orphaned below it.
@@ -104,8 +104,8 @@ func (t *Terminal) reap(thread string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	pids := children(thread)
-	// If the guard still runs after the list was made, no process in the list belongs
-	// to the guard's tree.
+	// While the guard runs, orphans of the harness become children of the guard. So if
+	// the guard still runs after the list was made, no process in the list is of its tree.
 	running := t.child == 0 || t.guard != nil && runsChild(t.guard.pid)
 	for _, pid := range pids {
 		o, known := t.owned[pid]
@@ -125,7 +125,7 @@ func (t *Terminal) reap(thread string) {
 	}
 }
 
-// runsChild reports whether a child has not ended. It stays unreaped.
+// runsChild reports whether a child has not ended. A child that has ended is not reaped.
 func runsChild(pid int) bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)

@@ -34,9 +34,8 @@ func writeAll(fd int, b []byte) error {
 // accept them.
 const undoTime = time.Second
 
-// undoOn writes sequences that restore a terminal. It opens the terminal again,
-// because the write must not block and the given file is shared with the shell,
-// which expects it to block.
+// undoOn writes sequences that restore a terminal. It opens the terminal again: the
+// write must not block, but f must stay blocking, because the shell shares f.
 func undoOn(f *os.File, b string) {
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fdOf(f)), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_APPEND|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -56,8 +55,8 @@ const pumpGrace = 50 * time.Millisecond
 func (c *Child) Abandon() { c.abandon.Do(func() { close(c.abandoned) }) }
 
 // awaitPumps returns when all output has reached the user, or pumpGrace after
-// Abandon. A pump that hangs in a write then ends with the write or with the
-// process.
+// Abandon. A pump may still hang in a write after that. Such a pump ends when the
+// write returns or the process exits.
 func (c *Child) awaitPumps(pumped <-chan struct{}) {
 	select {
 	case <-pumped:

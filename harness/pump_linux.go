@@ -352,7 +352,8 @@ func (c *Child) report(quiet <-chan struct{}) {
 	}
 }
 
-// countPartialLines counts the last lines that have no end.
+// countPartialLines adds the unfinished last line of each output, if it has one, to the
+// number of lines.
 func (c *Child) countPartialLines() {
 	for _, s := range c.sources {
 		if s.partial.Load() {
@@ -400,14 +401,14 @@ func (c *Child) pumpInput() {
 	}
 }
 
-// interruptPatience is how long a harness may take to end after the interrupt
-// key, for the key to count as the reason of its end.
+// interruptPatience is the time after the interrupt key in which an end of the harness
+// counts as the effect of that key.
 const interruptPatience = 10 * time.Second
 
-// noteInterrupt notes the time at which keys hold the interrupt key. The
-// terminal may turn the key into a signal, or the harness may read it. In both
-// cases a death by SIGINT is then the user's choice. It also notes which signal
-// the pty sends for a key.
+// noteInterrupt notes the present time if keys contain the interrupt key. The pty may
+// turn this key into SIGINT, or the harness may read it: in both cases an end soon after
+// is the user's choice. noteInterrupt also notes SIGINT or SIGQUIT if the pty turns one
+// of keys into that signal.
 func (c *Child) noteInterrupt(keys []byte) {
 	if c.input != c.ptmx {
 		return
@@ -553,8 +554,8 @@ func typeKeys(fd int, keys []byte) bool {
 	return true
 }
 
-// endInput passes the end of stdin to the child. A pty has no end; if the child
-// reads lines, it gets the end-of-file key.
+// endInput passes the end of stdin to the child. The input of a pty cannot be closed:
+// a child that reads lines gets the end-of-file key, and any other child gets nothing.
 func (c *Child) endInput(lastByte byte) {
 	if c.input != c.ptmx {
 		c.input.Close()
@@ -601,8 +602,8 @@ func (s caught) stop() {
 	signal.Stop(s.user)
 }
 
-// handleSignals handles changes of the outer terminal's size, the wrapper's own
-// continuation, a request to stop, and signals whose meaning is the harness's own.
+// handleSignals handles the signals in caught: SIGWINCH, SIGCONT and SIGTSTP, and also
+// SIGUSR1 and SIGUSR2, which are passed on to the harness.
 func (c *Child) handleSignals(signals caught, quiet <-chan struct{}) {
 	defer func() { c.passed.take().end() }()
 	continued := time.Time{} // when SIGCONT was last handled
@@ -664,7 +665,7 @@ func (c *Child) stopped(sig syscall.Signal) {
 	c.sink.Stopped(sig)
 	switch {
 	case c.paused.Load():
-	case c.stopping.Load(): // it cannot end while it is stopped
+	case c.stopping.Load(): // a stopped harness cannot end
 		unix.Kill(-c.pid, syscall.SIGCONT)
 	case c.frozen.Load() && !c.parked.Swap(true):
 		c.suspend(syscall.SIGTTOU, since)
@@ -677,8 +678,8 @@ func (c *Child) stopped(sig syscall.Signal) {
 }
 
 // suspend restores the terminal and stops the wrapper's process group by the signal
-// that has stopped the harness. If since has seen a SIGCONT, it continues the harness
-// instead.
+// that has stopped the harness. If since has seen a SIGCONT, the process group is not
+// stopped, and suspend continues the harness.
 func (c *Child) suspend(sig syscall.Signal, since *contWatch) {
 	if !c.frozen.Load() { // if the harness is frozen, its pump waits and cannot answer
 		s := c.sources[0] // the pty, or without one the pipe of stdout
@@ -688,7 +689,7 @@ func (c *Child) suspend(sig syscall.Signal, since *contWatch) {
 		}
 		s.file.SetReadDeadline(longAgo())
 		select {
-		case <-s.caughtUp: // the last output comes before the undo
+		case <-s.caughtUp: // all output is written, so the undo comes after it
 		case <-time.After(termGrace / 2):
 		}
 	}

@@ -25,14 +25,15 @@ import (
 //   - The outer terminal edits and echoes lines and makes signals of keys. The pty has
 //     the flag EXTPROC, so it does none of that again, but shows its other flags
 //     unchanged to the harness.
-//   - Lines are read one at a time, and only if the harness may want them: if its stdin
-//     is the terminal, unless another program of the pipeline has opened /dev/tty; else
-//     if the harness itself has opened /dev/tty.
+//   - Lines are read one at a time, and only if the harness may want them. A harness
+//     whose stdin is the terminal may want them unless another program of the pipeline
+//     has opened /dev/tty. Any other harness wants them only if it has opened /dev/tty.
 //   - While the attributes are neither the wrapper's nor those of a terminal at rest,
 //     another program is using the terminal. The wrapper then waits.
 
-// Pauses between two checks whether the harness has changed its attributes without
-// output, and whether a waiting line is for the harness.
+// sharePause is the time between two checks for attributes that the harness has changed
+// without output. While a line waits, the wrapper checks whether this line is for the
+// harness. The pause between these checks grows from linePause to sharePause.
 const (
 	sharePause = 200 * time.Millisecond
 	linePause  = 2 * time.Millisecond
@@ -41,13 +42,14 @@ const (
 // sharing is the state of a shared terminal.
 type sharing struct {
 	shared  bool         // set by OpenTerminal
-	rest    unix.Termios // the attributes at the start, if resting
+	rest    unix.Termios // the attributes at the start; valid only if resting is true
 	resting bool         // the terminal edited lines at the start
 	turning sync.Mutex   // held while the attributes follow those of the pty, and while output that depends on them is written
 }
 
-// share prepares a terminal that is shared. It opens the terminal again: a key for which
-// two programs wait may go to the other one, and the read must not block then.
+// share sets t.shared and prepares the terminal if it is shared. It opens the terminal
+// again, so that reads do not block: if another program waits for the same key, only one
+// of the two gets the key.
 func (t *Terminal) share() {
 	t.shared = t.pty && t.typed && t.job >= 0 && t.isTTY[0] != t.isTTY[1]
 	if !t.shared {
@@ -70,8 +72,8 @@ func (t *Terminal) share() {
 	}
 }
 
-// atRest reports whether no other program of the pipeline seems to use the terminal: its
-// attributes are those of the start, or it edits and echoes lines.
+// atRest reports whether no other program of the pipeline seems to use the terminal: the
+// attributes in now are those of the start, or make the terminal edit and echo lines.
 func (t *Terminal) atRest(now *unix.Termios) bool {
 	const lines = unix.ICANON | unix.ECHO
 	return t.resting && sameTermios(now, &t.rest) || now.Lflag&lines == lines
@@ -181,8 +183,8 @@ func (t *Terminal) hush() error {
 	return nil
 }
 
-// writeShared writes output of the pty to a shared terminal. Before that it makes the
-// outer attributes follow those of the pty, for which the harness made the output.
+// writeShared writes output of the pty to a shared terminal. First it makes the outer
+// attributes follow those of the pty, because the output depends on them.
 func (c *Child) writeShared(to int, b []byte) error {
 	t := c.terminal
 	t.turning.Lock()

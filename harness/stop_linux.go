@@ -18,9 +18,10 @@ import (
 
 // together is the time in which two signals count as sent together. Package os/signal
 // delivers signals that arrive together in the order of their numbers, SIGCONT before
-// SIGTSTP. The SIGCONT then counts as the later one, because a job that stays stopped
-// is worse than one that was not stopped. Usually handleSignals finds both waiting; the
-// time covers a SIGTSTP whose handler ran later than that of the SIGCONT.
+// SIGTSTP, so their true order is unknown. The SIGCONT counts as the later one, because
+// a job that stays stopped is worse than one that was not stopped. Usually handleSignals
+// finds both signals waiting. The constant is for a SIGTSTP that is delivered a little
+// later than the SIGCONT.
 const together = 5 * time.Millisecond
 
 // A contWatch receives every SIGCONT between its creation and its end.
@@ -46,7 +47,7 @@ func (w *contWatch) end() (seen bool) {
 // A passedStop is a SIGTSTP that the wrapper passed on to the harness. It is kept
 // until the harness's stop or a SIGCONT was handled.
 type passedStop struct {
-	mu    sync.Mutex // guards since; held while matchStop compares it with the harness's state
+	mu    sync.Mutex // guards the field since; matchStop holds it while it checks the harness's state
 	since *contWatch // nil if no SIGTSTP is pending
 }
 
@@ -126,7 +127,7 @@ func stopGroup(sig syscall.Signal, since *contWatch) (stopped bool) {
 	return stopped
 }
 
-// contWaits reports whether a SIGCONT is pending. This thread blocks the signal.
+// contWaits reports whether a SIGCONT is pending. The calling thread must block SIGCONT.
 func contWaits() bool {
 	var set unix.Sigset_t
 	_, _, errno := unix.RawSyscall(unix.SYS_RT_SIGPENDING, uintptr(unsafe.Pointer(&set)), 8, 0)

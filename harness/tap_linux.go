@@ -23,8 +23,9 @@ type tap struct {
 	waiting []segment
 	size    int // the bytes of all queued segments
 	lost    loss
-	// gaps has each stream whose next bytes follow dropped ones. The value is the
-	// number of bytes that mend has dropped since then in search of a line's end.
+	// gaps has an entry for each stream with a gap: the bytes before the stream's next
+	// bytes were dropped. The value is the number of bytes that mend has dropped after
+	// the gap, because they had no line end.
 	gaps map[int]int
 }
 

@@ -22,7 +22,7 @@ type Terminal struct {
 	sharing
 	stdin *feed // input of children with SameInput, or nil; owned by Start
 
-	mu sync.Mutex // guards the next five fields; never held while writing to a terminal
+	mu sync.Mutex // guards attributes, guarding, unread and byKey; never held while writing to a terminal
 	attributes
 	guarding
 	adoption
@@ -55,7 +55,7 @@ type outside struct {
 type attributes struct {
 	saved   unix.Termios
 	ours    unix.Termios
-	changed bool        // the terminal has the attributes ours, not saved
+	changed bool        // the terminal has the attributes in ours, not those in saved
 	modes   modes       // the modes that a child's output has set
 	look    bool        // text would appear in a look that a child's output has set
 	shelved modes       // the modes to set again in surface, saved by suspend or leave
@@ -206,8 +206,8 @@ func (t *Terminal) Prepare(guard []string) error {
 }
 
 // Guards returns the running guards, including one that waits for the next
-// child. After a wrapper was killed, a program can wait for their end: then no
-// process of the tree is left and none writes to the terminal.
+// child. After a wrapper was killed, another program can wait until these guards have
+// ended. From that moment no process of the tree is left or writes to the terminal.
 func (t *Terminal) Guards() []Process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -342,7 +342,7 @@ func (t *Terminal) dismiss(relieved bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.warm != nil {
-		go t.warm.wait() // the guard exits because of dismiss
+		go t.warm.wait() // reaps this guard, which the loop below dismisses
 	}
 	var reaped []chan struct{}
 	for g := range t.guards {
@@ -657,8 +657,8 @@ func (t *Terminal) prepare(argv []string) error {
 	return nil
 }
 
-// startGuard starts a process in a new session, and in a control group unless it is
-// nil. The harness's environment comes later, with the launch.
+// startGuard starts a process in a new session and, unless cgroup is nil, in that control
+// group. env is for the process itself: the harness's environment comes with the launch.
 func startGuard(argv, env []string, files []*os.File, cgroup *os.File) (pid int, err error) {
 	fds := make([]uintptr, len(files))
 	for i, f := range files {

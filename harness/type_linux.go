@@ -15,7 +15,7 @@ type typing struct {
 	mu      sync.Mutex // guards line; held for a write of the user's keys, and for all strokes of Type
 	line    line
 	begun   atomic.Bool // a copy of line.begun, for the method Child.report
-	hidden  atomic.Bool // the cursor is hidden, if cursor is set
+	hidden  atomic.Bool // the child hides its cursor; always false unless cursor is set
 	expects atomic.Pointer[expected]
 }
 
@@ -122,8 +122,8 @@ func (c *Child) LineTaken() {
 	c.noteLine()
 }
 
-// noteLine copies line.begun to begun, and wakes the method report, which passes a
-// change of it to the sink.
+// noteLine copies line.begun to begun. If begun changes, noteLine wakes the method report,
+// which passes the new value to the sink.
 func (c *Child) noteLine() {
 	if begun := c.typing.line.begun; begun != c.typing.begun.Load() {
 		c.typing.begun.Store(begun)

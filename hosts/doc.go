@@ -18,7 +18,7 @@
 // A file of this name that we did not write is an error.
 //
 // Facts that the text cannot hold, such as an empty list before our hooks, are
-// stored in a note in the store's folder, beside a copy of each file before each
-// change. If the note is lost, our hooks can still be removed; every list
-// or object that is empty after that is removed too.
+// stored in a note in the store's folder. Before each change of a file, a copy of the
+// file is stored there too. If the note is lost, our hooks can still be removed; every
+// list or object that is empty after that is removed too.
 package hosts

@@ -18,8 +18,7 @@ import (
 // errChanged means that another program wrote a file during our edit.
 var errChanged = errors.New("another program changed it in the meantime")
 
-// tooLarge is the size in bytes above which a file is not taken for a settings
-// file.
+// tooLarge is the size limit in bytes: a larger file is not read.
 const tooLarge = 16 << 20
 
 // A file is the state of one file when it was read.

@@ -43,9 +43,9 @@ func notUTF8(text string) error {
 	return nil
 }
 
-// parse reads one JSON value. encoding/json decides what is valid: hujson alone
-// also accepts comments and trailing commas. Offsets in the value are those of
-// text, and it packs to the bytes of text.
+// parse reads one JSON value. encoding/json decides what is valid, because hujson
+// also accepts comments and trailing commas. Offsets in the value are offsets in
+// text, and the value's method Pack returns the bytes of text.
 func parse(text string) (hujson.Value, error) {
 	if err := notUTF8(text); err != nil {
 		return hujson.Value{}, err
@@ -157,9 +157,9 @@ func kind(v hujson.Value) hujson.Kind {
 	return v.Value.Kind()
 }
 
-// cut removes children, each with one comma: the comma before it, or for the first
-// children the comma after them. It is the inverse of [document.put]. It is used
-// because a removal by hujson's Patch leaves different white space.
+// cut removes children. With each child it removes the comma before it or, if no child
+// before it remains, the comma after it. It is the inverse of [document.put]. hujson's
+// Patch is not used, because it leaves different white space.
 func cut(v hujson.Value, drop func(i int) bool) {
 	list, after := children(v)
 	var rest []child
@@ -180,10 +180,10 @@ func cut(v hujson.Value, drop func(i int) bool) {
 	setChildren(v, rest)
 }
 
-// closing returns the white space that put wrote after the last child of a
-// container that had been empty: the line end and indentation before the first
-// child, less one step. The step is taken from our own child, since the text
-// around it may have been edited.
+// closing returns the white space that put wrote before the closing bracket of an
+// empty container. It is the line end and indentation before the first child, without
+// one step of indentation. The step is measured inside our own child, because the text
+// around that child may have been edited.
 func closing(first *child) []byte {
 	inner, _ := children(first.Value)
 	if len(inner) == 0 {

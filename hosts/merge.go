@@ -118,9 +118,9 @@ func (d *document) ours(ours func(string) bool) []handler {
 	return found
 }
 
-// strip removes our handlers, and each container that held nothing else: their
-// group, their event, the member hooks. Containers in before are restored to
-// what they were.
+// strip removes our handlers, and each container that held nothing else: the
+// group, the event, the member hooks. A container that before lists is not removed:
+// it gets its earlier value.
 func strip(settings string, ours func(string) bool, before earlier) (string, error) {
 	d, err := open(settings)
 	if err != nil {
@@ -146,8 +146,8 @@ func strip(settings string, ours func(string) bool, before earlier) (string, err
 	return d.root.String(), nil
 }
 
-// restore sets a member whose children are all to be removed to its earlier
-// value. It returns false if the member did not exist before.
+// restore gives a member its earlier value, if all children of the member are to be
+// removed. It returns false if was records no earlier value.
 func restore(m *child, was string) bool {
 	switch was {
 	case wasEmpty:

@@ -21,7 +21,7 @@ const (
 type Report struct {
 	State string `json:"state"`
 	// Missing and Differing name hooks by their event. A hook without the
-	// consent it needs is missing as "trust EVENT".
+	// consent that it needs is listed in Missing as "trust EVENT".
 	Missing   []string `json:"missing"`
 	Differing []string `json:"differing"`
 }
@@ -31,7 +31,7 @@ type note struct {
 	Absent   bool              `json:"absent,omitempty"`   // there was no such file
 	Was      earlier           `json:"was,omitempty"`      // containers that were empty before our hooks
 	Values   []string          `json:"values,omitempty"`   // consents that we recorded
-	Replaced map[string]string `json:"replaced,omitempty"` // records that we replaced or extended, with their earlier values
+	Replaced map[string]string `json:"replaced,omitempty"` // the earlier values of the records that we replaced or extended, by key
 }
 
 // wanted returns the hook that this version writes for the event of h, and whether h
@@ -106,9 +106,9 @@ func inspect(settings, trust *string, in profiles.Installation) (Report, error) 
 // emptySettings is a new settings file before its first hook.
 const emptySettings = "{}\n"
 
-// withHooks returns a settings text with each of our hooks once, as this
-// version writes it, and without hooks of other versions. It fails if the hooks
-// could not be removed again.
+// withHooks returns a settings text that has each of our hooks once, as this
+// version writes it. Hooks that other versions of this program wrote are removed.
+// It fails if a later removal of the hooks could not restore the text exactly.
 func withHooks(settings *string, in profiles.Installation, before note) (string, note, error) {
 	base := emptySettings
 	now := note{Absent: true}
@@ -152,9 +152,9 @@ func nothing(text string) bool {
 	return err == nil && kind(root) == '{' && len(list) == 0
 }
 
-// withTrust returns the text of the trust file for new settings. A text that has all
-// their consents is not changed. Otherwise the missing consents are added, and those
-// that only the earlier settings needed are removed.
+// withTrust returns the trust file's text with the consents that new settings need. If
+// the text has all of them, it is not changed. Otherwise the missing consents are added,
+// and the consents that only the earlier settings needed are removed.
 func withTrust(trust, earlier *string, settings string, in profiles.Installation, before note) (string, note, error) {
 	text := ""
 	now := note{Absent: trust == nil}
@@ -177,8 +177,9 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 		now.Absent, now.Replaced = before.Absent, before.Replaced
 		return text, now, nil
 	}
-	// An existing consent to one of the new hooks counts as ours too: the user may have
-	// given it, or the state folder with our note was lost.
+	// Remove existing consents to the new hooks too, even if our note does not list them:
+	// the user gave them, or the note was lost. They are added again below, so that a
+	// later removal of our hooks removes them.
 	base, err := withdraw(text, in.Trust, slices.Concat(now.Values, before.Values, earlierValues(earlier, in)), before.Replaced)
 	if err != nil {
 		return "", now, err

@@ -29,8 +29,8 @@ type Store struct {
 // At returns the store in a folder, which is created by the first edit.
 func At(dir string) *Store { return &Store{dir: dir} }
 
-// A ConflictError means that another program kept writing a file of the edit. Path is
-// the settings file, also if the other program wrote the file with the consents.
+// A ConflictError means that another program kept changing the settings file or the
+// trust file during an edit. Path is the settings file in both cases.
 type ConflictError struct{ Path string }
 
 func (e *ConflictError) Error() string {
@@ -131,7 +131,7 @@ type plan struct {
 type move struct {
 	file   file
 	next   *string
-	shared bool // other users may read the file if it is new
+	shared bool // other users may read the file, if this move creates it
 }
 
 func (p *plan) move(f file, next *string, shared bool) {

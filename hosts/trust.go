@@ -30,7 +30,7 @@ type record struct {
 	found  bool // the table exists, at least in part
 	header int  // the index of the statement that opens the table, -1 if none
 	pair   int  // the index of the statement that holds the consent, -1 if none
-	others int  // the number of other pairs
+	others int  // the number of other statements in or below the table
 	inline int  // the index of the statement that holds the whole table in one value, -1 if none
 }
 
@@ -85,9 +85,9 @@ func consentGiven(text string, t *profiles.Trust, list []consent) (given []bool,
 	return given, nil
 }
 
-// consentTo records consent. A record that we need may hold the consent to a hook
-// that no longer exists; replaced returns these old values by key, with the empty
-// string for a table that had no value.
+// consentTo records the consents in list. A table that already exists may have the
+// consent to a hook that no longer exists, which is then overwritten. replaced maps the
+// key of each changed table to its old value, or to "" if the table had no consent.
 func consentTo(text string, t *profiles.Trust, list []consent) (out string, replaced map[string]string, err error) {
 	found, err := scan(text)
 	if err != nil {
@@ -122,8 +122,8 @@ func consentTo(text string, t *profiles.Trust, list []consent) (out string, repl
 			replaced[c.key] = ""
 		default:
 			header := "[" + strings.Join(t.Table, ".") + "." + basic(c.key) + "]"
-			// Keep the file's ending: if it had no final line end, our table gets none
-			// either. Removal uses this to restore the file.
+			// Keep the file's ending: if the text has no final line end, our table gets none
+			// either. wholeLines depends on this when it restores the text.
 			if text == "" || strings.HasSuffix(text, "\n") {
 				if text != "" || tables.Len() > 0 {
 					tables.WriteString(nl)
@@ -156,10 +156,10 @@ func closed(text string, found []statement, table []string) error {
 	return nil
 }
 
-// withdraw is the inverse of consentTo. It removes every record of a hook in
-// this settings file that consents to one of the values.
+// withdraw is the inverse of consentTo. It removes every consent to a hook of this
+// settings file that equals one of values, or restores the old value from replaced.
 func withdraw(text string, t *profiles.Trust, values []string, replaced map[string]string) (string, error) {
-	done := map[string]bool{} // each key once, since a restored value may look like ours
+	done := map[string]bool{} // edit each key only once, because a restored value may equal one of values
 	for {
 		found, err := scan(text)
 		if err != nil {

@@ -116,9 +116,9 @@ func (s *Server) Serve(ctx context.Context, pid int, handle func(ctx context.Con
 	return fmt.Errorf("serve instructions: %w", err)
 }
 
-// accepts reports whether the process at the other end of a connection may read. Only
-// the first reader may: the process pid, or a process below it. Any other process below
-// pid is a tool of the harness, such as another harness.
+// accepts reports whether the process at the other end of a connection is the harness.
+// The harness is the first process that connects and is the process pid or below it.
+// All other processes below pid are tools of the harness, such as another harness.
 func (s *Server) accepts(pid int, remote string) bool {
 	theirs, err := netip.ParseAddrPort(remote)
 	if err != nil {

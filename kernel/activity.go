@@ -23,13 +23,13 @@ import (
 type activity struct {
 	soft struct {
 		what   string
-		busy   bool                 // the harness was in any activity but starting and ready in this launch
-		by     map[string]bool      // the sources that have reported the activity in what
+		busy   bool                 // this launch had an activity other than starting and ready
+		by     map[string]bool      // the sources that have reported the current activity
 		until  time.Time            // the end of a limit_wait, if known
-		lifted time.Time            // until, as a time of Step's clock
+		lifted time.Time            // the end of a limit_wait, converted to Step's clock; zero if unknown
 		sign   time.Time            // the last sign of life from any source
-		asked  time.Time            // when it last began to need input
-		freed  time.Time            // when it last stopped needing input
+		asked  time.Time            // when the harness last began to need input
+		freed  time.Time            // when the harness last stopped waiting for input or an approval
 		signAt map[string]time.Time // when the last ActivitySeen of each source was recorded
 		flying map[string]toolCall  // tool calls that have not returned, by id
 		past   map[string]bool      // ids of tool calls that have returned
@@ -227,8 +227,8 @@ func (a *activity) wake(s *step) {
 // interval is configured.
 const signEvery = 30 * time.Second
 
-// sign records f, unless one of the same source was recorded less than a tick
-// interval ago.
+// sign records f, unless an ActivitySeen of the same source was recorded less than a
+// tick interval ago.
 func (a *activity) sign(s *step, f ActivitySeen) {
 	every := s.cfg.Tick
 	if every == 0 {

@@ -50,11 +50,11 @@ type attempting struct {
 	units   int64              // lines of output so far, in all launches of the attempt
 	bytes   int64              // bytes of output so far, in all launches of the attempt
 	saved   int64              // units at the last checkpoint
-	lived   time.Time          // the attempt's first sign of life
-	quiet   time.Time          // the attempt's last sign of life
-	failure *input.FailureSeen // the reported cause of its failure, before it has ended
+	lived   time.Time          // the first sign of life in this launch
+	quiet   time.Time          // start of the present silence; usually the last sign of life
+	failure *input.FailureSeen // the last reported failure; nil after a later prompt or answer of the model
 	turn    telemetry.Outcome  // the outcome of the last turn; empty if unknown
-	closed  time.Time          // when that turn ended, or the failure was reported
+	closed  time.Time          // when the last turn ended or the last failure was reported
 	did     bool               // a turn or a tool call was reported in this attempt
 	limited bool               // the policy's action for a rate limit was taken
 	unseen  bool               // a wrapper that died has read the output of this launch
@@ -75,8 +75,8 @@ type earlierCost struct {
 	lived        time.Time
 }
 
-// renewed returns the state for the next launch of the same attempt, which a
-// renewal makes. The timers restart. Earlier output and broken rules still count.
+// renewed returns the state for a launch by a renewal. The launch belongs to the same
+// attempt: earlier output and broken rules still count, but the timers restart.
 func (a attempting) renewed() attempting {
 	first := a.earlier.lived
 	if first.IsZero() {
@@ -119,7 +119,7 @@ type (
 		Run      string `json:"run"`
 		Code     int    `json:"code"`
 		Signal   int    `json:"signal"`
-		Leftover int    `json:"leftover"` // processes of its tree that still ran
+		Leftover int    `json:"leftover"` // processes below the harness that still ran
 		// Lost means that the guard was lost, so Code and Signal are unknown.
 		Lost bool `json:"lost,omitempty"`
 		// Unseen means that no wrapper observed the exit, because the wrapper had
@@ -251,9 +251,9 @@ func (a *attempts) exitsByLimit() bool {
 	return a.limited() && a.hard.Limit.Action == attempt.LimitExit
 }
 
-// launchedAfter reports whether the launch was decided after t, the time of a
-// record. Records carry the time of day, so the time of the launch is converted to
-// the machine's clock as it is set now.
+// launchedAfter reports whether the launch was decided after t, the time of a record.
+// A record has the time of day. So the time of day of the launch is computed, with the
+// clock's present setting: the time now, minus the time since the launch.
 func (a *attempts) launchedAfter(t, now time.Time) bool {
 	return t.Before(now.Add(-now.Sub(a.soft.launchedAt)).Round(0))
 }
@@ -581,7 +581,7 @@ func (a *attempts) late(sig telemetry.Signal) bool {
 // stop ends the attempt. The caller has recorded the fact that says why. The
 // harness first receives its own quit signal.
 func (a *attempts) stop(s *step) {
-	if s.session.pausedByCommand() { // output from before the pause may be read only now
+	if s.session.pausedByCommand() { // possible during a pause: earlier output may be read late
 		s.session.unpause(s, beingEnded)
 		if s.session.is(session.Paused) {
 			s.session.move(s, session.Running, beingEnded)

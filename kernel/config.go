@@ -14,11 +14,11 @@ import (
 // (DECISIONS L4).
 const selfClient = "lifeloop-wrap"
 
-// Config is what a Kernel is given. Only its Launch changes in the life of the Kernel: it
-// describes the newest launch. A fallback to another profile puts in the Manifest of that
-// profile and clears Weak, a recovery puts in the Manifest of the profile that was active,
-// and an input.Launched with a Setup replaces the whole Launch. New sets the defaults of
-// Limits, and for an observer the claims of the Manifest.
+// Config is what a Kernel is given. Only Launch changes while the Kernel is used, because
+// it describes the newest launch. A fallback sets Launch.Manifest to the manifest of its
+// profile, and clears Weak. A recovery sets Launch.Manifest to the manifest of the profile
+// that was active. An input.Launched with a Setup replaces the whole Launch. New sets the
+// defaults of Limits and, for an observer, weakens the claims of the Manifest.
 type Config struct {
 	Session string // the id of the wrapper's session, which is also the HCP session
 	Clients []setup.Client

@@ -84,8 +84,8 @@ func (r *recovery) settle(s *step, class lifeloop.FailureClass, why string) {
 	}
 }
 
-// settleLost ends the open question in the same way after a crash. The program
-// is not called again, because the first call may have had an effect.
+// settleLost applies the policy's own rule to a question that was open when the wrapper
+// died. The program is not called again, because the first call may have had an effect.
 func (r *recovery) settleLost(s *step) {
 	if q := r.hard.Asked; q != nil {
 		r.answer(s, RetryAnswered{Ask: q.Ask, Failure: lifeloop.TransportError, Why: "the wrapper died before the answer was recorded"})

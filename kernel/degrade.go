@@ -100,7 +100,7 @@ func (s *step) degrade(c SupportChange, also []SupportChange, evidence string) {
 	data := map[string]any{"capability": c.Capability, "previous_support": string(c.PreviousSupport), "current_support": string(c.CurrentSupport),
 		"observed_at_epoch_s": d.ObservedAtEpochS, "evidence": evidence, "retry_class": string(retry)}
 	if len(also) == 0 {
-		also = nil // as in a fact that was read from the ledger, which omits an empty list
+		also = nil // as when the fact is read from the ledger, where an empty list is omitted
 	} else {
 		names := make([]any, len(also))
 		for i, other := range also {

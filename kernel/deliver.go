@@ -24,9 +24,9 @@ const (
 // the gate can be asked about their payloads.
 const askTime = 500 * time.Millisecond
 
-// submit asks the gate about the payloads of a hook, and reports whether the hook must
-// wait for it. At the time limit of the hook it is too late to ask, so a payload about
-// which the gate was not asked waits for a later slot.
+// submit asks the gate about the payloads in a hook's answer, and reports whether the
+// hook must wait for decisions. At the time limit of the hook it is too late to ask, so
+// a payload about which the gate was not asked waits for a later slot.
 func (l *slots) submit(s *step, h *hook) (waits bool) {
 	if !s.cfg.guarded() {
 		return false
@@ -84,8 +84,8 @@ func (l *slots) release(h *hook, p *parcel) {
 	p.hook, p.permit = "", unasked
 }
 
-// takeBack removes a payload from the answer of its hook, unless that answer was
-// already sent. It reports whether the payload is in no answer now.
+// takeBack removes a payload from the answer of its hook, if it is in one. It reports
+// false, and removes nothing, if that answer was already sent.
 func (l *slots) takeBack(p *parcel) bool {
 	if h := l.soft.hooks[p.hook]; h != nil && !h.answered {
 		l.release(h, p)

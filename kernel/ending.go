@@ -31,14 +31,14 @@ type ending struct {
 	}
 	soft struct {
 		early    *input.AbortAsked // the abort was requested before the session began
-		aborted  time.Time         // when the last abort was handled that was not a repetition
+		aborted  time.Time         // when the last abort was handled; repetitions do not count
 		rung     int               // the number of the newest rung; 0 before the first
 		first    int               // the signal of the first rung
 		stopDue  time.Time         // when the next rung is due
 		killAt   time.Time         // the end of the grace period, for the whole tree
 		drainDue time.Time
 		draining bool
-		left     bool // the harness has ended, and processes of its tree still clean up
+		left     bool // the harness has ended, but processes below it still run
 		waits    bool // DrainBegan was recorded
 		clients  clientsEnd
 	}
@@ -70,16 +70,17 @@ type (
 		Rung   int    `json:"rung"`
 		Effect string `json:"effect"` // "ended"; "partly", if some processes ran longer than the harness; or "none"
 	}
-	// ProcessesKilled names processes of a launch that did not end by themselves
-	// and got KILL. More is the number of killed processes that are not listed.
-	// Clients says that clients left them behind.
+	// ProcessesKilled names processes that got KILL, because they did not end by
+	// themselves. More is the number of killed processes that are not listed. Clients
+	// says that clients started them; otherwise the harness did.
 	ProcessesKilled struct {
 		Run       string          `json:"run"`
 		Clients   bool            `json:"clients,omitempty"`
 		Processes []input.Process `json:"processes"`
 		More      int             `json:"more,omitempty"`
 	}
-	// DrainBegan records that the harness ended and clients have until Until.
+	// DrainBegan records that the harness ended, and that clients may answer until
+	// the time Until.
 	DrainBegan struct {
 		Until time.Time `json:"until"`
 	}
@@ -301,7 +302,7 @@ func (s *step) sourcesDrained() {
 	s.pressure.save(s)
 	if s.cfg.Observing || s.cfg.OneHook {
 		s.pressure.flush(s) // the frames stay open, because their end was not observed
-		s.slots.giveUpScope(s, s.scopes.number(), "no hook is left that could carry it")
+		s.slots.giveUpScope(s, s.scopes.number(), "no further hook can deliver it")
 		s.ending.drain(s)
 		return
 	}

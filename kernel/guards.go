@@ -12,12 +12,12 @@ import (
 )
 
 // guards ask the gate before each act that a policy guards: each launch of the
-// harness, each renewal, each delivery of a payload, and the harness's own tool calls
-// where its hooks can refuse. The gate is asked by an effect and answers by an input.
-// Until then the act is pending. The verdict allow permits it. With the verdict
-// require_approval it may wait for a person (approvals.go). Every other verdict, a
-// failure and a late answer refuse it (DECISIONS G1, G6). permits.go performs or
-// refuses the act. Without a policy nothing is asked.
+// harness, each renewal, each delivery of a payload, and each tool call that a hook of
+// the harness can refuse. An effect asks the gate; the act is pending until an input
+// has the answer. The verdict allow permits the act. With the verdict require_approval
+// the act may wait for a person (approvals.go). After every other verdict, a failure or
+// a late answer, the act is refused (DECISIONS G1, G6). permits.go performs or refuses
+// the act. Without a policy nothing is asked.
 //
 //	asked ──► answered: allow ──────────────────────────► the act
 //	     ├──► answered: require_approval ──► approved ──► the act
@@ -29,7 +29,7 @@ type guards struct {
 	}
 	soft struct {
 		acts     map[string]pending // the acts that wait for an answer, by the id of the question
-		admitted bool               // the gate allowed the first launch together with the session
+		admitted bool               // the first launch is allowed already, so launch does not ask
 	}
 }
 
@@ -42,7 +42,7 @@ type pending struct {
 	canAsk       bool           // the hook of a tool call can make the harness ask its user
 	parcel       *parcel        // the payload to deliver
 	renewal      string         // the renewal that is asked about
-	path         renewal.Path   // how that renewal resets the harness
+	path         renewal.Path   // how the renewal resets the harness
 	reply        string         // the command that asked for a renewal and has no reply yet
 	decision     GateAnswered   // the gate's decision, if the act waits for an approval
 }

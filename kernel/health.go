@@ -14,11 +14,11 @@ import (
 	"lifeloop/telemetry"
 )
 
-// health is the current support of this launch's capabilities. A capability rests
-// on sources (setup.Launch.Rests), and is weakened by one of
+// health is the current support of this launch's capabilities. A capability depends on
+// sources (setup.Launch.Rests). Its support becomes weaker through
 //
-//	a source that is lost: silent, deleted, its reader stopped, hooks that are not called
-//	a version that was not tested, until the capability is seen (version.go)
+//	a lost source: it is silent, was deleted, or is not read; or hooks are not called
+//	an untested version, until the capability has worked in this launch (version.go)
 //	a prompt without its hook; an unknown context window; a lost ledger
 //
 // After any change, assess compares all capabilities with the last reported
@@ -40,7 +40,7 @@ type health struct {
 		Weak      map[string]bool             // capabilities that this launch lacks from its start
 	}
 	soft struct {
-		hookDue time.Time             // when the first hook must have been called; zero after it
+		hookDue time.Time             // when the wait for the first hook ends; zero if there is no wait
 		reports                       // what the sources of this launch have reported
 		early   []input.SourceTrouble // troubles that came before the first harness session
 		watched map[string]bool       // paths of files that signals named
@@ -54,7 +54,7 @@ type reports struct {
 	hooked   bool                        // a hook was called in this launch
 	missed   bool                        // the hook of the newest prompt was not called
 	noWindow bool                        // the context window is unknown
-	away     bool                        // the harness has another session, whose files are not known
+	away     bool                        // the harness has left the current session for one with unknown files
 	reported map[string]bool             // sources that reported something in this launch
 	spoken   map[string]bool             // sources that reported something in this turn
 	silent   map[string]int              // how many turns in a row an expected source did not report
@@ -94,7 +94,7 @@ type (
 		// Taken and Digest are set for a source that does not write its records in
 		// order of time; its signals are sorted by their times. Taken is the number
 		// of signals handled so far, and Digest their digest. Offset may then be
-		// beyond the record of the last of them.
+		// beyond the record of the last handled signal.
 		Taken  int64  `json:"taken,omitempty"`
 		Digest string `json:"digest,omitempty"`
 		// Facts is how many facts of the record follow. If one of them is missing,
@@ -139,8 +139,9 @@ func (h *health) launching() {
 	h.soft.reports = reports{worth: map[string]lifeloop.Support{}, reported: map[string]bool{}, spoken: map[string]bool{}, silent: map[string]int{}}
 }
 
-// observed stores what an event shows: that its own capability works, and the support
-// that a capability.degraded reports, of its capability and of those that it also names.
+// observed stores what the fact of an event shows. An event shows that the capability
+// of its own name works. A capability.degraded also shows the present support of its
+// capability, and of the others in Also.
 func (h *health) observed(f Observed) {
 	h.early(f)
 	if d := f.Degradation; d != nil {
@@ -151,9 +152,9 @@ func (h *health) observed(f Observed) {
 	}
 }
 
-// weaken records the capabilities that this launch lacks. For the first launch this
-// was known before anything was negotiated, so it is not a degradation. A later launch
-// is compared by relaunched.
+// weaken records the capabilities that this launch lacks. What the first launch lacks
+// was known before anything was negotiated, so it is not a degradation. For a later
+// launch, relaunched compares its claims with the negotiated results.
 func (h *health) weaken(s *step) {
 	for _, w := range s.cfg.Weak {
 		if !h.hard.Weak[w.Capability] {
@@ -301,8 +302,8 @@ func (h *health) restart(s *step) {
 	}
 }
 
-// worked handles a sign of a turn. It starts the wait for the first hook if the
-// harness calls that at the first prompt.
+// worked handles a sign of a turn. If the harness calls its first hook at the first
+// prompt, worked starts the wait for that hook.
 func (h *health) worked(s *step, source string) {
 	if s.cfg.Hooks && s.cfg.HookAtPrompt && source != "hook" && !h.soft.hooked && h.soft.hookDue.IsZero() && h.soft.worth[hooksSource] == "" {
 		h.expectHook(s)
@@ -363,8 +364,8 @@ func (h *health) next(k *Kernel) (at time.Time) {
 }
 
 // wake reports that the injected hooks are not called. Either a dialog is open, or
-// a setting of the user or an administrator turned the hooks off. Then files whose
-// paths only hooks report are not read.
+// a setting of the user or an administrator turned the hooks off. The expected sources
+// that have reported nothing count as lost too: perhaps only hooks name their files.
 func (h *health) wake(s *step) {
 	h.stopExpecting()
 	if !s.attempts.alive() {
@@ -431,12 +432,13 @@ func (h *health) named(s *step, sig telemetry.Signal) {
 	s.do(watch)
 }
 
-// repeats reports whether the prompt of a hook is also read in a file, which a hook named.
+// repeats reports whether a hook has named a file in this launch. Such a file repeats
+// the prompts that hooks report.
 func (h *health) repeats() bool { return len(h.soft.watched) > 0 }
 
-// resumedWithin is how long after the resumption of a session, within a running
-// harness, its hook is called at most. Older records in the session's file are of the
-// time before, in which another process may have had the session.
+// resumedWithin is the longest time from the moment at which a running harness resumes
+// a session until it calls the hook for the resumption. Older records in the session's
+// file are dropped, because another process may have written them.
 const resumedWithin = 2 * time.Second
 
 // read records how far a source was read, after its signals were handled. before is
@@ -457,9 +459,10 @@ func (h *health) read(s *step, in input.SignalsSeen, before int) {
 	}
 }
 
-// readByObserver records the position of each record, because a resumed observation
-// continues exactly there, after it has read the earlier records again. The fact comes
-// before the facts of the record, so that a partly written record can be detected.
+// readByObserver records the position of each record. A resumed observation first reads
+// the records up to the last position again, and then continues exactly at that position.
+// SourceRead comes before the facts of its record and has their number, so a missing
+// fact is detected.
 func (h *health) readByObserver(s *step, in input.SignalsSeen, before int) {
 	f := SourceRead{Source: in.Source, Position: *in.Position, Start: len(in.Signals) == 0,
 		Taken: in.Taken, Digest: in.Digest, Facts: len(s.turn.Facts) - before}
@@ -510,7 +513,7 @@ func concerned(in input.SourceTrouble) []string {
 
 // consequence returns the support of the sources after a trouble, and the evidence for
 // it. The support is empty if it is the claimed one again; the evidence is empty if the
-// support does not change. known is false if the word is none of the troubles.
+// support does not change. known is false if in.What is not a known trouble.
 func consequence(in input.SourceTrouble) (to lifeloop.Support, why string, known bool) {
 	the := "the " + in.Source
 	switch in.What {
@@ -527,8 +530,8 @@ func consequence(in input.SourceTrouble) (to lifeloop.Support, why string, known
 	case input.TroubleUnassigned:
 		return lifeloop.Unavailable, "it is not known which harness session in the " + in.Source + " this terminal has", true
 	case input.TroubleStopped:
-		// If the server of the harness's questions has stopped, the source is hooks: no
-		// later question becomes a hook call, so what depends on hooks is gone too.
+		// The source is "hooks" if the server that turns the harness's questions into
+		// hook calls has stopped. Then all that depends on hooks is unavailable.
 		return lifeloop.Unavailable, "the reader of the " + strings.Join(concerned(in), ", ") + " has stopped", true
 	case input.TroubleRecovered:
 		return "", the + " can be read normally again", true
@@ -542,9 +545,10 @@ func consequence(in input.SourceTrouble) (to lifeloop.Support, why string, known
 	return "", "", false
 }
 
-// unfollowed handles a signal by which the harness's own process names another harness
-// session than the current one. If no hooks are called, nothing names the files of that
-// session, so no other source reports anything until the harness returns.
+// unfollowed handles a signal in which the harness's own process names another harness
+// session than the current one. If no hooks are called, the files of that session are
+// unknown. The other sources are then unavailable until a signal of such a process names
+// the current session again.
 func (h *health) unfollowed(s *step, sig telemetry.Signal) {
 	hooks := s.cfg.Hooks && !h.soft.missed && h.soft.worth[hooksSource] != lifeloop.Unavailable
 	old := !sig.At.IsZero() && s.attempts.launchedAfter(sig.At, s.now)
@@ -593,8 +597,8 @@ func (h *health) spoke(s *step, source string) {
 	delete(h.soft.silent, source)
 }
 
-// turnEnded counts the expected sources that did not report the turn, though
-// others did.
+// turnEnded counts for each expected source how many turns in a row it did not report.
+// After silentTurns such turns, the source counts as lost.
 func (h *health) turnEnded(s *step) {
 	for _, source := range s.cfg.Expected {
 		if h.soft.spoken[source] {

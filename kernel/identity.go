@@ -7,10 +7,13 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file decides to which harness session a signal belongs. A hook, our plugin or the launch
-// proves it. A file that was only found, and whose path the harness never reported, proves nothing.
-// One decision is made elsewhere: the choosers of package supervisor decide which session of a
-// folder is followed, because that needs the content of the files, which the kernel does not read. A signal of FolderSource reports their choice, and the kernel accepts it.
+// This file decides to which harness session a signal belongs. A hook, our plugin or the
+// launch proves which session the harness has. A file proves nothing if it was only
+// found, and the harness never reported its path.
+//
+// The choosers of package supervisor decide which session of a folder is followed,
+// because the kernel does not read the content of files. A signal of FolderSource reports
+// the decision, and the kernel accepts it.
 
 // storeSource is the source name in signals from a database of many sessions.
 // pluginSource is that of our plugin, which runs in the harness and sends its
@@ -85,9 +88,8 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 	}
 }
 
-// discover begins the harness session of an observer with the first signal that
-// belongs to it, and reports whether it has begun. Nothing else is known of its
-// start.
+// discover begins the harness session of an observer at the session's first signal, and
+// reports whether the session has begun. Only that signal can show why the session began.
 func (s *step) discover(sig telemetry.Signal) bool {
 	if !s.cfg.Observing || sig.Agent != "" || sig.Side != "" || sig.Kind == telemetry.SessionGone {
 		return false
@@ -108,8 +110,8 @@ func (s *step) replace(sig telemetry.Signal, reason, cause string, h *hook) {
 	s.scopes.open(s, sig.Session, cause, by(sig), h)
 }
 
-// sessionLive handles a report that a harness session is live, and reports whether that is
-// the current one.
+// sessionLive handles a signal that a harness session is live. It reports whether that
+// session is the current one now.
 func (s *step) sessionLive(sig telemetry.Signal, h *hook) bool {
 	hs := s.scopes.current()
 	switch {
@@ -136,8 +138,8 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) bool {
 	return true
 }
 
-// endBy returns the reason for the end of a harness session that is known only from
-// the start of the next one; cause is the cause of that start.
+// endBy returns the reason for the end of a harness session if only the start of the
+// next session shows that end. cause is the cause of the start.
 func endBy(cause string) string {
 	switch cause {
 	case "clear", "resume", "fork":
@@ -156,8 +158,8 @@ func (s *step) resumedElsewhere(sig telemetry.Signal) bool {
 
 // elsewhere reports whether a signal begins another session in a store. All
 // processes of the harness share the store, so the session may belong to any of
-// them. A store alone binds only the session to observe, and later a session that
-// continues it.
+// them. A signal of a store is accepted only for the session to observe, for the
+// current session, and for a session that continues the current one.
 func (s *step) elsewhere(sig telemetry.Signal) bool {
 	id := s.scopes.current().ID
 	switch {

@@ -129,7 +129,7 @@ func (s *step) command(in input.Input) bool {
 // A Turn is the result of one Step.
 type Turn struct {
 	Facts   []Fact          // facts to append to the ledger, in order, before any effect
-	Effects []effect.Effect // effects to perform after that; their results come back as Inputs
+	Effects []effect.Effect // effects to perform after the facts are appended; their results come back as inputs
 	Sync    bool            // the facts must be on the disk before the effects (DECISIONS F3)
 	// SyncAfter says that the facts must be synced to the disk right after the
 	// effects.

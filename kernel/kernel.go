@@ -17,8 +17,8 @@
 //
 // The kernel starts no goroutine, reads no clock, holds no lock, opens no file
 // and logs nothing. The same configuration, with the same inputs at the same times,
-// gives the same turns, byte for byte, and applying the recorded facts to a fresh kernel gives the same hard state. No
-// turn has an effect without a fact.
+// gives the same turns, byte for byte. A fresh kernel that applies the recorded facts
+// has the same hard state. No turn has an effect without a fact.
 //
 // A [Kernel] is a set of machines, each in the file of its name: session, scopes (with
 // identity.go), turns (nested.go), pressure, books, activity (tools.go), health (degrade.go,
@@ -69,15 +69,15 @@ type gauges struct {
 	books    books
 }
 
-// A machine with timers. next returns when it must wake; the zero time means never.
-// wake performs the actions whose time has come.
+// A machine is a part of the kernel that has timers. next returns when the machine must
+// wake; the zero time means never. wake performs the actions whose time has come.
 type machine interface {
 	next(k *Kernel) time.Time
 	wake(s *step)
 }
 
 // machines returns the machines that have timers, in the order in which they wake.
-// Guards come first, because a launch that they refuse may have a retry at once.
+// Guards come first: if they refuse a launch, recovery may retry it in the same step.
 // Attempts, the session, its recovery and its renewals come next, because they may
 // continue a paused session.
 func (k *Kernel) machines() [14]machine {
@@ -163,9 +163,9 @@ func (s *step) do(e effect.Effect) { s.turn.Effects = append(s.turn.Effects, e) 
 // due reports whether a time has come; the zero time never comes.
 func (s *step) due(at time.Time) bool { return !at.IsZero() && !s.now.Before(at) }
 
-// timerAt converts the time of day in a fact or a record to a time of Step's clock.
-// A timer for the result counts from now, so that it fires after the right duration
-// even if the machine's clock is set meanwhile.
+// timerAt converts the time of day in a fact or a record to a time of Step's clock. The
+// result is s.now plus the duration until then, so that a timer fires after this
+// duration even if the machine's clock is set meanwhile.
 func (s *step) timerAt(instant time.Time) time.Time {
 	if instant.IsZero() {
 		return instant

@@ -18,13 +18,14 @@ import (
 
 const maxKeys = 1000
 
-// keyed is the first payload that used an idempotency key, with its outcome.
+// keyed is a recorded use of an idempotency key: the payload that used it, and the
+// payload's outcome.
 type keyed struct {
 	Content   canon.Digest
 	Call      string
 	Index     int             // index of the payload in its answer
-	Of        int             // the number of payloads in that answer; 0 if its call gets no receipt
-	Status    lifeloop.Status // empty while it waits for a slot
+	Of        int             // the number of payloads in the same answer; 0 if the answered call gets no receipt
+	Status    lifeloop.Status // empty while the payload waits for a slot
 	Placement lifeloop.PayloadPlacement
 	Receipt   *ReceiptIssued // receipt of its call
 }
@@ -34,9 +35,9 @@ type keyed struct {
 // its key.
 func (u *keyed) protects() bool { return u.Status == "" || u.Status == lifeloop.Delivered }
 
-// keyOf returns the use of a key that counts for a call: the oldest in scopes that
-// protects the key, else the newest; nil if there is none. scopes are those that
-// share the context of the call, oldest first.
+// keyOf returns the use of a key that counts for a call: the oldest use that protects
+// the key, or else the newest use; nil if there is none. It looks only in scopes, which
+// share the model's context with the call, oldest first.
 func (r *router) keyOf(c *call, key *string, scopes []int) (first *keyed) {
 	if key == nil {
 		return nil
@@ -55,8 +56,8 @@ func keyName(c *call, scope int, key string) string {
 	return fmt.Sprint(scope, "\x00", c.Adapter, "\x00", c.Client, "\x00", key)
 }
 
-// use records the first use of a payload's key. It does nothing if the key was used
-// before for other content, or by a payload that protects it.
+// use records that a payload uses its key. It does nothing if an earlier payload used
+// the key for other content, or still protects the key.
 func (r *router) use(c *call, i int, scopes []int) {
 	p, h := c.Answer.Payloads[i], &r.hard
 	first := r.keyOf(c, p.Key, scopes)

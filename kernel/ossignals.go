@@ -13,8 +13,8 @@ var signalNames = [...]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL
 	9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 19: "SIGSTOP", 20: "SIGTSTP",
 	21: "SIGTTIN", 22: "SIGTTOU", 24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS"}
 
-// FatalSignals returns those signals of signalNames that by default end a process, by
-// name.
+// FatalSignals returns the numbers of the signals in signalNames that end a process by
+// default. The keys are the signals' names.
 func FatalSignals() map[string]int {
 	all := map[string]int{}
 	for n, name := range signalNames {

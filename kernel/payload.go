@@ -15,32 +15,34 @@ import (
 
 const (
 	maxWaiting      = 64      // the largest number of waiting payloads per client
-	maxWaitingBytes = 1 << 20 // the largest sum of their sizes in bytes
+	maxWaitingBytes = 1 << 20 // the largest total size of a client's waiting payloads, in bytes
 )
 
 // A parcel is a payload that waits for a slot, or is in the answer of a hook.
 type parcel struct {
-	call    string
-	index   int
-	client  string
-	scope   int
-	frame   string // frame of the event that it answers; empty if it belongs to the harness session
-	after   int    // if the event is the end of a frame, the number of prompts before it, because pre_prompt_frame then means the next prompt; otherwise -1
+	call   string
+	index  int
+	client string
+	scope  int
+	frame  string // frame of the event that the payload answers; empty if the event has none
+	// after is the number of prompts before the answered event, if that is frame.ending
+	// or frame.ended: pre_prompt_frame then means the next prompt. Otherwise after is -1.
+	after   int
 	payload lifeloop.PayloadEnvelope
 	choices []negotiate.Candidate // the possible placements, in the client's order
 	// receiptOnly means that the client accepts receipt_only if no slot opens.
 	receiptOnly bool
 	required    bool
 	expires     *int64
-	hook        string // the hook whose answer contains it; empty while it waits
+	hook        string // the hook whose answer contains the payload; empty while the payload waits
 	permit      permission
 	chosen      negotiate.Candidate
 	claimed     lifeloop.Support // support that the launch claims for the chosen slot
 }
 
 type (
-	// A PayloadFact is the part of a payload that the ledger may contain, which is
-	// never the body.
+	// A PayloadFact is the part of a payload that the ledger may contain. The body
+	// never belongs to it.
 	PayloadFact struct {
 		ID          string  `json:"payload_id"`
 		PayloadKind string  `json:"payload_kind"`
@@ -135,8 +137,8 @@ func (l *slots) stage(s *step, renewal string, p lifeloop.PayloadEnvelope, choic
 		choices: choices, required: true})
 }
 
-// expired is the reason for a payload that may no longer be delivered, not even
-// as receipt_only.
+// expired is the reason in the outcome of an expired payload. Such a payload does not
+// even count as delivered by receipt_only.
 const expired = "expired"
 
 // refusal returns the reason why a payload cannot wait for a slot; empty if it can,
@@ -197,7 +199,7 @@ func (l *slots) settle(s *step, p *parcel, st lifeloop.Status, class lifeloop.Fa
 	} else if k != nil {
 		f.Placement = k.Answer.Payloads[p.index].First
 	} else {
-		f.Placement = p.payload.AcceptablePlacements[0].Placement // a payload of a renewal, which is not in an answer
+		f.Placement = p.payload.AcceptablePlacements[0].Placement // the continuation of a renewal: no answer of a client contains it
 	}
 	l.soft.waiting = slices.DeleteFunc(slices.Clone(l.soft.waiting), func(w *parcel) bool { return w == p })
 	s.record(f)
@@ -214,7 +216,7 @@ func (l *slots) settle(s *step, p *parcel, st lifeloop.Status, class lifeloop.Fa
 func (l *slots) giveUp(s *step, p *parcel, class lifeloop.FailureClass, why string) {
 	switch {
 	case p.receiptOnly && why != expired:
-		p.chosen, p.claimed = negotiate.Candidate{Payload: lifeloop.ReceiptOnly}, "" // a slot may have been chosen before
+		p.chosen, p.claimed = negotiate.Candidate{Payload: lifeloop.ReceiptOnly}, "" // replaces a slot that fill may have chosen
 		l.settle(s, p, lifeloop.Delivered, "", why)
 	case p.required:
 		l.settle(s, p, lifeloop.Failed, class, why)
@@ -273,11 +275,10 @@ func payloadReceipts(k *call) []lifeloop.PayloadReceipt {
 	return out
 }
 
-// weakVoices returns the degradations that the receipt of a call has because of the
-// slots of its payloads: one for each placement whose support in a delivery was weaker
-// than the launch claims for the slot. The support is weaker if the model sees the text
-// as the user's. If the launch itself claims only weak support, that is not a
-// degradation.
+// weakVoices returns degradations for the receipt of a call: one for each placement in
+// which a payload was delivered with weaker support than the launch claims for the slot.
+// The support is weaker if the text looks to the model like text from the user. It is
+// not a degradation if the launch itself claims only this weaker support.
 func (s *step) weakVoices(k *call) []lifeloop.Degradation {
 	var out []lifeloop.Degradation
 	for _, p := range k.Settled {

@@ -42,7 +42,8 @@ func (g *guards) renew(s *step, r *renewal.Machine, path renewal.Path, reply str
 		effect.AskGate{Renewal: &effect.RenewalAct{ID: r.ID, Profile: r.Profile, Client: client, By: r.By, Path: path, Number: r.Count + 1}})
 }
 
-// tool asks about a tool call of the harness, whose hook waits.
+// tool asks about a tool call of the harness. The hook h of that call waits for the
+// decision.
 func (g *guards) tool(s *step, h *hook) {
 	use := h.call.Use
 	g.ask(s, pending{hook: h.id, limit: h.limit, canAsk: use.CanAsk}, GateAsked{Act: gate.ActTool, Hook: h.id, Tool: use.Name, Call: use.Tool}, effect.AskGate{Use: use})

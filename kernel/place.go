@@ -10,8 +10,8 @@ import (
 
 // This file decides which slots a waiting payload can still reach (DECISIONS
 // L19). A payload belongs to the frame of the event that it answers. Without a
-// frame it belongs to the harness session. The slots of a payload, in the order of a
-// session, by the event that it answers:
+// frame it belongs to the harness session. For each event that a payload may answer,
+// the table shows the slots for the payload, in the order of a session:
 //
 //	              pre_session   its prompt   tool results   the next prompt
 //	session.*          ●            ●              ●               ●
@@ -105,8 +105,8 @@ func (l *slots) nextPrompt(s *step, p *parcel) bool {
 }
 
 // choose returns the candidate of a payload that a hook's slot can carry. A payload
-// waits for the first of its placements that it can still reach, even if a slot of
-// a later placement is open.
+// waits for the first placement in its list that it can still reach, even if a slot
+// for a placement further down the list is open.
 func (l *slots) choose(s *step, p *parcel, h *hook) (none negotiate.Candidate, ok bool) {
 	if p.hook != "" || h.scope == 0 || p.scope != h.scope {
 		return none, false
@@ -164,8 +164,8 @@ func (l *slots) review(s *step) {
 	}
 }
 
-// lost handles that a placement class is unavailable now: it removes the class from
-// the choices of the waiting payloads, and settles payloads that have no other
+// lost is called when a placement class has become unavailable. It removes the class
+// from the choices of the waiting payloads, and settles payloads that have no other
 // choice.
 func (l *slots) lost(s *step, class lifeloop.Placement, why string) {
 	for _, p := range l.soft.waiting {

@@ -87,10 +87,11 @@ func (p *pressure) figure() (m ContextMeasured) {
 		Stale: now.Stale, Estimate: now.Estimate, At: now.At}
 }
 
-// trigger returns the number of tokens in the context, and a threshold: a renewal
-// must leave less than half of it. If pressure triggers the renewal (now), the
-// threshold is the present number of tokens. Otherwise it is at least the number at
-// which pressure is high, or 0 if the window is unknown.
+// trigger returns the number of tokens in the context, and a threshold. A renewal must
+// leave fewer tokens than half the threshold. If pressure triggers the renewal (now is
+// true), the threshold is the number of tokens. Otherwise it is that number or the
+// number at which pressure is high, whichever is larger; 0 if the window is unknown.
+// If the number of tokens is unknown or stale, the results are nil and 0.
 func (p *pressure) trigger(now bool) (tokens *int64, trigger int64) {
 	m := p.figure()
 	switch {
@@ -142,9 +143,9 @@ func (p *pressure) expectWindow(s *step, expected bool) {
 	}
 }
 
-// before emits a compaction that waits for its second report, if sig shows that the
-// harness has continued after the compaction, for example with the next prompt. It is
-// called before sig is handled.
+// before is called before sig is handled. A compaction that was reported once is held
+// for a second report from another source. If sig shows that the harness has continued,
+// for example with the next prompt, before emits the compaction without that report.
 func (p *pressure) before(s *step, sig telemetry.Signal) { p.emit(s, p.soft.synth.Before(sig)) }
 
 func (p *pressure) see(s *step, sig telemetry.Signal) {

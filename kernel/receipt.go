@@ -59,7 +59,7 @@ func (r *router) issued(client string, p parent) { r.hard.Parents[client] = p }
 
 // A parent is the newest receipt of a client, with its invocation. The client's
 // next receipt names it as parent if both are of the same invocation. A receipt of a
-// renewal names that of the renewal's previous step instead.
+// renewal names the receipt of the renewal's previous step instead.
 type parent struct{ Invocation, Receipt string }
 
 // An outcome says how a call ended.

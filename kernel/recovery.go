@@ -10,8 +10,8 @@ import (
 	"lifeloop/session"
 )
 
-// recovery decides, by the policy and what is left of its budgets, what follows the
-// end of an attempt:
+// recovery decides what follows the end of an attempt. The decision depends on the
+// policy and on the budgets that the attempts have not used up:
 //
 //	attempt_ended ──► retry ─────► wait, until a time ──► launch of the same profile
 //	           │ │└──► fallback ───────────────────────► launch of the next profile
@@ -24,7 +24,7 @@ type recovery struct {
 		Spent attempt.Spent
 		Name  string        // name of the profile that was launched last
 		Asked *RetryAsked   // the open question of retry.decide
-		Next  *AttemptEnded // the end of the last attempt, while the launch that it plans is still to come
+		Next  *AttemptEnded // the end of the last attempt, until the launch planned in it begins; nil if none is planned
 		// Checkpoint is the id of the checkpoint from which the next launch may continue;
 		// empty if there is none. CheckpointUnits is how many units of output were
 		// counted when it was saved, and CheckpointBy the index of the profile that
@@ -59,9 +59,9 @@ type (
 		Recovery attempt.Recovery `json:"recovery,omitempty"`
 		Reason   string           `json:"reason,omitempty"` // the reason in words for people
 		Retry    *RetryPlan       `json:"retry,omitempty"`
-		// Next is the index of the profile that is launched next, or of the attempt's
-		// own profile if none is. Skipped names the fallbacks that were passed over,
-		// each with the reason why it cannot be launched.
+		// Next is the index of the profile that is launched next. If no launch follows,
+		// it is the index of the attempt's own profile. Skipped lists the fallbacks that
+		// cannot be launched, each with the reason.
 		Next    int      `json:"next"`
 		Skipped []string `json:"skipped,omitempty"`
 		GaveUp  bool     `json:"gave_up,omitempty"` // see attempt.Next
@@ -192,8 +192,8 @@ func (r *recovery) arm(s *step) {
 	}
 }
 
-// current returns the newest attempt as a fact names it. run is empty if no launch
-// is in progress.
+// current returns the reference by which a fact names the newest attempt. run is the id
+// of the launch in progress; empty if there is none.
 func (r *recovery) current(s *step, run string) AttemptRef {
 	p := r.hard.Spent
 	return AttemptRef{Run: run, Attempt: p.Launches, Profile: p.Profile, Name: cmp.Or(r.hard.Name, s.profileName(p.Profile))}

@@ -52,7 +52,7 @@ type renewals struct {
 		fresh   *input.FreshSeen // the report of the fresh session, until enter begins it
 		typing  bool             // keys are being typed
 		stopped bool             // the typing is being stopped
-		again   time.Time        // until when the renewal takes no next step; zero if it need not wait
+		again   time.Time        // when the renewal may take its next step; zero if it need not wait
 		undone  bool             // the keys that undo the reset were typed, or are being typed
 		why     string           // why the reset failed
 		atTurnEnd
@@ -126,14 +126,15 @@ func (r *renewals) resets() bool {
 // next launch has not begun.
 func (r *renewals) between() bool { return r.hard.Between() }
 
-// launching applies the fact that a launch belongs to the renewal.
+// launching applies the fact of a launch, if the renewal waits for this launch.
 func (r *renewals) launching(f Launching) {
 	if f.Cause == causeRenewal && r.hard.Unused() {
 		r.hard.Called(renewal.Launch, 0, "")
 	}
 }
 
-// issued applies the fact that a receipt of the renewal was issued.
+// issued applies the fact of an issued receipt, if the receipt is for a step of the
+// renewal.
 func (r *renewals) issued(f ReceiptIssued) {
 	if f.Renewal != "" {
 		r.hard.Receipt = f.Receipt.ReceiptID
@@ -240,10 +241,10 @@ func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class li
 }
 
 // begin records a renewal, and refuses it if the limits or the capabilities do not
-// allow it. If there is a gate, it is asked next, and the prepare command does not run
-// before it has allowed the renewal. reply is the id of the user's command that asked
-// for the renewal, if any; if the gate is asked, the command is answered after its
-// decision.
+// allow it. If there is a gate, begin asks the gate next, and the prepare command does
+// not run before the gate has allowed the renewal. reply is the id of the user's command
+// that asked for the renewal, if any. With a gate, the command is answered after the
+// gate's decision.
 func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request, reply string) (lifeloop.FailureClass, string) {
 	q.Profile = rules.Profile
 	q.Before, q.Trigger = s.pressure.trigger(q.By == renewal.ByTrigger)
@@ -266,8 +267,8 @@ func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request, reply 
 	return "", ""
 }
 
-// agree records that a renewal is accepted. It now waits until the harness is at its
-// prompt or, for a reset by a hook, until its turn ends.
+// agree records that a renewal is accepted. The renewal then waits until the harness is
+// at its prompt or, for a reset by a hook, until the harness ends a turn.
 func (r *renewals) agree(s *step, path renewal.Path) {
 	s.record(RenewalMoved{r.hard.Agree(path)})
 	r.soft.undone, r.soft.why, r.soft.again = false, "", time.Time{}
@@ -333,11 +334,11 @@ func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifelo
 }
 
 // path returns why a reset cannot take the given path now; the failure class is empty if
-// it can. If the profile lists another path after this one (level is not Required), a
-// reset in place is refused if it would have to wait (untimely). So during a turn that
-// the profile may cut, the harness is relaunched, because keys are typed only at the
-// prompt. At the prompt, a harness that is reset by a hook at the end of a turn is
-// relaunched.
+// the path is possible. If the profile lists relaunch after this path (level is not
+// Required), a reset in place that would have to wait (untimely) is refused, and the
+// harness is relaunched. This happens during a turn that the profile may cut, because
+// keys are typed only at the prompt. It also happens at the prompt, if the harness can
+// be reset only by a hook at the end of a turn.
 func (r *renewals) path(s *step, m lifeloop.Manifest, rules renewal.Rules, path renewal.Path, level lifeloop.Requirement) (lifeloop.FailureClass, string) {
 	capability := negotiate.WrapperReset
 	switch {
@@ -354,8 +355,9 @@ func (r *renewals) path(s *step, m lifeloop.Manifest, rules renewal.Rules, path 
 	return "", ""
 }
 
-// untimely reports whether a reset in place would have to wait although a relaunch need
-// not: for the end of a turn that the profile may cut, or for the end of the next turn.
+// untimely reports whether a reset in place would have to wait, and a relaunch would
+// not. The wait would be for the end of a turn that the profile may cut, or for the end
+// of the next turn.
 func (r *renewals) untimely(s *step, rules renewal.Rules) bool {
 	return rules.Cut && !s.activity.atPrompt() || s.byHook() && s.activity.atPrompt() && s.turns.top() == nil && !s.slots.ending()
 }
@@ -416,9 +418,9 @@ func (r *renewals) review(s *step) {
 	}
 }
 
-// mayReset reports whether the harness can be ended now, or keys typed; the prepare
-// command waits for this too. A question to the user is never cut. A running turn is
-// cut only if the profile says so, and never by keys.
+// mayReset reports whether the harness may be ended now, or keys may be typed. The
+// prepare command runs only if mayReset is true too. A question to the user is never
+// cut off. A running turn is cut off only if the profile allows it, and never by keys.
 func (r *renewals) mayReset(s *step) bool {
 	hs := s.scopes.current()
 	switch {
@@ -493,7 +495,7 @@ func (r *renewals) drained(s *step) bool {
 	if s.session.is(session.Running) {
 		s.session.move(s, session.Paused, causeRenewal)
 	}
-	if held := r.soft.held; held != nil { // the reset had begun in place
+	if held := r.soft.held; held != nil { // a reset in place that has been rerouted to a relaunch
 		r.soft.held = nil
 		r.relaunch(s, *held)
 		return true
@@ -692,10 +694,11 @@ func (r *renewals) abandon(s *step, why string) {
 	s.attempts.over(s)
 }
 
-// recover finishes a renewal after a crash of the wrapper, if its reset had begun, its
-// token is not consumed, and the session can continue by a relaunch; done is then true.
-// Otherwise it ends the renewal; again is true if its reset had ended the harness, so
-// that the old harness session must be launched again. A reset in place ends no harness.
+// recover handles a renewal that was open when the wrapper died. If its reset had begun,
+// its token is not consumed and a relaunch is possible, recover continues the renewal
+// and returns done true. Otherwise it ends the renewal. again is then true if the reset
+// had begun to end the harness, so that the old harness session must be launched again.
+// A reset in place ends no harness.
 func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 	if !r.hard.Open() {
 		return false, false
@@ -746,8 +749,8 @@ func (r *renewals) limit(k *Kernel) time.Time {
 	return time.Time{}
 }
 
-// wake handles the timeout of an act, or of the wait for the prompt. A step may
-// come late, so the end of soft.again may be due in the same step.
+// wake ends the wait of soft.again, and handles the timeout of an act or of the wait for
+// the prompt. Both may be due in one step, because a step may come late.
 func (r *renewals) wake(s *step) {
 	if s.due(r.soft.again) {
 		r.soft.again = time.Time{}

@@ -18,28 +18,28 @@ import (
 //	             make a new one: the old session ends, the fresh one begins: resumed
 //	         ──► the hook of the next prompt carries the continuation: delivered
 //
-// The renewal itself starts no turn. If the time limit of the hook passes, or a prompt
-// comes, before the hook is answered with clear, it is answered empty. The renewal then
-// waits for the end of the next turn, or continues by a relaunch at the prompt if the
-// profile lists that path.
+// The renewal itself starts no turn. If the time limit of the hook passes or a prompt
+// comes before the answer clear, the hook gets an empty answer. The renewal then waits
+// for the end of the next turn, or continues by a relaunch at the prompt if the profile
+// lists that path.
 
 // atTurnEnd is the part of a renewal that belongs to the hook at the end of a turn.
 type atTurnEnd struct {
 	hook   string            // the hook at the end of a turn that waits for the renewal, or whose answer was to clear the context
 	prompt *input.HookCalled // the hook of the next prompt, which waits for the fresh session
 	until  time.Time         // until when prompt waits
-	rests  time.Time         // from when on a harness at its prompt is expected to call no hook of the last turn any more
+	rests  time.Time         // when detour tries a relaunch, unless the hook at the end of a turn is called before; zero if detour plans none
 }
 
 const (
 	// endWait is how long the hook at the end of a turn waits for the clients whose answer
 	// may ask for a renewal.
 	endWait = 4 * time.Second
-	// hookFollows is how long after the harness is at its prompt the hook of the turn may
-	// still be called: some sources report the end of a turn before its hook is called.
+	// hookFollows is how long the renewal waits for the hook of a turn when the harness is
+	// already at its prompt: some sources report the end of a turn before the hook is called.
 	hookFollows = 2 * time.Second
 	// emptyingTakes is how long a harness may take to make its new context, after it has
-	// reported that the old one is empty. A prompt waits until then.
+	// reported that the old one is empty. The hook of the next prompt waits as long.
 	emptyingTakes = 2 * time.Second
 	// promptWaits is how long a prompt waits for the report that the context is empty.
 	promptWaits = 3 * time.Second
@@ -65,7 +65,8 @@ func (r *renewals) asking(s *step, client string) bool {
 	return false
 }
 
-// holds reports whether a hook must wait for the renewal. If so, it becomes soft.hook.
+// holds reports whether a hook must wait for the renewal, and stores such a hook as
+// soft.hook.
 func (r *renewals) holds(s *step, h *hook) bool {
 	if !h.ends || s.due(h.limit) || r.soft.hook != "" && r.soft.hook != h.id || !r.awaitsHook(s) {
 		return false
@@ -74,8 +75,8 @@ func (r *renewals) holds(s *step, h *hook) bool {
 	return true
 }
 
-// holding reports whether a hook is soft.hook: it waits for the renewal, or its
-// answer was to clear the context.
+// holding reports whether a hook is soft.hook: the hook that waits for the renewal, or
+// that was answered with clear.
 func (r *renewals) holding(hook string) bool { return r.soft.hook == hook && hook != "" }
 
 // awaitsHook reports whether the renewal needs the hook at the end of a turn.
@@ -121,7 +122,8 @@ func (r *renewals) proceed(s *step) {
 		r.fallBack(s, "the next prompt came before the harness reported that its context is empty")
 	}
 	s.slots.called(s, *p)
-	// If review called proceed, this step has already woken the machines.
+	// If review called proceed, Step has already woken the machines and will not wake
+	// slots again.
 	if s.due(s.slots.next(s.Kernel)) {
 		s.slots.wake(s)
 	}
@@ -178,8 +180,8 @@ func (r *renewals) clear(s *step) {
 	s.slots.clear(s, r.soft.hook)
 }
 
-// hookEnded handles the end of soft.hook. whole says whether its answer was written
-// whole.
+// hookEnded handles the end of soft.hook. whole says whether the whole answer to the hook
+// was written.
 func (r *renewals) hookEnded(s *step, hook string, whole bool) {
 	if !r.holding(hook) {
 		return

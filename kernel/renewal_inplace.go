@@ -80,8 +80,8 @@ func (r *renewals) clearing() bool {
 	return r.hard.InPlace() && r.hard.Typed && r.soft.held != nil
 }
 
-// lineSettles is how long, after the user has sent a line, no key is typed and no token
-// consumed: the line may begin a turn.
+// lineSettles is how long no key is typed and no token is consumed after the user has
+// sent a line, because the line may begin a turn.
 const lineSettles = 2 * time.Second
 
 // lineSeen handles a line that the user begins or ends. After the end of a line, which
@@ -93,9 +93,10 @@ func (r *renewals) lineSeen(s *step, begun bool) {
 	}
 }
 
-// lineFree reports whether the reset loses nothing that the user has typed: no line is
-// begun, or the reset is in place and the harness keeps the line (KeepsLine). A relaunch
-// would lose the line. Keys that the wrapper types would be appended to it.
+// lineFree reports whether the reset loses nothing that the user has typed. It is true if
+// the user has begun no line, or if the reset is in place and the harness keeps the line
+// (KeepsLine). A relaunch would lose a begun line, and typed keys would be appended to
+// the line.
 func (r *renewals) lineFree(s *step) bool {
 	return !s.activity.lineBegun() || r.hard.Path == renewal.InPlace && s.cfg.KeepsLine
 }
@@ -152,8 +153,8 @@ func (r *renewals) typed(s *step, in input.KeysTyped) {
 	}
 }
 
-// fallBack gives up the reset in place. When the harness is at its prompt,
-// elsewhere decides what follows.
+// fallBack gives up the reset in place. The method elsewhere then decides what follows,
+// as soon as the harness is at its prompt or has ended the session.
 func (r *renewals) fallBack(s *step, why string) {
 	r.soft.why = why
 	r.start(s, renewal.FallBack)
@@ -274,14 +275,14 @@ func (r *renewals) enter(s *step) {
 	s.scopes.start(s, sig.Cause, by(sig), nil)
 }
 
-// overdue handles typed keys after which no fresh session began within the time
-// limit, and keys of the undo whose typing took too long.
+// overdue is called when no fresh session has begun within the time limit after keys
+// were typed, or when typing the keys of the undo took too long.
 func (r *renewals) overdue(s *step) {
 	r.stopTyping(s)
 	r.soft.typing = false
 	limit := r.rules(s).Filled().Clear
 	why := fmt.Sprintf("the harness began no fresh session within %s", limit)
-	if r.soft.undone { // then soft.why is the reason for which the keys are taken back
+	if r.soft.undone { // soft.why is the reason for the undo
 		why = fmt.Sprintf("%s; the typed command was not erased within %s", r.soft.why, limit)
 	}
 	r.fallBack(s, why)

@@ -211,8 +211,8 @@ func (s *step) closeLost(in input.CloseAsked) {
 	s.ending.drain(s)
 }
 
-// abandon records the end of the attempt that was in progress when the wrapper died
-// (open), or that was planned then.
+// abandon records the end of an attempt. When the wrapper died, the attempt was in
+// progress (open is true) or only planned.
 func (r *recovery) abandon(s *step, open bool) {
 	f := AttemptEnded{AttemptRef: r.current(s, ""), Cause: attempt.Unknown, Detail: supervisorLost, Evidence: "the wrapper died",
 		Failure: lifeloop.TransportError, Recovery: attempt.Halt, Reason: "the wrapper died, and the session was closed"}
@@ -238,8 +238,8 @@ func (r *recovery) abandon(s *step, open bool) {
 }
 
 // recoverObserved continues an observation. The harness did not depend on the
-// observer, so its session and its frame stay open. [Kernel.Recall] restores what
-// was in memory from the records before the crash.
+// observer, so its session and its frame stay open. [Kernel.Recall] restores the soft
+// state, which is computed again from the records that were read before the crash.
 func (s *step) recoverObserved() {
 	s.router.failOpen(s)
 	s.pressure.extend(s)
@@ -258,9 +258,10 @@ func (s *step) recoverObserved() {
 	}
 }
 
-// Rehearsal returns a kernel that can be given again the records that an observer
-// read before it died. k is the kernel that replayed that observer's ledger. The
-// returned kernel calls no client and stores nothing.
+// Rehearsal returns a new kernel for [Kernel.Recall]. Given the records that an observer
+// read before it died, the new kernel computes the soft state of that observer. k is the
+// kernel that replayed the observer's ledger. The new kernel calls no client and stores
+// nothing.
 func (k *Kernel) Rehearsal() *Kernel {
 	cfg, n := k.cfg, 0
 	cfg.Clients, cfg.Wants, cfg.Ledger = nil, nil, false
@@ -271,9 +272,9 @@ func (k *Kernel) Rehearsal() *Kernel {
 	return New(cfg)
 }
 
-// Recall gives k, before its first input, the soft state of past, a kernel that was
-// given the same records at the same times. The next record is then handled as if
-// the observer had never died.
+// Recall copies the soft state of past to k, which has had no input yet. past is a
+// kernel that was given the same records at the same times. k then handles the next
+// record as if the observer had never died.
 func (k *Kernel) Recall(past *Kernel) {
 	k.scopes.recall(&past.scopes)
 	k.turns.recall(&past.turns)
@@ -283,10 +284,10 @@ func (k *Kernel) Recall(past *Kernel) {
 	k.health.recall(&past.health)
 }
 
-// Redo handles once more a record whose facts were only partly written to the
-// ledger. past is a kernel that was given the records before that record, and entries
-// are the facts before the facts of that record. again is a kernel in the state after
-// the record, facts are the facts of the record, and ids are the new ids in these facts.
+// Redo handles a record (in) a second time, because only some of its facts were written
+// to the ledger. entries are the entries of the ledger before these facts. past is a
+// kernel that was given all earlier records. again is a kernel in the state after the
+// record, facts are all facts of the record, and ids are the new ids in these facts.
 func (k *Kernel) Redo(entries iter.Seq[Entry], past *Kernel, at time.Time, in input.SignalsSeen) (again *Kernel, facts []Fact, ids []string) {
 	cfg := k.cfg
 	cfg.NewID = func(prefix string) string {

@@ -33,7 +33,7 @@ type router struct {
 		Parents map[string]parent   // the newest receipt of each client
 		Keys    map[string]*keyed   // the used keys, by scope, adapter, client and idempotency key
 		KeysIn  map[string][]string // the keys in Keys by client, oldest first
-		Skipped map[string]*skips   // for each client, the run of skipped events that its next call ends
+		Skipped map[string]*skips   // for each client, the run of skipped events that ends with the client's next call
 	}
 	soft struct {
 		queue    map[string][]string // the ids of each client's queued calls
@@ -82,7 +82,7 @@ type (
 		Record     lifeloop.EventRecord `json:"record"`
 		Invocation string               `json:"invocation"`
 		Scope      int                  `json:"scope"`
-		// Run is the launch in which it was observed, and AdapterVersion the
+		// Run is the launch in which the event was observed, and AdapterVersion the
 		// version of that launch's adapter.
 		Run            *string   `json:"harness_run_id,omitempty"`
 		AdapterVersion string    `json:"adapter_version,omitempty"`
@@ -323,8 +323,8 @@ func by(sigs ...telemetry.Signal) []lifeloop.Evidence {
 }
 
 // enqueue adds the calls of an event to the queues of their clients, without the
-// calls that they replace. The oldest receipt.emitted in a long queue is left out,
-// because its receipt is on the ledger.
+// calls that they replace. In a queue longer than MaxQueue, it ends the oldest call
+// about receipt.emitted without calling the client: the ledger has that receipt.
 func (r *router) enqueue(s *step, calls []callRef) {
 	for _, c := range calls {
 		r.soft.queue[c.Client] = append(r.without(c.Client, c.Replaces), c.Call)

@@ -25,8 +25,8 @@ type scopes struct {
 	}
 	soft struct {
 		refused map[string]bool   // ids of other harness sessions for which BindRefused was recorded
-		gone    *telemetry.Signal // the harness's report that the session ends, until the end of its turn was read
-		goneDue time.Time         // when the wait for that ends
+		gone    *telemetry.Signal // the harness's report that its session ends; kept until the last turn's end is read
+		goneDue time.Time         // until when gone is kept
 	}
 }
 
@@ -100,9 +100,9 @@ func (f Bound) apply(k *Kernel) {
 func (BindRefused) key() (string, bool) { return "bind_refused", false }
 func (BindRefused) apply(*Kernel)       {}
 
-// launched notes whether the launch of the current scope continues no harness session.
-// A launch of a renewal does not count: it continues the attempt, and if it fails the
-// old harness session may continue.
+// launched sets Fresh to the current scope if its launch continues no harness session.
+// The launch of a renewal does not count: it belongs to the same attempt, and if the
+// renewal fails, the old harness session may continue.
 func (c *scopes) launched(f Launching) {
 	if f.Checkpoint == "" && f.Cause != causeRenewal {
 		c.hard.Fresh = c.hard.Scope
@@ -144,9 +144,9 @@ func (c *scopes) observed(f Observed) {
 	}
 }
 
-// numbering returns the harness session that numbers a receipt of a scope. If the
-// receipt names the id of a harness session, the first scope with that id numbers
-// it, because the receipt's own scope may have got another id since.
+// numbering returns the scope whose counter (Receipts) numbers a receipt. If the receipt
+// names the id of a harness session, that id decides, because the receipt's own scope
+// may have got another id since.
 func (c *scopes) numbering(scope int, id *string) *harnessSession {
 	if id != nil && c.hard.Numbers[*id] != 0 {
 		return c.hard.Sessions[c.hard.Numbers[*id]]
@@ -297,7 +297,8 @@ func (c *scopes) end(s *step, reason string, ev []lifeloop.Evidence) {
 	}
 }
 
-// lastRecords is how long the end of a session waits for the end of its turn.
+// lastRecords is how long a reported end of a harness session waits for the record of
+// the last turn's end.
 const lastRecords = time.Second
 
 // gone handles the harness's report that its session ends. The process may still
@@ -312,7 +313,8 @@ func (c *scopes) gone(s *step, sig telemetry.Signal) {
 		c.bind(s, sig.Session, "", sig.Source+": "+sig.Detail)
 	}
 	c.start(s, "unknown", by(sig), nil) // a session that ends must have started
-	// For an observer this is the only report of the end.
+	// After clear and resume, the harness continues with another session. An observer
+	// gets no other report of the end.
 	if sig.Reason == "clear" || sig.Reason == "resume" || s.cfg.Observing {
 		s.endScope(s.renewals.reason(sig.Reason), by(sig))
 		return
@@ -342,14 +344,15 @@ func (c *scopes) stopWaiting(s *step) {
 	}
 }
 
-// launching discards a reported end, because it belongs to the previous launch.
+// launching discards the reported end of a harness session, because the report belongs
+// to the previous launch.
 func (c *scopes) launching() { c.soft.gone, c.soft.goneDue = nil, time.Time{} }
 
 func (c *scopes) next(*Kernel) time.Time { return c.soft.goneDue }
 func (c *scopes) wake(s *step)           { c.stopWaiting(s) }
 
-// bind sets the id of the current scope. cause is why the harness says that this
-// harness session began, if it says so.
+// bind sets the id of the current scope. cause is the reason that the harness gave for
+// the start of this harness session; empty if it gave none.
 func (c *scopes) bind(s *step, id, cause, reason string) {
 	empty := beginsEmpty(cause) || beginsEmpty(c.current().Cause) && c.current().Cause != "startup" // "startup" may be only what the launch assumed, so it proves nothing
 	s.record(Bound{Scope: c.hard.Scope, ID: id, Was: c.current().ID, Reason: reason, Empty: c.known(id) && empty})

@@ -34,7 +34,7 @@ type sessionMachine struct {
 		TimedOut   Timer     // the session's own timer that fired
 	}
 	soft struct {
-		pausedAt   time.Time // when the pause by a command began, or the attempt ended during it; zero without a pause
+		pausedAt   time.Time // when the pause by a command began, or when the attempt ended during that pause; zero without a pause
 		eventAt    time.Time // time of the newest fact or sign of life
 		end        time.Time // hard.End as a time of Step's clock
 		ledgerLost bool      // the ledger is lost, so no client is called and hooks are answered empty
@@ -110,9 +110,8 @@ type (
 	// PausedAgain records that the harness was continued although a command has
 	// paused the session, and is stopped again.
 	PausedAgain struct{}
-	// Resumed records that a new wrapper recovers the session after a crash. LastAt
-	// is the time of the last fact before that; the earlier wrapper died then or
-	// later.
+	// Resumed records that a new wrapper recovers the session after a crash. LastAt is
+	// the time of the last fact of the earlier wrapper, which died at that time or later.
 	Resumed struct {
 		PID    int       `json:"pid"`
 		LastAt time.Time `json:"last_at"`
@@ -138,7 +137,7 @@ func (SessionMoved) key() (string, bool) { return "session_moved", true }
 func (f SessionMoved) apply(k *Kernel) {
 	h := &k.session.hard
 	h.State = f.To
-	if f.To == session.Rejected && f.Reason != abortedBeforeStart { // an abort refuses nothing
+	if f.To == session.Rejected && f.Reason != abortedBeforeStart { // an aborted session was not refused
 		h.Refused, h.RefusedWhy = cmp.Or(f.Failure, lifeloop.CapabilityUnsupported), f.Reason
 	}
 }
@@ -221,7 +220,8 @@ func (m *sessionMachine) pausedFor(now time.Time) (d time.Duration) {
 	return d
 }
 
-// lives records in soft state a sign of life at a time before this step.
+// lives sets eventAt to the time of a sign of life before this step, unless eventAt is
+// later.
 func (m *sessionMachine) lives(at time.Time) {
 	if at.After(m.soft.eventAt) {
 		m.soft.eventAt = at
@@ -382,9 +382,9 @@ func (m *sessionMachine) resumeRefusal(s *step) string {
 	return "no command paused the session"
 }
 
-// unpause ends a pause by a command without the command resume: the harness is about
-// to be ended, and a stopped process handles no signal but KILL; or the ledger is lost,
-// so that commands are refused from now on.
+// unpause ends a pause that a command began, without the command resume. Either the
+// harness is about to be ended, and a stopped process handles no signal but KILL. Or the
+// ledger is lost, so the command resume would be refused.
 func (m *sessionMachine) unpause(s *step, why string) {
 	s.record(ResumeRequested{Reason: why})
 	m.soft.pausedAt = time.Time{}
@@ -418,8 +418,8 @@ func (m *sessionMachine) continued(s *step) {
 	}
 }
 
-// restartDeadlines gives a harness that was stopped the full time again to
-// show a sign of life.
+// restartDeadlines restarts the harness's time limits for a sign of life, for its first
+// hook and for the prompt of a renewal, because the harness was stopped.
 func (s *step) restartDeadlines() {
 	s.activity.restart(s.now)
 	s.health.restart(s)
@@ -432,8 +432,8 @@ func (s *step) refuseCommand(what, ask, reason string, class lifeloop.FailureCla
 	s.do(effect.Reply{Ask: ask, Failure: class, Why: why})
 }
 
-// shifted postpones a time in the past by the length of a pause, but not beyond
-// now: a time within the pause would else come to lie in the future.
+// shifted adds the length of a pause to a time in the past. If the sum is later than
+// now, because the time lies within the pause, shifted returns now.
 func shifted(t time.Time, pause time.Duration, now time.Time) time.Time {
 	if t = t.Add(pause); t.After(now) {
 		return now

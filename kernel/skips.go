@@ -13,8 +13,8 @@ import (
 //	MaxCalls calls wait  no call is made until half as many wait, except about vital events
 //
 // Each run of skipped events has one receipt, which names the number of events, the
-// first one and the last one. A run ends with the next call of its client. The
-// receipt of the run precedes the receipt of that call.
+// first one and the last one. A run ends with the next call of its client that gets a
+// receipt. The receipt of the run precedes the receipt of that call.
 
 // A SkippedRun is a run of events that a client did not receive.
 type SkippedRun struct {
@@ -44,8 +44,8 @@ func skipped(of origin) *skips {
 	return &skips{SkippedRun{1, of.EventID, of.EventID}, of}
 }
 
-// vital reports whether an event is skipped only if twice MaxCalls calls wait,
-// because without it a client would misunderstand the other events.
+// vital reports whether a client needs an event to understand the other events. A vital
+// event is skipped only if twice MaxCalls calls wait.
 func vital(e lifeloop.Event) bool { return e.Session() || e == lifeloop.CapabilityDegraded }
 
 // behind reports whether a client is too far behind to be called about an event.
@@ -63,8 +63,9 @@ func (r *router) behind(s *step, client string, e lifeloop.Event) bool {
 	return r.soft.behind[client]
 }
 
-// obsolete returns the waiting call that a call about a new event of the same
-// kind replaces. It is empty if there is none, or if few calls wait.
+// obsolete returns the id of the waiting call that a call about a new event e replaces,
+// or "" if there is none. If MaxQueue calls wait, a new tick or level of pressure
+// replaces the newest waiting call about the same kind of event.
 func (r *router) obsolete(s *step, client string, e lifeloop.Event) string {
 	q := r.soft.queue[client]
 	if len(q) < s.cfg.MaxQueue || e != lifeloop.SupervisorTick && e != lifeloop.ContextPressureObserved {
@@ -83,11 +84,12 @@ func (r *router) skip(client string, of origin) {
 	r.hard.Skipped[client] = r.hard.Skipped[client].and(skipped(of))
 }
 
-// replace handles a new call c, which ends the client's run of skipped events. If c
-// makes a waiting call obsolete, the event of that call becomes a part of the run.
+// replace handles a new call c. If c gets a receipt, c ends the client's run of skipped
+// events. If c makes a waiting call obsolete, the event of that call becomes a part of
+// the run.
 func (r *router) replace(c *call, obsolete string) {
 	if c.Event == lifeloop.ReceiptEmitted {
-		return // the call has no receipt that the run could precede
+		return // a call about receipt.emitted gets no receipt, so it does not end the run
 	}
 	if was := r.hard.Calls[obsolete]; was != nil {
 		c.Skips = was.Skips.and(skipped(was.origin))

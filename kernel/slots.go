@@ -18,8 +18,8 @@ import (
 // deadline, for the clients that are called about its events. A hook that asks
 // whether a tool may run waits for the gate, and the hook at the end of a turn may
 // wait for a renewal (renewal_hook.go). Any other hook is answered at once. A hook
-// fails open: the harness continues, and a receipt reports what was lost. Only a
-// tool about which the gate has not decided is refused.
+// fails open: the harness continues, and a receipt reports what was lost. But a tool
+// is refused if the gate does not decide about it in time.
 //
 //	called ──► waiting ──► answered ──► closed: delivered or not
 //	   │          │ calls returned, deadline
@@ -42,14 +42,14 @@ type hook struct {
 	deadline time.Time // until when the hook waits for the clients that are called about its events
 	limit    time.Time // when the hook must be answered; it waits beyond deadline only for the gate or a renewal
 	scope    int       // the scope whose model reads the answer; 0 for a hook of another session
-	// waitsFor are the calls that the hook waits for. While a client is busy with
-	// earlier calls, the time is when the hook stops waiting for it. The time is zero
-	// once the client is free for the call: then the hook waits until its deadline.
+	// waitsFor has the calls that the hook waits for, each with the time at which the
+	// hook stops waiting for it. The time is patience while the client is busy with
+	// earlier calls. A zero time means that the hook waits until deadline.
 	waitsFor  map[string]time.Time
 	patience  time.Time // when the hook stops waiting for clients that are busy with earlier calls
 	answered  bool
 	guarded   bool                // the hook asks whether a tool may run
-	ends      bool                // by its answer, a renewal can reset the harness
+	ends      bool                // a renewal can reset the harness by the answer to the hook
 	verdict   *effect.HookVerdict // the answer about the tool; nil until the gate has decided
 	asking    int                 // the number of payloads about which the gate is being asked
 	envelopes []lifeloop.PayloadEnvelope
@@ -103,7 +103,7 @@ func (l *slots) open() bool { return len(l.soft.hooks) > 0 }
 // unanswered yields the hooks without an answer, oldest first. If the loop's body
 // answers or ends a hook that was not yielded yet, that hook is left out.
 func (l *slots) unanswered(yield func(*hook) bool) {
-	for _, id := range l.soft.order { // over stores a new slice, so the loop is not disturbed
+	for _, id := range l.soft.order { // the method over stores a new slice, so the loop is not disturbed
 		if h := l.soft.hooks[id]; h != nil && !h.answered && !yield(h) {
 			return
 		}
@@ -200,7 +200,7 @@ func (l *slots) inside(s *step, h *hook, calls []callRef, frame string) {
 	}
 	for _, c := range calls {
 		if h.ends && !s.renewals.asking(s, c.Client) {
-			continue // its answer cannot change that of the hook
+			continue // this client cannot ask for a renewal, so the hook does not wait for it
 		}
 		h.waitsFor[c.Call] = h.patience
 		if s.router.free(c) {
@@ -209,8 +209,8 @@ func (l *slots) inside(s *step, h *hook, calls []callRef, frame string) {
 	}
 }
 
-// dispatched lets the hooks that wait for this call wait for its answer until their
-// deadlines.
+// dispatched handles the dispatch of a call. A hook that waits for the call may then
+// wait until its deadline for the client's answer.
 func (l *slots) dispatched(call string) {
 	for _, h := range l.soft.hooks {
 		if _, waits := h.waitsFor[call]; waits {
@@ -250,8 +250,8 @@ func (l *slots) next(k *Kernel) (at time.Time) {
 		}
 	}
 	for _, p := range l.soft.waiting {
-		// A payload in an answer has no timer: a sent answer cannot be taken back, and
-		// permitted checks the payloads of an unsent one.
+		// A payload in an answer has no timer. A sent answer cannot be taken back. If
+		// the answer waits for the gate, the method permitted checks the expiry.
 		if p.expires != nil && p.hook == "" {
 			at = sooner(at, time.Unix(*p.expires, 0))
 		}
@@ -271,9 +271,9 @@ func (l *slots) wake(s *step) {
 	l.giveUpIf(s, expired, func(p *parcel) bool { return p.expires != nil && s.due(time.Unix(*p.expires, 0)) })
 }
 
-// leaveBusy makes a hook stop waiting for clients that are still busy with earlier
-// events when its patience is over. The calls keep their places in the queues, but
-// miss this slot.
+// leaveBusy ends the hook's wait for clients that are still busy with earlier events
+// at the time h.patience. The calls keep their places in the queues of the clients, but
+// their payloads miss this slot.
 func (l *slots) leaveBusy(s *step, h *hook) {
 	if h.guarded || h.asking > 0 { // the hook waits for the gate
 		return
@@ -284,9 +284,9 @@ func (l *slots) leaveBusy(s *step, h *hook) {
 	}
 }
 
-// answer answers a hook with the waiting payloads that fit its slot, unless it waits for a
-// renewal. If there is a gate, it is asked about each payload first, and answer is called
-// again after its last decision.
+// answer answers a hook with the waiting payloads that fit its slot, unless the hook must
+// wait for a renewal. If there is a gate, answer first asks the gate about each payload.
+// After the gate's last decision, answer is called again.
 func (l *slots) answer(s *step, h *hook) {
 	if s.renewals.holds(s, h) {
 		return
@@ -373,7 +373,7 @@ func (l *slots) over(s *step, h *hook, delivered bool) {
 // hook returns a hook that has not ended, or nil.
 func (l *slots) hook(id string) *hook { return l.soft.hooks[id] }
 
-// letGo answers a hook that waited for a renewal, without a reset.
+// letGo answers a hook that waited for a renewal. The answer does not reset the harness.
 func (l *slots) letGo(s *step, id string) {
 	if h := l.soft.hooks[id]; h != nil && !h.answered {
 		h.ends = false

@@ -109,9 +109,9 @@ func (s *step) refuse(why string, class lifeloop.FailureClass) {
 	s.session.reject(s, why, class)
 }
 
-// claims returns the adapter's manifest without the capabilities that this launch
-// lacks, that a single hook call cannot have, or that need a profile which is not
-// active.
+// claims returns the adapter's manifest without the capabilities that this session
+// cannot have: those that cfg.Weak lists, those that need a renewal profile which is not
+// active, and, if cfg.OneHook is set, those that need more than one hook call.
 func (s *step) claims() lifeloop.Manifest {
 	m := s.cfg.Manifest
 	if m.Renewal != nil {

@@ -64,7 +64,8 @@ func (a *attempts) next(k *Kernel) time.Time {
 	return sooner(at, a.examination())
 }
 
-// examination returns when an incomplete line is checked against the rules.
+// examination returns the time at which an incomplete line of output must be checked
+// against the rules, or zero if there is no such line.
 func (a *attempts) examination() time.Time {
 	if a.soft.watch == nil || a.soft.watch.Oldest().IsZero() {
 		return time.Time{}

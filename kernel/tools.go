@@ -41,8 +41,8 @@ func (ToolCalled) apply(*Kernel)         {}
 func (ToolReturned) key() (string, bool) { return "tool_returned", false }
 func (ToolReturned) apply(*Kernel)       {}
 
-// maxTools limits the ids of ended calls that are kept, and the calls in flight,
-// which are far fewer. That is enough, because all sources report a turn at about
+// maxTools limits the ids of ended calls that are kept, and the calls in flight, which
+// are far fewer. Older ids are not needed, because all sources report a turn at about
 // the same time.
 const maxTools = 1000
 

@@ -52,7 +52,7 @@ const (
 	turnNone    turnState = iota // no frame is open
 	turnAsked                    // a prompt was reported, but no work
 	turnWorking                  // a source reported work in the turn
-	turnIdle                     // the harness is idle, and the turn has not stopped
+	turnIdle                     // the harness is idle, but no stop of the turn was reported
 	turnStopped                  // frame.ending was emitted
 	turnResumed                  // the turn stopped, and then a source reported that it continues
 )
@@ -65,7 +65,7 @@ type prompt struct {
 	stopped time.Time // when the model stopped answering it; zero if no source has reported that
 	named   bool      // a source has named the turn
 	line    bool      // the user's line was begun, and it is not yet known whether the prompt is that line
-	decided bool      // a source that can tell what submitted the prompt has reported it
+	decided bool      // a source that knows the prompt's origin has reported the prompt
 }
 
 type frame struct {
@@ -81,8 +81,8 @@ type frame struct {
 }
 
 // FrameAdopted begins a frame that was open before the wrapper observed it, or
-// gives an open frame the harness's name for its turn, or its origin. One that changes
-// nothing records that the prompt is the user's line.
+// gives an open frame the harness's name for its turn, or its origin. If neither the name
+// nor the origin changes, it records that the prompt is the line that the user typed.
 type FrameAdopted struct {
 	Frame string `json:"frame"`
 	Turn  string `json:"turn"`
@@ -103,12 +103,12 @@ func (f FrameAdopted) apply(k *Kernel) {
 
 const (
 	// idleSettles is how long a harness may be idle in a turn that has not stopped,
-	// before the turn counts as interrupted. A source may report the real reason in
-	// this time.
+	// before the turn counts as interrupted. In this time, a source may report why the
+	// harness is idle.
 	idleSettles = time.Second
-	// maxPast is how many names of closed turns and frames are kept. A name may be
-	// used only once. That is enough, because a source that repeats a prompt is not
-	// hundreds of turns behind the others.
+	// maxPast is how many names of closed turns and frames are kept, because a name may
+	// be used only once. Older names are not needed: a source that repeats a prompt is
+	// not hundreds of turns behind the others.
 	maxPast = 1000
 )
 
@@ -205,9 +205,8 @@ func (t *turns) frameOf(turn string) *frame {
 }
 
 // frameFor returns the open frame that a stop or an end refers to. A signal without a
-// turn is about the harness's open frame, unless the record is older than that
-// frame. The end of the previous turn may be written after the next prompt was
-// sent.
+// turn is about the harness's open frame, unless the signal is older than that frame.
+// An older signal is a late report about the previous turn.
 func (t *turns) frameFor(sig telemetry.Signal) *frame {
 	if sig.Turn != "" {
 		return t.frameOf(sig.Turn)
@@ -370,12 +369,14 @@ func (t *turns) late(sig telemetry.Signal) bool {
 	return false
 }
 
-// repeated reports whether another source has already reported the prompt in sig. If both
-// reports name the turn, late compares the names, and repeated returns false. Each source
-// reports each prompt once, in order. So if sig is older than the newest prompt, it repeats an earlier prompt. Else, if
-// the model had not stopped in the open frame at the time of sig, sig repeats the prompt
-// of that frame, and the frame gets the name in sig. A prompt without a name also counts
-// as repeated if a source has reported that the stopped turn continues.
+// repeated reports whether another source has already reported the prompt in sig. If
+// both reports name the turn, repeated returns false, because late has compared the
+// names. Each source reports each prompt once, in order. So sig repeats a prompt in these
+// cases:
+//   - sig is older than the newest prompt. It then repeats an earlier prompt.
+//   - The model had not stopped in the open frame at the time of sig. It then repeats the
+//     prompt of that frame, and the frame gets the name in sig.
+//   - sig names no turn, and a source has reported that the stopped turn continues.
 func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 	if sig.Kind != telemetry.Prompt {
 		return false
@@ -406,10 +407,10 @@ func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 	return true
 }
 
-// originates handles sig, which repeats the prompt of f, perhaps with its origin. It
-// records the origin if it is new, or that the prompt is the user's if that decides about
-// the user's line. A hook cannot distinguish a message of another session from the user's
-// prompt; the transcript, which comes later, can.
+// originates handles sig, which repeats the prompt of f. If f has no origin, the origin
+// in sig is recorded. If sig has no origin, the prompt is the user's, which is recorded
+// if the user had begun a line. A hook cannot distinguish a message of another session
+// from the user's prompt; the transcript, which comes later, can.
 func (t *turns) originates(s *step, sig telemetry.Signal, f *frame) {
 	if sig.Kind != telemetry.Prompt || f == nil || f.Client || f == t.top() && t.soft.prompt.decided {
 		return
@@ -546,9 +547,9 @@ func (t *turns) wake(s *step) {
 	}
 }
 
-// endIdle ends the frame of a turn that was idle without having stopped. Its outcome is
-// that of the idle signal; if that names none, it is completed if the newest model call
-// was an answer, and otherwise interrupted.
+// endIdle ends the frame of a turn that was idle without having stopped. The frame has
+// the outcome of the idle signal. If the signal has none, the frame is completed if the
+// newest model call was an answer, and otherwise interrupted.
 func (t *turns) endIdle(s *step, id string) {
 	outcome := cmp.Or(t.soft.idleBy.Outcome, telemetry.Interrupted)
 	if t.soft.idleBy.Outcome == "" && t.soft.answered {
@@ -618,10 +619,11 @@ func (t *turns) closeAll(s *step, ev []lifeloop.Evidence) {
 	}
 }
 
-// close ends a frame whose end no source reported. A frame whose model stopped with
-// an outcome has that outcome. A frame whose harness is idle has the outcome of
-// endIdle. A frame is completed if its newest model call was an answer and the
-// harness is unharmed. Otherwise it is abandoned.
+// close ends a frame whose end no source reported. Its outcome is the first of these:
+//   - the outcome with which the model stopped, if a source reported one;
+//   - the outcome of endIdle, if the harness is idle in this frame;
+//   - completed, if the newest model call was an answer and unharmed returns true;
+//   - abandoned.
 func (t *turns) close(s *step, id string, ev []lifeloop.Evidence) {
 	f := t.frame(id)
 	switch {
@@ -636,8 +638,8 @@ func (t *turns) close(s *step, id string, ev []lifeloop.Evidence) {
 	}
 }
 
-// compacted ends a frame that had stopped, if the compaction belongs to another
-// turn: that turn cannot have begun while the frame was open.
+// compacted ends a frame whose model has stopped, if the compaction belongs to another
+// turn. Another turn begins only after the frame's turn has ended.
 func (t *turns) compacted(s *step, sigs []telemetry.Signal) {
 	f := t.top()
 	if f == nil || !f.Ending {
@@ -661,9 +663,9 @@ func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	return lifeloop.TransportError
 }
 
-// recall copies the soft state of past, which has read again the records from before a
-// crash (Kernel.Rehearsal). It clears the state of the turn, unless t and past have a
-// frame of the same turn open.
+// recall copies the soft state of past. The kernel of past was given the records from
+// before a crash again (Kernel.Rehearsal). recall clears the state of the turn, unless
+// the open frames of t and past have the same turn and the same value of Ending.
 func (t *turns) recall(past *turns) {
 	t.soft = past.soft
 	f, was := t.top(), past.top()

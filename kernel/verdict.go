@@ -105,9 +105,9 @@ func (a *attempts) succeeded(s *step, v *verdict) bool {
 	return true
 }
 
-// checkRules checks the rules that apply at the end of the attempt, unless it
-// failed before it wrote anything. A broken rule fails an attempt that succeeded
-// otherwise; an unrecoverable one also takes precedence over another failure. If the
+// checkRules checks the rules that apply at the end of the attempt, unless the attempt
+// failed before it wrote anything. A broken rule makes a successful attempt fail. An
+// unrecoverable one also takes precedence over another failure of the attempt. If the
 // policy says so, a success without any output is a failure too.
 func (a *attempts) checkRules(s *step, v verdict) verdict {
 	if v.Cause != "" && a.soft.bytes == 0 {
@@ -147,7 +147,7 @@ func consequences(e telemetry.ErrorKind) (attempt.Cause, lifeloop.FailureClass) 
 		return attempt.Fatal, lifeloop.OperatorRequired
 	case telemetry.ErrInvalidRequest:
 		return attempt.Fatal, lifeloop.InvalidRequest
-	case telemetry.ErrContextFull: // not fatal, because the conversation fills the context, not the command line
+	case telemetry.ErrContextFull: // not fatal: the conversation filled the context, so the same command line may succeed
 		return attempt.Model, lifeloop.InvalidRequest
 	case "", telemetry.ErrUnknown:
 	}

@@ -12,8 +12,9 @@ import (
 // with (DECISIONS L8). An untested version may write its records differently, so
 // capabilities that depend on records are only partial until they have worked in
 // this launch, or in an earlier session with this version. A VersionSeen fact records
-// each version that is reported in a launch. The partial capabilities of a version are
-// announced once in a session; a later launch announces only the negotiated ones again.
+// each version that is reported in a launch. When a session first sees a version, it
+// emits an event for each capability that becomes partial. In a later launch with that
+// version, it emits events only for the negotiated capabilities.
 
 type (
 	// VersionSeen records the harness's version and, if it was not tested, its
@@ -27,8 +28,8 @@ type (
 		// Before lists capabilities that count as proven, because earlier sessions saw
 		// them with this version.
 		Before []string `json:"proven_before,omitempty"`
-		// Here lists the other capabilities that worked in this launch before its version
-		// was known.
+		// Here lists the other capabilities that worked in this launch before the
+		// harness's version was known.
 		Here []string `json:"proven_here,omitempty"`
 	}
 	// CapabilityProven records that the harness itself caused the event of an
@@ -60,8 +61,8 @@ func (f VersionSeen) apply(k *Kernel) {
 	}
 }
 
-// early stores in hard.Early a capability that worked in this launch before its
-// version was known.
+// early stores in hard.Early a capability that worked in this launch before the
+// harness's version was known.
 func (h *health) early(f Observed) {
 	if len(h.hard.Versions) == 0 && slices.Contains(dialect, f.Record.Event) && Proves(f.Record.Event, f.Record.Evidence, f.Record.Data, true) {
 		h.hard.Early[string(f.Record.Event)] = true
@@ -85,7 +86,7 @@ var dialect = []lifeloop.Event{
 	lifeloop.FrameOpening, lifeloop.FrameOpened, lifeloop.ContextPressureObserved, lifeloop.ContextCompacted, lifeloop.FrameEnded,
 }
 
-// packageSource is the source of the version that the harness's package has.
+// packageSource is the Source of a version that was read from the harness's package.
 const packageSource = "package"
 
 // maxVersions is how many reported versions of one launch are considered; usually
@@ -101,7 +102,7 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 		return
 	}
 	if !sig.At.IsZero() && s.attempts.launchedAfter(sig.At, s.now) {
-		return // this is the version of the program that began the session, which this launch resumes
+		return // the record is older than this launch: an earlier program with its own version wrote it
 	}
 	f := VersionSeen{Version: sig.Version, Source: sig.Source, Detail: sig.Detail, Adapter: s.cfg.Manifest.AdapterID}
 	var weaker []SupportChange
@@ -127,7 +128,7 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 	}
 	known := slices.Contains(h.hard.Announced, f.name())
 	s.record(f)
-	if known { // an earlier launch announced this version: only negotiated capabilities have an event again
+	if known { // the version was announced before, so only negotiated capabilities are announced again
 		weaker = slices.DeleteFunc(weaker, func(c SupportChange) bool { return !s.negotiated(c.Capability) })
 	}
 	h.announce(s, weaker, s.cfg.Manifest.DisplayName+" "+sig.Version+
@@ -157,9 +158,9 @@ func Proves(event lifeloop.Event, evidence []lifeloop.Evidence, data map[string]
 		return false
 	}
 	switch event {
-	case lifeloop.FrameOpening: // only its hook proves it, because payloads need the hook
+	case lifeloop.FrameOpening: // with hooks, only the hook of the prompt is a proof, because payloads need that hook
 		return !hooks || evidence[0].Source == "hook"
-	case lifeloop.FrameEnded: // a later event may have ended the frame
+	case lifeloop.FrameEnded: // the end of an abandoned frame was not reported, but inferred from a later event
 		return data["outcome"] != "abandoned"
 	case lifeloop.ContextPressureObserved:
 		return data["window_tokens"] != nil

@@ -18,7 +18,7 @@ type Extent struct {
 	Size     int64        `json:"size"`    // the size of all segments, in bytes
 	Changed  int64        `json:"changed"` // the last change of any segment's file (ctime), in nanoseconds
 	Seq      uint64       `json:"seq"`     // the number of the last entry, or 0 if the ledger ends with something else, such as an unfinished line
-	Last     canon.Digest `json:"last"`    // the digest in the last entry, not checked; without one, the digest of the last bytes
+	Last     canon.Digest `json:"last"`    // the digest that the last entry contains, not checked; if Seq is 0, the digest of the last bytes
 }
 
 // longestTail is more bytes than a line can have from its digest to its end.

@@ -103,7 +103,7 @@ func discardLine(r *bufio.Reader) (n int64, err error) {
 	}
 }
 
-// linesBefore counts the lines of the segment that seek passed over.
+// linesBefore counts the lines that seek skipped at the beginning of the segment.
 func (w *walker) linesBefore() (n int) {
 	f, err := durable.Open(segmentPath(w.dir, w.segment), os.O_RDONLY, 0)
 	if err != nil {

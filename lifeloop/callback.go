@@ -1,6 +1,6 @@
 package lifeloop
 
-// A PayloadRef names a payload without carrying it (DECISIONS L12).
+// A PayloadRef identifies a payload and does not contain its body (DECISIONS L12).
 type PayloadRef struct {
 	PayloadID     string  `json:"payload_id" wire:"id"`
 	PayloadKind   string  `json:"payload_kind" wire:"id"`

@@ -2,9 +2,9 @@
 // vocabulary, adapter manifests, payload and dispatch envelopes, callbacks,
 // receipts, degradations, failure and retry classes, and their validation.
 //
-// It imports no other package of this module, does no I/O, names no client and no
-// harness, and never interprets a payload body, whose encoding, size and digest it
-// checks: a body is an [Opaque], which is redacted when it is printed.
+// It imports no other package of this module, does no I/O, and names no client and no
+// harness. It checks the encoding, size and digest of a payload body, but never
+// interprets the body. A body is an [Opaque], which is redacted when it is printed.
 //
 //	req := lifeloop.CallbackRequest{SchemaVersion: lifeloop.Version, Event: lifeloop.FrameOpening, ...}
 //	doc, err := lifeloop.DispatchEnvelope{SchemaVersion: lifeloop.Version, Request: req}.Encode()

@@ -160,7 +160,7 @@ var callbackFlaws = []flaw{
 var frameFlaws = []flaw{
 	{"frame_context", "frame_id", `""`, "frame_id: expected a non-empty string"},
 	{"frame_context", "frame_class", `"nested"`, "frame_class: expected one of top_level, subcall"},
-	{"frame_context", "frame_class", `"top_level"`, "parent_frame_id: expected nothing"},
+	{"frame_context", "frame_class", `"top_level"`, "parent_frame_id: expected null or no member"},
 	{"frame_context", "parent_frame_id", ``, "parent_frame_id: expected the enclosing frame"},
 	{"frame_context", "parent_frame_id", `"frame-2"`, "parent_frame_id: expected another frame"},
 }

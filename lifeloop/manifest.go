@@ -111,8 +111,8 @@ type IdentityClaims struct {
 	HarnessTaskID    Support `json:"harness_task_id"`
 }
 
-// RenewalClaims says how well each way of a reset is supported, and how well a
-// continuation survives a reset.
+// RenewalClaims says how well an adapter supports each way to reset the harness, and how
+// well it observes the reset and delivers the continuation.
 type RenewalClaims struct {
 	Reset struct {
 		Native          Support `json:"native"`

@@ -100,8 +100,8 @@ func unknownMember(at path, name string) Problem {
 	return Problem{Path: shownPath(at), Message: "a member that the contract does not know, ignored: " + show(name)}
 }
 
-// merge adds the problems of m, except those whose path is, or is below, that
-// of a problem of l. So a missing member is not also reported as a bad value.
+// merge adds the problems of m. A problem of m is left out if l has a problem at the
+// same path or above it, so that a missing member is not also reported as a bad value.
 func (l *list) merge(m list) {
 	known := l.paths
 	for i, at := range m.paths {

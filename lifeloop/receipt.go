@@ -1,6 +1,6 @@
 package lifeloop
 
-// A Status is the outcome a receipt, or a client's answer, reports.
+// A Status is the outcome that a receipt or a client's answer reports.
 type Status string
 
 const (

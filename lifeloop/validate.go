@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxIDBytes is the largest identifier the wire carries (DECISIONS L12).
+// maxIDBytes is the maximum length of an identifier on the wire (DECISIONS L12).
 const maxIDBytes = 256
 
 // Validate checks a document by the wire tags and the types of its members, and
@@ -27,8 +27,8 @@ func rules(doc any) (l list) {
 	return l
 }
 
-// check checks a value. rule is the wire tag of its member: what a string or a
-// number must be. The tag of a list is for its entries.
+// check checks a value. rule is the wire tag of the member with this value, which says
+// what a string or a number must be. The tag of a list applies to each entry.
 func (l *list) check(v reflect.Value, at path, rule string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -144,8 +144,9 @@ func (l *list) retry(at path, retry *RetryClass, failure *FailureClass) {
 }
 
 // evidence rejects text that looks like a secret: evidence "must not contain
-// client-owned continuation tokens". A token cannot be recognized for certain,
-// so this rejects a run of letters and digits that is too long for a word.
+// client-owned continuation tokens". A token cannot be recognized for certain, so
+// evidence rejects a run of letters, digits, "_", "-", "+" and "=" that has a digit and
+// is too long for a word.
 func (l *list) evidence(at path, s string) {
 	const longestWord = 31
 	isToken := func(r rune) bool {
@@ -153,7 +154,7 @@ func (l *list) evidence(at path, s string) {
 	}
 	for _, run := range strings.FieldsFunc(s, func(r rune) bool { return !isToken(r) }) {
 		if len(run) > longestWord && strings.ContainsAny(run, "0123456789") {
-			l.add(at, "expected words; a run of %d letters and digits may be a token, which evidence must not carry", len(run))
+			l.add(at, "expected words; a run of %d letters and digits may be a token, which evidence must not contain", len(run))
 			return
 		}
 	}
@@ -183,7 +184,7 @@ func (r CallbackResponse) check(l *list, at path) {
 	case r.Status == Failed && r.FailureClass == nil:
 		l.add(class, "expected a failure class, because the status is failed")
 	case r.Status != Failed && r.FailureClass != nil:
-		l.add(class, "expected null or nothing, because the status is not failed")
+		l.add(class, "expected null or no member, because the status is not failed")
 	default:
 		l.check(reflect.ValueOf(r.FailureClass), class, "")
 	}
@@ -200,7 +201,7 @@ func (f FrameContext) check(l *list, at path) {
 	case f.FrameClass == Subcall && f.ParentFrameID == nil:
 		l.add(parent, "expected the enclosing frame, because frame_class is subcall")
 	case f.FrameClass == TopLevel && f.ParentFrameID != nil:
-		l.add(parent, "expected nothing, because frame_class is top_level")
+		l.add(parent, "expected null or no member, because frame_class is top_level")
 	case f.ParentFrameID != nil && *f.ParentFrameID == f.FrameID:
 		l.add(parent, "expected another frame: a frame is never its own parent")
 	}
@@ -218,8 +219,8 @@ func (r EventRecord) check(l *list, at path) {
 
 // ---- payloads
 
-// Size, digest, encoding and placements are checked here (DECISIONS L13), expiry
-// when the payload is delivered: [PayloadEnvelope.Expired].
+// Size, digest, encoding and placements are checked here (DECISIONS L13). The expiry is
+// checked when the payload is delivered (see [PayloadEnvelope.Expired]).
 func (p PayloadEnvelope) check(l *list, at path) {
 	if p.Metadata == nil {
 		l.add(at.member("metadata"), "expected an object")
@@ -294,7 +295,7 @@ func (p PayloadEnvelope) decoded() ([]byte, bool) {
 // [Parse] checks that the required nullable members are present (DECISIONS L14).
 func (r Receipt) check(l *list, at path) {
 	if r.Event == ReceiptEmitted {
-		l.add(at.member("event"), "expected any event but receipt.emitted, which makes no receipt of its own")
+		l.add(at.member("event"), "expected any event but receipt.emitted, for which there is no receipt")
 	}
 	if r.ParentReceiptID != nil && *r.ParentReceiptID == r.ReceiptID {
 		l.add(at.member("parent_receipt_id"), "expected another receipt: a receipt is never its own parent")

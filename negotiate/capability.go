@@ -15,7 +15,7 @@ const (
 
 	// A renewal needs the first two and ContinuationStore, and one of the resets.
 	ContinuationObservation = "renewal.continuation.observation"      // the start of the next harness session is observed
-	ContinuationDelivery    = "renewal.continuation.payload_delivery" // the continuation reaches the model in that session
+	ContinuationDelivery    = "renewal.continuation.payload_delivery" // the continuation reaches the model in the next harness session
 	NativeReset             = "renewal.reset.native"                  // the running harness begins a new session
 	WrapperReset            = "renewal.reset.wrapper_mediated"        // the wrapper starts the harness again
 	ManualReset             = "renewal.reset.manual"                  // the user resets the harness

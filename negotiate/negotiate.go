@@ -29,8 +29,8 @@ type Want struct {
 	// Support is the weakest support that satisfies the want: native or synthesized.
 	// An empty Support means synthesized.
 	Support lifeloop.Support `json:"support,omitempty"`
-	// AcceptPartial is true if partial support, and all that is stronger, satisfies
-	// the want, whatever Support says.
+	// AcceptPartial is true if partial or stronger support satisfies the want, whatever
+	// Support says.
 	AcceptPartial bool `json:"accept_partial,omitempty"`
 }
 
@@ -157,9 +157,9 @@ func outcome(w Want, have lifeloop.Support) Outcome {
 }
 
 // Refused reports whether the operation is rejected because of a want (see
-// [Result.Failure]), and its failure class. Of several classes it returns the one that
-// restricts retries most, because it does not help that an operator provides one
-// capability while another one is permanently missing.
+// [Result.Failure]), and the failure class. If there are several classes, Refused
+// returns the one that restricts retries most: a retry is useless while one required
+// capability is permanently missing, even if an operator provides the others.
 func Refused(results []Result) (lifeloop.FailureClass, bool) {
 	var worst lifeloop.FailureClass
 	for _, r := range results {

@@ -75,8 +75,8 @@ func payloads(at string, list []json.RawMessage, problems []lifeloop.Problem) ([
 	return all, problems
 }
 
-// below returns the problems in err, which are about the part of a document at the
-// path at, with paths in the whole document.
+// below returns the problems in err, which are about one part of a document. The returned
+// paths begin with at, the path of this part in the document.
 func below(at string, err error) []lifeloop.Problem {
 	var invalid *lifeloop.ValidationError
 	if !errors.As(err, &invalid) {

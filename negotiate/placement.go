@@ -46,11 +46,11 @@ func classes(p lifeloop.PayloadPlacement) []lifeloop.Placement {
 	return nil
 }
 
-// gives returns how well a class with this claim supports the payload placement. A
+// gives returns how well a class with this claim supports the payload placement asked. A
 // developer frame is text that the model sees as written by the developer or the
-// system. If the model does not see the text so, only the class pre_session gives
-// support: partial if the text is seen as the user's, or as claimed if the claim does
-// not say how it is seen.
+// system. A claim for other text supports a developer frame only in the class
+// pre_session: partially if the model sees the text as the user's, or as claimed if the
+// claim does not say how the model sees the text.
 func gives(claim lifeloop.PlacementClaim, class lifeloop.Placement, asked lifeloop.PayloadPlacement) lifeloop.Support {
 	switch {
 	case asked != lifeloop.DeveloperEquivalentFrame, claim.SeenAs == lifeloop.SeenAsDeveloper, claim.SeenAs == lifeloop.SeenAsSystem:

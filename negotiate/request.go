@@ -35,7 +35,7 @@ type Settlement struct {
 	// Status is the status of the payload's receipt: delivered if it can be placed;
 	// if not, failed when one of its placements is required, else skipped.
 	Status  lifeloop.Status
-	Failure lifeloop.FailureClass // the reason why it cannot be placed
+	Failure lifeloop.FailureClass // the reason why the payload cannot be placed
 }
 
 // Against compares the request with a manifest. epoch, in Unix seconds, decides
@@ -43,20 +43,21 @@ type Settlement struct {
 //
 // The overall outcome is the worst of these, in the order of [Outcomes]:
 //
-//   - a required want counts with its own outcome; a required placement that is
-//     not available is unsupported;
+//   - a required want counts with its own outcome;
 //   - a preferred want that is not satisfied counts as degraded: the operation
-//     continues, with a warning. So does a payload that cannot be placed, without a
-//     warning, if its strictest placement is preferred;
+//     continues, with a warning;
 //   - an optional want that is not satisfied does not count;
-//   - of a payload that can be placed, each alternative that is passed over counts
-//     by its level, as degraded at most. So does a chosen slot with only partial
-//     support, unless a want for that placement class accepts partial support.
+//   - a payload that cannot be placed counts as unsupported if one of its placements
+//     is required. Otherwise it counts as degraded, without a warning, if one is
+//     preferred;
+//   - if a payload can be placed, each placement before the chosen one counts by its
+//     level, as degraded at most. A chosen placement with only partial support counts
+//     in the same way, unless a want for its class accepts partial support.
 //
-// Stronger support never makes the outcome worse, nor rejects an operation.
-// If all wants are valid, a rejected operation therefore never has the outcome
-// satisfied, and an operation with the outcome unsupported or requires_operator is
-// always rejected.
+// If the manifest claims stronger support, the outcome never becomes worse, and an
+// accepted operation is not rejected. If all wants are valid, a rejected operation
+// never has the outcome satisfied, and an operation with the outcome unsupported or
+// requires_operator is always rejected.
 func (r Request) Against(m lifeloop.Manifest, epoch int64) Answer {
 	a := Answer{Outcome: Satisfied, Capabilities: Capabilities(m, r.Capabilities, r.Profiles...), Placements: make([]Settlement, len(r.Payloads))}
 	a.Failure, _ = Refused(a.Capabilities)

@@ -49,8 +49,8 @@ type Config struct {
 	// Path precedes `/v1/logs` in the address. Every program on this machine can
 	// reach the port; only requests with the path are accepted.
 	Path string
-	// MaxBody is the largest body, in bytes, as received and decompressed; the
-	// default is 8 MiB.
+	// MaxBody is the maximum size of a body in bytes, both as received and after
+	// decompression; the default is 8 MiB.
 	MaxBody int64
 	// MaxWaiting limits the bytes that wait for delivery, and separately those
 	// that wait for forwarding; the default is 32 MiB.
@@ -305,8 +305,8 @@ func answer(w http.ResponseWriter, isJSON bool, code int, why string) {
 var hopByHop = [...]string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Host"}
 
-// pass forwards the body and the end-to-end headers of one request, with the headers
-// of the target, once: a retry would delay the requests that wait behind it.
+// pass forwards the body and the end-to-end headers of one request, and sets the headers
+// of the target. It tries only once, because a retry would delay the waiting requests.
 func (r *Receiver) pass(ctx context.Context, p passed) {
 	to := r.upstream[p.signal]
 	err := func() error {

@@ -38,8 +38,8 @@ func claudeProfile() Profile {
 			Aside: []Stroke{{Keys: "\x13", Then: 300 * time.Millisecond}},
 			Back:  []Stroke{{Keys: "\x13"}},
 		},
-		// With -p, Claude Code exits with 0 after Ctrl-C too. Before the turn has stopped,
-		// this code therefore means an abort.
+		// With -p, Claude Code exits with 0 after Ctrl-C too. If the last turn was not
+		// completed, exit code 0 therefore means an abort.
 		ExitCodes:  map[int]attempt.Cause{0: attempt.Aborted},
 		resume:     resumeClaude,
 		ask:        askClaude,
@@ -150,14 +150,14 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		ours = append(ours, "--settings", path)
 	}
 	l.Hooks, l.Guards = true, h.Guards
-	// In two cases the first hook call comes only with the first prompt. While the user
-	// chooses from a list, no session has started. If the input is a stream of prompts,
-	// the output is a stream too, so that no SessionStart hook is injected, and the first
-	// prompt may come late.
+	// In two cases the first hook call may come late. While the user chooses a session
+	// from a list, no session has started. If the input is a stream of prompts, the
+	// output is a stream too, so no SessionStart hook is injected. The first hook call
+	// then comes with the first prompt.
 	choosing := line.has("--resume", "--from-pr") && line.last("--resume") == "" && line.last("--from-pr") == "" && !line.has("--print")
 	l.HookAtPrompt = choosing || line.last("--input-format") == "stream-json"
 	if line.has("--print") || !h.Terminal {
-		l.Evidence = ByLastTurn // usable, because the Stop hook reports every turn that was not interrupted
+		l.Evidence = ByLastTurn // the Stop hook shows which turns were completed
 	}
 	if h.Terminal && !line.has("--print") {
 		l.setenv(claudeHintVariable, claudeHint(line, sure))
@@ -201,7 +201,8 @@ func (l *Launch) claudeInjection(line claudeLine, dir string, h Host) (s injecte
 	}
 	env, export, noExport := claudeExport(theirs, reason == "", h)
 	if noExport == "" && reason == "" {
-		// The user's settings file may set the same variables.
+		// Set the variables in the injected file too: the user's settings file may set
+		// them, and a settings file overrides the environment.
 		var with injectedSettings
 		if with, noExport = claudeSettings(line, theirs, h, env); noExport == "" {
 			s = with
@@ -220,7 +221,8 @@ func claudePlain(args []string, line claudeLine, h Host) bool {
 	if line.command != "" || line.has("--help", "--version", "--desktop") {
 		return true
 	}
-	// Claude Code accepts these anywhere, even after "--". The session runs in a daemon.
+	// Claude Code accepts these options anywhere, even after "--". With either one, the
+	// session runs in a daemon.
 	if slices.Contains(args, "--bg") || slices.Contains(args, "--background") {
 		return true
 	}
@@ -234,9 +236,9 @@ func claudePlain(args []string, line claudeLine, h Host) bool {
 	return h.Terminal && claudeAgentsView(args, h)
 }
 
-// claudeAgentsView reports whether `claude`, with no arguments but those about
-// debugging, shows the agents view, by the user's choice. An argument that the wrapper
-// adds would start a session instead.
+// claudeAgentsView reports whether `claude` shows its agents view instead of a session.
+// This is the case if the user chose that default and gave only arguments about
+// debugging. Any argument that the wrapper adds would start a session.
 func claudeAgentsView(args []string, h Host) bool {
 	for i := 0; i < len(args); i++ {
 		switch arg := args[i]; {
@@ -257,8 +259,8 @@ func claudeAgentsView(args []string, h Host) bool {
 
 // claudeSlug is the name of a project's transcript folder: its path, with a dash
 // for each character that is not an ASCII letter or digit. A character is a UTF-16
-// code unit, as in JavaScript. Of a longer name the first 200 are followed by a hash
-// of the whole path.
+// code unit, as in JavaScript. If the name is longer than 200 characters, it is cut
+// there, and a dash and a hash of the whole path are added.
 func claudeSlug(dir string) string {
 	const most = 200
 	units := utf16.Encode([]rune(dir))
@@ -316,9 +318,9 @@ func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string
 		delete(hooks, "SessionStart")
 		out.weak = append(out.weak, Weakness{"placement.pre_session", "a SessionStart hook would show in the stream-json output"})
 	}
-	// With an empty prompt, Claude Code need not wait for the hook, because no user types
-	// that fast. A prompt in the command line is sent at once, so there the hook is
-	// awaited, and the session starts first.
+	// Without a prompt in the command line, Claude Code need not wait for the hook: the
+	// hook ends before a user has typed a prompt. A prompt in the command line is sent at
+	// once. The hook must then end first, because it reports the start of the session.
 	if h.Terminal && h.Needs == "" && !h.Guards && !line.has("--print") && len(line.operands()) == 0 {
 		hooks["SessionStart"] = notAwaited(hooks["SessionStart"])
 	}

@@ -37,8 +37,8 @@ func claudeOptions() map[string]option {
 	})
 }
 
-// claudeCommands are the first operands that are not a prompt. With -p or --print
-// Claude Code has no commands.
+// claudeCommands are the subcommands. Any other first operand is a prompt. With -p or
+// --print Claude Code has no subcommands.
 var claudeCommands = []string{
 	"agents", "auth", "auto-mode", "doctor", "gateway", "help", "import", "install", "mcp", "plugin", "plugins",
 	"project", "purge", "rc", "remote-control", "setup-token", "ultrareview", "update", "upgrade",
@@ -119,10 +119,10 @@ var claudeElsewhere = []string{
 // its environment, and uses it only if it consists of such options.
 const claudeHintVariable = "CLAUDE_CODE_RELAUNCH_RESUME_HINT_FLAGS"
 
-// claudeHint is the value of that variable for the user's own options.
-// Without the variable Claude Code would repeat our settings file too, which is
-// gone by then. The rules are Claude Code's own. If Claude Code would repeat no
-// option, the value is "none", which it ignores because that is no option.
+// claudeHint is the value of claudeHintVariable for the user's own options. Without
+// the variable, Claude Code would also repeat our settings file, which is deleted by
+// then. The function follows the rules by which Claude Code repeats options. If Claude
+// Code would repeat none, the value is "none", which is not an option and is ignored.
 func claudeHint(line claudeLine, sure bool) string {
 	const nothing = "none"
 	var words []string
@@ -146,8 +146,8 @@ func claudeHint(line claudeLine, sure bool) string {
 	return strings.Join(words, " ")
 }
 
-// claudeRepeats reports whether Claude Code repeats a word of its command line: the
-// name of an option (which may hold its value), or a value.
+// claudeRepeats reports whether Claude Code repeats a word of its command line. name is
+// true if the word is an option, possibly with =VALUE, and false if the word is a value.
 func claudeRepeats(word string, name bool) bool {
 	_, value, _ := strings.Cut(word, "=")
 	for _, path := range []string{word, value} {

@@ -21,7 +21,7 @@ const exportCapability = "telemetry.otlp"
 //
 // A variable in a settings file overrides the environment. If one of the user's
 // settings files sets one of these variables, the injected settings file must set
-// it too; file is true if one is injected.
+// it too. file is true if a settings file is injected.
 func claudeExport(user userSettings, file bool, h Host) (env map[string]string, x Export, reason string) {
 	if user.flaw != "" {
 		return nil, x, user.flaw

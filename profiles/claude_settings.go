@@ -52,7 +52,7 @@ func chain(theirs json.RawMessage, hook []string) (json.RawMessage, bool) {
 // userSettings are the settings that a launch finds.
 type userSettings struct {
 	flag    settings // the settings given with --settings
-	flaw    string   // the reason why a file of ours cannot replace them
+	flaw    string   // the reason why an injected settings file cannot replace those of flag
 	managed []settings
 	layers  []settings // all layers of settings, the strongest first
 }

@@ -31,7 +31,7 @@ func codexProfile() Profile {
 			{Name: "history", Decoder: codex.History},
 			{Name: "otlp", Decoder: codex.OTLP, Form: Values},
 		},
-		// After INT, exec ends its turn and calls its hooks, while TERM kills it at
+		// After INT, `codex exec` ends its turn and calls its hooks. TERM kills it at
 		// once. In a terminal both signals kill Codex at once.
 		Quit: sigINT,
 		// Codex exits with 2 if it rejects its command line.
@@ -39,8 +39,9 @@ func codexProfile() Profile {
 		// If the user has begun a prompt, /clear would become a part of it. Ctrl-U would
 		// put aside only one line of the prompt, so the reset waits until the user has sent
 		// it. An Enter in the same write as /clear would be a line break. Even an Enter in
-		// its own write may be one, which its Undo deletes. The list of commands appears
-		// only if /clear was typed into the composer, and not into another field.
+		// its own write may add a line break, which the stroke's Undo deletes. Shows is
+		// in the list of commands, which appears only if /clear was typed into the
+		// composer, and not into another field.
 		Keys: Keys{
 			Reset: []Stroke{{Then: 300 * time.Millisecond}, {Keys: "\x1b[200~/clear\x1b[201~", Shows: "/clear clear the terminal", Then: 400 * time.Millisecond, Undo: strings.Repeat("\x7f", len("/clear"))},
 				{Keys: "\r", Undo: "\x7f"}},
@@ -174,7 +175,7 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 // terminal. Codex calls its first hook at the first prompt. If the result is
 // false, that prompt may come late: from the user, or in standard input.
 func (l codexLine) prompts() bool {
-	named := 1 // the operands that are not prompts: the id of a thread
+	named := 1 // the number of operands that are not prompts: one, the id of a thread
 	if l.sub == "" || l.has("--last") {
 		named = 0
 	}
@@ -188,9 +189,8 @@ func (l codexLine) prompts() bool {
 	return words[len(words)-1] != "-"
 }
 
-// codexCause returns the cause of the session. It is needed because for a
-// session that is continued in the terminal no other source shows the cause
-// before the first prompt.
+// codexCause returns the cause of the session. If a session is continued in the
+// terminal, no other source shows the cause before the first prompt.
 func codexCause(line codexLine) string {
 	verb := line.command
 	if verb == "exec" {
@@ -244,9 +244,10 @@ func (l codexLine) overrides(key string) bool {
 	})
 }
 
-// inlineHooksOff reads the member hooks of the inline table features, such as
-// `{hooks = false}`. If the member occurs twice, false has priority, because a
-// session detects missing hooks only late. set is false if the member is missing.
+// inlineHooksOff reads the member named "hooks" of the inline table "features", such
+// as `{hooks = false}`. If the member occurs twice, false has priority, because a
+// session detects missing hooks only late. set is false if the table does not set the
+// member to true or false.
 func inlineHooksOff(table string) (off, set bool) {
 	for _, member := range strings.FieldsFunc(table, func(r rune) bool { return r == '{' || r == ',' }) {
 		key, val, _ := strings.Cut(member, "=")
@@ -275,7 +276,7 @@ func codexHooksOff(line codexLine, h Host) bool {
 		if o.key == "features.hooks" {
 			return o.value == "false"
 		}
-		if o.key == "features" { // this replaces the whole table, and so the options before it
+		if o.key == "features" { // this option replaces the whole table, with all that earlier options set in it
 			if off, set := inlineHooksOff(o.value); set {
 				return off
 			}
@@ -333,9 +334,9 @@ func tomlPairs(text string) iter.Seq2[string, string] {
 	}
 }
 
-// featureOff reads features.hooks from a TOML file, in its three usual forms. If
-// it does not find an existing setting, the session later reports that the
-// expected hooks were not called.
+// featureOff reads features.hooks from a TOML file: as a dotted key, in the table
+// [features], or in an inline table. It does not find a setting in another form. The
+// session then reports later that the expected hooks were not called.
 func featureOff(text string) (off, set bool) {
 	for key, val := range tomlPairs(text) {
 		switch {
@@ -367,8 +368,8 @@ func trustHash(snake, command string, seconds int) string {
 	return string(canon.Sum(definition))
 }
 
-// effectiveTimeout is the timeout that Codex uses for a configured one, in
-// seconds; 0 means none is configured.
+// effectiveTimeout returns the timeout, in seconds, that Codex uses for a hook.
+// seconds is the configured timeout; 0 means that none is configured.
 func effectiveTimeout(snake string, seconds int) int {
 	if snake == "session_end" || snake == "interrupt" {
 		return min(cmp.Or(seconds, 1), 3)

@@ -113,7 +113,7 @@ func resumeCodex(args []string, session string, _ bool) ([]string, bool) {
 	switch line.sub {
 	case "":
 	case "resume", "fork":
-		named := 2 // the operands to drop: the subcommand's name and an id
+		named := 2 // the number of operands to drop: the subcommand's name and an id
 		if l.has("--last") {
 			named = 1
 		}

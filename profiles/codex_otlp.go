@@ -48,8 +48,8 @@ func codexExport(line codexLine, h Host) (override string, x Export, reason stri
 	return "otel.exporter={otlp-http={" + table + "}}", x, ""
 }
 
-// The patterns are compiled when they are used and not at program start,
-// because that would delay every hook call.
+// The patterns are compiled when they are used. If they were compiled at program
+// start, every hook call would be delayed.
 
 // codexEndpoint matches the endpoint in the table of an exporter, if it is a
 // plain string.

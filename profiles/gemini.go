@@ -10,9 +10,9 @@ import (
 )
 
 // geminiProfile is the profile of Gemini CLI, as observed with 0.61.0. Hooks are
-// injected into a launch if something needs them. Without hooks, the lines that are typed in
-// a terminal show the session. In print mode the wrapper chooses the session's id, because
-// the chat file's name ends with a part of it.
+// injected into a launch if something needs them. Without hooks, Gemini CLI's list of
+// typed lines shows which session a terminal has (see Typing). In print mode the wrapper
+// chooses the session's id, because the chat file's name ends with a part of that id.
 func geminiProfile() Profile {
 	return Profile{
 		Adapter:    "gemini",
@@ -90,13 +90,13 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	l.lackSources("gemini", reason, []string{"hooks"}, "transcript", "terminal")
 	home := h.home("GEMINI_CLI_HOME", ".")
 	if l.SessionID == "" && l.Cause == "" && interactive && home != "" && !line.has("--worktree") && geminiTitled(home, h) {
-		// The first prompt shows which session it is.
+		// Only the first prompt shows which session the process has (see Typing).
 		l.Cause = "startup"
 		l.Typing, l.Typing.Place, l.Typing.WorkDir = geminiTyping, geminiPlace, h.Dir
 		l.Typing.Place.Dir = filepath.Join(home, geminiPlace.Dir)
 		return l, nil
 	}
-	if choose { // not otherwise, because Gemini CLI takes longer to start if it is given an id
+	if choose { // only here the id is needed; Gemini CLI takes longer to start with a given id
 		l.SessionID = h.NewID
 		l.Argv = slices.Concat(argv[:1], []string{"--session-id", h.NewID}, argv[1:])
 	}
@@ -113,7 +113,7 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	}
 	var read []string
 	if h.Terminal {
-		read = []string{"terminal"} // the title of the terminal reports a start
+		read = []string{"terminal"} // the title of the terminal shows that a session has started
 	}
 	l.lackSources("gemini", "the session id is not known before the launch, so the chat file cannot be found", []string{"transcript"}, read...)
 	return l, nil

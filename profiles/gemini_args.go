@@ -14,7 +14,7 @@ func geminiOptions() map[string]option {
 	})
 }
 
-// geminiCommands are the first operands that are not a prompt.
+// geminiCommands are the subcommands. Any other first operand is a prompt.
 var geminiCommands = []string{"mcp", "extensions", "extension", "skills", "skill", "hooks", "hook", "gemma"}
 
 // parseGemini parses like Gemini CLI (yargs). command is the subcommand, if there

@@ -96,7 +96,7 @@ func (l *Launch) geminiDefaults(path string, h Host) (reason string) {
 	_, theirs := geminiSystem(h)
 	var base settings
 	if data, ok := h.read(theirs); ok && h.Guarded(theirs) { // Gemini CLI ignores defaults that others can write
-		base, _ = commented(data) // its form was checked
+		base, _ = commented(data) // geminiLayers has parsed this file without an error
 	}
 	merged, err := mergeHooks(base, geminiGroups(h.Hook, h.Guards, h.GuardWait))
 	if err != nil {
@@ -141,7 +141,7 @@ func (l *Launch) geminiOverlay(line commandLine, home string, layers []geminiLay
 		File{filepath.Join(ours, "gemini-extension.json"), encode(map[string]string{"name": geminiHookName, "version": "0.0.1"})},
 		File{filepath.Join(ours, "hooks", "hooks.json"), encode(hooks)})
 	l.setenv("GEMINI_CLI_HOME", root)
-	if h.getenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH") == "" { // not linked, because Gemini CLI replaces this file by renaming another one
+	if h.getenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH") == "" { // not linked, because Gemini CLI renames a new file over this one
 		l.setenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH", filepath.Join(config, "trustedFolders.json"))
 	}
 	return ""

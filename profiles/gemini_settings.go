@@ -10,12 +10,12 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// This file reads what decides before a launch of Gemini CLI whether hooks run in it. If
-// that is in doubt, hooks count as disabled, because under a policy a launch without them
-// must be refused.
+// This file finds out, before a launch of Gemini CLI, whether hooks will run in the
+// launch. In case of doubt, hooks count as disabled, because under a policy a launch
+// without hooks must be refused.
 
-// A geminiLayer is one settings file. Its members are kept as they are written; Gemini CLI
-// compares their names with the case.
+// A geminiLayer is one settings file. The names of its members are kept as written,
+// because Gemini CLI distinguishes upper and lower case in them.
 type geminiLayer struct {
 	path    string
 	members settings
@@ -64,7 +64,7 @@ func commented(data []byte) (settings, bool) {
 }
 
 // member returns a member of a group of settings, such as hooksConfig.enabled. known is
-// false if the group has not the form of an object.
+// false if the group is not a JSON object.
 func (l geminiLayer) member(group, name string) (value json.RawMessage, known bool) {
 	raw, has := l.members[group]
 	if !has {
@@ -74,8 +74,8 @@ func (l geminiLayer) member(group, name string) (value json.RawMessage, known bo
 	return members[name], ok
 }
 
-// geminiTitled reports whether Gemini CLI certainly shows in the title of the terminal
-// that it works.
+// geminiTitled reports whether Gemini CLI is certain to show in the title of the
+// terminal when it is busy with a turn.
 func geminiTitled(home string, h Host) bool {
 	layers, reason := geminiLayers(home, h)
 	if reason != "" {
@@ -114,7 +114,7 @@ func geminiHooksOff(layers []geminiLayer) string {
 // hooks are not found.
 func geminiSandboxed(line commandLine, home string, layers []geminiLayer, h Host) string {
 	const runs = " makes Gemini CLI run itself in a sandbox, without our hooks"
-	if h.getenv("SANDBOX") != "" { // it runs in one already
+	if h.getenv("SANDBOX") != "" { // Gemini CLI already runs in a sandbox
 		return ""
 	}
 	if option, given := line.find("--sandbox"); given && !(option.attached && option.value == "false") {
@@ -133,7 +133,7 @@ func geminiSandboxed(line commandLine, home string, layers []geminiLayer, h Host
 	default:
 		return "GEMINI_SANDBOX" + runs
 	}
-	if line.has("--sandbox", "--no-sandbox") { // it is off, whatever the settings say
+	if line.has("--sandbox", "--no-sandbox") { // --sandbox=false or --no-sandbox: no sandbox, whatever the settings say
 		return ""
 	}
 	for _, l := range layers {
@@ -152,12 +152,14 @@ func geminiSandboxed(line commandLine, home string, layers []geminiLayer, h Host
 	return ""
 }
 
-// hasFlag reports whether a word is several options of one letter, with this one among them.
+// hasFlag reports whether a word combines several one-letter options, as in -ds, and
+// letter is one of them.
 func hasFlag(word string, letter string) bool {
 	return len(word) > 2 && word[0] == '-' && strings.Contains(word, letter) && !strings.ContainsFunc(word[1:], func(r rune) bool { return !alphanumeric(r) })
 }
 
-// setsVariable reports whether a file of variables sets one to a value other than false.
+// setsVariable reports whether a file of variables sets the named variable to a value
+// other than "", 0 or false.
 func setsVariable(file []byte, name string) bool {
 	text := strings.TrimPrefix(string(file), "\ufeff")
 	for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
@@ -198,8 +200,8 @@ func geminiEnvFile(home string, h Host) string {
 	return ""
 }
 
-// geminiTrusted reports whether Gemini CLI is certain to trust the working directory, as
-// long as no editor connected to it says otherwise.
+// geminiTrusted reports whether Gemini CLI is certain to trust the working directory,
+// unless an editor that is connected to Gemini CLI decides otherwise.
 func geminiTrusted(line commandLine, home string, layers []geminiLayer, h Host) bool {
 	switch set := h.getenv("GEMINI_CLI_TRUST_WORKSPACE"); {
 	case h.getenv("GEMINI_RESTRICTED_MODE") == "true" || set == "false" && !line.has("--skip-trust"):
@@ -222,8 +224,9 @@ func geminiTrusted(line commandLine, home string, layers []geminiLayer, h Host) 
 	return off || geminiTrustFile(home, h)
 }
 
-// geminiTrustFile reports whether the longest path of the trusted folders that leads to
-// the working directory is trusted.
+// geminiTrustFile reports whether the file of trusted folders trusts the working
+// directory. If several rules apply to this directory, the one with the longest path
+// decides.
 func geminiTrustFile(home string, h Host) (trusted bool) {
 	path := h.getenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
 	if path == "" {
@@ -247,7 +250,7 @@ func geminiTrustFile(home string, h Host) (trusted bool) {
 			continue
 		}
 		is := level == `"TRUST_FOLDER"` || level == `"TRUST_PARENT"`
-		trusted = is && (len(folder) > longest || trusted) // of two rules with the same length, neither is certain to win
+		trusted = is && (len(folder) > longest || trusted) // if paths have the same length, all must be trusted, because any rule may win
 		longest = len(folder)
 	}
 	return ok && trusted

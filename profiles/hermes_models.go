@@ -14,13 +14,14 @@ import (
 //	config.yaml                 model: {default: NAME, context_length: N}
 //	context_length_cache.yaml   context_lengths: {NAME@URL: N}
 //
-// The first is the user's, and applies to the named model alone. The second has what
-// Hermes learned from servers. It is used only if config.yaml has no context_length, and
-// if all its numbers for the model are equal. Neither is used if config.yaml has other
-// settings that can replace a window. Hermes has other sources, which are not in files.
+// The first is the user's, and applies to the named model alone. The second has windows
+// that Hermes got from servers. It is used only if config.yaml has no context_length, and
+// if all servers have the same window for the model. Neither is used if config.yaml has
+// other settings that can replace a window. Hermes has other sources, which are not in
+// files.
 func hermesWindows(s Source, h Host) Windows {
 	if s.Form != Rows {
-		return Windows{} // a file of recorded hook calls need not be beside the database
+		return Windows{} // the source is not the database, so Hermes's settings need not be beside it
 	}
 	dir := filepath.Dir(s.Path)
 	config, ok := h.yaml(filepath.Join(dir, "config.yaml"))
@@ -41,7 +42,7 @@ func hermesWindows(s Source, h Host) Windows {
 			model, _, _ := strings.Cut(m.Name, "@")
 			n := wholeNumber(m.Value)
 			if other, seen := learned[model]; seen && other != n {
-				n = 0 // another server has another window
+				n = 0 // two servers have different windows, so the window is unknown
 			}
 			learned[model] = n
 		}

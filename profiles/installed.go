@@ -44,10 +44,10 @@ type Trust struct {
 	Table  []string // the table that has one table per hook
 	Member string   // the string in a hook's table that records the consent
 	Prefix string   // the beginning of the table names for hooks in Installation.Path
-	// Key returns the table name for the hook at this place of the JSON file. It
-	// is empty if the harness has no such event.
+	// Key returns the table name for the hook at this place of the JSON file, or ""
+	// if the harness has no such event.
 	Key func(event string, group, handler int) string
-	// Value returns the value of Member for that hook.
+	// Value returns the value of Member for the hook h.
 	Value func(h InstalledHook) string
 }
 
@@ -71,7 +71,7 @@ func installation(adapter, path string, project bool, hooks []InstalledHook, sec
 	}
 	for i := range hooks {
 		hooks[i].Command = quote(h.Exe) + " hook --host " + adapter + " " + flag + hooks[i].Event
-		if h.Profile != "" && hooks[i].Timeout >= 5*second { // the harness waits at its end for hooks with shorter timeouts, so theirs stay short
+		if h.Profile != "" && hooks[i].Timeout >= 5*second { // hooks with shorter timeouts delay the exit of the harness, so they get no more time
 			hooks[i].Timeout += renewalSeconds * second
 		}
 	}

@@ -19,9 +19,10 @@ type Keys struct {
 // strokes: written at once they are taken for a paste.
 type Stroke struct {
 	Keys string
-	// Shows is text that the harness displays when it has taken the keys; it has one space
-	// where the output has spaces or control sequences. The pause begins then, and without
-	// that text nothing more is typed. Empty if no text is expected.
+	// Shows is text that the harness displays when it has taken the keys, with one space
+	// where the output has spaces or control sequences. The pause begins when the text
+	// appears. If the text does not appear, no more strokes are typed. If Shows is empty,
+	// no text is expected.
 	Shows string
 	Then  time.Duration
 	Undo  string // the keys that take back this stroke if Reset had no effect

@@ -18,13 +18,14 @@ func start(argv []string, h Host, scrub []string) (Launch, error) {
 	return Launch{Argv: slices.Clone(argv), Env: environ(h, slices.Concat(scrub, inherited(h.Env)))}, nil
 }
 
-// outers are the harnesses that set variables for their tools which would mislead a
-// launch below such a tool, or give it the means to act in the outer session: a nested
-// Claude Code writes no transcript, and any program could use the message socket. A
-// launch of any program is freed of them if one of marks is set, since only the harness
-// sets these. Some of the others have general names, which the user may set without such
-// a harness. Marks that change nothing (GEMINI_CLI, OPENCODE) stay as they are for a bare
-// launch.
+// outers has an entry for each harness that sets harmful variables (names) for its
+// tools. If the wrapper runs in such a tool, the variables would mislead its launch, or
+// let the launch act in the outer session. For example, a nested Claude Code writes no
+// transcript, and any program could use the message socket.
+//
+// If one of marks is set, a launch of any program gets none of names. Only the harness
+// sets marks. Some of the other names are general, and the user may set them without
+// such a harness. Variables that change nothing (GEMINI_CLI, OPENCODE) are not removed.
 var outers = []struct{ marks, names []string }{
 	{[]string{"CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN"}, claudeScrub},
 	{[]string{"CODEX_THREAD_ID", "CODEX_SESSION_ID", "CODEX_TOOL_CALL_ID"}, codexScrub},
@@ -139,8 +140,8 @@ func (l *Launch) lack(reason string, capabilities ...string) {
 // observedOnly is the reason why a launch does not read the session store of a harness.
 const observedOnly = "only `lifeloop-wrap observe` reads the harness's session store"
 
-// lackSources records that the sources in lost are not read. It also records the
-// capabilities that need a source and have none among those in read.
+// lackSources records that the sources in lost are not read. It also records each
+// capability that needs a source, if none of the sources in read provides it.
 func (l *Launch) lackSources(adapter, reason string, lost []string, read ...string) {
 	for _, source := range lost {
 		l.lackOnce(reason, telemetryPrefix+source)

@@ -14,9 +14,10 @@ import (
 	"lifeloop/telemetry/openclaw"
 )
 
-// This file injects into one launch of OpenClaw. A configuration of ours includes the
-// user's and adds a plugin, whose hooks report the turns, carry payloads and ask before
-// each call of a tool. No file of the user is written.
+// This file injects a plugin into one launch of OpenClaw. Our configuration includes the
+// user's configuration and adds the plugin. The plugin's hooks report the turns, deliver
+// payloads and ask the wrapper before each call of a tool. No file of the user is
+// written.
 //
 // The hooks are called only in a process that runs the sessions itself, `openclaw agent
 // --local` and `openclaw gateway run`. In a gateway the plugin also resets the session on
@@ -106,7 +107,7 @@ func openclawHookless(line commandLine, sure bool) string {
 	return ""
 }
 
-// injectOpenclaw adds our plugin. It returns why it cannot.
+// injectOpenclaw adds our plugin to a launch, or returns the reason for not doing so.
 func (l *Launch) injectOpenclaw(line commandLine, h Host) (reason string) {
 	switch {
 	case h.Hooks == Never:
@@ -162,9 +163,9 @@ func (l *Launch) injectOpenclaw(line commandLine, h Host) (reason string) {
 	return ""
 }
 
-// openclawLock returns the path of the lock file that OpenClaw creates for this path of a
-// configuration and never removes. The path is in two parts: the plugin, which removes
-// the file, inserts the user id and a slash between them.
+// openclawLock returns, in two parts, the path of a lock file. OpenClaw creates this file
+// for the configuration at the path config and never removes it. The plugin inserts the
+// user id and a slash between the parts, and removes the file.
 func openclawLock(config, state string) []string {
 	sum := sha256.Sum256([]byte(config))
 	return []string{filepath.Join(state, "tmp", "openclaw-"), "gateway." + hex.EncodeToString(sum[:4]) + ".lock.sqlite"}
@@ -221,7 +222,7 @@ func openclawRoots(config string, h Host) string {
 
 // openclawPlugins reads the settings for plugins in the user's configuration. allows is
 // true if the configuration lists the plugins that may be loaded. refuses is the reason
-// why our plugin cannot be loaded with it. unclear is the reason why the configuration
+// why that configuration excludes our plugin. unclear is the reason why the configuration
 // does not show whether our plugin can be loaded.
 func openclawPlugins(data []byte) (allows bool, refuses, unclear string) {
 	config, ok := parseSettings(data)

@@ -24,7 +24,7 @@ func opencodeOptions(run bool) map[string]option {
 	return optionTable(lists)
 }
 
-// opencodeCommands are the first operands that are not a folder.
+// opencodeCommands are the commands of OpenCode. Any other first operand is a folder.
 var opencodeCommands = []string{
 	"completion", "acp", "mcp", "attach", "run", "debug", "providers", "auth", "agent", "upgrade", "uninstall", "serve", "web",
 	"models", "stats", "export", "import", "github", "pr", "session", "plugin", "plug", "db",

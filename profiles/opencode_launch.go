@@ -14,17 +14,17 @@ import (
 	"lifeloop/telemetry/opencode"
 )
 
-// This file injects into one launch of OpenCode, in two ways. Neither waits for the
-// package installation that a server plugin waits for, and neither writes a file of the
-// user.
+// This file injects a URL and a plugin into one launch of OpenCode. Neither has to wait
+// for the package installation that a server plugin waits for, and no file of the user is
+// written.
 //
 //   - A configuration file of ours has a URL in its instructions. OpenCode reads the
 //     URL before each request of a conversation and waits up to 5 s for the answer,
 //     which becomes a part of the system prompt of that request.
 //   - A settings file of the terminal interface has a plugin of ours, which sends the
-//     events of the sessions to the session's socket. `opencode run` loads none.
+//     events of the sessions to the session's socket. `opencode run` loads no such plugin.
 //
-// Under a policy the server loads a plugin too (opencode_guard.go).
+// If a policy guards the launch, the server loads another plugin (opencode_guard.go).
 
 //go:embed opencode_terminal.js
 var opencodeTerminal []byte
@@ -134,8 +134,9 @@ func (l *Launch) opencodeSession(line commandLine) {
 	}
 }
 
-// injectOpencodeTerminal injects the plugin and, unless the server runs already, the
-// URL. It returns why the other sources are not read.
+// injectOpencodeTerminal injects the plugin of the terminal interface and, unless the
+// server is already running, the URL of our instructions. reason is why the launch reads
+// no further sources.
 func (l *Launch) injectOpencodeTerminal(line commandLine, mode opencodeMode, h Host) (reason string) {
 	if reason := opencodeInjectable(line, h); reason != "" {
 		return reason
@@ -163,10 +164,10 @@ func (l *Launch) injectOpencodeTerminal(line commandLine, mode opencodeMode, h H
 	return "the plugin in the terminal interface reports the sessions of this launch instead"
 }
 
-// injectOpencodeRun injects the URL. The turn is read from the store, which contains the
-// sessions of other launches too. The session of this launch is found in the log, or
-// because no other session in the store got a prompt during the launch. The reason is why
-// the other sources are not read.
+// injectOpencodeRun injects the URL of our instructions. The turn is read from the store,
+// which also contains the sessions of other launches. The log shows which session belongs
+// to this launch. Without the log, the session is known only if no other session in the
+// store got a prompt during the launch. reason is why the launch reads no further sources.
 func (l *Launch) injectOpencodeRun(line commandLine, h Host) (reason string) {
 	if reason := opencodeInjectable(line, h); reason != "" {
 		return reason
@@ -193,7 +194,7 @@ func (l *Launch) injectOpencodeRun(line commandLine, h Host) (reason string) {
 		return l.opencodeUnread("OPENCODE_DB is not an absolute path")
 	}
 	windows := Windows{}
-	if !line.has("--dir") { // the settings of that folder are not read here
+	if !line.has("--dir") { // the settings of the folder in --dir are not read here
 		windows.Of = opencodeWindows(Source{}, h).Of
 	}
 	l.Sources = append(l.Sources, Source{Name: "store", Decoder: opencode.StoreOfRun, Form: Rows, Query: opencodeEvents, Prompted: opencodePrompted, Path: store, Windows: windows})
@@ -201,7 +202,8 @@ func (l *Launch) injectOpencodeRun(line commandLine, h Host) (reason string) {
 }
 
 // opencodeUnread records the capabilities that a launch lacks if it does not read the
-// store. OpenCode's requests for the URL do not show the session; the log does.
+// store. Only the log then shows the session: OpenCode's requests for our instructions
+// do not name it.
 func (l *Launch) opencodeUnread(reason string) string {
 	l.lackOnce(reason, "context.compacted", "frame.ended", "frame.ending")
 	if !slices.Contains(l.opencodeReads(), "log") {
@@ -327,7 +329,7 @@ func fileURL(path string) string {
 	return url.String()
 }
 
-// proxied reports whether programs that follow the usual variables send requests for
+// proxied reports whether HTTP_PROXY and NO_PROXY make programs send their requests for
 // a host to a proxy.
 func (h Host) proxied(host string) bool {
 	either := func(name string) string { return h.getenv(name) + h.getenv(strings.ToLower(name)) }

@@ -25,7 +25,7 @@ func opencodeWindows(_ Source, h Host) Windows {
 	w := Windows{Dir: h.Dir, Of: func(string) (int64, string) { return 0, "" }}
 	layers, ok := h.opencodeLayers()
 	if !ok {
-		return w // OpenCode does not use settings that cannot be read as JSON either
+		return w // OpenCode itself does not use settings that cannot be read as JSON
 	}
 	catalog := h.opencodeCatalog()
 	w.Of = func(model string) (int64, string) {
@@ -33,7 +33,7 @@ func opencodeWindows(_ Source, h Host) Windows {
 		if !ok {
 			return 0, ""
 		}
-		name := "" // the model's name in the list, if the settings give it another one
+		name := "" // the model's name in the list of models; empty if the settings give none
 		for _, layer := range layers {
 			tokens, given, id := opencodeModel(layer, "provider", provider, model)
 			if given {
@@ -77,12 +77,12 @@ func opencodeRenewed(provider, model string) bool {
 		provider == "openai" && (strings.Contains(model, "gpt-5.5") || strings.Contains(model, "gpt-5.6"))
 }
 
-// opencodeCatalog reads the list of models that OpenCode stores. Without one, OpenCode
-// uses a list in its program.
+// opencodeCatalog reads the list of models that OpenCode stores. If the file does not
+// exist, OpenCode uses a list in its program.
 func (h Host) opencodeCatalog() []byte {
 	path := h.getenv("OPENCODE_MODELS_PATH")
 	if path == "" && h.getenv("OPENCODE_MODELS_URL") != "" {
-		return nil // the list of that URL has another name
+		return nil // the list from this URL is in a file with another name
 	}
 	if path == "" {
 		path = filepath.Join(h.home("XDG_CACHE_HOME", ".cache"), "opencode", "models.json")

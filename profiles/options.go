@@ -22,9 +22,9 @@ type option struct {
 	arity arity
 }
 
-// optionTable parses lists of names; in `-c,--continue` the last one is the name.
-// A table is built when a command line is parsed and not at program start,
-// because that would delay every hook call.
+// optionTable parses lists of names; in `-c,--continue` the last name is the long one.
+// A table is built when a command line is parsed: tables that are built at program
+// start would delay every hook call.
 func optionTable(lists map[arity]string) map[string]option {
 	table := map[string]option{}
 	for a, list := range lists {
@@ -43,7 +43,7 @@ type part struct {
 	option   // the option; zero for an operand
 	words    []string
 	value    string // the last value, or the operand
-	at       int    // the index of the last word
+	at       int    // the index, in the arguments, of the last element of words
 	attached bool   // the value is in one word with the option
 	literal  bool   // an operand after "--"
 }

@@ -45,8 +45,8 @@ type Host struct {
 	// Guards requests hooks for tool calls that fail closed: if the hook fails,
 	// the tool is refused.
 	Guards bool
-	// GuardWait is how long such a hook may wait for an approval, in addition to
-	// its usual limit; at most MaxGuardWait.
+	// GuardWait is how long a hook for a tool call may wait for an approval, in
+	// addition to its usual limit; at most MaxGuardWait.
 	GuardWait time.Duration
 	// Needs names what needs hooks: a client, a policy or a requirement. It is
 	// empty if nothing in the session needs them.
@@ -56,7 +56,7 @@ type Host struct {
 	Guarded  func(path string) bool
 	OTLP     string // base URL of our receiver for exported telemetry; if empty, nothing is exported to us
 	ReadFile func(path string) ([]byte, error)
-	YAML     func(text []byte) (document.Value, error) // parses a file of ReadFile; if nil, no file is YAML
+	YAML     func(text []byte) (document.Value, error) // parses a file from ReadFile; if nil, no YAML file is read
 	Real     func(path string) string                  // resolves symbolic links; if nil, links are not resolved
 	// Number counts the launches of one session from 1; 0 means 1. In a later
 	// launch, the files of the earlier ones still exist, and their harness session
@@ -68,8 +68,8 @@ type Host struct {
 	// Fresh requests a new harness session for a renewal: the session and the
 	// prompt in the command line are not used again.
 	Fresh bool
-	// Profile is the renewal profile that installed hooks serve; empty if there is
-	// none.
+	// Profile is the name of the renewal profile for which Install adds hooks; empty
+	// if there is none.
 	Profile string
 }
 
@@ -80,7 +80,7 @@ type Launch struct {
 	Files   []File   // files to be written with mode 0600 before the start
 	Sources []Source // sources to be read from the start
 	OSC     []int    // numbers of the OSC sequences to decode
-	// OSCDecoder returns a decoder for the text of these sequences.
+	// OSCDecoder returns a decoder for the text of the OSC sequences.
 	OSCDecoder func() telemetry.Decoder
 	// SessionID is the harness session id given to the harness, empty if it
 	// chooses its own.
@@ -91,17 +91,18 @@ type Launch struct {
 	Cause string
 	// Hooks is true if hooks were injected and calls are expected.
 	Hooks bool
-	// Inherited is true if the harness finds the hooks by its environment. Its tools
-	// inherit that, so the same program as a tool calls the hooks too.
+	// Inherited is true if the harness finds the hooks through its environment. Its
+	// tools inherit this environment. If a tool starts the harness's program again, the
+	// second process calls the hooks too.
 	Inherited bool
 	// Guards is true if a hook of ours is called before every tool call of the
 	// launch.
 	Guards bool
 	// Unguarded is the reason why Guards is false, although the harness has such a
-	// hook. It counts only if Host.Guards is set.
+	// hook. The reason matters only if Host.Guards is set.
 	Unguarded string
-	// HooksShow is true if the user can see the injected hooks, so that they are
-	// injected only if something needs them.
+	// HooksShow is true if the user can see the injected hooks. With Auto, such hooks
+	// are injected only if something needs them.
 	HooksShow bool
 	// Plugin is true if a plugin was injected that sends a stream of events to the
 	// wrapper.
@@ -111,14 +112,16 @@ type Launch struct {
 	// Clears is true if the answer to an injected hook at the end of a turn can make the
 	// harness empty its context.
 	Clears bool
-	// Typing describes the list of typed lines by which the process of a launch without
-	// hooks is followed to another session; its Lines is nil if there is no list.
+	// Typing describes the harness's list of typed lines. In a launch without hooks, the
+	// list shows when the process changes to another session. Typing.Lines is nil if
+	// there is no list.
 	Typing Typing
 	// Chats describes the session files of a launch without hooks whose process names
-	// its session; its Dir is empty if the process does not.
+	// its session. For any other launch, Chats.Dir is empty.
 	Chats Chats
-	// Requests returns the decoder for the stream of a plugin and for the requests for
-	// Host.Instructions; nil if there is neither.
+	// Requests returns the decoder for a plugin's stream of events and for the requests
+	// for the URL Host.Instructions. It is nil if the launch has neither the plugin nor
+	// the URL.
 	Requests func() telemetry.Requests
 	// Threads is a folder in which the harness locks a file, ID.lock, for each harness
 	// session that it has begun; empty if the harness has no such folder. When a session
@@ -134,10 +137,10 @@ type Launch struct {
 	Export Export
 	// Overlay replaces the user's home for this launch, if it has a Root.
 	Overlay Overlay
-	// Locks are lock folders for which the harness may wait at its start. In each, one
-	// file names its owner, which regularly touches another one (LockFiles). If the owner
-	// has ended, the wrapper may set the times of the second file to long ago, so that the
-	// harness takes the lock for abandoned.
+	// Locks are lock folders for which the harness may wait at its start. One file in a
+	// lock folder names the owner of the lock; the owner regularly touches a second file
+	// (LockFiles). If the owner has ended, the wrapper may set the times of the second
+	// file to long ago, so that the harness treats the lock as abandoned.
 	Locks []string
 	// Weak lists capabilities that this launch cannot have, with the reason.
 	Weak []Weakness
@@ -228,14 +231,14 @@ type Overlay struct {
 type OverlayFolder struct {
 	Path string `json:"path"` // relative to Root
 	Real string `json:"real"` // absolute; it may be missing
-	// Files are names that are linked even if they do not exist yet, so that the
-	// program creates them in Real. Dirs are folders that the program would create
-	// at its start. They are created in Real beforehand, because a link must lead
-	// to an existing folder.
+	// Files are names of files that get a link even before the files exist, so that the
+	// harness creates them in Real. Dirs are names of folders that the harness would
+	// create at its start. These folders are created in Real beforehand, because a link
+	// must lead to an existing folder.
 	Files []string `json:"files,omitempty"`
 	Dirs  []string `json:"dirs,omitempty"`
-	// Removes are names of files that the program removes. At the end they are removed in
-	// Real too.
+	// Removes are names of files whose links the harness may remove. After the launch, a
+	// file without its link is removed from Real too, unless the file has changed since.
 	Removes []string `json:"removes,omitempty"`
 	// Ours are names that are neither linked nor moved to Real.
 	Ours []string `json:"ours,omitempty"`
@@ -261,11 +264,11 @@ type Source struct {
 	// sessions.
 	Pattern string
 	Form    Form // how the file grows, and what one record is
-	// Beside is a Pattern for the files of sub-agents. They have the same form,
-	// and are in the folder whose name is the file's name without its extension.
+	// Beside is a Pattern for the files of sub-agents, which have the same form. It
+	// applies below the folder that has the file's name without the extension.
 	Beside string
-	// User and Password are for a server: a name, and the environment variable
-	// that holds the password.
+	// User and Password are the credentials for a server: the name of the user, and the
+	// name of the environment variable that holds the password.
 	User, Password string
 	// Blind is true if the source reports context use but no compactions.
 	Blind bool
@@ -273,10 +276,10 @@ type Source struct {
 	// time; they are sorted by the times in them.
 	Unordered bool
 	// Query asks for the records of a Rows source; see [Rows]. Prompted, if not empty,
-	// is a query with the same numbers whose records are the ids of sessions that got
-	// a prompt.
+	// is a query that selects the same numbers, and as records the ids of the sessions
+	// that got a prompt.
 	Query, Prompted string
-	// Windows gives the windows of models that the records do not have.
+	// Windows gives the context windows of models if the records do not contain them.
 	Windows Windows
 }
 
@@ -284,8 +287,9 @@ type Source struct {
 // list names the process, and the record of a prompt names the session. A prompt with the
 // text of a typed line therefore shows which session the process has.
 type Typing struct {
-	// Place and WorkDir, the working directory without links, are set if the harness itself
-	// chooses its first session, so that neither its id nor its folder is known before.
+	// Place and WorkDir are set if the harness itself chooses its first session: neither
+	// the id nor the folder of that session is then known at the start. WorkDir is the
+	// working directory without symbolic links.
 	Place   Place
 	WorkDir string
 
@@ -310,12 +314,12 @@ type Chats struct {
 
 // Windows are the context windows of models, as the harness's own files give them.
 type Windows struct {
-	// Of returns the window of a model, and what kind of file it is from, in the words
-	// of telemetry.Signal.WindowSource. It returns 0 if the window is unknown. Of is nil
-	// if no such file is known.
+	// Of returns the context window of a model, and the kind of file that gives the
+	// window, as a value of telemetry.Signal.WindowSource. It returns 0 if the window is
+	// unknown. Of is nil if no file with windows is known.
 	Of func(model string) (tokens int64, source string)
-	// Dir is the working folder whose settings these are: they apply to the sessions
-	// that the source reports in this folder. If it is empty, they apply to all.
+	// Dir is the working folder whose settings give the windows. The windows apply only
+	// to sessions that the source reports in this folder, or to all if Dir is empty.
 	Dir string
 }
 
@@ -328,15 +332,15 @@ const (
 	// Values are appended JSON values, each over any number of lines; a record is
 	// one value.
 	Values Form = "values"
-	// Whole files are rewritten at each change; a record is the whole file.
+	// Whole is a file that is rewritten at each change; a record is the whole file.
 	Whole Form = "whole"
 	// Stamp files are activity files: a change is a sign of life, and the content
 	// is not read.
 	Stamp Form = "stamp"
 	// Rows come from a SQLite database that the harness writes. Query selects two
 	// columns: a number that never decreases from row to row, and the record, one
-	// JSON object. Its argument is the number of the last row that was read, or 0
-	// at the beginning.
+	// JSON object. The argument of Query is the number of the last row that was
+	// read, or 0 at the beginning.
 	Rows Form = "rows"
 	// Events come from a server that the harness runs (SSE); Path is its URL.
 	Events Form = "events"
@@ -367,8 +371,8 @@ type Profile struct {
 	// the harness reports them. Versions in between were not tested, and harnesses
 	// change their output from version to version.
 	Tested []string
-	// Package is the name of the npm package that has the harness's program, if no source
-	// of a launch reports the version; see PackageVersion.
+	// Package is the name of the npm package that contains the harness's program. It is
+	// set only if no source of a launch reports the version; see PackageVersion.
 	Package string
 	// Estimates is true if the harness writes its own estimate of the context after
 	// a compaction.
@@ -392,8 +396,9 @@ type Profile struct {
 	// Trial returns a short session for a probe. Its model server is at the URL model,
 	// and dir is its working folder. Trial is nil if no such session is known.
 	Trial func(model, dir string) Trial
-	// Install returns what to add to the harness's own files, those of the user or
-	// of the project around Host.Dir; nil if no safe way is known.
+	// Install returns what to add to the harness's own files: those of the user, or, if
+	// project is set, those of the project that contains Host.Dir. Install is nil if no
+	// safe way is known.
 	Install func(project bool, h Host) (Installation, error)
 
 	// Quit is the signal on which the harness ends normally: it reports its end

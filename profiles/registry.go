@@ -89,7 +89,7 @@ func (p Profile) Resume(argv []string, session string, terminal bool) ([]string,
 // Ask returns the command line that answers one question with the context of a
 // harness session. The question is its standard input, the answer its output. The
 // session itself does not change, and may be open in a terminal. Ask returns false if
-// the harness has no such way, or the command line does not allow it.
+// the harness or the command line does not allow such a question.
 func (p Profile) Ask(argv []string, session string) ([]string, bool) {
 	if p.ask == nil || len(argv) == 0 || Infer(argv[0]) != p.Adapter {
 		return nil, false
@@ -99,9 +99,9 @@ func (p Profile) Ask(argv []string, session string) ([]string, bool) {
 }
 
 // Fresh returns the command line that begins a new harness session in a terminal,
-// without the prompt of argv. It returns false without a terminal, for a command line
-// that answers its prompt and exits, because the prompt would be repeated, and if Resume
-// returns false.
+// without the prompt of argv. It returns false if there is no terminal, or if Resume
+// returns false. It also returns false for a command line that answers its prompt and
+// exits, because the new session would repeat the prompt.
 func (p Profile) Fresh(argv []string, terminal bool) ([]string, bool) {
 	words, ok := p.Resume(argv, p.anySession, terminal)
 	if !ok || !terminal || p.prints == nil || p.prints(argv[1:]) {

@@ -16,8 +16,8 @@ type Trial struct {
 	Fills int64
 }
 
-// trialPrompt is the prompt of a trial. By the mark p1 the scripted model server
-// recognizes it in a request.
+// trialPrompt is the prompt of a trial. The scripted model server recognizes the prompt
+// in a request by the mark p1.
 const trialPrompt = "Run-the-command-(p1)"
 
 // trialClaude asks in print mode.

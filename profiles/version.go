@@ -16,10 +16,11 @@ func isVersion(text string) bool {
 
 const versionLetters = "0123456789.+-ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// PackageVersion returns the version in the package.json of the npm package p.Package to
-// which a program belongs, without starting it. The program is an absolute path without
-// symbolic links, and read reads a file. The version is empty if the profile names no
-// package, or if the program is in no such package, as a script that starts the harness.
+// PackageVersion returns the version of the npm package p.Package that contains a program.
+// It reads the package.json and does not start the program. program is an absolute path
+// without symbolic links, and read reads a file. The version is empty if p.Package is
+// empty, or if the program is not in that package, for example a script that starts the
+// harness.
 func (p Profile) PackageVersion(program string, read func(path string) ([]byte, error)) string {
 	if p.Package == "" {
 		return ""

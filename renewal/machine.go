@@ -15,10 +15,10 @@ type Machine struct {
 	Renewal
 	Count  int         // the number of renewals that began a reset
 	Resets []time.Time // the start times of the newest resets, the oldest first
-	Broken string      // why no further renewal may begin in this session; empty while one may
+	Broken string      // why this session can have no further renewal; empty while it can
 }
 
-// A Renewal is one renewal.
+// A Renewal is the state of one renewal.
 type Renewal struct {
 	ID    string
 	State State
@@ -109,10 +109,9 @@ func (m *Machine) Ask(id string, r Request) Move {
 }
 
 // Refusal returns the reason why the rules allow no further renewal; class is empty
-// if they allow one. broke is true if the reason is Limits.Max or Limits.Session; then no
-// further one may begin in the session. resets are the times of the newest resets for
-// which the caller has monotonic readings. They are used instead of the last times in
-// Resets, which have none.
+// if they allow one. broke is true if the reason is Limits.Max or Limits.Session: the
+// session can then have no further renewal. resets are the times of the newest resets
+// with monotonic clock readings; they replace the last times in Resets, which have none.
 func (m *Machine) Refusal(now time.Time, r Rules, resets []time.Time) (class lifeloop.FailureClass, why string, broke bool) {
 	l := r.Limits.Filled()
 	recent := 0
@@ -167,8 +166,8 @@ func (m *Machine) PrepareDone(digest string, expires *time.Time, class lifeloop.
 // Expired reports whether the token can no longer be used.
 func (m *Machine) Expired(now time.Time) bool { return m.Expires != nil && !now.Before(*m.Expires) }
 
-// Ended reports whether an end of the harness now belongs to the reset. The
-// continue command follows it, or the launch if the token was consumed before.
+// Ended reports whether the reset continues when the harness ends. The next act is then
+// Continue, or Launch if the token is already consumed.
 func (m *Machine) Ended() bool {
 	return m.State == Resetting && (!m.Consumed || m.Ahead && m.Path == Relaunch && !m.Launched)
 }
@@ -210,8 +209,9 @@ func (m *Machine) End(class lifeloop.FailureClass, why string) Move {
 // half of Request.Trigger. It is false if Trigger is unknown.
 func (m *Machine) Treadmill(tokens int64) bool { return m.Trigger > 0 && tokens*2 >= m.Trigger }
 
-// Deadline returns the time at which an act that began at since has taken too long. None
-// is here the wait for the prompt. The result is zero if Limits has no limit for the act.
+// Deadline returns the time at which an act that began at since has taken too long. The
+// act None means the wait for the prompt. The result is zero if Limits has no limit for
+// the act.
 func (r Rules) Deadline(act Act, since time.Time) (at time.Time) {
 	l := r.Limits.Filled()
 	switch act {

@@ -18,8 +18,8 @@
 // failed. At most one renewal is under way, and each ends once.
 //
 // A reset by relaunch ends the harness, consumes the token and starts the harness
-// again. A reset in place consumes the token first, because the hook of the fresh
-// session carries the continuation; then keys are typed, a plugin is asked or a hook is
+// again. A reset in place consumes the token first, because a hook of the fresh session
+// has to deliver the continuation. Then keys are typed, a plugin is asked or a hook is
 // answered. If no fresh session follows, the reset continues by relaunch, with the same
 // continuation.
 //
@@ -99,9 +99,9 @@ func Paths() []Path { return []Path{InPlace, Relaunch} }
 type Means string
 
 const (
-	ByKeys   Means = ""       // keys are typed at its prompt
-	ByPlugin Means = "plugin" // our plugin in it is asked
-	ByHook   Means = "hook"   // the answer to its hook at the end of a turn empties its context
+	ByKeys   Means = ""       // keys are typed at the harness's prompt
+	ByPlugin Means = "plugin" // our plugin in the harness is asked
+	ByHook   Means = "hook"   // our answer to the harness's hook at the end of a turn empties the context
 )
 
 // An Act is what the caller does after it recorded a move.
@@ -112,7 +112,7 @@ const (
 	Prepare      // run the profile's prepare command
 	Reset        // end the old harness session, or begin a reset in place
 	Continue     // consume the token and run the continue command
-	Launch       // start the harness with a fresh session, and the payload queued for it
+	Launch       // start the harness with a fresh session, for which the continuation waits
 	Permit       // wait for the gate, which has a time limit of its own
 	Type         // in place: wait, with the continuation, until the Means can be used
 	Clear        // in place: type the keys, ask the plugin or answer the hook
@@ -144,10 +144,10 @@ type Limits struct {
 	Prepare  time.Duration // run time of the prepare command; 0 is 30 s
 	Continue time.Duration // run time of the continue command; 0 is 30 s
 	Observe  time.Duration // from the new launch to its first sign of a session; 0 is 1 min
-	Clear    time.Duration // from the act Clear to a fresh session, and for Undo; 0 is 15 s
-	Session  int           // renewals of a session; 0 is 20
-	Max      int           // resets within Window; 0 is 3
-	Window   time.Duration // the time in which Max counts; 0 is 30 min
+	Clear    time.Duration // from the act Clear to a fresh session, and run time of Undo; 0 is 15 s
+	Session  int           // maximum number of resets of one session; 0 is 20
+	Max      int           // maximum number of resets within Window; 0 is 3
+	Window   time.Duration // the period for which Max is the limit; 0 is 30 min
 }
 
 // Filled returns the limits with their defaults.
@@ -184,8 +184,8 @@ type Request struct {
 	By       By     `json:"by"`
 	ClientID string `json:"client_id,omitempty"` // the client that asked
 	Reason   string `json:"reason,omitempty"`    // the user's reason
-	// Before is how many tokens the context had; nil if unknown. After the renewal it
-	// must have less than half of Trigger, which is 0 if unknown.
+	// Before is how many tokens the context had; nil if unknown. After the renewal the
+	// context must have less than half of Trigger tokens. Trigger is 0 if unknown.
 	Before  *int64 `json:"tokens_before,omitempty"`
 	Trigger int64  `json:"trigger,omitempty"`
 }
@@ -201,8 +201,8 @@ type Move struct {
 	// expires at Expires.
 	Digest  string     `json:"digest,omitempty"`
 	Expires *time.Time `json:"expires,omitempty"`
-	// These are set in the state resumed: Scope is the new harness session, and ID
-	// its id, if known.
+	// These are set in the state resumed: Scope is the number of the new harness
+	// session, and ID its id, if known.
 	Scope int       `json:"scope,omitempty"`
 	ID    string    `json:"harness_session_id,omitempty"`
 	At    time.Time `json:"at,omitzero"` // set in the state resetting
@@ -214,12 +214,12 @@ type Move struct {
 }
 
 // Payload returns the text of a continuation as one payload of a client: id is the
-// payload's id, digest the digest of the text (package canon). It is placed at the start
-// of the harness session if possible, otherwise before a prompt.
+// payload's id, digest the digest of the text (package canon). The text is placed at the
+// start of the harness session if possible, otherwise before a prompt.
 //
-// One required placement makes the whole payload required (negotiate.Placed), so an answer
-// with this payload fails if neither placement can be reached. The level of the other
-// placement changes nothing.
+// Only the second placement is required, but this makes the whole payload required
+// (negotiate.Placed): an answer with this payload fails if neither placement can be
+// reached.
 func Payload(id, client string, text lifeloop.Opaque, digest string) lifeloop.PayloadEnvelope {
 	return lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: id, ClientID: client, PayloadKind: "continuation", Format: "text",
 		ContentEncoding: "utf8", Body: &text, ByteSize: int64(text.Len()), ContentDigest: &digest, Redaction: "none", Metadata: map[string]any{},

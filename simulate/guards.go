@@ -124,7 +124,7 @@ func (p *player) intent(e effect.AskGate) (gate.Intent, error) {
 	return acts.Launch{Adapter: profile.Adapter, Program: profile.Name}.Intent(scene)
 }
 
-// waiting updates p.approvals by a fact about an approval.
+// waiting updates p.approvals after a fact about an approval.
 func (p *player) waiting(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.ApprovalAsked:

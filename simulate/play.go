@@ -20,7 +20,7 @@ import (
 // source is the name of the only source of evidence, the script.
 const source = "script"
 
-// byControl is the id that every command of the script's control has.
+// byControl is the id of every command in the script's control.
 const byControl = "control"
 
 // Limits of a simulation, which end it if a policy retries without end.
@@ -104,12 +104,12 @@ type launch struct {
 	ignores bool               // the process ignores TERM
 	asking  bool               // the harness waits for the user
 	written int64              // bytes of output so far
-	cause   attempt.Cause      // the cause of its failure, from the script
-	words   string             // the message of that failure
+	cause   attempt.Cause      // the cause of the launch's failure, from the script
+	words   string             // the message of the launch's failure
 	hooks   string             // the id of the launch's harness session, which its hooks report; empty without hooks
 	waits   string             // the id of the hook call about a tool, while the harness waits for its answer
 	typed   string             // the renewal whose keys are being typed
-	use     *telemetry.ToolUse // the tool call that the hook call in waits is about
+	use     *telemetry.ToolUse // the tool call of the hook call in the field waits
 }
 
 // RunOn simulates the world with a core that was created from [World.Config],
@@ -440,7 +440,7 @@ func (p *player) signal(s step) {
 			}
 		}
 	}
-	if sig.Kind == telemetry.Fault && sig.Error == "" { // this cause has no kind of error
+	if sig.Kind == telemetry.Fault && sig.Error == "" { // the map above has no ErrorKind for this cause
 		p.feed(input.FailureSeen{Cause: s.cause, Source: source})
 	}
 }

@@ -132,12 +132,12 @@ func (p *player) cancel(call string) {
 func paths() []string { return policy.Words(renewal.Paths()...) }
 
 // A reaction is what happens when the keys of a reset in place are typed, or the
-// plugin is asked for one.
+// plugin is asked for the reset.
 type reaction string
 
 const (
 	works   reaction = "works"   // a fresh session begins
-	ignored reaction = "ignored" // none begins
+	ignored reaction = "ignored" // no fresh session begins
 	fails   reaction = "fails"   // not all keys can be typed, or the plugin reports a failure
 	dialog  reaction = "dialog"  // a dialog opens before the last key
 	line    reaction = "line"    // the user has begun a line, so nothing is typed
@@ -199,8 +199,9 @@ func (p *player) session(id, detail, cause string) {
 	p.cause(p.hook("session", telemetry.SlotSession, telemetry.Signal{Kind: telemetry.SessionLive, Source: source, Detail: detail, Session: id, Cause: cause}))
 }
 
-// keys types keys into the harness, or asks its plugin. The script's next step says what
-// they do, if it is a reset. Otherwise they work. Keys that take back others always work.
+// keys types keys into the harness, or asks its plugin. If the script's next step is a
+// reset, that step says how the harness reacts; otherwise the keys work. Keys that undo
+// earlier keys always work.
 func (p *player) keys(e effect.TypeKeys) {
 	l := &p.launch
 	typed := input.KeysTyped{Renewal: e.Renewal, Undo: e.Undo}

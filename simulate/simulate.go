@@ -4,8 +4,8 @@
 //
 // It uses the same kernel as live sessions, but no supervisor. A world
 // describes what each launch does, and the same document gives the same facts,
-// byte for byte. An invalid world is an error. If nothing more can happen
-// before the session ends, the result says what blocks it.
+// byte for byte. An invalid world is an error. If the session cannot end because
+// nothing more can happen, the result says why.
 //
 //	world, err := simulate.Parse(doc)
 //	result := world.Run()

@@ -20,8 +20,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// A World is a policy with the scripts of the harnesses under it. Use [Parse]
-// to make one.
+// A World is a policy, with scripts for the harnesses that run under the policy. Use
+// [Parse] to make one.
 type World struct {
 	policy  attempt.Policy
 	adapter []lifeloop.Manifest // the manifest of each profile

@@ -54,7 +54,7 @@ func call(ctx context.Context, client Client, e effect.Dispatch, known ...string
 	if err != nil {
 		var f *dispatch.Failure
 		if errors.As(err, &f) {
-			if errors.Is(f, context.DeadlineExceeded) { // the client or ctx noticed it, whichever was first
+			if errors.Is(f, context.DeadlineExceeded) { // the time-out expired, in ctx or in the client
 				return failed(f.Class, fmt.Sprintf("no answer within %v", e.Timeout)), nil
 			}
 			return failed(f.Class, f.Why), nil
@@ -79,9 +79,9 @@ func call(ctx context.Context, client Client, e effect.Dispatch, known ...string
 	return input.Returned{Call: e.Call, Response: &response}, answer.Body
 }
 
-// where returns text that names the first invalid member, or what is wrong with the
-// whole answer, for the client's author. A value is left out, because a client's
-// output is never repeated. The command `event invoke` prints more.
+// where returns text for the client's author. It names the first invalid member, or says
+// what is wrong with the whole answer. It contains no value, because a client's output is
+// never repeated. The command `event invoke` prints more.
 func where(err error) string {
 	var v *lifeloop.ValidationError
 	if !errors.As(err, &v) || len(v.Problems) == 0 {

@@ -32,12 +32,13 @@ const (
 	maxHead = 32 << 20
 )
 
-// Recent is the limit of two times in Ambiguous: since the last change of the newest
-// session, and between this change and that of the second newest.
+// Recent limits two times in Ambiguous: the time since the newest session changed, and the
+// time between this change and the last change of the second newest session.
 const Recent = 2 * time.Minute
 
 // Ambiguous reports whether two of the sessions that Find returned could be the running
-// one: the two newest changed less than Recent ago, and less than Recent apart.
+// one: the newest changed less than Recent ago, and the second newest less than Recent
+// before the newest.
 func Ambiguous(found []Found, now time.Time) bool {
 	return len(found) > 1 && found[0].At.Sub(found[1].At) < Recent && now.Sub(found[0].At) < Recent
 }
@@ -100,8 +101,8 @@ func matching(dir, pattern string) ([]string, error) {
 	return out, nil
 }
 
-// examine finds the session of a file. final is true if the file's beginning has decided
-// the result, so that a longer file would give the same.
+// examine finds the session of a file. final is true if the result stays the same when
+// the file grows.
 func examine(p profiles.Place, path, dir string) (found []Found, final bool) {
 	f, err := durable.OpenLinked(path)
 	if err != nil {

@@ -11,33 +11,36 @@ import (
 	"lifeloop/telemetry"
 )
 
-// firsts finds the first harness session of a process that chooses it itself. It is one of
-// those that began in the working folder since the process started, because their files
-// are created before the title of the terminal shows work. A file may be deleted again, by
-// the clean-up of another process:
+// firsts finds the first harness session of a process that chooses this session itself.
+// The candidates are the sessions that began in the working folder since the process
+// started: the file of a session is created before the title of the terminal shows work.
+// A line is an entry of the harness's list of typed lines. A turn lasts as long as the
+// titles show work:
 //
-//	only one began, and the list has a line of it shortly before the title ──► found
-//	only one began, the list lacks the line, and that work had a prompt ─────► found at its end
-//	more began, and only one had a prompt in a work, and again in a later one ► found at its end
-//	otherwise ─────────────────────────────► not found; look at the next work
+//	one candidate, and the list has a line of it from just before the title ──► found
+//	one candidate, no such line, but a prompt in this turn ───────────────────► found at its end
+//	more candidates, only one with prompts in this and an earlier turn ───────► found at its end
+//	otherwise ────────────────────────────────────────────────────────────────► not found; look at the next turn
 //
-// After the context was cleared before the first prompt, the line is of the first session,
-// and the prompt of one that began after the command.
+// If a file was deleted before it was read, no session is found: the file may have been a
+// candidate's. If the user cleared the context before the first prompt, the line names the
+// first session, but the prompt is in the session that began after the command.
 type firsts struct {
 	typedFiles
-	dir      string               // the folder of the session files; empty until one began
+	dir      string               // the folder of the session files; empty until a session began
 	past     map[string]bool      // the session files at the launch
 	met      map[string]bool      // the session files whose beginnings were read
-	begun    map[string]time.Time // when each session began, of the working folder and since the launch
+	begun    map[string]time.Time // when each session of the working folder began, if after the launch
 	vanished bool                 // a file was deleted before its beginning was read
 	started  time.Time            // when the process that shows its titles started, or up to titleTime later; zero if that is not known
 	works    time.Time            // since when the titles show work, or a question; zero if they show neither
-	guess    string               // the only session with a prompt in an earlier work
-	known    bool                 // the first session of that process was found
+	guess    string               // the only session with a prompt in an earlier turn
+	known    bool                 // the first session of the process was found
 }
 
-// titleTime is how much later than the line a title that reports work is seen, and any
-// title than it was set, unless the machine is overloaded.
+// titleTime is the longest delay of a title, unless the machine is overloaded. Any title
+// is seen at most titleTime after it was set. A title that shows work is seen at most
+// titleTime after the line was typed.
 const titleTime = 2 * time.Second
 
 // newFirsts is called before the process can have begun a session.
@@ -59,8 +62,8 @@ const (
 	firstMissing // the process works in a session that is not known
 )
 
-// shown handles a signal of the terminal. The harness may start its process again, to apply
-// a changed setting; then it shows the title of a start again.
+// shown handles a signal of the terminal. Alive comes again if the harness restarts its
+// process to apply a changed setting. The search then begins anew.
 func (f *firsts) shown(sig telemetry.Signal, at time.Time) (first string, state firstState) {
 	switch sig.Kind {
 	case telemetry.Alive:
@@ -90,7 +93,7 @@ func (f *firsts) look(now time.Time, ended bool) (first string, state firstState
 	lines := f.typed()
 	near := slices.DeleteFunc(slices.Clone(lines), func(l telemetry.Typed) bool { return l.At.Before(from) || l.At.After(f.works) })
 	line := one(near)
-	ours := func(session string) bool { // whether the process in which the line was typed has the session
+	ours := func(session string) bool { // whether it is the line's session, or one that began after a clear in the line's process
 		return session == line || slices.ContainsFunc(lines, func(l telemetry.Typed) bool {
 			return l.Session == line && l.Begins == "clear" && !l.At.Before(f.started) && !l.At.After(began[session])
 		})
@@ -124,8 +127,8 @@ func (f *firsts) look(now time.Time, ended bool) (first string, state firstState
 	}
 }
 
-// prompted returns the session that alone had a prompt between two times. whole is false if
-// a session's file was not read, or not all of it.
+// prompted returns the only session with a prompt between two times; empty if no session
+// or several have one. whole is false if the file of a session was not read to its end.
 func (f *firsts) prompted(began map[string]time.Time, from, to time.Time) (session string, whole bool) {
 	var prompts []telemetry.Typed
 	unread := maps.Clone(began)
@@ -148,8 +151,8 @@ func (f *firsts) prompted(began map[string]time.Time, from, to time.Time) (sessi
 	return one(prompts), whole && len(unread) == 0
 }
 
-// one returns the session of all lines; empty if there is no line, or if they are of more
-// than one.
+// one returns the session of the lines; empty if there is no line, or if the lines are of
+// several sessions.
 func one(lines []telemetry.Typed) (session string) {
 	for _, l := range lines {
 		if session != "" && session != l.Session {
@@ -176,7 +179,8 @@ func (f *firsts) typed() []telemetry.Typed {
 	return lines
 }
 
-// meet notes the session of a session file that is new, or gone.
+// meet records when the session of a file began. If a new file is gone before it was read,
+// meet sets vanished.
 func (f *firsts) meet(path string, gone bool) {
 	if gone {
 		f.vanished = f.vanished || !f.met[path] && !f.past[path]

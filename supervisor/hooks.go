@@ -160,7 +160,8 @@ func (p Plan) own(key string, pid int) bool {
 	return isSecret(p.Key, key) && (p.Callers == nil || p.Callers.Own(pid))
 }
 
-// isSecret reports whether a text is the given secret. An empty secret is never given.
+// isSecret reports whether a text equals the secret. It returns false if the secret is
+// empty.
 func isSecret(secret, text string) bool {
 	return secret != "" && subtle.ConstantTimeCompare([]byte(text), []byte(secret)) == 1
 }

@@ -18,8 +18,8 @@ type launched struct {
 	plan    Plan
 	child   Child              // owned by the loop; nil unless the harness runs
 	started Child              // the harness, also after its end
-	stop    context.CancelFunc // ends the reading of its sources
-	drained chan struct{}      // closed when its sources were read to their end
+	stop    context.CancelFunc // ends the reading of the launch's sources
+	drained chan struct{}      // closed when the launch's sources were read to their end
 	// questions is set if the launch has a plugin that streams events, or its harness
 	// asks before each request to its model; otherwise nil.
 	questions *questions
@@ -139,8 +139,8 @@ func (s *supervisor) drain(l *launched) {
 	})
 }
 
-// copyTranscripts copies the transcripts of a launch into the session's folder.
-// They were read to their end before.
+// copyTranscripts copies the transcripts of a launch into the session's folder. It is
+// called after the sources of the launch were read to their end.
 func (s *supervisor) copyTranscripts(l *launched) {
 	if s.p.CopyTranscript == nil {
 		return

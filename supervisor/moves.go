@@ -16,18 +16,18 @@ import (
 	"lifeloop/watchers"
 )
 
-// Moves follow a launch without hooks whose process itself names the harness session that
-// it has, in a record with its pid. The process moves to another session after `/clear` or
-// `/resume`; if it was launched to continue a session, its first record names that one. The
-// session's file is found by the id.
+// Moves follow a launch without hooks whose process names its harness session in records
+// with its pid. The process moves to another session after `/clear` or `/resume`. If it
+// was launched to continue a session, its first record names that session. The file of a
+// session is found by the session's id.
 //
-//	record names another session ──► its file shows how it began ──► follow it
-//	                            └──► no file, or it does not ───────► keep the records
+//	record names another session ──► its file shows how the session began ─► follow it
+//	                            └──► no file, or one that does not show it ► keep the records
 //
-// The last records of the session before come first. If the process has worked twice in a
-// session whose file is not found, or ends, the kept records are posted, which reports
-// that the harness has a session that cannot be read. The first work may be the change
-// itself.
+// The last records of the previous session are posted first. If the process ends, or has
+// worked twice in a session whose file is not found, the kept records are posted: they
+// report that the harness has a session that cannot be read. The change of the session may
+// itself count as the first work.
 type Moves struct {
 	profiles.Chats
 	First string    // the session with which the launch begins; empty if the harness chooses it
@@ -35,19 +35,19 @@ type Moves struct {
 
 	files   *Files
 	present string              // the session whose records are posted
-	past    map[string]bool     // the sessions before it
-	named   time.Time           // when a record named the present session the last time
+	past    map[string]bool     // the sessions that were present before
+	named   time.Time           // when the newest record that names present was handled
 	read    watchers.Position   // how far the present session's file was read
-	next    string              // the session that the process has; empty if it is the present one
-	at      time.Time           // the time in the first record that named next
-	works   bool                // the process works in next
-	ends    int                 // how often its work in next has ended: on the change itself, or on a turn
-	held    []input.SignalsSeen // records that name next, and records of its file
+	next    string              // the session that the process has moved to; empty if it has present
+	at      time.Time           // the time in the first record that names the session next
+	works   bool                // the process works in the session next
+	ends    int                 // how often work in next has ended; the first work may be the change itself
+	held    []input.SignalsSeen // records that name the session next, and records of that session's file
 }
 
-// lag is how much later than its own time a record is handled, unless the machine is
-// overloaded. A session that began no longer than this before the present one was named
-// the last time may have begun after it.
+// lag is the longest time from the writing of a record to its handling, unless the machine
+// is overloaded. Moves.named is the time when a record was handled, so a session that began
+// less than lag before named may have begun after the record was written.
 const lag = 2 * time.Second
 
 func (m *Moves) start(f *Files) {
@@ -65,7 +65,8 @@ func (m *Moves) handled(at watchers.Position) {
 	m.look(false)
 }
 
-// end posts the kept records, of the next session if its file is there.
+// end moves to the session next if the file of that session is there. In any case it posts
+// the kept records.
 func (m *Moves) end() {
 	if m.next != "" && !m.look(true) {
 		m.release()
@@ -81,7 +82,7 @@ func (m *Moves) sees(_ string, in input.SignalsSeen) {
 		if harness.Runs(sig.Process.PID, sig.Process.Start) {
 			m.name(sig, in)
 		}
-		return // otherwise an earlier process with the same pid wrote it
+		return // a record that was not passed to name is from an earlier process with this pid
 	case sig.Session != "" && sig.Session == m.next:
 		m.hold(in)
 		return
@@ -119,8 +120,9 @@ func (m *Moves) release() {
 	m.held = nil
 }
 
-// look follows the process to the next session, if the session's file shows how it
-// began, and reports whether it does. If ended is true, it no longer waits for that.
+// look follows the process to the session next, and reports whether it has done so. It
+// does so when the file of next shows how the session began and the file of present was
+// read to its end. With ended, it only needs the time of the first record of next.
 func (m *Moves) look(ended bool) bool {
 	if m.next == "" {
 		return false
@@ -136,7 +138,7 @@ func (m *Moves) look(ended bool) bool {
 	case m.earlier(began, cause):
 		since = later(m.named, m.at.Add(-lag))
 		if cause = "resume"; forked && !m.past[m.next] {
-			cause = "unknown" // copies are as old as in a session that was forked earlier
+			cause = "unknown" // forked just now, or earlier and then resumed: the copied records are old in both cases
 		}
 	case cause == "" && (!ended || began.IsZero()):
 		m.files.Watch(path, since)
@@ -156,8 +158,8 @@ func (m *Moves) look(ended bool) bool {
 	return true
 }
 
-// earlier reports whether the next session, which began at a time, began before the
-// process moved to it, so that the process resumed it.
+// earlier reports whether the session next began before the process moved to it, which
+// means that the process resumed it. began is the time of the session's first record.
 func (m *Moves) earlier(began time.Time, cause string) bool {
 	switch {
 	case m.past[m.next]:
@@ -180,11 +182,12 @@ func (m *Moves) behind() bool {
 	return err == nil && info.Size() > m.read.Offset
 }
 
-// path returns the path of the next session's file, or of the file that a new session
-// gets; "" if there is none, or more than one.
+// path returns the path of the file of the session next. If no file exists, it returns
+// the path that the file of a new session gets. It returns "" if several files match, or
+// if next is not an id.
 func (m *Moves) path() string {
 	if strings.Trim(strings.ToLower(m.next), "0123456789abcdefghijklmnopqrstuvwxyz-") != "" {
-		return "" // not an id, and perhaps a pattern
+		return "" // not an id; as a part of a pattern it could match other files
 	}
 	begins := strings.ReplaceAll(m.New, "{session}", m.next)
 	paths, err := matching(m.Dir, strings.ReplaceAll(m.Pattern, "{session}", m.next))
@@ -199,8 +202,8 @@ func (m *Moves) path() string {
 	return paths[0]
 }
 
-// began reads how the session of a file began. The cause is empty if the file does not
-// show it yet.
+// began reads from a file when and how its session began. The cause is empty if the file
+// does not show yet how it began.
 func (m *Moves) began(path string) (at time.Time, cause string) {
 	f, err := durable.OpenLinked(path)
 	if err != nil {
@@ -213,7 +216,7 @@ func (m *Moves) began(path string) (at time.Time, cause string) {
 	}
 	at, cause = m.Begins(head)
 	if cause == "" && len(head) == headSize {
-		cause = "unknown" // its first record is longer
+		cause = "unknown" // the first headSize bytes do not show it
 	}
 	return at, cause
 }

@@ -13,14 +13,14 @@ import (
 // This file resets a harness in place by requests to our plugin in it. The plugin
 // sends its replies among the events on its stream:
 //
-//	fresh ──► a fresh session is on the screen: it is reported as a hook call
-//	      ──► the hook is answered with the continuation: place
-//	      ──► the text is in the session: the hook is closed, delivered
+//	reply to Fresh: a fresh session is on the screen ──► it is posted as a hook call
+//	answer to the hook: the continuation ──────────────► the plugin gets the request Place
+//	reply to Place: the text is in the session ────────► the hook is closed as delivered
 //
 // No key is typed, and the payload leaves the wrapper only when the fresh session is
 // on the screen. If a harness shows no session on a screen, its plugin reports the fresh
-// session by a hook call before it replies. It requests the continuation by a second hook
-// call, when the next prompt is submitted.
+// session by a hook call before it replies. Such a plugin requests the continuation by a
+// second hook call, when the next prompt is submitted.
 
 const (
 	// slotTime is how long the plugin's hook waits for the clients. It is short, because
@@ -32,8 +32,8 @@ const (
 )
 
 var (
-	// errReported means that the goroutine that read the reply has posted the
-	// result too, so that the result precedes all later events.
+	// errReported means that the goroutine that reads the plugin's stream posts the
+	// result, so that the result precedes all later events of the stream.
 	errReported = errors.New("the result was reported")
 	errNoPlugin = errors.New("no plugin is connected")
 )
@@ -43,8 +43,8 @@ type pluginError string
 
 func (e pluginError) Error() string { return string(e) }
 
-// request sends a request and returns the channel for its reply, which is closed if
-// none can come any more. A Stop gets no reply.
+// request sends a request and returns the channel for its reply. The channel is closed if
+// the stream ends before the reply. A Stop gets no reply.
 func (q *questions) request(r telemetry.PluginRequest) (<-chan telemetry.PluginReply, error) {
 	q.mu.Lock()
 	resetter, can := q.decoder.(telemetry.Resetter)
@@ -117,7 +117,7 @@ func (s *supervisor) replied(l *launched, r telemetry.PluginReply) {
 	s.postSignals(l, r.Before)
 	s.postOf(l.number, input.KeysTyped{Renewal: r.ID})
 	if r.Call.Event == "" {
-		return // the plugin has reported the session itself
+		return // the plugin has already reported the session by a hook call
 	}
 	p := s.postHook(l, r.Call, time.Now().Add(min(slotTime, s.o.HookTime-hookMargin)))
 	s.wg.Go(func() {

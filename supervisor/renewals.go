@@ -79,7 +79,7 @@ func (s *supervisor) renewing(id string, timeout time.Duration, run func(context
 // Keys are the keys that reset a harness in place.
 type Keys struct {
 	Reset []harness.Stroke // typed on an empty line
-	Aside []harness.Stroke // typed before Reset if the user has begun a line; nil if Reset cannot be typed then
+	Aside []harness.Stroke // typed before Reset if the user has begun a line; if nil, Reset is typed only on an empty line
 	Back  []harness.Stroke // typed after the strokes that undo Reset, if Aside was typed
 	// Threads is a folder in which the harness locks a file for each session that it
 	// has begun; empty if it has none.
@@ -103,7 +103,7 @@ const (
 )
 
 // typeKeys performs the effect TypeKeys on the newest launch: it types the keys, or
-// asks our plugin.
+// sends the request to our plugin.
 func (s *supervisor) typeKeys(e effect.TypeKeys) {
 	l := s.current.Load()
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -180,7 +180,7 @@ func (l *launched) typeKeys(ctx context.Context, child typist, undo bool) error 
 	return err
 }
 
-// undo returns the strokes that take back those that were typed.
+// undo returns the strokes that undo the typed strokes.
 func (k Keys) undo(typed harness.Typed) (strokes []harness.Stroke) {
 	for _, s := range slices.Backward(k.Reset[:typed.Strokes]) {
 		if s.Undo != "" {
@@ -193,7 +193,7 @@ func (k Keys) undo(typed harness.Typed) (strokes []harness.Stroke) {
 	return strokes
 }
 
-// undoPause is the pause after keys that take back others.
+// undoPause is the pause after keys that undo a typed stroke.
 const undoPause = 200 * time.Millisecond
 
 // failureOf returns the class and the reason of a failed command. The reason never

@@ -30,7 +30,7 @@ type questions struct {
 	decoder telemetry.Requests
 	changed chan struct{} // closed and replaced at each record and at the end of a stream
 	peer    int           // pid of the process that streams; 0 before it connected
-	open    int           // number of the streams of that process that have not ended
+	open    int           // number of peer's streams that have not ended
 	missing bool          // it was reported that no stream was connected in time for a question
 	missed  int           // the number of unknown records in the last report
 	// For a plugin that also gets requests: send sends one, and replies has a

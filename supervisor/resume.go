@@ -24,10 +24,10 @@ import (
 // A readSource records how far one file, or one query of a database, was read.
 type readSource struct {
 	name, path  string
-	first, last input.Position // where the reading of this content began, and how far it came
+	first, last input.Position // the positions where the reading of this content began and ended
 	taken       int64          // the number of observed signals, if the source is unordered; otherwise 0
 	digest      string         // digest of the observed signals
-	newest      time.Time      // the newest time in its signals
+	newest      time.Time      // the newest time that was observed
 	floor       time.Time      // records up to this time are dropped: they were observed before the reading began again
 	begin       int            // index of the fact with which the reading of this content began
 	missed      bool           // the content is read again from its start, for example because the file was replaced
@@ -45,8 +45,8 @@ type recalled struct {
 	signals []telemetry.Signal
 }
 
-// decode starts a goroutine that decodes, by read, the records which the killed
-// observer had read. It decodes a record when the previous one was taken.
+// decode starts a goroutine that calls read, which decodes once more the records that the
+// killed observer had read. A record is decoded when the previous one was taken.
 func (r *readSource) decode(read func(deliver func(recalled))) {
 	records := make(chan recalled)
 	r.records = records
@@ -73,8 +73,8 @@ func (r *readSource) take() *recalled {
 	return record
 }
 
-// noteRead updates the readSource of a record's source by what the ledger says
-// about the record, and adds one if there is none.
+// noteRead updates the readSource of a record's source from the facts about the record
+// in the ledger. If all has no readSource for the source, noteRead adds one.
 func noteRead(all []*readSource, record recordRead) []*readSource {
 	f, i := record.read(), record.index
 	r := find(all, f.Source, f.Path)
@@ -122,10 +122,10 @@ func (r *readSource) drop() time.Time {
 // ones.
 //
 // A file is read from its start if it was replaced, truncated or deleted meanwhile, or
-// if its records were observed in order of time. The trouble "missed" is then reported,
-// because some of its records may never be observed, and records in it that are not
-// newer than the newest observed record are dropped. The same trouble is reported for
-// every server, because the events that it sent meanwhile are lost.
+// if its records were observed in order of time. Records of such a file are dropped unless
+// they are newer than the newest observed record. So some of them may never be observed,
+// and the trouble "missed" is reported. The same trouble is reported for every server,
+// because the events that the server sent meanwhile are lost.
 func (f *Files) Resume(k *kernel.Kernel, past *Past, log Ledger, listen Listener) error {
 	var torn kernel.SourceRead
 	if past != nil {
@@ -210,7 +210,7 @@ func (p *Past) rehearse(k *kernel.Kernel) *kernel.Kernel {
 
 // complete writes the missing facts of the torn record, whose signals were decoded
 // once more. It returns a second kernel that has handled the record, or nil if the
-// source has other content now.
+// content of the source has changed.
 func (p *Past) complete(k, second *kernel.Kernel, signals []telemetry.Signal, log Ledger, listen Listener) (*kernel.Kernel, error) {
 	torn := p.torn.entries
 	f, at := p.torn.read(), torn[0].At
@@ -234,9 +234,9 @@ func (p *Past) complete(k, second *kernel.Kernel, signals []telemetry.Signal, lo
 }
 
 // missing returns the facts of a record that are not in the ledger yet. torn has the
-// facts in the ledger; facts has all facts, made once more with new ids, which ids lists.
-// In the result, each new id is replaced by the id that torn has where facts has the new
-// one. missing returns false if torn and the first facts differ in more than these ids.
+// facts in the ledger. facts has all facts of the record, which were made once more with
+// new ids; ids lists the new ids. In the result, a new id is replaced by the earlier id, if
+// torn has one. missing returns false if torn and the first facts differ in more than ids.
 func missing(torn []kernel.Entry, facts []kernel.Fact, ids []string) (rest []kernel.Fact, ok bool) {
 	if len(facts) < len(torn) {
 		return nil, false
@@ -280,8 +280,8 @@ func tree(f kernel.Fact) (kind string, v any, err error) {
 	return kind, v, err
 }
 
-// alike reports whether two values are equal except for new ids, the keys of named. It
-// stores in named the earlier id for each new one.
+// alike reports whether two values are equal except for new ids. The keys of named are the
+// new ids; alike stores the earlier id for each new id that it finds.
 func alike(named map[string]string, was, now any) bool {
 	switch now := now.(type) {
 	case map[string]any:

@@ -58,7 +58,8 @@ func (f *Files) addDatabase(s profiles.Source) error {
 		if t.at, err = tail.Last(); err != nil && !waits(err) {
 			return fmt.Errorf("read %s: %w", s.Path, err)
 		}
-		// In a launch, rows from before are dropped by their times.
+		// Only an observer (AtEnd) tries again later to skip the present rows. In a launch,
+		// rows from before Since are dropped by their times.
 		t.late = f.AtEnd && err != nil && !errors.Is(err, sqlite.ErrNotYet)
 	}
 	d := f.databases[s.Path]
@@ -77,10 +78,10 @@ func (f *Files) addDatabase(s profiles.Source) error {
 	return err
 }
 
-// Prompted returns the harness session that got a prompt during this launch; empty if
-// none or several did. The harness must be waiting for the answer to a question: its
-// own prompt is then in the database, so a single session with a prompt is that of the
-// launch.
+// Prompted returns the harness session that got a prompt during this launch; empty if no
+// session or several did. It must be called while the harness waits for the answer to a
+// question: the prompt of the launch is then in the database. So if only one session has
+// a prompt, it is the session of the launch.
 func (f *Files) Prompted(ctx context.Context) string {
 	for _, d := range f.each {
 		if d.prompted == nil {
@@ -135,8 +136,8 @@ const (
 	// settle is the delay of a second read after a change, because two writes
 	// within the resolution of a file's time may be seen as one change.
 	settle = 50 * time.Millisecond
-	// patience is how long reading may fail before it is reported, because the
-	// harness may still be creating the database.
+	// patience is how long reading may fail before the failure is reported: at first
+	// the harness may still be creating the database.
 	patience = time.Second
 	// lastLook is the longest wait for a locked database at the end.
 	lastLook = 2 * time.Second

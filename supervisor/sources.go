@@ -40,33 +40,33 @@ type Files struct {
 	// Positions makes Run post the position at which the reading of each file begins.
 	// An observer with a ledger resumes at the positions of its records.
 	Positions bool
-	// Sessions, if not nil, chooses the harness session whose records are posted. Then
-	// Fixed has the sources of the first one, if that is known.
+	// Sessions, if not nil, chooses the harness session whose records are posted. Fixed
+	// has the sources of the first session, if this session is known at the start.
 	Sessions Chooser
 	Log      zerolog.Logger
 
 	watcher   *watchers.Watcher
-	starts    *sync.Map            // the since of each call of Watch, by the stem of the path
+	starts    *sync.Map            // the argument since of each call of Watch, by the stem of the path
 	each      []*database          // the databases, each once
 	databases map[string]*database // the databases, by the path of each of their files
 	servers   []*server
 	post      func(input.Input)
 	decoders  map[string]*decoder  // the decoders, by source and path (SOURCE\x00PATH); owned by the watcher's goroutine
 	past      []*readSource        // how far a killed observation read, if it is resumed
-	missed    []string             // sources that may lack records since then
+	missed    []string             // sources for which Run reports that records may be missing
 	floors    map[string]time.Time // for each source, the time before which signals were already observed
 	trouble   input.Trouble        // the last trouble of the Named file; owned by the watcher's goroutine
 	ends      bool                 // each position has the digest of the bytes before it
 }
 
-// A Chooser follows an observer, or a launch without hooks, from one harness session to
-// the next. [Successors], [Switches] and [Moves] are the choosers. Except for start, its
-// methods are called on the goroutine that delivers records.
+// A Chooser decides which harness session an observer, or a launch without hooks, follows.
+// [Successors], [Switches] and [Moves] are the choosers. All methods except start are
+// called on the goroutine that delivers records.
 type Chooser interface {
 	// start is called before the sources of the first session are followed.
 	start(f *Files)
-	// notice handles a record of a source that only the chooser reads, and reports
-	// whether it was one.
+	// notice handles a record of a source that only the chooser reads. It returns false
+	// for a record of another source.
 	notice(l watchers.Line) bool
 	// sees posts the signals of a record of a file or a database, or keeps them.
 	sees(path string, in input.SignalsSeen)
@@ -160,9 +160,9 @@ func (f *Files) Launched(pid int) {
 	}
 }
 
-// Shown passes the signals of the terminal to the chooser and then posts them. It returns
-// at once. Records that the watcher knows of are posted before them, also those of a
-// session that the chooser found by them.
+// Shown passes the signals of the terminal to the chooser and then posts them, on the
+// watcher's goroutine. It returns at once. Records that the watcher knows of are posted
+// before the signals. So are the records of a session that the signals show to the chooser.
 func (f *Files) Shown(signals []telemetry.Signal) {
 	at := time.Now()
 	f.watcher.Do(func() {
@@ -173,8 +173,8 @@ func (f *Files) Shown(signals []telemetry.Signal) {
 	f.watcher.Do(func() { f.post(input.SignalsSeen{Signals: signals}) })
 }
 
-// Watch starts following a file that the harness named. Records from before since are
-// dropped, also of the files beside it.
+// Watch starts following a file that the harness named, and the files beside that file.
+// Records of these files with a time before since are dropped.
 func (f *Files) Watch(path string, since time.Time) {
 	if f.Named.Decoder == nil {
 		return
@@ -185,12 +185,12 @@ func (f *Files) Watch(path string, since time.Time) {
 	f.follow(s, false)
 }
 
-// stem is a path without the ending of its name. It is the folder of the files that a
-// source's Beside names.
+// stem returns a path without the extension of its file name. The result is also the path
+// of the folder with the files that a source's Beside names.
 func stem(path string) string { return strings.TrimSuffix(filepath.Clean(path), filepath.Ext(path)) }
 
-// begun returns the time before which the records of a file are dropped, according to
-// Watch.
+// begun returns the time before which the records of a file are dropped: the time that
+// starts has for the file, or for the file that it is beside.
 func (f *Files) begun(path string) (since time.Time) {
 	f.starts.Range(func(at, t any) bool {
 		if stem(path) == at || strings.HasPrefix(path, at.(string)+"/") {
@@ -315,7 +315,7 @@ func (f *Files) reportUnknown(source string) {
 func (f *Files) reportTrouble(source string, what input.Trouble, err error) {
 	f.Log.Warn().Str("source", source).Str("what", string(what)).Err(err).Msg("trouble with a source")
 	if source == listSource || source == filesSource {
-		return // no capability depends on these
+		return // no capability depends on these two sources
 	}
 	f.post(input.SourceTrouble{Source: source, What: what})
 }
@@ -375,7 +375,7 @@ func (f *Files) newDecoder(s profiles.Source) *decoder {
 	return d
 }
 
-// read decodes a record and drops signals from before since.
+// read decodes a record and drops signals with a time before d.since.
 func (d *decoder) read(record []byte) []telemetry.Signal {
 	signals := d.Decode(record)
 	if d.windows.Of != nil {
@@ -387,8 +387,8 @@ func (d *decoder) read(record []byte) []telemetry.Signal {
 	return slices.DeleteFunc(signals, func(s telemetry.Signal) bool { return !s.At.IsZero() && s.At.Before(d.since) })
 }
 
-// addWindows sets the size of the context window in usage signals that have none,
-// as windows gives it for their model.
+// addWindows sets the size of the context window in usage signals that have none. The
+// size is that of the signal's model in d.windows.
 func (d *decoder) addWindows(signals []telemetry.Signal) {
 	for i := range signals {
 		s := &signals[i]

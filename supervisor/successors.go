@@ -14,14 +14,14 @@ import (
 	"lifeloop/watchers"
 )
 
-// Successors are the harness sessions of a working folder. An observer follows one of
-// them: the one that got the newest prompt. A harness begins another one after `/clear`
-// and after a restart, and returns to an earlier one when that is resumed. No record
-// says which of them belong to one process, so a session is not left while its turn
-// runs.
+// Successors are the harness sessions of a working folder. An observer follows the session
+// that got the newest prompt. A harness begins another session after `/clear` and after a
+// restart, and returns to an earlier session when the user resumes it. No record says
+// which sessions belong to one process, so the observer does not leave a session while a
+// turn of it runs.
 //
-//	prompt in another session ──► the followed one rests, or is silent ──► follow it
-//	                         └──► its turn runs ──────────────────────► stay
+//	prompt in another session ──► followed session has no turn, or is silent ──► follow the other
+//	                         └──► a turn of the followed session runs ─────────► stay
 type Successors struct {
 	Place profiles.Place
 	Dir   string
@@ -39,24 +39,24 @@ type Successors struct {
 	began    time.Time                      // the time of the start
 	paths    map[string]string              // the session of each file; empty if it belongs to another folder
 	rest     map[string]Found               // sessions whose files are followed only when they change
-	held     map[string][]input.SignalsSeen // records of other sessions, kept for their next prompt; move empties it
-	passed   map[string]bool                // sessions whose newest prompt was not followed
+	held     map[string][]input.SignalsSeen // records of other sessions, kept until the session gets a prompt; move clears the map
+	passed   map[string]bool                // sessions that got a prompt but were not followed, because the followed one worked
 }
 
 const (
 	// noticeSource is the source name of the watch on the place where the harness
-	// keeps its files. It only shows that a file changed.
+	// keeps its files. Its records show only that a file changed.
 	noticeSource = "place"
-	// silentFor is how long a session whose turn runs must be silent to be left.
+	// silentFor is the silence after which a session can be left although a turn runs.
 	silentFor = 2 * time.Minute
-	// maxSuccessors is how many earlier sessions have their files followed, and
-	// maxHeld how many records of another session are kept until it gets a prompt.
+	// maxSuccessors is the number of earlier sessions whose files are followed.
+	// maxHeld is how many records of another session are kept until it gets a prompt.
 	maxSuccessors = 64
 	maxHeld       = 256
 )
 
-// start follows the files of the other sessions in Found, and watches the place for new
-// ones.
+// start follows the files of the newest sessions in Found, except the first, which is
+// followed already. It also watches the place for new files.
 func (s *Successors) start(f *Files) {
 	s.files, s.followed, s.last = f, s.Found[0].Session, time.Now()
 	s.began, s.rest = s.last.Truncate(time.Millisecond), map[string]Found{}
@@ -117,8 +117,9 @@ func (s *Successors) noticed(path string) {
 	s.files.follow(found[0].Source, false)
 }
 
-// sees posts the signals of a record, if their session is unknown, or is the followed
-// one or becomes it. path is the file or the database of the record.
+// sees posts the signals of a record if the record's session is unknown, is followed, or
+// becomes followed. Otherwise it keeps or drops them. path is the file or the database of
+// the record.
 func (s *Successors) sees(path string, in input.SignalsSeen) {
 	session := s.of(path)
 	prompted := false
@@ -153,8 +154,8 @@ func (s *Successors) sees(path string, in input.SignalsSeen) {
 	s.files.post(in)
 }
 
-// of returns the session of a file: of a session, or of a sub-agent beside one. It is empty
-// for a database.
+// of returns the session to which a file belongs. A sub-agent's file belongs to the session
+// whose file is beside it. The result is empty for a database.
 func (s *Successors) of(path string) string {
 	if session, known := s.paths[path]; known || s.Place.Whose == nil {
 		return session
@@ -168,12 +169,12 @@ func (s *Successors) of(path string) string {
 	return ""
 }
 
-// works reports whether a turn runs after these signals of a record of the followed
-// session, if busy says whether one ran before them. An answer of the model counts as
-// the end, because some harnesses do not record the end of a turn, unless the same record
-// has a prompt or a tool call, before or after the answer.
+// works reports whether a turn runs after the signals of a record of the followed session.
+// busy says whether a turn ran before them. Some harnesses do not record the end of a turn,
+// so an answer of the model ends the turn, unless the same record has a prompt or a tool
+// call, before or after the answer.
 func works(busy bool, signals []telemetry.Signal) bool {
-	worked := false // in this record, since the last end in it
+	worked := false // there is a prompt or a tool call after the last end of a turn in this record
 	for _, sig := range signals {
 		switch {
 		case sig.Agent != "" || sig.Side != "":

@@ -4,10 +4,10 @@
 //
 // The rules are in the kernel, and everything specific to a harness is behind a port.
 // The package makes one decision itself: a Chooser decides which harness session of a
-// folder is followed, because that needs the content of the files. The
-// kernel accepts their choice as a signal of kernel.FolderSource. The supervisor starts
-// nothing whose fact is not in the ledger: if a write fails, it ends the harness and
-// returns ErrLedger, unless Options.KeepGoing is set.
+// folder is followed, because this decision needs the content of the files. The kernel
+// gets the decision as a signal of kernel.FolderSource and accepts it. The supervisor
+// starts nothing whose fact is not in the ledger: if a write fails, it ends the harness
+// and returns ErrLedger, unless Options.KeepGoing is set.
 //
 //	result, err := supervisor.Run(ctx, kernel.New(cfg), supervisor.Ports{
 //		Ledger: log, Launcher: launcher, Clients: clients, Door: door, Signals: signals,
@@ -47,17 +47,17 @@ type Ledger interface {
 // A Child is a running harness.
 type Child interface {
 	PID() int
-	Signal(sig syscall.Signal) error // sends a signal to its process group
+	Signal(sig syscall.Signal) error // sends a signal to the harness's process group
 	KillTree() error                 // kills all descendants of the guard
-	// Stop asks its process group to end. Processes that outlive the harness have until
-	// the end of the grace period to clean up.
+	// Stop asks the harness's process group to end. Processes that outlive the harness
+	// have until the end of the grace period to clean up.
 	Stop(sig syscall.Signal, grace time.Duration) error
-	Wait() input.ChildExited // returns when it has exited and its output is drained
+	Wait() input.ChildExited // returns when the harness has exited and its output is drained
 	LastOutput() time.Time   // when output was last read; the present time if unread output waits; zero before any output
-	Continue() error         // continues its process group if that is stopped, so that it handles signals
-	Gone() <-chan struct{}   // closed when no process of its tree is left
-	// Killed names the first processes of its tree that were killed so far, and
-	// counts the others.
+	Continue() error         // continues the harness's process group if that is stopped, so that the group handles signals
+	Gone() <-chan struct{}   // closed when no process of the harness's tree is left
+	// Killed names the first processes of the harness's tree that were killed so far,
+	// and counts the others.
 	Killed() (named []input.Process, more int)
 	Hold() error // stops all descendants of the guard
 	Free() error // continues the processes that Hold stopped
@@ -109,8 +109,8 @@ type Plan struct {
 	// Keys make the running harness begin a fresh session. They are typed only if the
 	// Child implements typist, as [harness.Child] does.
 	Keys Keys
-	// Resets says that the plugin whose stream Requests decodes begins a fresh session
-	// instead. Requests is then a [telemetry.Resetter].
+	// Resets says that a plugin, and not Keys, begins the fresh session. Requests, which
+	// decodes the plugin's stream, is then a [telemetry.Resetter].
 	Resets bool
 	// Clear encodes the answer of a hook that makes the harness empty its context, with a
 	// reason for the user; nil if no hook of the harness can do so.
@@ -137,8 +137,8 @@ type Sources interface {
 	// Run follows them until ctx ends, and then reads each once more to its end.
 	Run(ctx context.Context, post func(input.Input)) error
 	Launched(pid int) // called when the harness runs
-	// Watch is called when the harness has reported the path of a file. Records from
-	// before since are not of the session.
+	// Watch is called when the harness has reported the path of a file. Records
+	// with a time before since do not belong to the session.
 	Watch(path string, since time.Time)
 }
 
@@ -187,8 +187,8 @@ type Options struct {
 	// ledger.
 	Restart bool
 	// Relaunch says that another launch may follow the first, after a failure or
-	// for a renewal. A launch is over then only when no process of its tree is
-	// left.
+	// for a renewal. If it is set, a launch is over only when no process of its tree
+	// is left.
 	Relaunch bool
 	// Inside reports whether a process is part of the harness's tree. nil means
 	// that no process is.
@@ -228,7 +228,7 @@ type supervisor struct {
 	inbox   chan posted
 	results []input.Input      // results of effects that the loop performed itself; handled before the inbox
 	settles chan chan struct{} // channels that settle waits for; the loop closes each after a commit
-	waiters []chan struct{}    // those of settles that are closed after this turn
+	waiters []chan struct{}    // channels from settles that the loop closes after this turn
 	ctx     context.Context
 	wg      sync.WaitGroup
 	cancel  map[string]context.CancelFunc // cancels a running dispatch, program or typing, by the id in its effect
@@ -242,7 +242,7 @@ type supervisor struct {
 // launch.
 type posted struct {
 	of int
-	at time.Time // when it was posted; zero for an input that had to wait for room in the inbox, or that the loop made
+	at time.Time // when the input was posted; zero if it had to wait because the inbox was full, or if the loop made it
 	input.Input
 }
 
@@ -374,9 +374,9 @@ func (s *supervisor) add(inputs []posted, in posted) []posted {
 	return append(inputs, in)
 }
 
-// outputSeen adds a sign of life before the inputs if a time-out for silence
-// may expire at their time. Otherwise the kernel would not know of the newest
-// output, which is reported at most once a second.
+// outputSeen adds a sign of life before the inputs if a deadline of the kernel, perhaps a
+// time-out for silence, is reached at the time of the inputs. Without the sign of life,
+// the kernel may not know of the newest output, which is reported at most once a second.
 func (s *supervisor) outputSeen(inputs []posted) []posted {
 	l := s.current.Load()
 	if l == nil || l.child == nil || !l.runs {
@@ -539,9 +539,9 @@ func CloseLost(k *kernel.Kernel, l Ledger, now time.Time, reason string) error {
 // that copies the harness's output must not call it.
 func (s *supervisor) post(in input.Input) { s.postOf(0, in) }
 
-// postOf posts an input from a launch. An input that has to wait gets the time at
-// which the loop takes it, because its source reads nothing while it waits, so it
-// is unknown whether the harness was silent.
+// postOf posts an input from a launch. If the inbox is full, the input waits, and gets the
+// time at which the loop takes it. Its source reads nothing meanwhile, so nothing shows
+// whether the harness was silent.
 func (s *supervisor) postOf(launch int, in input.Input) {
 	p := posted{of: launch, at: time.Now(), Input: in}
 	select {

@@ -14,44 +14,46 @@ import (
 	"lifeloop/watchers"
 )
 
-// Switches follow a launch without hooks whose process continues with another harness
-// session, after `/clear` for example. The new session's file does not name the process.
-// The harness's list of typed lines does, by the first session of the process. So the
-// process has the session of a file if all of this holds:
+// Switches follow a launch without hooks whose process moves to another harness session,
+// after `/clear` for example. The file of the new session does not name the process. The
+// harness's list of typed lines does: each line has the first session of the process in
+// which the line was typed. The process has moved to the session of a file if all of this
+// holds:
 //
-//	a command that leads to another session was typed in the process: to a new one, if
-//	the file began after it, or to an earlier one
-//	the file records a prompt with the text of a line typed in the process after it
-//	no other process's line with this text is between the line and the prompt
-//	the file of the present session has no such prompt, and no third session has one
+//	a command that leads to another session was typed in the process: `/clear` before the
+//	file began, or `/resume` after the file began
+//	the file records a prompt with the text of a line that was typed in the process after
+//	the command
+//	no line with this text was typed in another process between the line and the prompt
+//	the file of the present session has no such prompt, and no third file has this prompt
 //
-// Nothing follows from a prompt whose record has another text than was typed; a later
-// prompt may show the session. If two running processes began with the same session, one
-// as a new one and the other by resuming it, their lines cannot be distinguished.
+// A prompt shows nothing if its record differs from the typed text; a later prompt may
+// then show the session. Two running processes can have the same first session: one began
+// it, and the other resumed it. Their lines cannot be distinguished.
 //
-// If the harness itself chooses its first session, firsts finds it.
+// If the harness itself chooses its first session, firsts finds that session.
 type Switches struct {
 	profiles.Typing
-	First string    // the session with which the launch begins; empty if it is not known before
-	Since time.Time // the time of the launch; an earlier line was not typed in its process
+	First string    // the first session of the process; empty until firsts finds it, if the harness chooses it
+	Since time.Time // the time of the launch; earlier lines were typed in other processes
 
 	files *Files
 	typedFiles
-	firsts  *firsts             // nil if First is known before
+	firsts  *firsts             // nil if First is known at the launch
 	dir     string              // the folder of the session files; empty until it is known
 	present string              // the session that the process has
 	lines   []telemetry.Typed   // the lines of all processes since the launch
-	done    time.Time           // when the newest line was typed whose prompt was found
-	began   time.Time           // when the command was typed that led to the present session
-	watched map[string]bool     // the first session file, and those that changed after it was left: whether their records are read
+	done    time.Time           // the time of the newest typed line whose prompt was found; at first that of the launch
+	began   time.Time           // the time of the command that led to present, or of the start that firsts found; else zero
+	watched map[string]bool     // the session files that were looked at; true if their records are read
 	offsets map[string]int64    // how far each file was read, in bytes
-	held    []input.SignalsSeen // records of sessions other than present, posted if one becomes it
+	held    []input.SignalsSeen // signals of other sessions than present; posted if the process moves to their session
 }
 
 const (
 	// listSource is the source name of the list of typed lines, and filesSource that of the
-	// watch on the folder of session files. They cause no signal but the one that names a
-	// session.
+	// watch on the folder of session files. Their changes cause only one kind of signal:
+	// that the process has another session.
 	listSource  = "typed"
 	filesSource = "chats"
 	// maxList is the largest size of a list that is read.
@@ -59,8 +61,8 @@ const (
 	// tailSize is how many bytes at the end of a session file are searched for a prompt. A
 	// prompt may contain a picture.
 	tailSize = 8 << 20
-	// coarse is at most how much earlier the time of a file is than that of its newest
-	// record.
+	// coarse is the largest error of a file's modification time, which may be earlier than
+	// the time of the file's newest record.
 	coarse = time.Second
 )
 
@@ -74,7 +76,8 @@ func (s *Switches) start(f *Files) {
 	}
 }
 
-// shown follows the process to its first session when a signal of the terminal shows it.
+// shown passes a signal of the terminal to firsts. If firsts then finds the first session,
+// or finds that it is missing, shown reports that.
 func (s *Switches) shown(sig telemetry.Signal, at time.Time) {
 	if s.firsts == nil {
 		return
@@ -88,8 +91,8 @@ func (s *Switches) shown(sig telemetry.Signal, at time.Time) {
 	}
 }
 
-// first follows the process from its first session on. The process may have another one
-// by now.
+// first begins with the first session of the process, which firsts has found. The process
+// may have moved to another session since, so the files that changed are searched too.
 func (s *Switches) first(session string) {
 	s.First, s.present, s.began, s.held, s.dir = session, session, later(s.Since, s.firsts.started.Add(-titleTime)), nil, s.firsts.dir
 	clear(s.watched)
@@ -101,8 +104,8 @@ func (s *Switches) first(session string) {
 	}
 }
 
-// report posts that the process has an unknown session, or a known one, if that is new or
-// the file of the session before was deleted.
+// report posts whether the session of the process is known, unless it has just posted the
+// same. It posts a known session only after an unknown one, or after a deleted file.
 func (s *Switches) report(what input.Trouble) {
 	if trouble := s.files.trouble; what != trouble && (what == input.TroubleUnassigned || trouble == input.TroubleUnassigned || trouble == input.TroubleDeleted) {
 		s.files.trouble = what
@@ -110,8 +113,8 @@ func (s *Switches) report(what input.Trouble) {
 	}
 }
 
-// opened notes the folder of the session files, and starts following the list and the
-// files in it.
+// opened notes the folder of the session files, and starts to watch these files and the
+// list of typed lines.
 func (s *Switches) opened(dir string) {
 	s.dir = dir
 	s.files.watcher.Add(watchers.Spec{Source: listSource, Form: watchers.Whole, Path: s.list()})
@@ -139,8 +142,8 @@ func (s *Switches) notice(l watchers.Line) bool {
 
 func (s *Switches) list() string { return filepath.Join(s.dir, s.List) }
 
-// typed takes a new state of the list, and reports whether it is whole. It is not while
-// it is being written; then it is delivered again.
+// typed stores the lines of a new state of the list, and reports whether the list is whole.
+// A list that is read while the harness writes it is not whole, and is delivered again.
 func (s *Switches) typed(list []byte) bool {
 	var whole bool
 	s.lines, whole = s.linesOf(list)
@@ -152,7 +155,7 @@ func (s *Switches) typed(list []byte) bool {
 func (s *Switches) noticed(path string) {
 	if _, known := s.watched[path]; !known && !s.began.IsZero() {
 		switch session, _, _ := s.read(path); session {
-		case "": // its beginning is being written
+		case "": // the beginning of the file is being written
 		case s.present:
 			s.watch(path)
 		default:
@@ -167,7 +170,8 @@ func (s *Switches) watch(path string) {
 	s.files.Watch(path, s.began)
 }
 
-// sees keeps signals of a session that the process does not have, and posts others.
+// sees posts signals of the present session, and signals without a session. It keeps the
+// signals of other sessions.
 func (s *Switches) sees(_ string, in input.SignalsSeen) {
 	session := in.Signals[0].Session
 	if session == "" || session == s.present {
@@ -187,7 +191,8 @@ func (s *Switches) end() {
 	}
 }
 
-// handled notes how far a session file was read, after its record was posted.
+// handled is called after each record of a session file, and notes how far the file was
+// read.
 func (s *Switches) handled(at watchers.Position) {
 	if s.dir == "" {
 		s.watched[at.Path] = true
@@ -197,18 +202,18 @@ func (s *Switches) handled(at watchers.Position) {
 	s.find()
 }
 
-// own reports whether a line was typed in the process, and its prompt or a later one was
-// not found yet.
+// own reports whether a line was typed in the process after the newest line whose prompt
+// was found.
 func (s *Switches) own(l telemetry.Typed) bool { return l.Session == s.First && l.At.After(s.done) }
 
-// asked reports whether a command was typed in the process that leads to another
-// session, and no prompt of the present session after it was found.
+// asked reports whether a command that leads to another session was typed in the process
+// after the newest line whose prompt was found.
 func (s *Switches) asked() bool {
 	return slices.ContainsFunc(s.lines, func(l telemetry.Typed) bool { return s.own(l) && l.Begins != "" })
 }
 
-// find searches the changed files for prompts of the process, and follows the session of
-// another file that has one.
+// find searches the changed files for prompts of the process. If the file of another
+// session has such a prompt, find moves to that session.
 func (s *Switches) find() {
 	if !s.asked() {
 		return
@@ -228,9 +233,10 @@ func (s *Switches) find() {
 	}
 }
 
-// other returns the session other than the present one whose file has the newest prompt of
-// the process; empty if there is none, or if two have it. It notes the newest prompt of
-// the present session in done.
+// other returns the session, other than the present one, whose file has the newest prompt
+// of the process, and the path of that file. Both are empty if there is no such prompt, if
+// two sessions have it, or if the present session's file was not read to its end. The time
+// of the newest prompt in the present session's file is stored in done.
 func (s *Switches) other() (session, path string) {
 	var newest telemetry.Typed
 	for _, file := range s.changed(s.dir, s.done) {
@@ -238,7 +244,7 @@ func (s *Switches) other() (session, path string) {
 		prompt := s.ours(prompts)
 		switch {
 		case has == s.present && s.behind(file):
-			return "", "" // its newest records come first
+			return "", "" // the present session's file must be read to its end first
 		case has == "" || prompt.At.IsZero():
 		case has == s.present:
 			s.done = later(s.done, prompt.At)
@@ -252,8 +258,9 @@ func (s *Switches) other() (session, path string) {
 	return session, path
 }
 
-// command returns the command of the process that led to a session which began at a time
-// and has a prompt of the process; the zero Typed if none did.
+// command returns the command that was typed in the process and led to a session. began is
+// the time when the session began, and prompt is a line of the process that the session
+// has as a prompt. If no command led to the session, command returns the zero Typed.
 func (s *Switches) command(began time.Time, prompt telemetry.Typed) (command telemetry.Typed) {
 	for _, l := range s.lines {
 		switch {
@@ -273,7 +280,8 @@ func (s *Switches) behind(path string) bool {
 	return err == nil && s.offsets[path] < info.Size()
 }
 
-// ours returns the newest line of the process that became one of the prompts.
+// ours returns the newest line that was typed in the process and recorded as one of the
+// prompts.
 func (s *Switches) ours(prompts []telemetry.Typed) (line telemetry.Typed) {
 	for _, p := range prompts {
 		if l := s.newest(p); s.own(l) && l.At.After(line.At) {
@@ -283,8 +291,8 @@ func (s *Switches) ours(prompts []telemetry.Typed) (line telemetry.Typed) {
 	return line
 }
 
-// newest returns the newest line, of any process, that has the text of a prompt and is
-// not newer.
+// newest returns the newest line, of any process, that has the text of a prompt and was not
+// typed after the prompt's time.
 func (s *Switches) newest(prompt telemetry.Typed) (newest telemetry.Typed) {
 	for _, l := range s.lines {
 		if l.Text == prompt.Text && !l.At.After(prompt.At) && !l.At.Before(newest.At) {
@@ -294,8 +302,8 @@ func (s *Switches) newest(prompt telemetry.Typed) (newest telemetry.Typed) {
 	return newest
 }
 
-// follow posts that the process has another session, and reads its file from the command
-// on that led there.
+// follow posts that the process has moved to a session. The records in the session's file
+// are then read, from the time of the command that led to the session.
 func (s *Switches) follow(session, path string) {
 	_, began, prompts := s.read(path)
 	line := s.ours(prompts)

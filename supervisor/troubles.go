@@ -6,7 +6,7 @@ import (
 	"lifeloop/watchers/sse"
 )
 
-// This file converts the troubles that readers report to those of the kernel.
+// This file converts the troubles that readers report into the kernel's troubles.
 
 // watcher is the name under which the ledger lists the reader of a launch's sources.
 const watcher = "watcher"
@@ -48,8 +48,8 @@ func ofStreamTrouble(what sse.TroubleKind) input.Trouble {
 	return ""
 }
 
-// readNames lists the sources that one reader reads, by their names in the manifest. It is
-// empty if the reader does not know them.
+// readNames lists the sources that one reader reads, by their names in the manifest. The
+// list is empty if the reader has no method Names.
 func readNames(sources Sources) []string {
 	if s, ok := sources.(interface{ Names() []string }); ok {
 		return s.Names()

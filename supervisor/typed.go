@@ -65,7 +65,7 @@ func (f *typedFiles) read(path string) (session string, began time.Time, prompts
 			session, began = sig.Session, sig.At
 		}
 	}
-	// Only the end of a long file is searched, soon after a prompt was written.
+	// The file is read soon after a prompt was written, so the end of a long file is enough.
 	tail, err := io.ReadAll(io.NewSectionReader(file, max(0, info.Size()-tailSize), tailSize))
 	if err != nil {
 		return "", began, nil

@@ -5,22 +5,22 @@
 // A context window belongs to the model for which it was learned. There are two:
 //
 //   - The session's window is what the harness reports for its present session
-//     (statusline, reported). The harness reports it again when it changes, so it
-//     stays when a call names another model. A start of a session that names
-//     another model ends it.
+//     (statusline, reported). The harness reports each change of the window, so the
+//     window stays when a call names another model. The window ends when a session
+//     starts with another model.
 //   - The model's window was derived from a model's name or looked up under it
 //     (configured, settings, catalog, suffix, seen, table). It ends as soon as a signal
 //     names another model, and is not restored when the first model returns.
 //
-// Of the two, the one with the better source counts. A signal without a model, a
-// sub-agent's signal and a side call's change no window. A compaction, a cleared
-// context and a resumed session keep both. The caller makes a new State for another
-// harness, and after a restart of the wrapper, whose State reads the files again.
-// A transcript of Claude Code has "m" for "m[1m]", so no switch between these
-// two is seen in it; once "m[1m]" was used, the window of a later "m" is unknown.
+// Of the two, the window from the better source is used. Signals without a model, of
+// sub-agents and of side calls end no window. A compaction, a cleared context and a
+// resumed session keep both windows. The caller makes a new State for another harness,
+// and after a restart of the wrapper, when the files are read again. A transcript of
+// Claude Code writes "m" also for the model "m[1m]", so it does not show a switch between
+// the two. Once "m[1m]" was used, the window of a later "m" is unknown.
 //
-// It decides what to report and emits nothing itself. It reads no clock: each
-// call gets the time, and [State.Deadline] is when to call [State.Wake].
+// The package decides what to report and emits nothing itself. It reads no clock: each
+// call gets the time, and [State.Deadline] returns when to call [State.Wake].
 //
 //	s := synth.New(synth.Config{Hooks: true})
 //	for _, o := range s.See(signal, now) {
@@ -46,10 +46,10 @@ type Config struct {
 	// expected from two sources.
 	Hooks bool
 	// Statusline is true if the harness will report its window itself. A usage
-	// with an unknown window then waits for it.
+	// with an unknown window then waits for this report.
 	Statusline bool
 	// Estimates is true if the harness writes its own estimate of the context after
-	// a compaction. The compaction then waits for it too.
+	// a compaction. The compaction then waits for this estimate.
 	Estimates bool
 	// Infer is true if no source reports compactions. A context that falls to less
 	// than half between two calls is then reported as a compaction, marked as
@@ -128,7 +128,7 @@ type window struct {
 	tokens int64
 	source string
 	rank   int
-	model  string // the model for which it was learned; empty if the source names none
+	model  string // the model for which the window was learned; empty if the source names none
 }
 
 // ofSession reports whether the harness reported the window for its present session.
@@ -232,9 +232,9 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 	}
 	switch sig.Kind {
 	case telemetry.UsageSeen:
-		// A compaction may fail within a turn, and few sources report that. A model call
-		// made after its start shows that it has ended; a call made before may be
-		// recorded late and shows nothing.
+		// A compaction may fail within a turn, and few sources report the failure. A model
+		// call after the compaction's start shows that the compaction has ended. An
+		// earlier call may be recorded late and shows nothing.
 		if !s.compacting.IsZero() && sig.At.After(s.compacting) {
 			s.compacting = time.Time{}
 		}
@@ -319,7 +319,7 @@ func (s *State) Release() []Observation {
 	return s.sample(sig)
 }
 
-// window returns the window that counts.
+// window returns the window that has the better source.
 func (s *State) window() window {
 	if s.session.rank > s.model.rank {
 		return s.session
@@ -327,7 +327,8 @@ func (s *State) window() window {
 	return s.model
 }
 
-// switched forgets the windows that sig shows to be another model's.
+// switched forgets the model's window if sig names another model. If sig is the start of
+// a session with another model, switched also forgets the session's window.
 func (s *State) switched(sig telemetry.Signal) {
 	if sig.Kind == telemetry.SessionLive && s.session.other(sig.Model) {
 		s.session = window{}
@@ -345,13 +346,13 @@ func (s *State) remember(w window) {
 }
 
 // larger reports whether the model was used under a name with the suffix of a larger
-// window. The names of later calls may lack the suffix, so the table does not apply.
+// window. Later calls may lack the suffix, so the table's window may be too small.
 func (s *State) larger(model string) bool {
 	return slices.ContainsFunc(s.suffixed, func(name string) bool { return telemetry.SameModel(name, model) })
 }
 
-// other reports whether w was learned for a model other than the named one. The
-// harness's files name a model exactly, and are read again for each call.
+// other reports whether w was learned for a model other than the named one. A window from
+// the catalog or the settings is valid only for the exact name that it was found under.
 func (w window) other(model string) bool {
 	if w.model == "" || model == "" || w.model == model {
 		return false
@@ -407,8 +408,8 @@ func (s *State) findWindow(sig telemetry.Signal) {
 	if tokens, source := telemetry.ModelWindow(sig.Model); tokens > 0 && rank(source) > s.model.rank && (source != "table" || !s.larger(sig.Model)) {
 		derived(tokens, source)
 	}
-	// More used tokens than the window prove that the window from a table, a name
-	// or a catalog is too small. The window is then the model's next larger one, or unknown.
+	// A window from a table, a name or a catalog is too small if more tokens are used.
+	// The next larger window of the model is then taken, or the window is unknown.
 	if s.model.tokens > 0 && sig.Usage.Used > s.model.tokens && s.model.rank <= rank("catalog") {
 		s.model = window{}
 	}
@@ -505,7 +506,7 @@ func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 		s.pending.merge(*c, sig)
 		return s.complete()
 	case s.pending != nil:
-		out = s.settle() // this is another compaction, before the second report of the first
+		out = s.settle() // this source reports the next compaction; the second report of the pending one is late
 	}
 	before := c.Before
 	if before == nil && s.haveUsed && !s.stale && !s.estimate {

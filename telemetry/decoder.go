@@ -104,8 +104,8 @@ func SizedOf(val []byte) *Sized {
 	return &Sized{Digest: string(canon.Sum(val)), Size: int64(len(val))}
 }
 
-// The values of Signal.ToolError. The words are those of L0, and the ledger
-// stores them.
+// The values of Signal.ToolError, which the ledger stores. The words are those of the
+// protocol L0 (docs/contract/l0.md).
 const (
 	ToolNotFound = "NOT_FOUND"
 	ToolFailed   = "EXECUTION_ERROR"  // also used if the source does not report the kind of failure

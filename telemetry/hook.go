@@ -106,8 +106,8 @@ func (in HookInput) Compacted() Signal {
 	return s
 }
 
-// ToolStart reports the start of a tool call. Its arguments are always digested:
-// that costs little beside running a hook.
+// ToolStart reports the start of a tool call. The call's arguments are always
+// digested, which costs little compared with running a hook.
 func (in HookInput) ToolStart() Signal {
 	s := in.Signal(ToolStart, in.ToolName)
 	s.Tool, s.ToolName, s.Args = in.tool, in.ToolName, SizedOf(in.toolInput)
@@ -137,8 +137,8 @@ func HookOutput(event, context string) []byte {
 // A Clearer is a [Dialect] in which the answer to a hook can make the harness empty its
 // context at the end of a turn.
 type Clearer interface {
-	// Clear returns that answer, with a short reason for the user. It returns nil if
-	// the hook has no such answer.
+	// Clear returns the answer that makes the harness empty its context, with a short
+	// reason for the user. It returns nil if the hook has no such answer.
 	Clear(event, reason string) []byte
 }
 

@@ -6,8 +6,8 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// hookCalls decodes recorded calls of hooks, one per line, as a hook can log them
-// itself: {"t":unix seconds,"stdin":{…}}.
+// hookCalls decodes recorded calls of hooks, one per line, in a format that a hook can
+// easily write: {"t":unix seconds,"stdin":{…}}.
 type hookCalls struct {
 	Tally
 	hooks Dialect

@@ -10,8 +10,8 @@ package telemetry
 type Requests interface {
 	Decoder
 	// Request is called when the harness asks. It returns false if the events
-	// before the question were not read yet. It is then called again after the
-	// next record, or with late set if no record arrived in time.
+	// before the question were not read yet. The caller then calls Request again
+	// after the next record, or with late set if no record arrived in time.
 	Request(late bool) (Request, bool)
 	// End returns the signals that are still held back. It is called after the
 	// last record.
@@ -37,7 +37,7 @@ type PluginRequest struct {
 	Text    string // for Place; it may contain a payload's body and must not be printed
 }
 
-// A PluginOp is what a plugin is asked for.
+// A PluginOp is the action that a PluginRequest asks the plugin for.
 type PluginOp string
 
 const (
@@ -51,11 +51,11 @@ const (
 type PluginReply struct {
 	Op      PluginOp
 	ID      string
-	Busy    bool // nothing was done, because a turn runs or the user is asked
+	Busy    bool // nothing was done, because a turn runs or the harness waits for the user
 	Failure string
-	// For Fresh: Before are the signals to report first. Call is the start of the
-	// fresh session, with the slot that Place fills; empty if the plugin has reported
-	// that session as a call of a hook before it replied.
+	// Before and Call are set for Fresh only. Before has the signals to report first.
+	// Call reports the start of the fresh session, with the slot that Place fills. Call
+	// is empty if the plugin has reported this start itself, before the reply.
 	Before []Signal
 	Call   HookCall
 }

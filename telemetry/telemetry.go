@@ -46,14 +46,14 @@ const (
 	// unless a TurnStop reported something else.
 	TurnEnd Kind = "turn_end"
 	// UsageSeen: tokens in use after a model call. Sets Usage. Outcome is completed
-	// if the call is known to be a final answer; it becomes the turn's outcome if the
-	// turn stops after it.
+	// if the call is known to be a final answer. If the turn then ends and no source
+	// reports an outcome, the turn has this Outcome.
 	UsageSeen Kind = "usage"
 	// WindowSeen: the source reported the size of the context window separately from a
 	// usage. Sets Window and WindowSource.
 	WindowSeen Kind = "window"
-	// Compacting: a compaction began; it may still fail. Sets Compaction, with only
-	// the Trigger, if the source has it.
+	// Compacting: a compaction began; it may still fail. If the source has the
+	// trigger, Compaction is set and has only the Trigger.
 	Compacting Kind = "compacting"
 	// Compacted: the context was rewritten. Sets Compaction.
 	Compacted Kind = "compacted"
@@ -110,13 +110,13 @@ type Signal struct {
 
 	Session string `json:"session,omitempty"` // the harness's session id
 	Turn    string `json:"turn,omitempty"`    // the harness's id of the turn
-	Agent   string `json:"agent,omitempty"`   // set for a sub-agent's signals; empty for the main chain's
-	Side    string `json:"side,omitempty"`    // set for a call beside the main chain: its purpose ("title", "compaction")
+	Agent   string `json:"agent,omitempty"`   // the id of the sub-agent that caused the signal; empty for the main agent
+	Side    string `json:"side,omitempty"`    // the purpose of a model call that does not answer a prompt ("title", "compaction"); empty for other calls
 	Cause   string `json:"cause,omitempty"`   // the cause of a session_live: startup|resume|clear|compact|fork|unknown
-	// Origin says what submitted a prompt that the user did not (DECISIONS L22):
-	// ByHarness, ByPeer or BySchedule.
+	// Origin says what submitted the prompt (DECISIONS L22): ByHarness, ByPeer or
+	// BySchedule; empty if it was the user, as far as the source shows.
 	Origin string `json:"origin,omitempty"`
-	Reason string `json:"reason,omitempty"` // the reason of a session_gone, in the harness's own word
+	Reason string `json:"reason,omitempty"` // the reason of a session_gone, as the harness names it
 
 	Outcome Outcome   `json:"outcome,omitempty"`
 	Error   ErrorKind `json:"error,omitempty"`
@@ -156,10 +156,10 @@ type Signal struct {
 // Typed is a line that the user typed in the terminal of a harness: as an entry of the
 // harness's list of such lines, or as the prompt in the record of a session.
 type Typed struct {
-	Session string // in a list: the first session of the process in whose terminal the line was typed
+	Session string // for an entry of the list: the first session of the process that read the line
 	At      time.Time
 	Text    uint64 // hash of the text
-	Begins  string // if the line is a command after which the process has another session, the cause: "clear" or "resume"
+	Begins  string // the cause of the next session, "clear" or "resume", if the line is a command that changes the session
 }
 
 // ReportWindow sets the context window that the source reported, if it did.
@@ -210,8 +210,8 @@ type Usage struct {
 	Estimate bool `json:"estimate,omitempty"`
 }
 
-// Process identifies one process until the machine restarts or, without Start, until
-// the kernel gives its pid to another process.
+// Process identifies one process. With Start it is valid until the machine restarts,
+// and without Start until the kernel gives the pid to another process.
 type Process struct {
 	PID int `json:"pid"`
 	// Start is the process's start time, in the kernel's ticks since boot (field
@@ -252,7 +252,7 @@ type HookCall struct {
 	Turn    string
 	Signals []Signal
 	// Slot is the manifest placement class that an answer to this hook fills,
-	// empty when the hook carries no context to the model.
+	// empty if the answer adds nothing to the model's context.
 	Slot string
 	// Capacity is the largest additional context, in bytes, that the harness
 	// passes to the model without cutting it.

@@ -36,7 +36,7 @@ type ToolUse struct {
 // A PathUse is a file or folder that a tool call touches.
 type PathUse struct {
 	Path string
-	Op   string // read, write or delete; or match: the files that match the pattern Path are read
+	Op   string // read, write or delete; with match, Path is a pattern, and the tool reads the files that match
 }
 
 // A Decision answers a hook that asks whether a tool may run.
@@ -110,8 +110,9 @@ func otherShell(args map[string]any) bool {
 	return is && name != "" && !slices.Contains([]string{"sh", "bash", "zsh", "dash", "ksh"}, name)
 }
 
-// types reports whether a tool sends a text to a program that runs: write_stdin of Codex, and
-// process of OpenClaw. What the program does with it is not known. An interrupt is no text.
+// types reports whether a call sends text to a running program, as write_stdin of Codex
+// and process of OpenClaw can. The effect of the text is not known. An interrupt (^C) is
+// not text.
 func types(name string, args map[string]any) bool {
 	switch name {
 	case "write_stdin":
@@ -159,7 +160,7 @@ func (u *ToolUse) arguments(args map[string]any, op string, depth int) {
 	}
 }
 
-// maxNesting limits how deep arguments are looked at.
+// maxNesting is the largest depth to which nested arguments are read.
 const maxNesting = 8
 
 func (u *ToolUse) nested(v any, op string, depth int) {
@@ -189,7 +190,7 @@ func (u *ToolUse) argument(key string, v any, op string) {
 		u.lines(v)
 	case "code", "script":
 		u.program(v)
-	case "patchtext": // a patch that a tool of another name applies
+	case "patchtext": // a patch, in a tool that Use does not know by its name
 		for _, text := range u.text(nil, v) {
 			files, _ := PatchFiles(text)
 			u.Paths = append(u.Paths, files...)
@@ -240,14 +241,14 @@ func (u *ToolUse) lines(v any) {
 		if words, is := line.([]any); is {
 			line = quoted(words)
 		}
-		if _, is := line.(map[string]any); !is { // its members are arguments, too
+		if _, is := line.(map[string]any); !is { // nested adds the members of an object
 			u.Commands = u.text(u.Commands, line)
 		}
 	}
 }
 
-// folder sets the working directory. With two different ones, it is not known to which
-// part of the call each belongs.
+// folder sets the working directory. If the call names two different ones, folder sets
+// Opaque, because it is not known which part of the call runs in which directory.
 func (u *ToolUse) folder(v any) {
 	for _, p := range u.text(nil, v) {
 		u.Opaque = u.Opaque || u.moved && p != u.Dir
@@ -429,7 +430,7 @@ func (u *ToolUse) patch(args map[string]any) {
 // PatchFiles returns the files that a patch in the format of Codex and OpenCode changes.
 // The harnesses' parsers differ: some require a space after the colon, some ignore white
 // space before the line. PatchFiles accepts each line that one of the parsers accepts.
-// whole means that there is such a line, and that no line of unknown form begins with ***.
+// whole is false if no line was accepted, or if a line of unknown form begins with ***.
 func PatchFiles(text string) (files []PathUse, whole bool) {
 	whole = true
 	for line := range strings.Lines(text) {

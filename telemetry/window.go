@@ -26,7 +26,7 @@ var modelWindows = []struct {
 }
 
 // largerWindows are the windows of models that are sold with two sizes. Such a
-// model has the smaller window unless its name or a call shows the larger one.
+// model has the smaller window, unless its name or the tokens in use show the larger.
 var largerWindows = []struct {
 	prefix         string
 	small, largest int64
@@ -34,9 +34,9 @@ var largerWindows = []struct {
 	{"claude-", 200_000, 1_000_000},
 }
 
-// SeenWindow returns the context window that a model must have if so many tokens
-// were in use. It returns 0 if several windows are possible, or if the number
-// exceeds every known window of the model.
+// SeenWindow returns the context window that a model must have if its context held
+// used tokens. It returns 0 if several windows are possible, or if used exceeds
+// every known window of the model.
 func SeenWindow(model string, used int64) int64 {
 	for _, w := range largerWindows {
 		if strings.HasPrefix(model, w.prefix) && used > w.small && used <= w.largest {
@@ -48,7 +48,8 @@ func SeenWindow(model string, used int64) int64 {
 
 // ModelWindow returns the context window that a model's name implies, and how
 // it was found: "suffix" or "table". It returns 0 if the name implies none. The
-// name must be the configured one: in a Claude transcript it has no suffix.
+// name must be the configured one, because names in a Claude transcript have no
+// suffix.
 func ModelWindow(model string) (tokens int64, source string) {
 	if strings.HasSuffix(model, OneMillion) {
 		return 1_000_000, "suffix"
@@ -69,10 +70,10 @@ func isModel(model, name string) bool {
 	return ok && (rest == "" || strings.ContainsRune("-@[", rune(rest[0])))
 }
 
-// SameModel reports whether two names are of one model: names that differ only in the
-// provider, the release or a suffix in brackets, as the configured name and the name
-// in a record of a call do, or an alias ("opus") and a model of Claude that it may
-// stand for.
+// SameModel reports whether two names can belong to one model. The provider, the
+// release and a suffix in brackets are ignored, because the configured name and the
+// name in the record of a call can differ in them. An alias such as "opus" matches
+// each Claude model of that family.
 func SameModel(a, b string) bool {
 	if a == b {
 		return true
@@ -81,7 +82,7 @@ func SameModel(a, b string) bool {
 	return a == b || isAliasOf(a, b) || isAliasOf(b, a)
 }
 
-// bare returns a model's name without what does not distinguish models: the provider before
+// bare returns a model's name without the parts that SameModel ignores: the provider before
 // "claude-" ("us.anthropic."), releases ("-20260101", "@20260101", "-latest", "-v1:0") and
 // suffixes in brackets at the end.
 func bare(model string) string {

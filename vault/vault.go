@@ -103,8 +103,9 @@ func (e *RefusedError) Error() string {
 }
 
 // The suffixes of the vault's files. A token has ended when it was consumed or
-// discarded, or it expired. The record of that is created exclusively, so only one
-// of several callers can end it. A token that has ended cannot be stored again.
+// discarded, or it expired. The file that records the end is created exclusively, so
+// only one of several callers can end a token. A token that has ended cannot be stored
+// again.
 const (
 	heldEnd = ".held" // a stored token: the JSON of a deposit
 	overEnd = ".over" // a token that has ended: the JSON of an ending, which may be incomplete after a crash
@@ -134,7 +135,7 @@ type Vault struct {
 // At returns the vault in dir. The first Put creates the folder.
 func At(dir string) *Vault { return &Vault{dir: dir, testOnlyStep: func(string) {}} }
 
-// Put stores a token durably. expires is an instant in seconds since 1970, or 0.
+// Put stores a token durably. expires is in seconds since 1970; 0 means never.
 // If the token is already stored with this binding, Put writes it again. Put
 // refuses a token that was consumed or discarded or has expired.
 func (v *Vault) Put(b Binding, token Token, expires int64, now time.Time) (Ticket, error) {
@@ -351,9 +352,9 @@ func (v *Vault) Sweep(now, keep time.Time) error {
 	}), v.Ungive(), v.removeParts(func(name string) bool { return !strings.HasPrefix(name, given) }))
 }
 
-// Ungive removes the files that [Vault.File] made in processes that have ended. The
-// program that such a process started may still run, but nothing reads its output any
-// more. Other callers may use the vault at the same time.
+// Ungive removes the files that [Vault.File] made in processes that have ended. A
+// program that such a process started may still run, but it does not need its file:
+// nothing reads its output. Other callers may use the vault at the same time.
 func (v *Vault) Ungive() error {
 	names, err := v.names()
 	for _, name := range names {
@@ -401,8 +402,8 @@ func (v *Vault) each(end string, f func(key string) error) error {
 	return err
 }
 
-// removeParts removes the temporary files, whose names begin with a dot, that
-// match.
+// removeParts removes each temporary file for which match returns true. The names of
+// temporary files begin with a dot.
 func (v *Vault) removeParts(match func(name string) bool) error {
 	names, err := v.names()
 	for _, name := range names {
@@ -467,7 +468,7 @@ func (v *Vault) lockedFile() (*os.File, *durable.FileLock, error) {
 		}
 		_ = f.Close()
 		if _, locked := errors.AsType[*durable.LockedError](err); err == nil || locked {
-			continue // Ungive found the file before it was locked, and removes it
+			continue // Ungive removed the file, or is about to, because the file was not locked yet
 		}
 		_ = os.Remove(f.Name())
 		return nil, nil, err

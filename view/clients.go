@@ -38,10 +38,10 @@ func (c ClientCalls) Text() string {
 	return fmt.Sprintf("%d of %d calls failed; the last, %s: %s", c.Failed, c.Calls, c.LastFailure.Event, c.LastFailure.Reason)
 }
 
-// Clients folds the results of each client's calls. Its zero value is ready for
+// Clients counts each client's calls and the failed ones. Its zero value is ready for
 // use.
 //
-// A call has failed if the client gave no valid answer in time, answered with failed,
+// A call has failed if the client gave no valid answer in time, answered that it failed,
 // or sent a payload that failed although it was required. A call that the client never
 // received counts as failed only if its receipt has the class timeout. If the
 // session was refused or the wrapper died, its open calls are not failures of the
@@ -56,7 +56,7 @@ type openCall struct {
 	client   string
 	event    lifeloop.Event
 	answered bool
-	failure  ClientFailure // the failure, as far as facts have shown one
+	failure  ClientFailure // the failure that the facts have shown so far; zero if none
 }
 
 // All lists the clients with an ended call, by id.
@@ -80,7 +80,7 @@ func (c *Clients) Apply(e kernel.Entry) {
 			if c.open == nil {
 				c.open = map[string]*openCall{}
 			}
-			delete(c.open, ref.Replaces) // the replaced call is counted by the receipt of the run of skipped events
+			delete(c.open, ref.Replaces) // the receipt about skipped events counts the replaced call
 			c.open[ref.Call] = &openCall{client: ref.Client, event: f.Record.Event}
 		}
 	case kernel.Answered:

@@ -29,7 +29,7 @@ type Gate struct {
 // with its intent.
 type GateWaiting struct {
 	ask    string
-	before *GateRefusal // the refusal before that of this act
+	before *GateRefusal // the newest refusal that is older than the refusal of this act
 	Act    string       `json:"act"` // the act's name, as in its intent
 	Intent string       `json:"intent_digest"`
 	Until  time.Time    `json:"until"`
@@ -42,8 +42,8 @@ func (s *Status) approving(f kernel.ApprovalAsked) {
 	s.Gate = &g
 }
 
-// approved applies the answer about an act that waited. The gate's decision had
-// counted it as refused; if it was approved, it counts as allowed.
+// approved applies the answer about an act that waited. The gate's decision counted
+// the act as refused. If the act is approved, it is counted as allowed instead.
 func (s *Status) approved(f kernel.ApprovalAnswered) {
 	g := s.gate()
 	var answered GateWaiting

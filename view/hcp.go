@@ -126,8 +126,9 @@ func hcpMessageID(sessionID string, sequence uint64) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// moved emits a change of the session's state, and with it the first and the last
-// event of the session.
+// moved emits a change of the session's state. The change to RUNNING at the start is
+// emitted as session_created. A change to a terminal state is followed by
+// session_closed.
 func (h *HCP) moved(f kernel.SessionMoved) {
 	if h.state.Terminal() && h.emitted > 0 {
 		return // the ledger is damaged; no event may follow session_closed
@@ -390,8 +391,8 @@ func hcpErrorCode(f kernel.AttemptEnded) string {
 	return "execution_error"
 }
 
-// observe emits lifecycle events. It skips a tick, whose data other facts report when
-// they change, and receipt.emitted, because the receipt itself is emitted.
+// observe emits lifecycle events. It skips a tick, because other facts report each
+// change of the tick's data, and receipt.emitted, because the receipt itself is emitted.
 func (h *HCP) observe(f kernel.Observed) {
 	r := f.Record
 	event := string(r.Event)

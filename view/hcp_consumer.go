@@ -24,9 +24,9 @@ const (
 	hcpClosed    = 1024     // closed sessions that are remembered, so that repeats of their events are dropped
 	hcpGaps      = 64       // gaps that are remembered for one session; a late event of an older gap is dropped as a repeat
 	hcpHeld      = 4096     // held events of all sessions
-	hcpHeldBytes = 64 << 20 // the size of these events in bytes
+	hcpHeldBytes = 64 << 20 // held events of all sessions, in bytes
 	hcpJump      = 1 << 16  // a number further beyond the last one is accepted only if a second event is near it
-	hcpNear      = 64       // how near the number of that second event must be
+	hcpNear      = 64       // the largest distance between two numbers that are near each other
 )
 
 // An HCPConsumer implements the reader's side of HCP L2. It accepts events of
@@ -38,8 +38,8 @@ const (
 // held, at most as many as the window and for at most the window's time. Then
 // the lowest is delivered, and the missing numbers are reported as a gap. An
 // event whose number is not higher than the last one is a repeat and is
-// dropped. If its number was reported in a gap, it is late: it is reported but
-// not delivered, because that would break the order.
+// dropped. If its number was reported in a gap, the event is late: it is reported
+// but not delivered, because a late delivery would break the order.
 //
 // A number far beyond the last one is accepted only with a second event near it.
 // Otherwise it is reported as implausible and dropped, so that one wrong number
@@ -93,7 +93,7 @@ type HCPOutcome struct {
 
 // An HCPNotice is a warning of the consumer itself. From and To are the sequence
 // numbers of the first and the last event that it concerns; for forgotten, both are
-// that of the session's last delivered event.
+// the number of the session's last delivered event.
 type HCPNotice struct {
 	Warning   string `json:"warning"` // gap, late, implausible, closed or forgotten
 	SessionID string `json:"session_id"`
@@ -101,9 +101,9 @@ type HCPNotice struct {
 	To        uint64 `json:"to"`
 }
 
-// NewHCPConsumer returns a consumer that knows no session. window is the number of
-// events that it holds for one session, and hold how long. If one of them is 0, it
-// holds no events.
+// NewHCPConsumer returns a consumer that knows no session. window is the largest number
+// of events that it holds for one session, and hold is the longest time. If window or
+// hold is 0, the consumer holds no events.
 func NewHCPConsumer(window int, hold time.Duration) *HCPConsumer {
 	return &HCPConsumer{window: window, hold: hold, sessions: map[string]*hcpSession{}, waiting: map[string]*hcpSession{}}
 }
@@ -256,8 +256,8 @@ func (c *HCPConsumer) expired(now time.Time, id string, out []HCPOutcome) []HCPO
 	return out
 }
 
-// due returns when the event that has been held longest will have been held for the
-// given time. At least one must be held.
+// due returns when the held event that arrived first has been held for the time hold.
+// At least one event must be held.
 func (s *hcpSession) due(hold time.Duration) (at time.Time) {
 	for _, h := range s.held {
 		if at.IsZero() || h.since.Before(at) {
@@ -298,8 +298,8 @@ func (c *HCPConsumer) overtake(s *hcpSession, out []HCPOutcome) []HCPOutcome {
 	return c.deliver(s, h, out)
 }
 
-// plausible reports whether a number is near the last one, or near another event
-// of the session.
+// plausible reports whether n is at most hcpJump beyond the last delivered number, or
+// near the number of another event: a held one, or the one last dropped as implausible.
 func (s *hcpSession) plausible(n uint64) bool {
 	near := func(m uint64) bool { return m != n && max(m, n)-min(m, n) <= hcpNear }
 	if n-s.Last <= hcpJump || s.far != 0 && near(s.far) {
@@ -380,7 +380,7 @@ func (c *HCPConsumer) Restore(doc []byte) error {
 		after := uint64(1)
 		for _, gap := range s.Skipped {
 			if gap[0] <= after || gap[1] < gap[0] || gap[1] >= s.Last {
-				return fmt.Errorf("the state of session %s has impossible ranges in skipped", id)
+				return fmt.Errorf("the state of session %s has an invalid range in \"skipped\"", id)
 			}
 			after = gap[1] + 1
 		}
@@ -390,7 +390,7 @@ func (c *HCPConsumer) Restore(doc []byte) error {
 	for _, id := range slices.SortedFunc(maps.Keys(stored.Sessions), func(a, b string) int {
 		return cmp.Or(cmp.Compare(stored.Sessions[a].Seen, stored.Sessions[b].Seen), cmp.Compare(a, b))
 	}) {
-		c.add(id, stored.Sessions[id]) // a state of an older version may have more sessions
+		c.add(id, stored.Sessions[id]) // forgets sessions above the limit, which a state of an older version may have
 	}
 	return nil
 }

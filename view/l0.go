@@ -110,8 +110,8 @@ type l0Policy struct {
 // shown. Facts for which L0 has no event, such as a pause, are skipped.
 type L0 struct {
 	// Tool returns the arguments of a tool call and its result, or the error text
-	// of a failed one. The ledger has only their digests and sizes, which the
-	// events have if Tool is nil or ok is false.
+	// of a failed one. The ledger has only their digests and sizes. If Tool is nil or
+	// ok is false, the events have these digests and sizes instead.
 	Tool func(call string) (args, result any, ok bool)
 	// Words returns the text of a launch's failure. If it is nil or returns an
 	// empty string, the ledger's reason is used.
@@ -263,11 +263,11 @@ func (l *L0) emitOther(f kernel.Fact) {
 	}
 }
 
-// launching emits the start of an attempt, and that it continues from a checkpoint
-// if it does. SESSION_START announced the first attempt; the others are emitted
-// after the back-off, right before their launch (DECISIONS Z3). A second launch of
-// the same attempt, which a renewal makes, emits no start; it resumes from the
-// digest of the renewal's token.
+// launching emits the start of each attempt except the first, which SESSION_START
+// announced. The start is emitted after the back-off, right before the launch
+// (DECISIONS Z3). A second launch of the same attempt, which a renewal makes, emits
+// no start; it resumes from the digest of the renewal's token. If a launch continues
+// from a checkpoint, launching emits the continuation too.
 func (l *L0) launching(f kernel.Launching) {
 	if f.Cause == "renewal" && f.Checkpoint == "" {
 		f.Checkpoint = l.renewal.token
@@ -309,7 +309,7 @@ func (l *L0) renewed(f kernel.RenewalMoved) {
 }
 
 // timerSet emits the start of a timer. The initial timer starts at the launch. The
-// inter timer starts at the first sign of life, which is emitted as its first
+// inter timer starts at the first sign of life, and its start is emitted as its first
 // reset.
 func (l *L0) timerSet(f kernel.TimerSet) {
 	if f.Timer == kernel.TimerInter {
@@ -475,7 +475,7 @@ func (l *L0) failed(f kernel.AttemptEnded) {
 		l.open = false
 	}
 	if f.Cause == attempt.Aborted {
-		l.abort() // emits nothing after AbortRequested; an abort by a key has no such fact
+		l.abort() // emits nothing if an AbortRequested fact was applied before; an abort by a key has no AbortRequested
 		l.emit("ABORT_COMPLETED", "tokenCount", f.Units, "contentLength", f.Bytes)
 	}
 	words := l.sentence(f)

@@ -95,14 +95,14 @@ type Status struct {
 	// Containment names the means that ends the last launch if wrapper and guard
 	// are killed: cgroup, or absent.
 	Containment string `json:"containment,omitempty"`
-	// Killed names the processes of the last launch, and those that clients left
-	// behind, that had to be killed.
+	// Killed names the processes that had to be killed: those of the last launch, and
+	// those that clients left behind.
 	Killed []input.Process `json:"killed,omitempty"`
 	// Transcripts are the copies of the harness's transcripts in the session's folder.
 	Transcripts []kernel.TranscriptCopied `json:"transcripts,omitempty"`
 	// Hooks says why hooks were injected into the newest launch, or why not. It is
-	// empty if the adapter has no hooks, or if they were injected and need no reason,
-	// because the user does not see them.
+	// empty if the adapter has no hooks, or if the injected hooks are invisible to the
+	// user and need no reason.
 	Hooks string `json:"hooks,omitempty"`
 	// Policy is the digest of the gate's policy, or "none". Gate counts the gate's
 	// decisions; it is absent if there were none.
@@ -165,8 +165,8 @@ func measured(f kernel.ContextMeasured) *Context {
 	return c
 }
 
-// observedContext returns the context as the data of context.pressure_observed
-// describe it. Ledgers of earlier versions have the context's size only there.
+// observedContext returns the context that the data of context.pressure_observed
+// describe. In ledgers of earlier versions, only these data have the context's size.
 func observedContext(data map[string]any, at time.Time) *Context {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -333,9 +333,9 @@ func (s *Status) issued(f kernel.ReceiptIssued) {
 	}
 }
 
-// launching resets the claims to those of the launch's adapter, because each launch
-// has its own support. In an older ledger, the missing capabilities of the first
-// launch are recorded before that launch.
+// launching resets the capabilities to those that the launch's adapter claims, because
+// the degradations of the previous launch have ended. The first launch resets nothing:
+// in an older ledger, its missing capabilities are recorded before it.
 func (s *Status) launching(f kernel.Launching) {
 	s.Attempt, s.Profile, s.retryAt, s.RetryAt = max(f.Attempt, 1), cmp.Or(f.Name, s.Profile), nil, nil
 	if s.launched {
@@ -365,8 +365,8 @@ func (s *Status) waits() {
 	}
 }
 
-// claims sets the capabilities to those of an adapter's manifest, except for those
-// in weak.
+// claims sets the capabilities to those that an adapter's manifest claims. It does not
+// change the capabilities in weak.
 func (s *Status) claims(adapter string) {
 	m, ok := manifests.Get(adapter)
 	if !ok {
@@ -399,7 +399,7 @@ func (s *Status) observe(f kernel.Observed, at time.Time) {
 	case lifeloop.ContextPressureObserved:
 		s.Context = observedContext(f.Record.Data, at)
 	case lifeloop.ContextCompacted:
-		// Until the next request, the measurement is that from before the compaction.
+		// Until the next request, the newest measurement is older than the compaction.
 		if s.Context != nil {
 			stale := *s.Context
 			stale.Stale = true

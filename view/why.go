@@ -24,8 +24,8 @@ type Why struct {
 	// last frame.ended with the frame's id.
 	Frame []Link `json:"frame"`
 	// Sources lists every file whose path the harness had reported before the event.
-	// For the sources of the event's evidence, it also lists how far each was read at
-	// the event, and its faults.
+	// For each source of the event's evidence, it also lists the source's faults, and
+	// how far the source was read before and after the event.
 	Sources []Link `json:"sources"`
 	// Activity is the activity when the event was emitted, with its sources.
 	Activity []Link `json:"activity"`
@@ -42,9 +42,9 @@ type Why struct {
 	// skipped has the clients that do not get the event, each with the call that
 	// ended its run of skipped events, or "" while no call has ended it.
 	skipped map[string]string
-	// read has, for each source of the evidence, the number of the newest entry
-	// that says how far it was read. behind has the sources for which no such entry
-	// after the event was applied yet.
+	// read has, for each source of the evidence, the number of the newest SourceRead
+	// entry before the event. behind has each of these sources until its first
+	// SourceRead entry after the event is applied.
 	read   map[string]uint64
 	behind map[string]bool
 
@@ -62,8 +62,8 @@ type Link struct {
 	Text string    `json:"says"`
 }
 
-// NewWhy returns the evidence of the event that an entry holds; ok is false if it
-// holds none.
+// NewWhy returns the evidence of the event in an entry; ok is false if the entry has
+// no event.
 func NewWhy(e kernel.Entry) (w *Why, ok bool) {
 	f, ok := e.Fact.(kernel.Observed)
 	r := f.Record
@@ -106,7 +106,7 @@ const (
 	newest        // only the newest entry before the event
 	ofSource      // the newest entry of a source before the event, and the first one after it
 	ofFrame       // before the event: an entry that names the event's frame; after the event: the same as ofCalls
-	ofCalls       // an entry after the event, if it names the event or one of its calls, or if a client did not get the event
+	ofCalls       // an entry after the event, if it names the event or one of its calls; every such entry while Why.skipped has a client
 )
 
 func needs() map[string]need {
@@ -141,10 +141,10 @@ func typedText(f kernel.RenewalTyped) string {
 	return "the command for a fresh session is typed at the prompt"
 }
 
-// Needs reports whether an entry can be evidence, from its number, its kind and the
-// text of its line, so that the other entries need not be decoded. If several entries
-// before the event have the same place, only the newest of them can be evidence. An
-// empty place means that the entry replaces no other.
+// Needs reports whether an entry can be evidence, so that the other entries need not
+// be decoded. It uses only the entry's number, its kind and the text of its line. Of
+// the entries before the event that have the same place, only the newest can be
+// evidence. An entry with an empty place replaces no other.
 func (w *Why) Needs(seq uint64, kind, text []byte) (place string, needed bool) {
 	has := func(id []byte) bool { return len(id) > 0 && bytes.Contains(text, id) }
 	n := w.kinds[string(kind)]
@@ -262,8 +262,8 @@ func link(e kernel.Entry, text string) Link {
 	return Link{Seq: e.Seq, At: e.At, Fact: kind, Text: text}
 }
 
-// ends reports whether the event is one of the skipped events that a receipt of the
-// client covers. before is the call that the receipt names as the end of the run.
+// ends reports whether a client's receipt for a run of skipped events covers the
+// event. before is the call that ended the run; it is empty if no call has ended it.
 func (w *Why) ends(client, before string) bool {
 	ended, skipped := w.skipped[client]
 	if skipped = skipped && ended == before; skipped {
@@ -272,8 +272,9 @@ func (w *Why) ends(client, before string) bool {
 	return skipped
 }
 
-// skips collects what a later event says about skipped calls: that a call of it replaces
-// a call of the explained event, or covers it in a run of calls that were skipped.
+// skips collects the calls of a later event that replace a call of the explained
+// event. For each client in skipped, it records the call that ends the client's run of
+// skipped events.
 func (w *Why) skips(e kernel.Entry, f kernel.Observed) {
 	for _, c := range f.Calls {
 		_, mine := w.calls[c.Replaces]
@@ -288,13 +289,14 @@ func (w *Why) skips(e kernel.Entry, f kernel.Observed) {
 	}
 }
 
-// after collects what an entry after the event says about its dispatch.
+// after collects the evidence in an entry after the event: how the event was
+// dispatched, and how far its sources were read.
 func (w *Why) after(e kernel.Entry) {
 	switch f := e.Fact.(type) {
 	case kernel.Observed:
 		w.skips(e, f)
 	case kernel.SourceRead:
-		// The ledger has the events of a source's record first, and then how far the
+		// The ledger records the events of a source before it records how far the
 		// source was read.
 		if w.behind[f.Source] {
 			delete(w.behind, f.Source)

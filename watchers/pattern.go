@@ -13,8 +13,8 @@ import (
 // it lists the folder and adds a tail for each matching entry. It gets no turn
 // when a file in the folder grows.
 
-// anyEntry, as the name in a point, stands for all entries of the folder. A file may
-// have this name too: an event of that file only makes the folder be listed again.
+// anyEntry is the name of a point that means all entries of its folder. If a file
+// has this name, an event of the file only causes another listing of the folder.
 const anyEntry = "*"
 
 // normal moves the leading elements of the pattern that have no wildcards into
@@ -68,9 +68,9 @@ func (w *Watcher) seeCreated(path string) {
 	}
 }
 
-// find adds a tail for each matching entry that has none yet. At the last element
-// of the pattern, an entry is followed as a file. Before it, an entry is a folder
-// in which the rest of the pattern is searched.
+// find adds a tail for each entry that matches the pattern's first element and has no
+// tail yet. If the pattern has only this element, the entry is followed as a file.
+// Otherwise the entry is a folder, and its tail gets the rest of the pattern.
 func (w *Watcher) find(t *tail) error {
 	atEnd := t.AtEnd && !t.placed // AtEnd skips nothing in entries found later: they did not exist when the Spec was added
 	t.placed = true

@@ -244,8 +244,8 @@ func (w *Watcher) unreadable(t *tail, err error) {
 	}
 }
 
-// place sets the position at which to begin in the first file that the path
-// leads to.
+// place sets the position at which reading begins in the first file that exists
+// under the path.
 func (w *Watcher) place(t *tail) {
 	if t.placed {
 		return
@@ -260,7 +260,7 @@ func (w *Watcher) place(t *tail) {
 	}
 	switch from := t.From; {
 	case from == nil && t.AtEnd && t.Form == Values:
-		t.quiet = info.Size() // only a scan from the start finds the end of the last whole value
+		t.quiet = info.Size() // read from the start all the same, because only that finds where the last whole value ends
 	case from == nil && t.AtEnd:
 		t.off = w.lastLine(t.file, info.Size())
 		t.head = w.readHead(t, min(t.off, headSize))
@@ -340,13 +340,13 @@ func (p Position) Changed() TroubleKind {
 		return Unreadable
 	}
 	head := make([]byte, min(p.Offset, headSize))
-	n, _ := file.ReadAt(head, 0) // an error shortens the head, which then differs
+	n, _ := file.ReadAt(head, 0) // an error shortens the head, so that its digest differs from p.Prefix
 	return p.changed(file, id, info.Size(), head[:n])
 }
 
 // readHead returns up to n first bytes of the open file, in memory of their own.
 func (w *Watcher) readHead(t *tail, n int64) []byte {
-	n2, _ := t.file.ReadAt(w.headBuf[:n], 0) // an error shortens the head, which then differs
+	n2, _ := t.file.ReadAt(w.headBuf[:n], 0) // an error shortens the head, so that its digest differs from a stored one
 	return bytes.Clone(w.headBuf[:n2])
 }
 
@@ -377,8 +377,8 @@ func (w *Watcher) makeBuffer() {
 //
 // A partial line is not stored. It is read again together with its rest, so that
 // a delivered line was in the file as a whole at one time, even if its writer
-// changed the partial line. If a partial line fills half of the buffer, its end is
-// searched first, so that a long line is not read again for each of its pieces.
+// changed the partial line. If a partial line fills half of the buffer, read first
+// looks for its end, so that a long line is not read again for each of its pieces.
 func (w *Watcher) read(t *tail, all bool) bool {
 	w.makeBuffer()
 	until := t.off + ahead
@@ -425,7 +425,8 @@ func (w *Watcher) read(t *tail, all bool) bool {
 		} else {
 			w.split(t, w.buf[:n])
 		}
-		// A goroutine that Deliver made ready need not wait until another thread takes it.
+		// Let a goroutine that Deliver made ready run at once. Otherwise it would wait
+		// until another thread takes it.
 		runtime.Gosched()
 		if t.off+t.pending >= until {
 			return !all
@@ -434,8 +435,9 @@ func (w *Watcher) read(t *tail, all bool) bool {
 }
 
 // search reads a long partial line up to its newline, and makes the buffer large
-// enough for the whole line. A line longer than the limit is skipped. found means that
-// read can continue at the position; more means that the turn ended before the newline.
+// enough for the whole line. A line longer than the limit is skipped. If found is true,
+// Watcher.read continues at the position. If more is true, the turn ended before the
+// newline.
 func (w *Watcher) search(t *tail, until int64) (found, more bool) {
 	for {
 		n, changed := w.readPending(t)
@@ -498,10 +500,10 @@ func (w *Watcher) reportTooLong(t *tail) {
 	w.report(t, LineTooLong, fmt.Errorf("the %s at byte %d is longer than %d bytes", what, at, w.cfg.MaxLine))
 }
 
-// same reports whether the open file is still the one whose lines were delivered,
-// after n bytes were read at the position. If not, it reports the trouble and moves
-// the position to the start of the file. If only a partial line was cut off, the
-// position stays valid.
+// same reports whether the position in the open file is still valid, after n bytes
+// were read there. If the file became too short or has another head, same reports the
+// trouble and moves the position to the start of the file. If only a partial line was
+// cut off, the position stays valid.
 func (w *Watcher) same(t *tail, n int64) bool {
 	if n == 0 || n < t.pending {
 		info, err := t.file.Stat()
@@ -588,7 +590,7 @@ func (w *Watcher) readWhole(t *tail) error {
 	t.tooLong = false
 	text := w.buf[:n]
 	if !complete(text) {
-		return nil // the writer has not finished; its next write is an event
+		return nil // the writer has not finished; after its next write the file is read again
 	}
 	prefix := digest(text)
 	if prefix == t.prefix {
@@ -637,7 +639,8 @@ func (w *Watcher) readStamp(t *tail) error {
 	return nil
 }
 
-// gone delivers, once, the end of a Whole or Stamp file that was delivered before.
+// gone delivers, once, that a Whole or Stamp file was removed. It does nothing if the
+// watcher has not seen the complete file before.
 func (w *Watcher) gone(t *tail) {
 	if t.prefix == "" {
 		return

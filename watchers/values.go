@@ -8,8 +8,8 @@ import (
 )
 
 // A valueScan scans one JSON value that arrives in pieces, each byte once. It
-// checks the structure, not numbers and words: it finds where a value ends, and
-// whether it can still end.
+// checks the structure, but not numbers and words. It finds where the value ends, or
+// that the value is broken.
 //
 // A writer that died while writing leaves a value that never ends. The scan
 // detects that by what follows: a brace in place of a comma, a newline in a
@@ -212,9 +212,9 @@ func sum(was uint32, b []byte) uint32 {
 	return crc32.Update(was, crc32.MakeTable(crc32.Castagnoli), b) // MakeTable computes the table only at the first call
 }
 
-// splitValues delivers the values of b, which begins at the position. For a
-// partial value it stores only the state of the scan. Its bytes are read again
-// together with the rest, and compared by their checksum.
+// splitValues delivers the values of b, which begins at the position. Of a partial
+// value it stores only the state of the scan. The value's bytes are read again
+// together with the rest, and their checksum shows whether they have changed.
 func (w *Watcher) splitValues(t *tail, b []byte) {
 	for len(b) > 0 {
 		if t.lost {
@@ -270,7 +270,8 @@ func (w *Watcher) tooLarge(t *tail) {
 	}
 }
 
-// advance moves the position over done, the bytes that begin there.
+// advance moves the position to the end of done. The bytes of done begin at the
+// position.
 func (w *Watcher) advance(t *tail, done []byte) {
 	if free := headSize - len(t.head); free > 0 {
 		t.head = append(t.head, done[:min(len(done), free)]...)

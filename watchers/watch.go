@@ -149,8 +149,8 @@ func (w *Watcher) follow(t *tail, points []point) error {
 			continue
 		}
 		w.release(p.dir, t)
-		// If the parent folder is watched from now on, no event reports that this
-		// folder was already removed.
+		// Check whether the folder was removed before its parent folder was watched,
+		// because no event reports that.
 		if unix.Access(p.dir, unix.F_OK) != nil {
 			w.dirGone(p.dir)
 		}
@@ -213,7 +213,8 @@ func identityOf(path string) (identity, error) {
 	return identify(&st), nil
 }
 
-// release removes t from the tails of the folder, and ends the watch after the last.
+// release removes t from the tails of the folder. If no tail is left, it ends the
+// folder's watch.
 func (w *Watcher) release(dir string, t *tail) {
 	f := w.dirs[dir]
 	if f == nil {
@@ -238,7 +239,7 @@ func (w *Watcher) dirGone(dir string) {
 	if f == nil {
 		return
 	}
-	w.unwatchDir(dir) // ends the watch too: when an old folder's event arrives, a new folder of its name may be watched
+	w.unwatchDir(dir) // end the watch in any case: the event may be that of an old folder, and a new folder of this name may be watched
 	for _, t := range f.tails {
 		t.points = slices.DeleteFunc(t.points, func(p point) bool {
 			if p.dir != dir {
@@ -268,9 +269,9 @@ func (w *Watcher) see(ev fsnotify.Event) {
 	for _, t := range w.away {
 		w.mark(t, toLook) // the open file of this tail has an unknown name now, so the event may be about it
 	}
-	// Create is included, because fsnotify does not report that a folder was removed
-	// if the parent folder was watched by then. The creation of a new folder with the
-	// same name shows that the old one is gone.
+	// Create is included, because a removal can stay unreported: fsnotify drops a removed
+	// folder's own event if it already watches the parent folder. The creation of a new
+	// folder with the same name shows that the old one is gone.
 	if ev.Has(fsnotify.Create | fsnotify.Remove | fsnotify.Rename) {
 		w.dirGone(path)
 	}

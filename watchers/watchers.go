@@ -21,15 +21,15 @@
 //
 //	shorter than the position                   truncated, read from the start
 //	other first bytes in the same inode         replaced, read from the start
-//	another inode under the path                the old file is read to its end through the
-//	                                            open handle; replaced; read from the start
+//	another inode under the path                replaced: the old file is read to its end, then
+//	                                            the new file from its start
 //	no file under the path                      deleted; the handle stays open, so that what a
 //	                                            writer still appends is delivered too
 //
-// Three limits. A file that appears and disappears between two reads is not
-// noticed. The watcher watches the file's folder, not the folders above it: if one of
-// those is renamed, it notices that at the next write or at the end of the run. It
-// notices an unmounted file system at the end of the run.
+// There are three limits. A file that appears and disappears between two reads is not
+// noticed. Only the file's own folder is watched: if a folder above it is renamed, the
+// watcher notices this at the next write to the file or at the end of the run. An
+// unmounted file system is noticed at the end of the run.
 package watchers
 
 import (
@@ -78,10 +78,10 @@ type Spec struct {
 	// Pattern, if not empty, selects files below the folder Path. Each element of
 	// a file's relative path must match one element of the pattern, as in
 	// filepath.Match: "*/chats/session-*-1a2b3c4d.json". A file is followed from
-	// its creation, and its lines carry its own path. The pattern should be
+	// its creation, and its lines have its own path. The pattern should be
 	// narrow, because each matching file is held open and each folder is
-	// watched. A file that another Spec of the same Source added by path keeps that
-	// Spec's position.
+	// watched. A matching file that a Spec without a Pattern already follows, with the
+	// same Source, keeps its position.
 	Pattern string
 	Form    Form      // how the file grows; Lines by default
 	From    *Position // resume at this position if the file is still the same, otherwise read from its start; not with a Pattern
@@ -129,7 +129,8 @@ const (
 	Recovered   TroubleKind = "recovered"     // the end of Polling, Deleted or Unreadable
 )
 
-// A Trouble is reported in order with the lines.
+// A Trouble reports what happened to a file. It comes at its place among the file's
+// lines: for example, Replaced comes before the lines of the new file.
 type Trouble struct {
 	Source string
 	Path   string // the path, followed by the Spec's Pattern if the trouble concerns all its files
@@ -143,9 +144,10 @@ type Trouble struct {
 type Config struct {
 	Deliver func(Line)    // required
 	Trouble func(Trouble) // may be nil
-	// Placed, if not nil, gets the position at which the reading of a file without a
-	// From begins, once for each file of the forms Lines and Values, before its first
-	// line. If the file does not exist yet, the position has no inode.
+	// Placed, if not nil, is called once for each file without a From, before the
+	// file's first line. It gets the position at which reading begins. If the file does
+	// not exist yet, the position has no inode. Placed is not called for Whole and
+	// Stamp files.
 	Placed func(source string, at Position)
 	// Ends adds Last to the positions, so that a file that was rewritten in place
 	// is not mistaken for one that grew.
@@ -160,8 +162,8 @@ type Watcher struct {
 	cfg Config
 
 	mu      sync.Mutex // guards added, calls and started
-	added   []Spec     // by Add, and not yet followed
-	calls   []func()   // by Do, and not yet called
+	added   []Spec     // added by Add, not followed yet
+	calls   []func()   // added by Do, not called yet
 	started bool
 	wake    chan struct{} // has a buffer of one; full if added or calls is not empty
 
@@ -208,9 +210,9 @@ func (w *Watcher) Add(s Spec) {
 	w.awake()
 }
 
-// Do calls f on the goroutine of Run, when everything is read that Run knows of. A second
-// f is called after the files are read that the first one adds. Do returns at once.
-// After the end of Run, f is not called.
+// Do makes Run call f on its goroutine as soon as Run knows of nothing unread. If f adds
+// files, Run reads them before it calls the next function. Do returns at once. After
+// the end of Run, f is not called.
 func (w *Watcher) Do(f func()) {
 	w.mu.Lock()
 	w.calls = append(w.calls, f)
@@ -301,7 +303,7 @@ func (w *Watcher) sleep(ctx context.Context, until time.Time) {
 	}
 }
 
-// addSpecs begins to follow what Add was given.
+// addSpecs begins to follow the files of the Specs that were passed to Add.
 func (w *Watcher) addSpecs() {
 	w.mu.Lock()
 	added := w.added
@@ -312,8 +314,8 @@ func (w *Watcher) addSpecs() {
 	}
 }
 
-// call calls the first function of Do, unless there is something to read. It reports whether
-// there was one.
+// call calls the next function that was passed to Do, unless there is something to
+// read. It reports whether a function was waiting.
 func (w *Watcher) call() bool {
 	w.mu.Lock()
 	if waits := len(w.calls) > 0; !waits || len(w.added) > 0 || len(w.queue) > 0 {
@@ -324,7 +326,7 @@ func (w *Watcher) call() bool {
 	w.calls = w.calls[1:]
 	w.mu.Unlock()
 	f()
-	w.awake() // for the next one
+	w.awake() // for the next function
 	return true
 }
 
@@ -375,9 +377,9 @@ func (w *Watcher) turn(t *tail, todo todo) bool {
 	return more
 }
 
-// finish reads every file to its present end. It leaves lines that are written
-// later to the next run, so a writer that never pauses cannot delay it. A file
-// that a callback adds during these last lines is still read.
+// finish reads every file to its present end. Later lines are left to the next run,
+// so that a writer that never pauses cannot delay finish. A file that a callback adds
+// meanwhile is still read.
 func (w *Watcher) finish() {
 	for again := true; again; again = w.call() || again {
 		again = false

@@ -58,8 +58,8 @@ type Profile struct {
 
 // Retry limits the retries.
 type Retry struct {
-	Attempts   int             `yaml:"attempts"`    // counted retries of one profile
-	MaxRetries int             `yaml:"max_retries"` // retries of every kind in one session, less the free ones (see [attempt.Next]); or [Unset]
+	Attempts   int             `yaml:"attempts"`    // limit of the counted retries of one profile (see [attempt.Cause.Counted])
+	MaxRetries int             `yaml:"max_retries"` // limit of all retries of a session, without the free ones (see [attempt.Next]); or [Unset]
 	RetryOn    []string        `yaml:"retry_on"`    // causes that are retried; nil means [attempt.DefaultOn]
 	Backoff    attempt.Backoff `yaml:"backoff"`
 	Decide     Decide          `yaml:"decide"`
@@ -94,8 +94,8 @@ func (d Decide) wait() time.Duration {
 // Unset marks a number that was not given, where 0 is a valid value.
 const Unset = -1
 
-// Timeouts are the timers, and the time from the first signal that ends a harness to
-// KILL.
+// Timeouts are the timers. AbortGrace is the time that a harness has after the first
+// signal to end, before KILL follows.
 type Timeouts struct {
 	attempt.Timeouts
 	AbortGrace time.Duration `yaml:"abort_grace,ms"` // 0: KILL follows at once
@@ -135,8 +135,8 @@ func Default() Attempts {
 	}
 }
 
-// Enum lists the words that a setting with a fixed set of words accepts. The
-// path is that of the setting in the policy, without indexes.
+// Enum lists the words that a setting accepts; nil if it accepts other words too. path is
+// the path of the setting in the policy, without indexes, such as guardrails.on.
 func Enum(path string) []string {
 	switch path {
 	case "retry.retry_on":
@@ -209,7 +209,7 @@ func Word(path, value string, known []string) error {
 	return &document.Error{Path: path, What: fmt.Sprintf("%q is not one of %s%s", value, strings.Join(known, ", "), nearest.Hint(value, known))}
 }
 
-// A checker creates errors about settings below a path, which is its value.
+// A checker creates errors about the settings of a block. Its value is the block's path.
 type checker string
 
 func (c checker) fault(path, format string, args ...any) error {

@@ -106,9 +106,9 @@ func prepare(dir string, length time.Duration, rate int, hooks bool) error {
 	return w.Flush()
 }
 
-// watch prints the memory of a process after each tenth of the time except the
-// last. If ctx ends earlier, watch stops. It returns the memory after a fifth of the
-// time, and the last that it printed.
+// watch prints the resident memory of a process nine times: after each tenth of the
+// time but the last one. It stops earlier if ctx ends. first is the memory after a
+// fifth of the time, last is the memory that was printed last.
 func watch(ctx context.Context, pid int, state string, length time.Duration) (first, last int64, err error) {
 	for n := 1; n < 10; n++ { // the last tenth ends with ctx
 		select {

@@ -9,8 +9,8 @@
 // on an ordinary goroutine, "aside" with the watcher at low priority. With "idle" it only
 // copies stdin to stdout.
 //
-// With "folders" it lists each folder in a folder and asks for its stat, with "count"
-// it counts the lines of files.
+// With "folders" it calls stat on each folder in a folder and lists its files. With
+// "count" it counts the lines of files.
 package main
 
 import (
@@ -39,7 +39,7 @@ type result struct {
 	Took   time.Duration `json:"took"` // processor time
 	Lines  int           `json:"lines"`
 	Usages int           `json:"usages"` // model calls found
-	Output int64         `json:"output"` // output tokens of these calls
+	Output int64         `json:"output"` // output tokens of the model calls found
 	RSS    int64         `json:"rss"`    // peak resident memory, in KiB
 }
 
@@ -127,7 +127,8 @@ func busy() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// watch reads the file with the watcher until ctx ends and the file is read.
+// watch reads the file with the watcher. When ctx ends, watch reads to the end of the
+// file once more and returns.
 func watch(ctx context.Context, path string, deliver func(watchers.Line)) {
 	w, err := watchers.New(watchers.Config{Deliver: deliver})
 	check(err)
@@ -138,7 +139,7 @@ func watch(ctx context.Context, path string, deliver func(watchers.Line)) {
 // follow reads the file as the wrapper does.
 func (r *result) follow(path string, d telemetry.Decoder) {
 	over, cancel := context.WithCancel(context.Background())
-	cancel() // read the file only to its present end
+	cancel() // with a context that has ended, watch stops at the present end of the file
 	watch(over, path, func(l watchers.Line) {
 		r.Lines++
 		for _, s := range d.Decode(l.Text) {

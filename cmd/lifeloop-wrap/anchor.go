@@ -115,7 +115,8 @@ func unreadAnchors(id string, err error) *failure {
 	return no(lifeloop.InternalError, "%v", err)
 }
 
-// anchorFix returns the hint for a file that cannot take anchors.
+// anchorFix returns the hint for the user if err is about the file for anchors, and
+// nothing otherwise.
 func anchorFix(err error) string {
 	if e, ok := errors.AsType[*anchoring.FileError](err); ok {
 		return e.Fix

@@ -37,8 +37,8 @@ func (g *globals) closeLost(cmd *cobra.Command, l *lostSession, reason string) e
 	if err != nil {
 		return err
 	}
-	// The next two steps come before the last fact: after a crash in between, the session
-	// is still lost, and abort can close it again.
+	// Take the next two steps before CloseLost appends the last fact. If this process
+	// crashes before that fact, the session is still lost, and a second abort can close it.
 	s.giveBack()
 	if err := sessionVault(s.folder).Clear(time.Now()); err != nil {
 		return no(lifeloop.InternalError, "session %s: remove its continuation: %v", s.id, err)
@@ -104,7 +104,7 @@ func (s *session) lostConfig(adapter string, began kernel.Began, clients []confi
 			cfg.Clients = append(cfg.Clients, c)
 		}
 	}
-	for _, id := range began.Clients { // a client that is no longer configured subscribes to no event
+	for _, id := range began.Clients { // add the clients that are not configured any more; they subscribe to no event
 		if !slices.ContainsFunc(cfg.Clients, func(c setup.Client) bool { return c.ID == id }) {
 			cfg.Clients = append(cfg.Clients, setup.Client{ID: id})
 		}

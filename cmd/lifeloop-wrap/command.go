@@ -89,7 +89,8 @@ func (g *globals) send(cmd *cobra.Command, name, command string, what any) (id s
 const tokenFlag = "token-file"
 
 // acceptToken adds the flag for the session's token to a command that changes a
-// session. The token is not an argument, which every user of the machine could read.
+// session. The token itself is not an argument, because every user of the machine can
+// read the arguments of a process.
 func acceptToken(cmd *cobra.Command) {
 	cmd.Flags().String(tokenFlag, "", "`FILE` with the session's token, - for standard input; only a process that the harness started needs it")
 }

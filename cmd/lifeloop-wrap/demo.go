@@ -67,7 +67,7 @@ func demoCmd(g *globals) *cobra.Command {
 			defer signal.Stop(signals)
 			err = demo(cmd, string(temp.Folder), fast, signals)
 			select {
-			case sig := <-signals: // untilSignal did not read this signal, which may have ended the harness
+			case sig := <-signals: // the wrapped run may have ended by this signal before untilSignal read it
 				return killedBy(sig)
 			default:
 				return err
@@ -78,8 +78,9 @@ func demoCmd(g *globals) *cobra.Command {
 	return cmd
 }
 
-// demo runs the session below dir and prints its events and receipts. It fails if
-// anything that it promises to show did not happen. A signal ends it.
+// demo runs a session with all its files below dir, and prints the session's events and
+// receipts. It returns an error if an event or a payload that the demo must show is
+// missing. A signal ends the demo.
 func demo(cmd *cobra.Command, dir string, fast bool, signals <-chan os.Signal) error {
 	out := cmd.OutOrStdout()
 	exe, err := os.Executable()
@@ -152,7 +153,7 @@ func printDemo(cmd *cobra.Command, st store.Store, id string) error {
 	out := cmd.OutOrStdout()
 	var text strings.Builder
 	events, receipts := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0), tabwriter.NewWriter(&text, 0, 4, 2, ' ', 0)
-	shown := map[string]int{} // number of printed events by name, of payloads by status, and of delivered ones by placement
+	shown := map[string]int{} // number of events per name, of payloads per status, and of delivered payloads per placement
 	number := map[string]int{}
 	all := 0
 	fmt.Fprintf(out, "\n$ lifeloop-wrap events last      (what the client received)\n")

@@ -77,7 +77,7 @@ func (g *globals) examine(cmd *cobra.Command, args []string) (*doctor.Report, er
 	}
 	host.RunDir, host.Socket, host.SessionID, host.NewID = "/nonexistent/run", "/nonexistent/door", uuid.Nil.String(), uuid.Nil.String()
 	host.Terminal = true
-	host.Guards, host.Guarded = cfg.Policy != "", func(string) bool { return guarded(existing(cfg.StateDir)) } // the run directory will be below it
+	host.Guards, host.Guarded = cfg.Policy != "", func(string) bool { return guarded(existing(cfg.StateDir)) } // in a real run, RunDir is a folder below StateDir
 	host.Key, host.Instructions = "/nonexistent/key", "http://127.0.0.1:1/instructions"                        // placeholders, because nothing is started
 	var notes, problems []doctor.Finding
 	if _, err := policyOf(cfg); err != nil {
@@ -95,7 +95,7 @@ func (g *globals) examine(cmd *cobra.Command, args []string) (*doctor.Report, er
 		}, Settings: hostStore(cfg.StateDir)}), nil
 }
 
-// existing returns the nearest folder, of path and those above it, that exists.
+// existing returns path if it exists, or else the nearest folder above it that exists.
 func existing(path string) string {
 	for {
 		if _, err := os.Lstat(path); err == nil || path == filepath.Dir(path) {

@@ -157,9 +157,9 @@ func beginCalls() (*calls, error) {
 	return &calls{ctx, orphans, stop}, nil
 }
 
-// end ends what the clients left behind. It is called before anything is printed,
-// because a closed stdout or stderr ends this process.
+// end ends the processes that the clients left running. It is called before anything is
+// printed, because printing to a closed stdout or stderr ends this process.
 func (c *calls) end() {
 	c.orphans.End()
-	c.stop() // not earlier: a second signal would end this process before the orphans
+	c.stop() // after End, because without the handler a second signal would end this process before the orphans
 }

@@ -41,10 +41,10 @@ const printedTogether = 256
 // print prints the lines of a session. With --follow it continues until the
 // session ends or a signal arrives.
 //
-// If numbered is set, the form numbers its own events, so the ledger is always
-// read from its beginning. It is then also synced before a line is printed
-// (DECISIONS F3), because otherwise a crash of the machine could remove an
-// event that was already printed and give its number to another event.
+// numbered means that the form of --as numbers its events itself, so the ledger is
+// always read from its beginning. The ledger is then also synced before a line is
+// printed (DECISIONS F3). Otherwise a crash of the machine could remove an event that
+// was already printed, and its number would be given to another event.
 func (r *reader) print(cmd *cobra.Command, session string, render renderer, numbered bool) error {
 	st, id, err := r.g.session(cmd, session)
 	if err != nil {
@@ -121,8 +121,8 @@ func formFlags(cmd *cobra.Command, as *string, callbacks *bool) {
 	cmd.Flags().BoolVar(callbacks, "callbacks", false, "with --as l0, print each event's callbacks after it")
 }
 
-// A line is one line of output and its number: the number of the ledger's
-// entry or, if the form numbers its events, of the event.
+// A line is one line of output. number is the sequence number of the ledger's entry or,
+// if the form of --as numbers its events itself, of the event.
 type line struct {
 	number uint64
 	value  any
@@ -212,8 +212,8 @@ type eventsFile struct {
 	err  error     // the first write error
 }
 
-// openEvents opens the file of --events. A FIFO must have a reader: the open never waits
-// for one.
+// openEvents opens the file of --events. It does not wait: a FIFO without a reader is an
+// error.
 func openEvents(path string) (*eventsFile, error) {
 	f := os.Stderr
 	switch path {

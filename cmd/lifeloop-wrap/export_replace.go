@@ -55,8 +55,9 @@ func replaceable(st store.Store, id string, e exportation, files []string) error
 	return nil
 }
 
-// isEvidence reports whether a file verifies. In a folder whose session was checked, it is
-// enough that the file looks like evidence: it may be one part of a chain.
+// isEvidence reports whether data is valid evidence. In a folder that sameSession has
+// checked, data needs only the form of evidence, because a part of a chain may not verify
+// without the other parts.
 func isEvidence(data []byte, inFolder bool) bool {
 	kind := evidence.Detect(data)
 	return kind != "" && (inFolder || evidence.Verify(kind, data, evidence.Options{Beside: besideNothing}).OK)
@@ -64,8 +65,9 @@ func isEvidence(data []byte, inFolder bool) bool {
 
 func besideNothing(string) ([]byte, error) { return nil, fs.ErrNotExist }
 
-// sameSession refuses a folder that has the chain of another session, or a runpack or
-// trace that the export does not replace: its files would be mixed with the new ones.
+// sameSession refuses a folder with the chain of another session. It also refuses a
+// folder with a runpack or trace that the export would not replace, because old and new
+// files would be mixed.
 func sameSession(id string, e exportation, files []string, refuse func(string, ...any) error) error {
 	if info, err := os.Stat(e.out); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -93,13 +95,13 @@ func sameSession(id string, e exportation, files []string, refuse func(string, .
 	return nil
 }
 
-// within reports whether folder and of are the same folder, or folder is below of.
-// Symbolic links are followed.
+// within reports whether the first folder is the second one or lies below it. Symbolic
+// links are followed.
 func within(folder, of string) bool {
 	folder, err1 := filepath.Abs(folder)
 	of, err2 := filepath.Abs(of)
 	if err1 != nil || err2 != nil {
-		return false // the export fails by itself if it cannot reach the folder
+		return false // without a working directory, the export fails when it writes
 	}
 	folder, of = resolved(folder), resolved(of)
 	return folder == of || strings.HasPrefix(folder, of+string(filepath.Separator))

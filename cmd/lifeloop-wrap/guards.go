@@ -108,8 +108,8 @@ func exists(path string) bool {
 }
 
 // resolved follows the symbolic links of an absolute path as the operating system does,
-// part by part, as far as the path exists. A link to nothing leads to where a write would
-// create a file.
+// part by part, as far as the path exists. For a link to a missing file, it returns the
+// path at which a write would create that file.
 func resolved(path string) string {
 	links := 40 // the limit of Linux
 	return resolve("/", path, &links)

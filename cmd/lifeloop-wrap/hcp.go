@@ -223,7 +223,7 @@ func (c *consumption) print(out []view.HCPOutcome) error {
 			case "closed":
 				text = fmt.Sprintf("closed: session %s: %s arrived after the end of the session; dropped", n.SessionID, numbers)
 			case "forgotten":
-				text = fmt.Sprintf("forgotten: session %s, because too many sessions are open; %s was its last", n.SessionID, numbers)
+				text = fmt.Sprintf("forgotten: session %s after %s, because too many sessions are open", n.SessionID, numbers)
 			}
 			if err := c.warn(n, text); err != nil {
 				return err
@@ -231,7 +231,7 @@ func (c *consumption) print(out []view.HCPOutcome) error {
 			continue
 		}
 		_, _ = c.out.Write(o.Event.Line)
-		if err := c.out.WriteByte('\n'); err != nil { // also the error of the Write above, which the buffered writer keeps
+		if err := c.out.WriteByte('\n'); err != nil { // if the Write above failed, WriteByte returns the same error
 			return err
 		}
 	}

@@ -224,8 +224,8 @@ func (h *host) edit(edit func(profiles.Installation, bool) ([]hosts.Change, erro
 	return nil
 }
 
-// remove also discards the stored continuations of the adapter's harness sessions that
-// only the removed hooks would deliver.
+// remove removes the hooks. It also discards the adapter's stored continuations for
+// harness sessions in the folders that onlyDelivers reports.
 func (h *host) remove() error {
 	err := h.edit(h.store.Remove)
 	if err != nil || h.dry {
@@ -238,10 +238,10 @@ func (h *host) remove() error {
 	return unwrapped.Forget(h.vault, time.Now(), func(b vault.Binding) bool { return b.Adapter == h.adapter && only(b.Dir) })
 }
 
-// onlyDelivers returns a function that reports whether the harness sessions of a folder
-// have lost the hooks that deliver to them. After the user's hooks were removed, it is
-// true for every folder. After those of a project were removed, it is true for the
-// project's folder, unless the user's hooks are installed and serve that folder too.
+// onlyDelivers returns a function that reports whether continuations for a folder have
+// lost the hooks that deliver them. If the user's hooks were removed, the function
+// returns true for every folder. If a project's hooks were removed, it returns true only
+// for the project's folder, and only if the user's hooks are not installed.
 func (h *host) onlyDelivers() (func(dir string) bool, error) {
 	if h.scope == "user" {
 		return func(string) bool { return true }, nil

@@ -140,8 +140,8 @@ func (h hostCall) serve(cfg config.Config, profile profiles.Profile, manifest li
 	return result, nil
 }
 
-// readInTime is readBounded with a deadline: a harness may keep the other end
-// open. The process then exits, which ends the reading.
+// readInTime is readBounded with a deadline, because a harness may keep its end of the
+// pipe open. After the deadline, the read continues until the process exits.
 func readInTime(r io.Reader, deadline time.Time) ([]byte, error) {
 	var doc []byte
 	var err error

@@ -48,8 +48,8 @@ func checkHostProfile(cfg config.Config, adapter, name string) error {
 	return nil
 }
 
-// renewal returns what renews the harness session of a hook call by its profile. A
-// failure of the renewal is printed on stderr.
+// renewal returns the Renewal that renews the harness session of a hook call, by the
+// profile of h. A failure of the renewal is printed on stderr.
 func (h hostCall) renewal(cfg config.Config, manifest lifeloop.Manifest, dir string, around func(string) dispatch.Config, stderr io.Writer) (*unwrapped.Renewal, error) {
 	if err := checkHostProfile(cfg, h.adapter, h.profile); err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func (h hostCall) renewal(cfg config.Config, manifest lifeloop.Manifest, dir str
 		}})
 }
 
-// joinRenewal replaces the client that owns the profile by r, in clients and for the
-// kernel.
+// joinRenewal puts r in the place of the client that owns the profile. It changes clients,
+// and returns known, to which it adds the events and the time-out that r needs.
 func joinRenewal(r *unwrapped.Renewal, known []setup.Client, clients clientPrograms) []setup.Client {
 	owner := r.Owner()
 	i := slices.IndexFunc(known, func(c setup.Client) bool { return c.ID == owner })

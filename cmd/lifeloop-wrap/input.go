@@ -60,8 +60,8 @@ func readNamed(name string, wait time.Duration) ([]byte, fs.FileInfo, error) {
 }
 
 // openInput opens a regular file, or a pipe that a shell passes as an open file, as bash
-// does for <(COMMAND); the pipe is read for at most the time wait. It never waits for
-// another program: a FIFO, or a device other than /dev/null, is an error.
+// does for <(COMMAND). Reads from the pipe fail once the duration wait has passed.
+// openInput itself never blocks: a FIFO, or a device other than /dev/null, is an error.
 func openInput(name string, wait time.Duration) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {

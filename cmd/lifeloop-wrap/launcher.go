@@ -124,7 +124,7 @@ func (l *launcher) plan(e effect.Launch) (supervisor.Plan, error) {
 		launch.Files = append(launch.Files, profiles.File{Path: l.keyFile(e), Data: []byte(key)})
 	}
 	if launch.Overlay.Root != "" {
-		l.session.giveBack() // move back what an earlier launch wrote into its overlay; its processes have ended
+		l.session.giveBack() // move files that an earlier launch, whose processes have ended, wrote into its overlay
 		if err := overlay.Make(launch.Overlay, l.session.folder.Overlay()); err != nil {
 			return supervisor.Plan{}, refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
 		}
@@ -170,7 +170,9 @@ func (l *launcher) plan(e effect.Launch) (supervisor.Plan, error) {
 		plan.Asking = l.asking
 	}
 	if launch.Overlay.Root != "" {
-		plan.Ended = l.session.giveBack // called before the last fact, so that an ended session has no files left to move back
+		// Called before the last fact, so that the overlay of an ended session has no files
+		// left to move to the user's home.
+		plan.Ended = l.session.giveBack
 	}
 	return plan, nil
 }
@@ -181,7 +183,7 @@ func toolTime(wait time.Duration) time.Duration {
 	if wait == 0 {
 		return 0
 	}
-	return min(wait, profiles.MaxGuardWait) + 5*time.Second // the hook's own limit is longer
+	return min(wait, profiles.MaxGuardWait) + 5*time.Second // less than the hook's own time limit
 }
 
 // guarded returns an error for a launch whose tool calls cannot be checked by the
@@ -198,9 +200,9 @@ func (l *launcher) guarded(w way, launch profiles.Launch) error {
 	return refused(lifeloop.OperatorRequired, "the policy cannot guard the tool calls of %s: %s", w.profile.Adapter, why).withHint("%s", hint)
 }
 
-// listen starts the server of the URL that the harness reads for instructions before
-// each turn. If that fails, the launch continues without a URL, and the capabilities
-// that need it are recorded as missing.
+// listen starts the server from which the harness reads instructions before each request
+// to its model. If the server cannot start, the launch continues without its URL, and the
+// capabilities that need the URL are recorded as missing.
 func (l *launcher) listen(w way) {
 	if l.asking != nil {
 		l.asking.Close()
@@ -225,13 +227,13 @@ func (l *launcher) keyFile(e effect.Launch) string {
 	return filepath.Join(string(l.session.folder), fmt.Sprintf("hook-key-%d", e.Number))
 }
 
-// callers returns what decides which process calls the hooks of a launch; nil if only the
-// harness can call them.
+// callers returns the Callers that distinguish the hook calls of a launch's harness from
+// those of other processes; nil if only the harness can call the hooks.
 func (l *launcher) callers(e effect.Launch, launch profiles.Launch) supervisor.Callers {
 	if !launch.Inherited {
 		return nil
 	}
-	// Two elements of the path suffice, and no shell quotes them.
+	// The last two elements of the path identify the launch, and need no quotes in a shell.
 	return control.NewCallers(filepath.Join(filepath.Base(string(l.session.folder)), filepath.Base(l.keyFile(e))))
 }
 
@@ -283,8 +285,8 @@ func (l *launcher) sources(w way, launch profiles.Launch, h *supervisor.Harness)
 	return read, nil
 }
 
-// keys returns the keys that reset a launch in place, and whether there are any.
-// Without an active profile of renewal, none are typed.
+// keys returns the keys that reset a launch in place, and whether there are any. There
+// are none if no renewal profile is active or the command line starts no session.
 func (l *launcher) keys(w way, launch profiles.Launch) (profiles.Keys, bool) {
 	if len(l.profiles) == 0 || launch.Plain {
 		return profiles.Keys{}, false
@@ -313,7 +315,7 @@ func (l *launcher) setup(w way, launch profiles.Launch) setup.Launch {
 	}
 	s.Rests = profiles.RestsOf(w.profile.Adapter).Reading(w.profile.Reads(launch)...)
 	if launch.Hooks && w.profile.NamesTranscript() {
-		s.Expected = []string{w.profile.Transcript.Name} // a hook names the transcript
+		s.Expected = []string{w.profile.Transcript.Name} // a hook names the transcript, which then reports every turn
 	}
 	if launch.Statusline {
 		s.Expected = append(s.Expected, "statusline")
@@ -327,8 +329,8 @@ func (l *launcher) setup(w way, launch profiles.Launch) setup.Launch {
 	return s
 }
 
-// packaged returns the version in the package of the harness's program, for a profile
-// that names the package.
+// packaged returns the version in the npm package that contains the harness's program;
+// empty if the profile names no package, or if the program is in no such package.
 func packaged(p profiles.Profile, launch profiles.Launch) string {
 	if p.Package == "" || launch.Plain || len(launch.Argv) == 0 { // a recovered session has no launch yet
 		return ""
@@ -384,11 +386,11 @@ func prepareExports(e *supervisor.Exports, l *profiles.Launch, adapter string) e
 	return nil
 }
 
-// hookWords returns the command that a harness runs as a hook: lifeloop-hook if
-// it is in the same folder as exe, because it starts faster, otherwise exe.
+// hookWords returns the command that a harness runs as a hook: lifeloop-hook if that
+// program is in the folder of exe, otherwise exe itself, which starts more slowly.
 //
-// The version of lifeloop-hook is not checked, because that would start it once
-// more for each run. The two programs are installed together. If their versions
+// The version of lifeloop-hook is not checked, because each run would have to start
+// lifeloop-hook once more. The two programs are installed together. If their versions
 // differ, the protocol ignores unknown members and refuses unknown operations,
 // and a refused hook fails open.
 func hookWords(exe string) []string {

@@ -25,7 +25,7 @@ func abandon(locks []string) {
 		if err != nil || !info.Mode().IsRegular() || !ownerEnded(meta, here) {
 			continue
 		}
-		_ = os.Chtimes(heartbeat, time.Unix(0, 0), time.Unix(0, 0)) // if this fails, the harness waits
+		_ = os.Chtimes(heartbeat, time.Unix(0, 0), time.Unix(0, 0)) // if this fails, the harness waits until the heartbeat is old enough
 	}
 }
 

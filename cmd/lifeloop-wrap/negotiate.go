@@ -22,10 +22,10 @@ func negotiateCmd() *cobra.Command {
 
 and prints the result for each capability and each payload, and the overall
 outcome: the worst among the required ones. A missing preferred capability makes
-it degraded at most; an optional one does not count. In the request, "support" is
-native or synthesized. A renewal claim that names profiles counts only if "profiles"
-lists one of them. No client is called. The exit code is 1 if something required is
-not satisfied.`,
+the outcome degraded, never worse; an optional one does not count. In the request,
+"support" is native or synthesized. A renewal claim that names profiles counts only
+if "profiles" lists one of them. No client is called. The exit code is 1 if something
+required is not satisfied.`,
 		Example: `  echo '{"capabilities":[{"capability":"frame.opening","level":"required"}]}' | lifeloop-wrap negotiate --adapter generic`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

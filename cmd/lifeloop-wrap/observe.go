@@ -139,7 +139,7 @@ func newObserver(f observeFlags) (*observer, error) {
 // read adds the sources at the paths. A file that does not exist is an error
 // unless the command waits for it.
 func (o *observer) read(paths []string) error {
-	dir, _ := os.Getwd() // without it, no settings of a folder are found
+	dir, _ := os.Getwd() // after an error, the settings of the folder are not found
 	dir = realPath(dir)
 	for _, path := range paths {
 		s, err := o.source(o.flags.source, path)
@@ -240,8 +240,8 @@ func (o *observer) note(f kernel.Fact) {
 	}
 }
 
-// troubleText describes a problem of a source. A ledger of another version may have a
-// word without a description.
+// troubleText describes a problem of a source. A ledger of another version may contain
+// a problem that is not in the map; its text is the problem's name.
 func troubleText(what input.Trouble) string {
 	return cmp.Or(map[input.Trouble]string{
 		input.TroublePolling:      "it cannot be watched and is polled once a second",

@@ -14,9 +14,9 @@ import (
 	"lifeloop/supervisor"
 )
 
-// find chooses the newest session of this folder, or the one that --session names.
-// If two could be the running one, the user must choose, so it returns an error that lists
-// them.
+// find chooses the newest session of this folder, or the one that --session names. If
+// either of the two newest sessions could be the running one, find returns an error that
+// lists the sessions, so that the user can choose.
 func (o *observer) find() error {
 	if kind := o.flags.source; kind != "" && kind != o.profile.Transcript.Name {
 		return usage("--source %s needs a PATH", kind)
@@ -60,7 +60,7 @@ func (o *observer) find() error {
 	o.sources, o.session = o.profile.Together(chosen.Source), chosen.Session
 	for i, s := range o.sources {
 		o.sources[i] = o.withWindows(s, dir)
-		o.sources[i].Windows.Dir = "" // the windows apply to each observed session, because only sessions of this folder are observed
+		o.sources[i].Windows.Dir = "" // empty: the windows apply to all observed sessions, which all belong to this folder
 	}
 	if len(fit) > 1 {
 		fmt.Fprintf(o.notes, "lifeloop-wrap: observing harness session %s, the newest of %d in %s; --session chooses another\n", vt.Plain(chosen.Session), len(fit), vt.Plain(dir))
@@ -68,8 +68,8 @@ func (o *observer) find() error {
 	return nil
 }
 
-// withWindows returns a source with the context windows that the harness's own files
-// give for models. It assumes that the harness has the environment of this process.
+// withWindows returns s with the context windows of models, which it reads from the
+// harness's own files. It assumes that the harness has the environment of this process.
 func (o *observer) withWindows(s profiles.Source, dir string) profiles.Source {
 	return o.profile.WithWindows(s, profiles.Host{Env: os.Environ(), Dir: dir, ReadFile: readSettings, YAML: yaml.Parse})
 }

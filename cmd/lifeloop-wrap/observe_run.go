@@ -126,8 +126,9 @@ func (o *observer) reopen() (err error) {
 	return nil
 }
 
-// recall replays the ledger of a killed observation into k, and into o.facts, so that
-// the sum of --usage includes the model calls in it. Without --resume it returns nil.
+// recall replays the ledger of a killed observation into k and o.facts. The sum that
+// --usage prints then includes the model calls in the ledger. Without --resume, recall
+// returns nil.
 func (o *observer) recall(k *kernel.Kernel) (past *supervisor.Past, err error) {
 	if o.flags.resume == "" {
 		return nil, nil
@@ -155,8 +156,8 @@ func (o *observer) recall(k *kernel.Kernel) (past *supervisor.Past, err error) {
 	return past, nil
 }
 
-// recover finds the session of --resume, sets its saved flags, enters its folder
-// and returns its sources.
+// recover finds the session of --resume, sets its saved flags, changes to its working
+// directory and returns its sources.
 func (f *observeFlags) recover(g *globals, cmd *cobra.Command, paths []string) (sources []string, stateDir string, err error) {
 	if len(paths) > 0 {
 		return nil, "", usage("--resume cannot be used with PATHs: the sources of the session are stored")
@@ -260,8 +261,9 @@ func (o *observer) readOn(k *kernel.Kernel, past *supervisor.Past, ports supervi
 			return err
 		}
 	}
-	// Each line is read, decoded and printed in turn. More processors would not help, and
-	// would be woken for each line, in 10 of the 70 µs from the notification to the event.
+	// Each line is read, decoded and printed in turn, so more processors would not help.
+	// To wake them for each line would take 10 of the 70 µs from the file's notification
+	// to the printed event.
 	runtime.GOMAXPROCS(1)
 	files.Launched(0)
 	if _, err := supervisor.Observe(context.Background(), k, files, ports, options, o.listener(o.out)); err != nil {

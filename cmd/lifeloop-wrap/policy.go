@@ -72,7 +72,7 @@ func ends(a policy.Attempts, p profiles.Profile, l profiles.Launch) setup.Ends {
 
 // check finds the fallbacks that cannot be launched, before the first launch. If
 // --timeout-inter would end a harness while it waits for the user, check returns an
-// error; only for this it also examines the command of the command line.
+// error. It examines the command in the command line only if --timeout-inter applies.
 func (l *launcher) check() ([]attempt.Profile, error) {
 	mustReport := l.session.cfg.Attempts.Timeouts.Inter > 0 && l.terminal.Pty() && !l.force
 	var out []attempt.Profile
@@ -116,8 +116,8 @@ func notInstalled(program string) string {
 	return "its program is not installed"
 }
 
-// unmet returns text that names a required capability which a way to launch
-// lacks, or "".
+// unmet returns a text that names a required capability that w lacks, or "" if w lacks
+// none.
 func (l *launcher) unmet(w way, launch profiles.Launch) string {
 	m := w.manifest
 	for _, weak := range l.setup(w, launch).Weak {

@@ -86,7 +86,7 @@ func (g *globals) probeAdapter(cmd *cobra.Command, id, inside string) error {
 	}
 	defer temp.Remove()
 	dir := string(temp.Folder)
-	// A harness may write to its home even if it is asked for its version only.
+	// HOME is dir, because a harness may write to its home even for --version.
 	version, err := harness.Version(program, versionTime, "PATH="+os.Getenv("PATH"), "HOME="+dir)
 	if err != nil {
 		return fmt.Errorf("%s --version: %w", program, err)
@@ -95,7 +95,7 @@ func (g *globals) probeAdapter(cmd *cobra.Command, id, inside string) error {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s %s: one turn with a scripted model, without an account\n", vt.Plain(program), vt.Plain(version))
 	}
 	r, err := probeAlone(ctx, p, program, dir)
-	if sig := harness.EndedBy(ctx); sig != nil { // it ended the session
+	if sig := harness.EndedBy(ctx); sig != nil { // the signal ended the session
 		return killedBy(sig)
 	}
 	if err != nil {
@@ -156,8 +156,8 @@ func probeAlone(ctx context.Context, p profiles.Profile, program, dir string) (*
 	inside := exec.CommandContext(ctx, exe, "doctor", p.Adapter, "--probe", "--probe-in", dir)
 	inside.Stdout, inside.Stderr = &out, &failed
 	inside.Cancel = func() error { return inside.Process.Signal(syscall.SIGTERM) }
-	inside.WaitDelay = time.Minute // the process first ends the session
-	runtime.LockOSThread()         // the process would be ended if this thread ended
+	inside.WaitDelay = time.Minute // time to end the session after SIGTERM, before KILL
+	runtime.LockOSThread()         // the new process gets SIGTERM when the thread that started it ends
 	defer runtime.UnlockOSThread()
 	harness.SeparateNetwork(inside)
 	if err := inside.Start(); err != nil {
@@ -211,7 +211,7 @@ func (r probed) print(w io.Writer) error {
 	case r.Stored && r.Tested:
 		end = "Stored for version " + r.Version + ", which is one of the tested versions."
 	case r.Stored:
-		end = "Stored for version " + r.Version + ": in sessions with this version, the proven capabilities have their full support from the start."
+		end = "Stored for version " + r.Version + ": in sessions with this version, the proven capabilities are fully supported from the start."
 	}
 	fmt.Fprintln(&b, vt.Plain(end))
 	_, err := io.WriteString(w, b.String())

@@ -119,8 +119,8 @@ func sessionVault(folder store.Folder) *vault.Vault {
 	return vault.At(filepath.Join(string(folder), "vault"))
 }
 
-// renewer returns what runs the programs of the active profiles; nil if no profile is
-// active or the session has no ledger.
+// renewer returns the Renewer that runs the programs of the active profiles; nil if no
+// profile is active or the session has no ledger.
 func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 	active, t := l.profiles, l.terminal
 	if s.ledger == nil {

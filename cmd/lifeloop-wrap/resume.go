@@ -30,8 +30,8 @@ func commandLineOf(cmd *cobra.Command, argv []string) store.CommandLine {
 	return store.CommandLine{Dir: dir, Argv: argv, Flags: givenFlags(cmd, func(name string) bool { return !slices.Contains(notSaved, name) })}
 }
 
-// recover finds the session of --resume and the command to run in it. It sets
-// the session's saved flags and enters its folder.
+// recover finds the session of --resume and the command to run in it. It sets the
+// session's saved flags and changes to the session's working directory.
 func (f *runFlags) recover(g *globals, cmd *cobra.Command, argv []string) (st store.Store, words []string, err error) {
 	if f.sessionID != "" || f.noLedger {
 		return st, nil, usage("--resume cannot be used with --session-id or --no-ledger").withHint("a recovered session continues its own ledger under its own id")
@@ -75,8 +75,8 @@ func recall(cmd *cobra.Command, folder store.Folder, argv []string) ([]string, e
 	return c.Argv, nil
 }
 
-// setSaved sets the saved flags of a session, except those in the present
-// command line, and enters the session's folder.
+// setSaved sets the saved flags of a session, except those in the present command
+// line, and changes to the session's working directory.
 func setSaved(cmd *cobra.Command, c store.CommandLine) error {
 	for name, values := range c.Flags {
 		if f := cmd.Flags().Lookup(name); f == nil || f.Changed {
@@ -144,7 +144,7 @@ func (s *session) reopen() error {
 //
 // Entries are applied one by one as they are read, because a ledger may be larger
 // than memory. If the last launch was that of a fallback, the ledger is read a
-// second time, because a kernel must get its profile before the first fact.
+// second time, because a kernel must have the fallback's profile before the first fact.
 func (s *session) replay(l *launcher, argv []string) (*kernel.Kernel, error) {
 	profile := 0
 	for {

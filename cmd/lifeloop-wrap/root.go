@@ -193,8 +193,8 @@ func configHint(cmd *cobra.Command, err error) string {
 	return "lifeloop-wrap config schema prints the schema of a configuration"
 }
 
-// exact returns standard output for documents whose bytes must not change: it
-// is unfiltered unless it is a terminal.
+// exact returns standard output for documents whose bytes must not change. The output is
+// filtered only if it is a terminal.
 func exact(cmd *cobra.Command) io.Writer {
 	out := cmd.OutOrStdout()
 	if f, filtered := out.(*vt.Filter); filtered && !term.IsTerminal(int(os.Stdout.Fd())) {
@@ -204,7 +204,8 @@ func exact(cmd *cobra.Command) io.Writer {
 }
 
 // printJSON writes one object on one line. The text of an object that encodes itself is
-// compact already; an encoder would read it once more, in half of the time of an event.
+// compact already. A json.Encoder would read that text once more, which takes half of
+// the time needed to print an event.
 func printJSON(w io.Writer, v any) error {
 	if own, encodes := v.(json.Marshaler); encodes {
 		doc, err := own.MarshalJSON()

@@ -182,7 +182,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	if err != nil {
 		return kernel.Result{}, err
 	}
-	endClients := func() harness.Killed { // called after the terminal is restored and before its guard ends
+	endClients := func() harness.Killed { // called after the terminal is restored and before the guard ends
 		clients.close()
 		return l.terminal.EndOrphans()
 	}
@@ -215,7 +215,9 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	}
 	s.giveBack()
 	s.folder.Forget()
-	if s.ledger != nil { // a prepare program may have stored a continuation while the session ended
+	// While the session ended, a prepare program may have stored a continuation that
+	// nothing can use.
+	if s.ledger != nil {
 		if err := sessionVault(s.folder).Clear(time.Now()); err != nil {
 			s.log.Warn().Err(err).Msg("cannot clean up the stored continuations")
 		}

@@ -18,7 +18,7 @@ import (
 // fields line, json and guard are no flags of run; runCmd sets them.
 type runFlags struct {
 	adapter, sessionID, events, pty string
-	resume                          string // the name of the session to recover; its id, once it was found
+	resume                          string // the name of the session to recover; recover replaces it with the session's id
 	line                            store.CommandLine
 	activity                        []string
 	hooks                           string
@@ -65,7 +65,7 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 		{"max-duration", 0, "longest session (default no limit)"},
 		{"idle-timeout", 0, "end the session, without a retry, after this time without any activity, even while a tool runs or the user is asked (default no limit)"},
 		{"client-drain", 5 * time.Second, "how long clients may take to answer after CMD has ended"},
-		{"abort-grace", 5 * time.Second, "how long CMD may take to end after the first signal that asks it to, before KILL (0: KILL at once)"},
+		{"abort-grace", 5 * time.Second, "how long CMD may take to end after the first signal to end it, before KILL (0: KILL at once)"},
 	} {
 		durationFlag(fl, new(time.Duration), d.name, d.value, d.text)
 	}
@@ -85,7 +85,7 @@ func (f runFlags) check(cfg config.Config, program string) error {
 	case f.sessionID != "" && (err != nil || u.String() != f.sessionID):
 		return usage("--session-id %s: not a UUID in lower case with hyphens", f.sessionID)
 	case f.noLedger && f.guard != nil:
-		return usage("--no-ledger cannot be used with a policy").withHint("a decision of the policy must be in the ledger before the act happens")
+		return usage("--no-ledger cannot be used with a policy").withHint("a decision of the policy must be in the ledger before it takes effect")
 	case f.approvalWait < 0 || f.approvalWait > 0 && f.guard == nil:
 		return usage("--approval-wait needs a policy, and a positive duration")
 	case program == "":

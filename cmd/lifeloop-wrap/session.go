@@ -40,7 +40,7 @@ type session struct {
 	log    zerolog.Logger
 	logTo  *os.File
 
-	published store.Published // what was published of the session's checkpoints
+	published store.Published // which of the session's checkpoints were published
 }
 
 func (s *session) open(noLedger, recovered bool) error {

@@ -86,7 +86,7 @@ func launchText(s view.Status) string {
 	return text
 }
 
-// activityDetail returns the activity, the time since which it lasts, and its
+// activityDetail returns the activity, its start or its duration so far, and its
 // sources.
 func activityDetail(k store.Session) string {
 	text := k.Activity
@@ -182,7 +182,7 @@ func printStatus(w io.Writer, k store.Session, failed int) error {
 	}
 	line("launch", launchText(k.Status))
 	line("activity", activityDetail(k))
-	if s := k.LastSign; s != nil { // signs soon after it are not recorded
+	if s := k.LastSign; s != nil { // the last recorded one; a sign that follows another too soon is not recorded
 		line("last sign of life", fmt.Sprintf("%s or later (%s)", s.At.Local().Format(time.DateTime), s.Source))
 	}
 	line("adapter", fmt.Sprintf("%s, program %s", k.AdapterID, k.Program))

@@ -163,7 +163,7 @@ func (t *truster) list() error {
 	return nil
 }
 
-// loadProject finds the project's file and whether it is trusted.
+// loadProject finds the project's file and checks whether the file is trusted.
 func loadProject(dir, stateDir string) trust.File {
 	return trust.Open(stateDir).Find(dir, os.Getenv("HOME"), config.ProjectFile)
 }

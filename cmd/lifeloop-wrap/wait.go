@@ -21,8 +21,7 @@ import (
 // forEnded is the default of --for: any final state.
 const forEnded = "ended"
 
-// An awaited is a value of --for: the event, state or activity that a wait ends
-// with.
+// An awaited is a value of --for: the event, state or activity to wait for.
 type awaited struct {
 	word  string
 	event lifeloop.Event            // the event to wait for; empty for a state or an activity
@@ -157,7 +156,7 @@ func (a awaited) await(ctx context.Context, folder store.Folder, id string) (out
 	m := outcome{SessionID: id, For: a.word}
 	next := uint64(1)
 	holds := false        // the state or activity is reached
-	var made kernel.Entry // the entry that caused it
+	var made kernel.Entry // the entry with which the state or activity began
 	k := store.Session{Folder: folder}
 	// see applies an entry and reports whether it ends the wait.
 	see := func(e kernel.Entry) bool {

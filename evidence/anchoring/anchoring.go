@@ -4,8 +4,9 @@
 // digest for a checkpoint shows that the evidence was rewritten, which is an error.
 //
 // It follows the ledger like any other reader, so a running session never waits for it.
-// It changes no line of the user's file, except that it moves a last line that a crash
-// has torn to another file. It signs nothing and verifies nothing; package evidence does.
+// It changes no line of the user's file, with one exception: a last line that is
+// incomplete after a crash is moved to another file. It signs nothing and verifies nothing;
+// package evidence does.
 //
 //	p := anchoring.Publisher{Session: id, File: file, Push: push, Report: report, Warn: warn}
 //	if err := p.Open(); err != nil { … }
@@ -37,10 +38,10 @@ const PushTime = 30 * time.Second
 // the first call. It is not safe for concurrent use.
 type Publisher struct {
 	Session string                                       // the id of the session
-	File    string                                       // each line is appended to it; empty: to none
+	File    string                                       // the file to which each line is appended; empty if there is none
 	Push    func(ctx context.Context, line []byte) error // runs the command; nil if there is no command
 	Print   func(line []byte) error                      // is called if there is neither a file nor a command
-	Explain func(err error) error                        // returns the error to report for one of publishing; nil: the same
+	Explain func(err error) error                        // converts an error of publishing to the error that is reported; nil to convert none
 	Report  func(index int, err error)                   // is called for each anchor that cannot be published; index is that of its checkpoint
 	Warn    func(text string)                            // is called if File needed a repair
 
@@ -162,7 +163,7 @@ func (p *Publisher) Publish(ctx context.Context, next evidence.Anchor) {
 func (p *Publisher) due(next evidence.Anchor) (due, inFile bool, err error) {
 	i := slices.IndexFunc(p.known, func(k evidence.Anchor) bool { return k.Index == next.Index })
 	inFile = i >= 0 && p.known[i] == next
-	again := p.from > 0 && next.Index >= p.from // an earlier process may not have published it
+	again := p.from > 0 && next.Index >= p.from // an earlier process may not have published this checkpoint
 	switch {
 	case !again && (next.Index < p.last.Index || next == p.last):
 		return false, inFile, nil // the checkpoint was published before

@@ -18,8 +18,8 @@ type progress struct {
 	missed  int             // how many checkpoints this wrapper could not publish
 }
 
-// begin returns the progress at the start of a wrapper, given what the one before has
-// stored.
+// begin returns the progress at the start of a wrapper. stored is the state that the
+// previous wrapper has stored.
 func begin(stored store.Published) progress {
 	if stored.Failed > 0 && stored.From == 0 {
 		stored.From = 1 // an earlier version of this program, which had no From, stored the state
@@ -67,8 +67,9 @@ type Follower struct {
 }
 
 // Follow starts to publish the checkpoints of a session, except those that an earlier
-// wrapper has published. What is published is stored in the session's folder. Follow calls
-// p.Open, whose error it returns. Then the caller must call Wait and must not use p.
+// wrapper has published. The progress is stored in the session's folder. Follow calls
+// p.Open and returns its error. If there is no error, the caller must call Wait and must
+// not use p.
 func Follow(folder store.Folder, p *Publisher) (*Follower, error) {
 	f := &Follower{state: begin(folder.Published()), done: make(chan struct{})}
 	p.last, p.from = f.state.Last, f.state.From
@@ -100,9 +101,9 @@ func Follow(folder store.Folder, p *Publisher) (*Follower, error) {
 	return f, nil
 }
 
-// Wait returns when all checkpoints of the session are published, after [PushTime], or at
-// a signal. If the session did not end, it stops publishing at once. It returns what was
-// published.
+// Wait waits until all checkpoints of the session are published, until a signal arrives, or
+// until [PushTime] has passed. If the session did not end, Wait stops publishing at once.
+// It returns the state that is stored in the session's folder.
 func (f *Follower) Wait(ended bool, signals <-chan os.Signal) store.Published {
 	if f == nil {
 		return store.Published{}

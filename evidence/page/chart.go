@@ -45,8 +45,8 @@ type Mark struct {
 
 func (p *Page) mark(at time.Time, what string) { p.marks = append(p.marks, mark{at, what}) }
 
-// measured adds a measurement at the time it was made. The ledger may record it
-// later than that, and a second time as stale after a compaction.
+// measured adds a measurement at the time when it was made. The ledger may record a
+// measurement later, and may record it once more, as stale, after a compaction.
 func (p *Page) measured(at time.Time, f kernel.ContextMeasured) {
 	if f.Tokens == nil {
 		return

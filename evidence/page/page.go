@@ -195,7 +195,7 @@ func (p *Page) receipt(at time.Time, f kernel.ReceiptIssued) {
 	p.receipts = append(p.receipts, line)
 }
 
-// Is reports whether a document begins like a page that HTML returns.
+// Is reports whether a document begins like the pages that [Page.HTML] returns.
 func Is(doc []byte) bool {
 	begin, _, _ := strings.Cut(source, "{{")
 	return bytes.HasPrefix(doc, []byte(begin))

@@ -13,8 +13,8 @@ import (
 	"lifeloop/view"
 )
 
-// words describes a fact for the timeline, with its tone. It is empty for a fact that
-// other parts of the page show, or that only the wrapper needs.
+// words describes a fact for the timeline, with its tone. The description is empty for a
+// fact that other parts of the page show, or that only the wrapper needs.
 func words(f kernel.Fact) (what, tone string) {
 	switch f := f.(type) {
 	case kernel.SessionMoved:
@@ -31,7 +31,7 @@ func words(f kernel.Fact) (what, tone string) {
 		return "the harness session has the id " + f.ID, ""
 	case kernel.VersionSeen:
 		if len(f.Unproven) > 0 {
-			return "lifeloop-wrap was not tested with version " + f.Version + " of the harness; not yet seen to work: " + strings.Join(f.Unproven, " "), "warn"
+			return "lifeloop-wrap was not tested with version " + f.Version + " of the harness; capabilities that have not worked yet: " + strings.Join(f.Unproven, " "), "warn"
 		}
 		return "the harness has version " + f.Version, ""
 	case kernel.Observed:

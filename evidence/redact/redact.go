@@ -41,17 +41,18 @@ type span struct{ from, to int }
 // A rule finds secrets.
 type rule struct {
 	name string
-	// A text with such a secret contains one of words, which are in lower case. Only what
-	// surrounds them is searched: the expressions are far slower than the search for a
-	// word.
+	// words are in lower case. A text with a secret that the rule finds contains one of
+	// words, in upper or lower case. find searches only near these words, because an
+	// expression is far slower than a search for a word.
 	words []string
-	// One of the characters of next follows the name that contains the word, as = follows
-	// GITHUB_TOKEN. Quotes, backslashes, ] and white space may be between them. next is
-	// empty if it does not matter what follows.
+	// next lists characters, such as =. The name that contains the word must be followed by
+	// one of these characters. Quotes, backslashes, ] and white space may precede the
+	// character. If next is empty, any text may follow the name.
 	next string
 	find *regexp.Regexp // its last group is the secret, unless extend is set
-	// keep reports whether a text that the rule found stays as it is, for a rule that also
-	// finds what is no secret, such as words of prose. If keep is nil, all are replaced.
+	// keep reports whether a text that the rule found is not replaced. Rules that also find
+	// texts without a secret, such as words of prose, need keep. If keep is nil, every text
+	// that the rule found is replaced.
 	keep func(string) bool
 	// extend returns the secrets for a match of find, and how far it has searched. It is
 	// nil if the last group of find is the secret.
@@ -89,8 +90,8 @@ func (r *Redactor) isMark(s string) bool {
 	return strings.HasPrefix(s, "[redacted ") && r.mark.FindString(s) == s
 }
 
-// A rule is searched for around each of its words only: from around bytes before the end
-// of the word to the end of the line that contains the byte behind bytes after it.
+// A rule searches only near its words: from "around" bytes before the end of a word to
+// "behind" bytes after the word, and from there to the end of the line.
 const around, behind = 256, 512
 
 // followed reports whether a name is followed by one of the characters in next. A word of
@@ -145,7 +146,8 @@ func (r *Redactor) apply(rule *rule, text, low string) string {
 	return r.replaced(rule, text, rule.windows(text, low))
 }
 
-// replaced returns text with marks for what a rule finds in some parts of it.
+// replaced returns text with a mark in the place of each secret that a rule finds in the
+// given parts of text.
 func (r *Redactor) replaced(rule *rule, text string, parts []span) string {
 	var out strings.Builder
 	at, seen := 0, 0
@@ -166,7 +168,7 @@ func (r *Redactor) replaced(rule *rule, text string, parts []span) string {
 				}
 			}
 			if m[0] < max(at, seen) {
-				continue // it was searched with an earlier match
+				continue // m begins in a part that was already searched for an earlier match
 			}
 			if rule.extend == nil {
 				replace(span{m[len(m)-2], m[len(m)-1]})
@@ -186,8 +188,8 @@ func (r *Redactor) replaced(rule *rule, text string, parts []span) string {
 	return out.String()
 }
 
-// unescaped returns text with letters, digits and _ - in the place of their \u escapes:
-// nothing needs such an escape, and it hides the name or the beginning of a secret.
+// unescaped returns text with each \u escape of a letter, a digit, _ or - decoded. JSON
+// does not need these escapes, and they hide the name or the beginning of a secret.
 func (r *Redactor) unescaped(text string) string {
 	if !strings.Contains(text, `\u00`) {
 		return text
@@ -254,7 +256,7 @@ func quotedUntil(text string, from, n int, quote byte) int {
 		case '\n', '\r':
 			return i - run
 		case quote:
-			for m := n; ; m = (m - 1) / 2 { // it may also end a string around this one
+			for m := n; ; m = (m - 1) / 2 { // the quote may also end an enclosing string
 				if run%(2*m+2) == m {
 					return i - m
 				}
@@ -263,7 +265,7 @@ func quotedUntil(text string, from, n int, quote byte) int {
 				}
 			}
 		case '"':
-			return i - run // a string around this one may end
+			return i - run // the quote may end an enclosing string
 		}
 		run = 0
 	}
@@ -278,8 +280,8 @@ func prose(s string) bool {
 
 func number(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// word reports whether s is a word, such as the one after the name of a flag in a
-// sentence, or the NAME of a value in a usage text.
+// word reports whether s is a word of prose, such as the word after a flag in a sentence,
+// or a placeholder in a usage text, such as NAME.
 func word(s string) bool {
 	s = strings.TrimRight(s, ".:!?")
 	rest := strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyz")

@@ -29,7 +29,8 @@ const base64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/
 // identifier matches a name that is made of words, as in a program.
 const identifier = `_*(?:[A-Z]+(?:_[A-Z]+)*|[A-Za-z][a-z]*(?:[A-Z][a-z]{2,})*(?:_[a-z]+)*)`
 
-// wordEnd matches what follows such a name.
+// wordEnd matches what may follow a name in a program, such as a space or a comma, or the
+// end of the text.
 const wordEnd = `(?:[\s;,)\]}"'\\+` + "`" + `]|$)`
 
 // gap matches white space, also in the form that it has in JSON, such as \n or \t.
@@ -149,10 +150,9 @@ func (r *Redactor) headers() {
 	r.add("bearer", `(?i:\bbearer\s+)([A-Za-z0-9._~+/=-]{16,})`, prose, "bearer")
 }
 
-// headerValue returns the whole value of a header. The value ends at the end of its own
-// string, or of the string around the whole header, or else with its line. Without quotes
-// of its own, an expression of a program or a sentence is no value, and nothing is
-// returned.
+// headerValue returns the whole value of a header. A value in quotes ends with its string.
+// A value without quotes ends at the next quote or backslash, or with its line. For an
+// expression of a program or a sentence without quotes, headerValue returns nothing.
 func (r *Redactor) headerValue(text string, m []int) ([]span, int) {
 	from := m[1]
 	opening := ""
@@ -175,8 +175,8 @@ func (r *Redactor) headerValue(text string, m []int) ([]span, int) {
 	return []span{{from, trimmed(text, from, to)}}, to
 }
 
-// expression reports whether the text is an expression of a program: a call, a member of
-// something, or a name of more than one word that is alone on its line.
+// expression reports whether the text is an expression of a program: a call, a member such
+// as config.key, or a name of several words, such as apiKey, alone on its line.
 func (r *Redactor) expression(text string) bool {
 	m := r.path.FindStringSubmatch(text)
 	line, _, _ := strings.Cut(text, "\n")
@@ -184,7 +184,7 @@ func (r *Redactor) expression(text string) bool {
 		len(strings.Fields(strings.TrimRight(line, " \t\r)]};,"))) == 1 && 'a' <= m[1][0] && strings.ContainsAny(m[1], "_ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
 }
 
-// trimmed returns the end of a part of a text without the white space there.
+// trimmed returns the end of text[from:to] without its trailing white space.
 func trimmed(text string, from, to int) int {
 	return from + len(strings.TrimRight(text[from:to], " \t\r\n\f\v"))
 }
@@ -247,8 +247,8 @@ func (r *Redactor) vendors() {
 
 func (r *Redactor) addresses() {
 	const scheme = `(?i)\b[a-z][a-z0-9+.-]*://`
-	// The password may contain a slash and an @. If only digits precede the first /, ? or #,
-	// they are a port, and what follows is no password either.
+	// The password may contain a slash and an @. If only digits, or nothing, precede the first
+	// /, ? or #, they are a port, and the match contains no password.
 	r.add("url_password", scheme+`[^\s/:@"'\\]*:([^\s@"'\\\[\]]+(?:@[^\s@/?#,"'\\\[\]]*)*)@`, func(s string) bool {
 		i := strings.IndexAny(s, "/?#")
 		return i >= 0 && number(s[:i])
@@ -272,7 +272,7 @@ func (r *Redactor) assignments() {
 	r.add("assignment", `\blogin`+gap+`+[^\s\\]+`+gap+`+password`+gap+`+(`+value+`{3,})`, nil, "login")
 	member := func(text string, m []int) ([]span, int) {
 		name, opening := text[m[2]:m[3]], text[m[4]:m[5]]
-		if len(name) != len(opening) { // one of the two quotes belongs to a string around this one
+		if len(name) != len(opening) { // one of the two quotes belongs to an enclosing string
 			return nil, 0
 		}
 		to := quotedUntil(text, m[1], len(opening)-1, opening[len(opening)-1])
@@ -373,8 +373,8 @@ func (r *Redactor) flags() {
 	r.command("mysql|mysqldump|mysqladmin", `-p(`+value+`{4,})`)
 }
 
-// command adds a rule for an option of some programs. Each command is searched once, up
-// to its end, also on continued lines.
+// command adds a rule for an option of some programs. The rule searches each command once,
+// from the name of the program to the end of the command, including continued lines.
 func (r *Redactor) command(programs, option string) {
 	find := regexp.MustCompile(`(?:\s|\\n)` + option)
 	r.addExtended("flag", `\b(?:`+programs+`)\b`, nil, func(text string, m []int) ([]span, int) {
@@ -390,8 +390,8 @@ func (r *Redactor) command(programs, option string) {
 	}, strings.Split(programs, "|")...)
 }
 
-// commandEnd returns where a command ends that begins before from: at an operator of the
-// shell, or the end of a line that is not continued.
+// commandEnd returns the end of the command at from: the next operator of the shell, or the
+// end of the first line that is not continued.
 func commandEnd(text string, from int) int {
 	for i := from; i < len(text); i++ {
 		switch text[i] {
@@ -403,7 +403,7 @@ func commandEnd(text string, from int) int {
 				n++
 			}
 			if i+n < len(text) && text[i+n] == 'n' && n == 1 {
-				return i // \n is an escaped end of a line; in \\\n the line is continued
+				return i // \n is an escaped newline; \\\n is an escaped backslash and newline, and continues the line
 			}
 			i += n
 		}

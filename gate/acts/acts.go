@@ -24,12 +24,12 @@ type Scene struct {
 	Home      string // the user's home; empty if unknown
 	Producer  string
 	Now       time.Time
-	// Resolve follows the symbolic links of an absolute path, as far as it exists. As for
-	// the operating system, .. is the parent of the folder to which the links before it
-	// lead. If Resolve is nil, links are not followed.
+	// Resolve follows the symbolic links of an absolute path, as far as the path exists.
+	// Like the operating system, Resolve first follows the links before a .. and then takes
+	// the parent of that folder. If Resolve is nil, links are not followed.
 	Resolve func(path string) string
-	// Exists reports whether there is something at an absolute path. If Exists is nil, the
-	// only operand of git checkout counts as a branch, and the first one of yq as a file.
+	// Exists reports whether an absolute path exists. If Exists is nil, the only operand of
+	// git checkout counts as a branch, and the first operand of yq counts as a file.
 	Exists func(path string) bool
 }
 

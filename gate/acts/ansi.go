@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// ansi decodes the text between the quotes of $'…', as bash does. known is false if the
-// text has an escape that this function does not decode, or that shells decode in
-// different ways. In the first case text is empty, in the second it is the text of bash.
+// ansi decodes the text between the quotes of $'…', as bash does. If quoted has an escape
+// that this function does not decode, text is empty and known is false. If shells decode an
+// escape in different ways, known is false too, but text is the text that bash decodes.
 func ansi(quoted string) (text string, known bool) {
 	var b strings.Builder
 	known = true

@@ -11,18 +11,18 @@ import (
 // Arithmetic evaluates the values of variables again: with x='a[$(rm y)]', the shell runs
 // rm for $((x)), for [[ $x -eq 1 ]] and for ${list[$x]}. Where such a value comes from is
 // known only when the line runs. So a command line that computes with variables is
-// undecidable if it also has a text that would run a command when used as an index, or
-// makes a text that is not written in it, for example by decoding one. As with scripts,
-// the contents of files that the command line reads are not analysed.
+// undecidable in two cases: the line contains a text that would run a command when used as
+// an index, or the line makes a text that it does not contain, for example by decoding.
+// The contents of files that the command line reads are not analysed.
 
 // An arithmetic records whether the command lines of one tool call compute with variables,
-// have a text that would run a command when used as an index, or make a text that is not
-// written in them.
+// contain a text that would run a command when used as an index, or make a text that the
+// lines do not contain.
 type arithmetic struct {
-	computes bool   // they compute with a value that is not written in them
-	hides    bool   // they decode a text or fetch one, so that it is not written in them
+	computes bool   // a line computes with a value that the line does not contain, such as that of a variable
+	hides    bool   // a line decodes or fetches a text, which the line itself does not contain
 	deletes  bool   // a command deletes characters of a text; a $ and a ( that were apart may then be adjacent
-	literal  []byte // their literal text; each "$(" or "`" in it is quoted, so the shell has not run it yet
+	literal  []byte // the literal text of the lines; each "$(" or "`" in it is quoted, so the shell has not run it yet
 	reported bool
 }
 
@@ -144,11 +144,11 @@ func (s *shell) reportArithmetic() {
 	}
 }
 
-// plainSet reports whether the characters to which tr changes others cannot become a part
-// of $(…), of `…` or of the index of a variable.
+// plainSet reports whether set, the second operand of tr, has only characters that cannot
+// become a part of $(…), of `…` or of the index of a variable.
 func plainSet(set string) bool {
 	set = strings.NewReplacer("[:upper:]", "x", "[:lower:]", "x", "a-z", "x", "A-Z", "x", "0-9", "x", `\n`, "x", `\t`, "x", `\r`, "x").Replace(set)
-	return set == `\0` || !strings.ContainsAny(set, "$([`\\") && !strings.Contains(strings.Trim(set, "-"), "-") // other ranges may have such characters
+	return set == `\0` || !strings.ContainsAny(set, "$([`\\") && !strings.Contains(strings.Trim(set, "-"), "-") // any other range may contain one of these characters
 }
 
 // escapes reports whether the literal text of a word has a character as an escaped number.
@@ -181,8 +181,8 @@ func hidesText(text string) bool {
 	return false
 }
 
-// evaluates reports whether an expression has more than numbers and operators. It leaves
-// out a $((…)) in the expression, whose own expression is examined like any other.
+// evaluates reports whether an expression has more than numbers and operators. It skips
+// each $((…)) in the expression, because node examines each $((…)) by itself.
 func evaluates(x syntax.Node) bool {
 	found := false
 	if x == nil || x == syntax.ArithmExpr(nil) {

@@ -75,9 +75,9 @@ func awkJoined(code string) string {
 	return b.String()
 }
 
-// awkCode leaves out the strings, regular expressions and comments of a program. If it is
-// in doubt whether a slash divides or begins a regular expression, rest is the program from
-// there, and code is what precedes it.
+// awkCode leaves out the strings, regular expressions and comments of a program. If a slash
+// may either divide or begin a regular expression, code ends before this slash, and rest is
+// the program from this slash on.
 func awkCode(program string) (code, rest string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(program); i++ {

@@ -153,9 +153,9 @@ func (s *shell) write(name string, w *syntax.Word) {
 	}
 }
 
-// items records the words of a loop such as for x in a b in s.written, as values of its
-// variable. It counts the loop in s.fixed if all its words are written out, and in s.lists
-// if none can be a flag.
+// items adds the words of a loop, such as a and b of for x in a b, to s.written as values
+// of the loop's variable. It counts the loop in s.fixed if all these words are written out,
+// and in s.lists if none of them can be a flag.
 func (s *shell) items(loop *syntax.WordIter) {
 	name, fixed := loop.Name.Value, loop.InPos.IsValid() && len(loop.Items) > 0
 	list := loop.InPos.IsValid()
@@ -166,7 +166,7 @@ func (s *shell) items(loop *syntax.WordIter) {
 			s.write(name, &syntax.Word{Parts: parts})
 			text, known := s.parts(parts, false)
 			plain = plain && known && text != "" && !strings.ContainsAny(text, " \t\n*?[~\x00()<^#|") && slices.Contains(s.written[name], text) &&
-				!slices.ContainsFunc(parts, hasParam) // such as $PWD, which cd changes
+				!slices.ContainsFunc(parts, hasParam) // the value of $PWD, for example, changes with cd
 			flags = flags || strings.HasPrefix(text, "-")
 		}
 		fixed = fixed && plain
@@ -196,8 +196,8 @@ func (s *shell) wholeParts(parts []syntax.WordPart, quoted bool) bool {
 	return true
 }
 
-// modified reports whether zsh takes the text that follows a variable for a part of the
-// expansion, as in $x[1], a character of the value, and $x:h, the folder of a path.
+// modified reports whether the text after a variable changes the expansion in zsh: $x[1] is
+// only a character of the value, and $x:h the folder of a path.
 func modified(parts []syntax.WordPart, i int) bool {
 	p, is := parts[i].(*syntax.ParamExp)
 	if !is || !p.Short || i+1 == len(parts) {
@@ -207,9 +207,9 @@ func modified(parts []syntax.WordPart, i int) bool {
 	return is && (strings.HasPrefix(lit.Value, "[") || len(lit.Value) > 1 && lit.Value[0] == ':' && strings.ContainsRune(nameLetters+"&", rune(lit.Value[1])))
 }
 
-// whole reports whether the choices of a part of a word are all the texts that it can
-// have: its text is known, or it is a loop variable inside its loop, whose words are
-// written out in the command.
+// whole reports whether a part of a word can have no other text than its choices: the part
+// is known, or it is the variable of a loop around it whose words are all written out, as
+// $x in for x in a b; do rm $x; done.
 func (s *shell) whole(p syntax.WordPart, quoted bool) bool {
 	switch p := p.(type) {
 	case *syntax.DblQuoted:
@@ -231,7 +231,8 @@ func setByShell(name string) bool {
 	return strings.HasPrefix(name, "BASH") || hasWord("_ PWD OLDPWD REPLY MAPFILE OPTARG OPTIND RANDOM SRANDOM SECONDS LINENO COLUMNS LINES DIRSTACK FUNCNAME GROUPS UID EUID PPID SHLVL SHELLOPTS PIPESTATUS COPROC HISTCMD EPOCHSECONDS EPOCHREALTIME argv status path match mbegin mend MATCH prompt", name)
 }
 
-// printed returns what echo or printf prints, if it is written in the command.
+// printed returns the text that echo or printf prints, if the text is written in the
+// command; otherwise nil.
 func (s *shell) printed(list []*syntax.Stmt) []string {
 	if len(list) != 1 || len(list[0].Redirs) > 0 {
 		return nil
@@ -323,7 +324,7 @@ func sequence(b *syntax.BraceExp) (words []string) {
 		ends[min(i, 2)] = n
 	}
 	from, to, step := ends[0], ends[1], max(ends[2], -ends[2], 1)
-	if letters && (min(from, to) < 'A' || max(from, to) > 'Z' && min(from, to) < 'a') { // such a sequence may have a \, which quotes what follows
+	if letters && (min(from, to) < 'A' || max(from, to) > 'Z' && min(from, to) < 'a') { // the sequence may contain \, as {Z..a} does, and \ quotes the next character
 		return nil
 	}
 	if count := max(from-to, to-from) / step; count < 0 || count >= maxChoices {
@@ -342,10 +343,10 @@ func sequence(b *syntax.BraceExp) (words []string) {
 	return words
 }
 
-// expanded returns the words of a sequence such as {1..9}, each as parts of a word. If
-// there are too many, or if short is set, it returns the pattern * instead, as for
-// a{1..999}, or the sequence unchanged if the word may be the name of a command or a flag,
-// as {1..999} and -{1..999}. before is the first part of the whole word.
+// expanded returns the words of a sequence such as {1..9}, each as parts of a word. If there
+// are too many, or if short is set, it returns the pattern * instead, as for a{1..999}. A
+// word such as {1..999} or -{1..999} may be a command or a flag: for these, expanded returns
+// the sequence unchanged. before is the first part of the whole word.
 func expanded(b *syntax.BraceExp, before syntax.WordPart, short bool) (all [][]syntax.WordPart) {
 	if !short {
 		for _, text := range sequence(b) {

@@ -33,7 +33,7 @@ type arg struct {
 	whole   bool // the word has no other texts than its choices, as $x in for x in a b; do rm $x; done
 }
 
-// anything reports whether nothing of a is known, so that it may also be flags.
+// anything reports whether nothing of a is known, so that a may also become flags.
 func (a arg) anything() bool { return !a.known && a.loose && a.begin == "" && a.text == "" }
 
 func (a arg) flag() bool { return a.known && len(a.text) > 1 && a.text[0] == '-' }
@@ -346,8 +346,8 @@ func (s *shell) interpreter(u usage, args []arg) {
 			inner.captured, inner.substituting = s.captured, s.substituting
 			inner.gitDirs = s.gitDirs
 			inner.physical = in.has("P") || slices.ContainsFunc(in.flags, func(f flag) bool { return f.name == "o" && f.value.text == "physical" })
-			inner.depth, inner.funcs = s.depth, maps.Clone(s.funcs) // some may be exported
-			if len(s.funcs) > 0 {                                   // they may set variables
+			inner.depth, inner.funcs = s.depth, maps.Clone(s.funcs) // some functions may be exported
+			if len(s.funcs) > 0 {                                   // functions may set variables
 				maps.Copy(inner.count, s.count)
 			}
 			for _, name := range []string{"HOME", "PWD", "CDPATH"} {
@@ -381,7 +381,7 @@ func (s *shell) script(u usage, args []arg) {
 	if hasWord("bun deno", u.names) && program.known && hasWord("run test serve bench", program.text) { // flags may also follow this word
 		sub := u.parse(rest, true)
 		if u.names == "bun" && program.text == "run" && !sub.unknown {
-			s.command(sub.operands) // may be the name of a command
+			s.command(sub.operands) // bun run NAME may run the command NAME
 		}
 		if in.unknown = in.unknown || sub.unknown && slices.ContainsFunc(rest, arg.remote); len(sub.operands) > 0 && !sub.unknown {
 			program = sub.operands[0]
@@ -418,15 +418,15 @@ func (f flag) loads() bool {
 		f.name == "d" && f.mark == ':' && f.value.setsProgram()
 }
 
-// setsProgram reports whether a setting of php names a program that it loads or runs.
+// setsProgram reports whether a setting of php names a program that php loads or runs.
 func (a arg) setsProgram() bool {
 	name, value, is := strings.Cut(strings.ToLower(a.start()), "=")
 	return !a.known && !is || hasWord("auto_prepend_file auto_append_file opcache.preload sendmail_path", strings.TrimSpace(name)) ||
 		strings.Contains(value, "://") || strings.Contains(value, "\n") || strings.HasSuffix(strings.TrimSpace(name), "extension") && (!a.known || strings.Contains(value, "/"))
 }
 
-// takesCode reports whether a module of Python runs code that its arguments or its input
-// hold, or may run such a module.
+// takesCode reports whether a module of Python runs code from its arguments or its input,
+// or may run another module that does.
 func takesCode(module string, args []arg) bool {
 	const prompts = "timeit code asyncio pdb idlelib IPython ptpython bpython _pyrepl"
 	name, _, _ := strings.Cut(module, ".")
@@ -436,8 +436,8 @@ func takesCode(module string, args []arg) bool {
 	})
 }
 
-// hasCode reports whether perl gets a program with the name of a module, as in
-// -Mstrict;CODE, or with the pattern of -F, which perl puts into the code of a split.
+// hasCode reports whether a flag of perl may hold code: -M after the name of a module, as in
+// -Mstrict;CODE, or -F in its pattern, which perl inserts into the code of a split.
 func (in invocation) hasCode(names string) bool {
 	return slices.ContainsFunc(in.flags, func(f flag) bool {
 		return hasWord("M m", f.name) && strings.ContainsAny(f.value.text, "; \t\n(){}") || names == "perl" && f.name == "F" && !isPattern(f.value)
@@ -573,7 +573,7 @@ func (s *shell) files(name string, u usage, args []arg) {
 			s.each(in.operands, "write")
 		}
 	case changes:
-		if in.unknown { // a mode such as -x, not a flag
+		if in.unknown { // the unknown flag is a mode, as in chmod -x FILE, so each operand is a file
 			s.each(in.operands, "write")
 		} else {
 			s.each(in.operands[min(1, len(in.operands)):], "write")
@@ -690,8 +690,8 @@ func (s *shell) operandsRead(name string, u usage, in invocation, args []arg) []
 	return args
 }
 
-// withoutProgram leaves out the program of jq, which is its first operand. yq may take it for
-// a file.
+// withoutProgram returns args without the program of jq, which is the first operand. The
+// first operand of yq may be a file instead; the function file reports that.
 func (in invocation) withoutProgram(args []arg, file func(arg) bool) []arg {
 	if in.has("f from-file L expression") {
 		return args
@@ -706,7 +706,7 @@ func (in invocation) withoutProgram(args []arg, file func(arg) bool) []arg {
 			i++
 		case !a.flag() && file(a):
 			return args
-		case !a.flag() && !(i == 0 && hasWord("e ea eval eval-all", a.text)): // the commands of yq
+		case !a.flag() && !(i == 0 && hasWord("e ea eval eval-all", a.text)): // a first word such as eval is a command of yq
 			return slices.Concat(args[:i], args[i+1:])
 		}
 	}
@@ -721,7 +721,7 @@ func (s *shell) mayExist(a arg) bool {
 
 // withoutExcluded leaves out the patterns of files that a command does not read.
 func (in invocation) withoutExcluded(name string, args []arg) (rest []arg) {
-	words, flags := 0, 0 // if they differ, a word such as --exclude may be the value of another flag, or a file
+	words, flags := 0, 0 // if the numbers differ, a word such as --exclude may be the value of another flag, or a file
 	for _, a := range args {
 		if strings.HasPrefix(a.start(), "--exclude") || name == "zip" && a.start() == "-x" {
 			words++
@@ -751,8 +751,8 @@ func (in invocation) withoutExcluded(name string, args []arg) (rest []arg) {
 	return rest
 }
 
-// runs reports whether a flag gives make a makefile that it reads from its input, or ssh
-// a setting such as ProxyCommand.
+// runs reports whether a flag may hide other commands: those of a makefile that make reads
+// from its input, or that of a setting of ssh such as ProxyCommand.
 func (f flag) runs(name string) bool {
 	if name == "make" || name == "gmake" {
 		return f.mark == '<' && f.value.input()
@@ -865,8 +865,8 @@ func (s *shell) tar(name string, u usage, args []arg) {
 // every word that looks like a path.
 func (s *shell) argument(name string, a arg) { s.operand(name, a, s.uses(name, nil)) }
 
-// operand is like argument. op says whether the command reads the files that it names, or
-// uses only their names.
+// operand is like argument, but its parameter op says whether the command reads the files
+// that a names, or uses only their names.
 func (s *shell) operand(name string, a arg, op string) {
 	text := a.text
 	if !a.known && name == "dd" && (strings.HasPrefix("of=", a.begin) || strings.HasPrefix(a.begin, "of=") || a.loose) {

@@ -28,12 +28,12 @@ func (s *shell) copied(from, to arg) {
 		}
 	}
 	if !to.known || len(s.dirs) == 0 && !path.IsAbs(to.text) {
-		return // noted above for each choice, or already undecidable as a write
+		return // the copies to the choices are noted above; any other such write is undecidable already
 	}
 	for _, dir := range s.below(to) {
 		sources := []string{""}
 		if from.known {
-			if sources = s.below(from); strings.ContainsAny(from.text, "*?[") { // copies of links that a pattern matches are not noted
+			if sources = s.below(from); strings.ContainsAny(from.text, "*?[") { // a copy whose source is a pattern is not noted
 				continue
 			}
 		}
@@ -70,8 +70,8 @@ func (c *collector) throughCopy(p, op string) bool {
 	return false
 }
 
-// linked reports whether there is a link at a path or in the rest of the path below it, or
-// whether a copy may have put one there.
+// linked reports whether a link may be in the path p/rest, at p or below. The link may
+// exist already, or an earlier copy may have put a link there.
 func (c *collector) linked(p, rest string) bool {
 	for _, copy := range c.placed {
 		if copy.from == "" && strings.HasPrefix(path.Join(p, rest), strings.TrimSuffix(copy.to, "/")+"/") ||
@@ -82,8 +82,8 @@ func (c *collector) linked(p, rest string) bool {
 	return c.isLink(p, rest)
 }
 
-// isLink reports whether there is a link at a path or in the rest of the path below it.
-// The answer for each path is kept, because each write asks about each copy.
+// isLink reports whether a link is in the path p/rest, at p or below. The answer for each
+// path is kept, because each write asks about each copy.
 func (c *collector) isLink(p, rest string) bool {
 	if c.links == nil {
 		c.links = map[[2]string]bool{}

@@ -67,15 +67,16 @@ func (s *shell) findRuns(name, flag string, command []arg) {
 	}
 	s.apart(func() {
 		if hasWord("-execdir -okdir", flag) {
-			s.dirs = nil // it runs in the folder of each file
+			s.dirs = nil // the command runs in the folder of each file
 		}
 		s.command(inner)
 	})
 }
 
 // findUnknown adds an undecidable command if the argument i of find or fd, whose text is
-// not known, may be an action. In quotes, the first argument of find counts as a folder and
-// an argument of fd as a pattern, unless its known beginning may be that of an action.
+// not known, may be an action. In quotes, the first argument of find counts as a folder, and
+// each argument of fd as a pattern. The exception is an argument with a known beginning that
+// may begin an action, such as "-$x".
 func (s *shell) findUnknown(name string, a arg, i int) {
 	flag := strings.HasPrefix(a.begin, "-")
 	if name != "find" && (a.anything() || flag && (a.loose || a.begin == "-" || s.runs(a.begin))) ||

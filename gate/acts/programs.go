@@ -11,7 +11,7 @@ func (s *shell) program(name string, in invocation) {
 	switch name {
 	case "ssh":
 		if local(first) && len(in.operands) > 0 {
-			s.undecidable("command") // it may run on this machine
+			s.undecidable("command") // the command that ssh runs may run on this machine
 		}
 	case "pnpm", "yarn", "bundle":
 		if at := slices.IndexFunc(rest, func(a arg) bool { return !a.flag() }); first.text == "exec" && at >= 0 {
@@ -48,8 +48,8 @@ func (s *shell) program(name string, in invocation) {
 	}
 }
 
-// passedOn adds the files that a compiler lets its other programs write, as with
-// -Wl,-Map=FILE.
+// passedOn adds the files that the linker, or another program that a compiler starts, writes
+// because of a flag such as -Wl,-Map=FILE.
 func (s *shell) passedOn(in invocation) {
 	for _, f := range in.flags {
 		if list, is := strings.CutPrefix(f.name, "W"); is && len(list) > 1 && list[1] == ',' {

@@ -38,9 +38,9 @@ func (s *shell) sed(in invocation) {
 	}
 }
 
-// sedScript adds the files that a script writes. It reports whether it understands
-// all commands of the script, and none runs another command. What is not known of the
-// script (see shape) may only be a part of a text or of an address.
+// sedScript adds the files that a script reads and writes. It reports whether all commands
+// of the script are understood and none runs another command. An unknown part of the script
+// (see shape) is understood only within a text or an address.
 func (s *shell) sedScript(script string) bool {
 	for script = sedAddress(script); script != ""; script = sedAddress(script) {
 		c, rest := script[0], script[1:]
@@ -109,8 +109,8 @@ func (s *shell) backups(in invocation) {
 	}
 }
 
-// sedText leaves out the text of a, i or c. The text ends at the first newline that has no
-// backslash, or an even number of them, before it.
+// sedText returns the script after the text of a, i or c. The text ends at the first newline
+// that does not follow an odd number of backslashes.
 func sedText(script string) (rest string, ok bool) {
 	first := true
 	for {
@@ -124,7 +124,8 @@ func sedText(script string) (rest string, ok bool) {
 	}
 }
 
-// sedAddress leaves out white space and the addresses of a command.
+// sedAddress returns the script without the white space, semicolons and addresses before
+// its first command. If an address is not understood, it returns ?, which is no command.
 func sedAddress(script string) string {
 	for script != "" {
 		switch c := script[0]; {
@@ -146,9 +147,10 @@ func sedAddress(script string) string {
 	return script
 }
 
-// sedDelimited leaves out n texts that each end with the delimiter, the first character of
-// script. If pattern is set, the first text may have sets such as [a-z]. A set that contains
-// the delimiter is not understood, because only some versions of sed end the pattern there.
+// sedDelimited returns the script after n texts that each end with the delimiter, which is
+// the first character of script. If pattern is set, the first text may have sets such as
+// [a-z]. A set that contains the delimiter is not understood, because only some versions of
+// sed end the pattern there.
 func sedDelimited(script string, n int, pattern bool) (rest string, ok bool) {
 	if script == "" || shaped(script[:1]) {
 		return "", false

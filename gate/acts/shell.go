@@ -26,12 +26,12 @@ type shell struct {
 	funcs    map[string][]*body  // the functions; their bodies are analysed where they are called
 	traps    []arg               // the commands of traps; they may run in every later folder
 	lists    map[string]int      // the number of loops that set a variable only to words that are no flags, such as src/*.go
-	written  map[string][]string // for each variable the texts that the line assigns to it; it may have others
+	written  map[string][]string // the texts that the line assigns to each variable; a variable may have other values
 	fixed    map[string]int      // the number of loops that set a variable only to words that are written out, as in for x in a b
-	looped   map[string]int      // the number of loops around the present command that set a variable
+	looped   map[string]int      // for each variable, the number of loops around the present command that set it
 	chosen   int                 // the present nesting of words that are searched for choices
 	depth    int
-	nested   bool // the present words are inside one that is not known, as $x in $(echo $x); they get no choices and no shape
+	nested   bool // the present words are inside an unknown word, as $x in $(echo $x), and get no choices and no shape
 	physical bool // cd may follow links before .., as after set -P
 	// gitDirs are the folders and files that variables such as GIT_DIR name.
 	gitDirs []arg
@@ -49,10 +49,11 @@ type body struct {
 }
 
 // maxDepth limits the nesting of commands in commands, as in sudo sh -c ls. maxSteps limits
-// the commands and maxWords the words that are analysed for one tool call: a short line
-// may have many, because the body of a function is analysed at each call. Each ten bytes
-// of a word, which may be a program of awk or sed, count as one more word. maxLine and
-// maxNesting limit a line: the time of an analysis grows with the square of the nesting.
+// the commands, and maxWords the words, that are analysed for one tool call: even a short
+// line can cause many, because the body of a function is analysed at each call. Each ten
+// bytes of a word count as one more word, because a word may be a program of awk or sed.
+// maxLine and maxNesting limit one line. The time of an analysis grows with the square of
+// the nesting.
 const (
 	maxDepth   = 10
 	maxSteps   = 5000
@@ -343,8 +344,8 @@ func unique(dirs []string) []string {
 	return slices.Compact(dirs)
 }
 
-// function analyses the bodies of a function where it is called. A function that calls
-// itself in another folder is analysed in an unknown one.
+// function analyses the bodies of a function where the function is called. If the function
+// calls itself in another folder, its bodies are analysed once more, in an unknown folder.
 func (s *shell) function(name string) {
 	for _, f := range s.funcs[name] {
 		dirs := unique(s.dirs)
@@ -375,18 +376,18 @@ func (s *shell) trap(args []arg) {
 		if len(after) != before {
 			s.dirs = nil
 		}
-		if !maps.Equal(counts, s.count) { // in a loop, an earlier command may also run after the trap
+		if !maps.Equal(counts, s.count) { // the trap sets a variable; in a loop, even an earlier command may run after the trap
 			s.forget()
 		}
 	}
 	s.traps = append(s.traps, args[0])
 }
 
-// moved analyses the commands of the traps in the folders that a change of the folder
-// made possible.
+// moved analyses the commands of the traps again after a change of the folder, because they
+// may also run in the new folder.
 func (s *shell) moved() {
 	traps := s.traps
-	s.traps = nil // so that a trap that changes the folder is not analysed again because of itself
+	s.traps = nil // otherwise a trap that changes the folder would cause its own analysis again
 	for _, t := range traps {
 		s.apart(func() { s.eval([]arg{t}) })
 	}
@@ -472,7 +473,7 @@ func (s *shell) inside(n syntax.Node) {
 			s.substituted(n.Stmts)
 			return false
 		case *syntax.ParamExp:
-			if n.Exp != nil && n.Exp.Op == syntax.OtherParamOps && n.Exp.Word.Lit() == "P" { // runs the commands in the value
+			if n.Exp != nil && n.Exp.Op == syntax.OtherParamOps && n.Exp.Word.Lit() == "P" { // ${x@P} runs the commands in the value of x
 				s.undecidable("command")
 			}
 		case *syntax.ExtGlob:
@@ -500,8 +501,8 @@ func (s *shell) inside(n syntax.Node) {
 }
 
 // globRuns reports whether zsh may run a command for (text) at the end of a pattern. zsh
-// runs one that follows e or + in the text, as in *(e:rm x:). For a text that has only
-// plain characters, *, ? and |, it runs none if there is a |, or neither e nor +.
+// runs one that follows e or + in the text, as in *(e:rm x:). A text that has only plain
+// characters, *, ? and | runs a command only if the text has an e or + and no |.
 func globRuns(text string) bool {
 	plain := strings.Trim(text, "*?|.") == "" || isPlain(strings.NewReplacer("*", "", "?", "", "|", "").Replace(text))
 	return !plain || !strings.Contains(text, "|") && strings.ContainsAny(text, "e+")
@@ -552,7 +553,7 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 		a := arg{}
 		if a.text, a.known = s.parts(parts, false); !a.known {
 			a.begin, _ = s.beginning(parts, false)
-			if a.loose = true; !s.nested { // not again for the words inside this one, since commands may be nested deep
+			if a.loose = true; !s.nested { // the words inside this word get no choices and no shape: with deep nesting, that would take too long
 				s.nested = true
 				a.choices = s.choices(parts)
 				a.whole = s.wholeParts(parts, false)

@@ -112,8 +112,8 @@ func (s *shell) setsTable(name string, args []arg) bool {
 	})
 }
 
-// setsForZsh reports whether a command sets variables as only zsh or ksh does: by a flag
-// that bash does not have, as in set -A x a b, or by a builtin that it does not have.
+// setsForZsh reports whether a command sets variables as only zsh or ksh does: with a flag
+// or a builtin that bash does not have, as in set -A x a b or float x.
 func setsForZsh(args []arg) bool {
 	flag := func(letter string) bool {
 		return slices.ContainsFunc(args, func(a arg) bool {

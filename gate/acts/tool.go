@@ -84,7 +84,7 @@ type collector struct {
 	placed   []copied
 	links    map[[2]string]bool // the answers of isLink
 	steps    int                // the number of commands analysed so far
-	read     int                // the number of words in these commands
+	read     int                // the number of words analysed so far (see maxWords)
 	numbers  arithmetic
 	choosing int  // the number of choices and words, counted by collector.made
 	literal  bool // in a path, characters such as * stand for themselves
@@ -129,9 +129,9 @@ func (c *collector) path(p, op string, dirs []string) {
 	}
 }
 
-// match adds the files that match the pattern of a search tool. It may be several patterns,
-// and a pattern may have alternatives, as in *.{pem,key}. Those that begin with ! leave
-// files out.
+// match adds the files that match the pattern of a search tool. The text may hold several
+// patterns, and a pattern may have alternatives, as in *.{pem,key}. A pattern that begins
+// with ! excludes files, so match ignores the pattern.
 func (c *collector) match(pattern string) {
 	list, ok := alternatives(strings.ReplaceAll(pattern, `\`, ""))
 	if !ok {
@@ -146,8 +146,8 @@ func (c *collector) match(pattern string) {
 	}
 }
 
-// alternatives returns the patterns that {a,b} in a pattern expands to. It is not ok if
-// they are too many, or the pattern is too long.
+// alternatives returns the patterns that {a,b} in a pattern expands to. ok is false if there
+// are too many of them, or if a pattern with a { is too long.
 func alternatives(pattern string) (all []string, ok bool) {
 	all = []string{pattern}
 	if len(pattern) > 4<<10 {
@@ -172,7 +172,7 @@ func alternatives(pattern string) (all []string, ok bool) {
 	return all, true
 }
 
-// Besides read, write and delete, these are operations of paths.
+// The operations on paths, besides read, write and delete.
 const (
 	opContent = "content" // reads a file, not a folder or a word
 	opName    = "name"    // uses the name of a file, not its content
@@ -318,12 +318,12 @@ func isSecret(p string) bool {
 	}
 	return slices.ContainsFunc(names, func(name string) bool {
 		ok, _ := path.Match(base, name)
-		return ok && (name[0] == '.' || 2*literal >= len(name)) // *.json is not meant for credentials.json
+		return ok && (name[0] == '.' || 2*literal >= len(name)) // a pattern such as *.json, with few letters of the name, is not meant for credentials.json
 	})
 }
 
-// original returns the name of the file that a copy was made of, as an editor makes it:
-// x for x~, x.bak and .x.swp.
+// original returns the name of a file from that of the copy which an editor keeps: x for
+// x~, x.bak and .x.swp.
 func original(base string) string {
 	if name, is := strings.CutSuffix(base, ".swp"); is {
 		base = strings.TrimPrefix(name, ".")

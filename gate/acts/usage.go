@@ -13,11 +13,11 @@ type role int
 
 const (
 	noRole     role = iota
-	wraps           // the operands are a command, which it runs
-	wrapsText       // the operands are the text of a command line, which it runs
-	opaque          // it runs commands that its arguments do not show
-	shells          // the first operand is a script, or with -c its text
-	programs        // the first operand is the file of a program, which it runs
+	wraps           // the operands are a command, which is run
+	wrapsText       // the operands are the text of a command line, which is run
+	opaque          // commands are run that the arguments do not show
+	shells          // the first operand is the file of a script, or with -c the text of one
+	programs        // the first operand is the file of a program, which is run
 	deletes         // each operand is deleted
 	writes          // each operand is written
 	changes         // each operand after the first one is written
@@ -191,7 +191,7 @@ type flag struct {
 	name  string
 	mark  byte // 0: a switch
 	value arg
-	doubt bool // it may be the value of the flag before it
+	doubt bool // the word may be no flag, but the value of the flag before it
 }
 
 // valued reports whether the flag takes the next word as its value if none is attached.
@@ -203,7 +203,7 @@ type invocation struct {
 	operands []arg
 	unknown  bool // there are flags that the usage does not list
 	hidden   bool // a word that is not known may be a flag, as $x, or hold flags, as -$x
-	dashes   bool // -- ends the flags
+	dashes   bool // there is a --, which ends the flags
 }
 
 func (in invocation) has(names string) bool {
@@ -216,11 +216,12 @@ func (in invocation) marked(mark byte) bool {
 
 // writes reports whether a flag of the command writes a file or destroys data.
 func (u usage) writes() bool {
-	return u.role == deletes || u.role == changes || (strings.Contains(u.short, ">") || strings.Contains(u.long, ">")) && !hasWord(u.names, "awk") // its flags end at the program
+	return u.role == deletes || u.role == changes || (strings.Contains(u.short, ">") || strings.Contains(u.long, ">")) && !hasWord(u.names, "awk") // the flags of awk end at the program, so a later word is no flag
 }
 
-// parse separates flags and operands. If ends is set, the flags end at the operand that
-// follows the first u.skip ones: it begins a command with its own flags.
+// parse separates flags and operands. If ends is set, a command or program with its own
+// arguments begins at the operand after the first u.skip ones. All later words then count
+// as operands.
 func (u usage) parse(args []arg, ends bool) (in invocation) {
 	skip := u.skip
 	valued := false // the word may be the value of the word before it
@@ -283,7 +284,7 @@ func (u usage) mayTake(a arg) bool {
 		_, found := u.named(name, false)
 		return !found && !strings.Contains(name, "=") && !hasWord(switches, name)
 	}
-	return len(a.text) > 2 && (a.text[:2] == "-l" || a.text[:2] == "-s") && hasWord(u.names, "zip") // as in -lf FILE
+	return len(a.text) > 2 && (a.text[:2] == "-l" || a.text[:2] == "-s") && hasWord(u.names, "zip") // zip has flags of several letters, as in -lf FILE
 }
 
 func (u usage) longFlag(in *invocation, a arg, args []arg, exact bool) []arg {
@@ -380,8 +381,8 @@ func (a arg) start() string {
 	return a.begin
 }
 
-// attached returns the value of a flag that is written in the same word, as in -ofile.
-// Its text follows the flag's name; of a word that is not known, it is only the beginning.
+// attached returns the value of a flag in the same word, as file in -ofile. text is what
+// follows the flag's name: in a.text if a is known, otherwise in a.begin.
 func (a arg) attached(text string) arg {
 	if a.known {
 		return arg{text: text, known: true}
@@ -389,7 +390,7 @@ func (a arg) attached(text string) arg {
 	return a.after(strings.TrimSuffix(a.begin, text))
 }
 
-// after returns what follows the text before in a word, as VALUE for NAME= in NAME=VALUE.
+// after returns a word without the prefix in before: VALUE for NAME=VALUE and NAME=.
 func (a arg) after(before string) arg {
 	if a.known {
 		return arg{text: strings.TrimPrefix(a.text, before), known: true}

@@ -8,9 +8,9 @@ import (
 
 // This file finds the commands that run when a shell or a program uses a variable.
 
-// prompts are the variables whose values a shell expands, so that a $(…) in PS1 runs at
-// each prompt, or whose values it runs, as that of PROMPT_COMMAND. programVars are the
-// variables with command lines that other programs run.
+// prompts are the variables whose values a shell expands or runs: a $(…) in PS1 runs at each
+// prompt, and so does the value of PROMPT_COMMAND. programVars are the variables with
+// command lines that other programs run.
 const (
 	prompts     = "PS0 PS1 PS2 PS4 PROMPT_COMMAND BASH_ENV NULLCMD READNULLCMD"
 	programVars = "GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_PAGER GIT_PROXY_COMMAND EDITOR VISUAL PAGER MANPAGER LESSOPEN LESSCLOSE"

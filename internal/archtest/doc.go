@@ -7,6 +7,6 @@
 //	go test ./internal/archtest
 //
 // Edit the lists in lists_test.go. The rules are in rules_test.go; each must find
-// the planted faults in archtest_test.go. The boundary to clients, which holds
-// for tests too, is in boundary_test.go.
+// the planted faults in archtest_test.go. The rules about clients are in
+// boundary_test.go, because they read tests too.
 package archtest

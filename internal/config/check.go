@@ -30,7 +30,7 @@ var (
 // ownID is the client id of the wrapper itself.
 const ownID = "lifeloop-wrap"
 
-// A checker creates errors that begin with the origin of the value.
+// A checker creates errors about values. Each error begins with the origin of its value.
 type checker struct{ origins Origins }
 
 func (c checker) refuse(path, format string, args ...any) error {
@@ -41,7 +41,7 @@ func (c checker) word(path, value string, known []string) error {
 	return c.place(policy.Word(path, value, known))
 }
 
-// place adds the origin of the value to the beginning of an error.
+// place puts the origin of the value that a document's error is about before the error.
 func (c checker) place(err error) error {
 	if fault, ok := errors.AsType[*document.Error](err); ok {
 		return fmt.Errorf("%s: %w", c.origins.near(fault.Path), fault)
@@ -158,7 +158,7 @@ func (c checker) clients(clients []Client) error {
 	return nil
 }
 
-// checkID rejects client ids that a receipt cannot carry, and the wrapper's own id.
+// checkID rejects client ids that a receipt cannot contain, and the wrapper's own id.
 func checkID(id string) error {
 	switch {
 	case id == "":
@@ -223,7 +223,7 @@ func (c checker) attempts(a policy.Attempts) error {
 		at := fmt.Sprintf("attempts.profiles[%d].command", i)
 		switch err := c.command(at, p.Command); {
 		case i == 0 && len(p.Command) > 0:
-			return c.refuse(at, "the first profile runs the command given to `run`, so it must have none here; fallbacks come after it")
+			return c.refuse(at, "the first profile must have no command, because it runs the command given to `run`; list fallbacks after it")
 		case i > 0 && err != nil:
 			return err
 		}

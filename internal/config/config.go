@@ -58,7 +58,7 @@ type Config struct {
 // a file and a command it publishes none.
 type Anchor struct {
 	File    string   `yaml:"file"`    // the path of a file to append to
-	Command []string `yaml:"command"` // a program that reads each line on its standard input
+	Command []string `yaml:"command"` // a program that is run for each checkpoint, with its line on standard input
 	environ.Spec
 
 	written []string // see [Client]
@@ -105,8 +105,8 @@ type Pressure struct {
 	Hysteresis float64 `yaml:"hysteresis"`
 }
 
-// A Window is the context window of a model, in tokens. Model is its name, or the
-// part of its name before a "-", "@" or "[".
+// A Window is the context window of a model, in tokens. Model is the name of the model,
+// or the part of that name before a "-", "@" or "[".
 type Window struct {
 	Model  string `yaml:"model"`
 	Tokens int    `yaml:"tokens"`
@@ -142,7 +142,7 @@ type Require struct {
 }
 
 // Default returns the configuration without any setting. Its state directory is
-// empty, because that depends on the environment.
+// empty, because its default depends on the environment.
 func Default() Config {
 	return Config{
 		LogLevel:      "info",

@@ -150,9 +150,9 @@ func located(err error, file string) error {
 	return err
 }
 
-// merge replaces cfg by next, which is cfg with the values of a layer: of a file or of
-// one flag. The clients and profiles of next are the layer's own and are merged into
-// those of cfg.
+// merge replaces cfg by next, a copy of cfg to which one layer (a file or a flag) has
+// added its values. But next.Clients and next.Profiles have only the entries of the
+// layer: merge adds them to the entries of cfg.
 func merge(cfg *Config, origins Origins, next Config, given Origins) error {
 	if err := cmp.Or(unique("clients", next.Clients, given), unique("profiles", next.Profiles, given)); err != nil {
 		return err

@@ -47,7 +47,7 @@ func checkPattern(pattern string) error {
 		}
 	}
 	if pattern == "supervisor.*" {
-		return fmt.Errorf("%q matches nothing: no pattern matches %s, so write its whole name", pattern, lifeloop.SupervisorTick)
+		return fmt.Errorf("%q matches nothing: wildcards do not match %s; write the whole name", pattern, lifeloop.SupervisorTick)
 	}
 	return fmt.Errorf("%q matches no event%s", pattern, nearest.Hint(pattern, words))
 }

@@ -73,7 +73,8 @@ func (o Origins) drop(path string) {
 	}
 }
 
-// graft copies the origins at or below path in from, to the path to.
+// graft copies origins from the map from to o: all at or below path. In o their paths
+// begin with to instead of path.
 func (o Origins) graft(from Origins, path, to string) {
 	for p, at := range from {
 		if below(p, path) {

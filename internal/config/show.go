@@ -16,9 +16,9 @@ import (
 	"lifeloop/internal/vt"
 )
 
-// Show prints the merged configuration as YAML that Load accepts, each value
-// followed by its origin. In commands and in the values of env, ${env:VAR} is printed
-// unexpanded. A project's file that is not used is mentioned in a comment.
+// Show returns the merged configuration as YAML that Load accepts, with the origin of
+// each value behind the value. In commands and in the values of env, ${env:VAR} is not
+// expanded. A comment names a project's file that is not used.
 func Show(cfg Config, origins Origins) string {
 	p := printer{origins: origins}
 	if cfg.Ignored != nil {
@@ -139,7 +139,8 @@ func omitted(v reflect.Value, f document.Field) bool {
 	return false
 }
 
-// plain converts v to the types that encoding/json uses for any value.
+// plain converts v to maps, slices and scalars that encoding/json encodes with the keys
+// of the file format.
 func plain(v reflect.Value, ms bool) any {
 	switch {
 	case v.Type() != reflect.TypeFor[time.Duration]():

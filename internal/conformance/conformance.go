@@ -77,8 +77,8 @@ type Call struct {
 	// EventID is the event_id of the document; several calls may have the same one.
 	EventID    string `json:"event_id"`
 	DurationMS int64  `json:"duration_ms"`
-	// Answer is what the client printed, if that is JSON. It is null otherwise, and for
-	// a call that failed in another way, for example by its exit code.
+	// Answer is the JSON that the client printed. It is null if the client printed no
+	// valid JSON, or if the call failed, for example by a time-out or an exit code.
 	Answer json.RawMessage `json:"answer"`
 	// Renews lists all profiles by which the answer asks for a renewal. A session heeds
 	// only those that the client owns and that are active.
@@ -100,8 +100,8 @@ type Violation struct {
 	Times    int            `json:"times"`
 	Sentence string         `json:"sentence"`
 	Document string         `json:"document"`
-	// Stderr is the end of what the client's process had printed to stderr by then. It
-	// is empty for a violation in a session.
+	// Stderr is the end of the text that the client's process had printed to stderr when
+	// the violation was found. It is empty for a violation in a session.
 	Stderr string `json:"stderr,omitempty"`
 }
 

@@ -39,7 +39,7 @@ func (k *kit) choose(ctx context.Context) error {
 	p.close()
 	oneshot = oneshot && len(judge(p.stdout.all(), lifeloop.Version)) == 0
 	wait := k.cfg.Timeout
-	if oneshot { // the client needs about this time to start and answer
+	if oneshot { // time.Since(began) is about how long the client needs to start and answer
 		wait = min(wait, max(time.Second, 4*time.Since(began)))
 	}
 
@@ -82,9 +82,8 @@ func (k *kit) call(mode string, d document, began time.Time, body, stderr []byte
 	return c.Failure == ""
 }
 
-// blame returns the rule that a failure breaks. For a document with unknown
-// members it is the rule about unknown members, unless the client fails in the
-// same way without them.
+// blame returns the rule that a failure breaks: r, or the rule about unknown members.
+// The latter applies if d has unknown members and r was not violated before in the mode.
 func (k *kit) blame(mode string, d document, r rule) rule {
 	if d.step == stepUnknown && !k.violated(mode, r) {
 		return unknownName
@@ -136,7 +135,7 @@ func (k *kit) sendOneshot(ctx context.Context, docs []document) error {
 type conversation struct {
 	*kit
 	p       *process
-	answers [][]byte // valid answers, with the ids of their events
+	answers [][]byte // the valid answers; ids has the id of each answer's event
 	ids     []string
 	extra   bool
 }

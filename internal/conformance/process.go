@@ -124,8 +124,8 @@ func (p *process) status() string {
 // client has ended.
 const goodbyeTime = 100 * time.Millisecond
 
-// close ends the client and all processes that it started. It returns the commands
-// of those that ran longer than the client.
+// close ends the client and all processes that it started. It returns the command
+// lines of the processes that still ran after the client had ended.
 func (p *process) close() (left []string) {
 	p.stdin.Close()
 	clean := false

@@ -34,7 +34,7 @@ import (
 type Renewal struct {
 	Mode    string `json:"mode"`
 	Profile string `json:"profile"`
-	// AskedBy is client, or test if no answer of the client asked.
+	// AskedBy is "client", or "test" if no answer of the client asked for the renewal.
 	AskedBy      string                `json:"asked_by"`
 	States       []renewal.State       `json:"states"`
 	Outcome      renewal.State         `json:"outcome"`
@@ -71,7 +71,8 @@ func (c Config) CheckProfile() error {
 	return err
 }
 
-// activeProfile returns the profile that the test was asked for, owned by the client.
+// activeProfile returns the profile that c.Profile names, with the tested client as
+// its owner.
 func (c Config) activeProfile() (profile.Profile, error) {
 	for _, p := range slices.Concat(c.Profiles, profile.Builtin()) {
 		if p.Name != c.Profile {
@@ -139,8 +140,9 @@ func (k *kit) judgeRenewal(r *renewed) {
 	k.violate(r.Mode, stepRenewal, lifeloop.SessionStarted, broke, nil, "the renewal ended as %s (%s): %s", r.Outcome, r.FailureClass, r.Why)
 }
 
-// renewing describes the active profile to the kernel. The test renews its session once,
-// by the only way to reset that its harness has, and cuts no turn of its story.
+// renewing describes the active profile to the kernel. For the test it changes three
+// rules: a reset is a relaunch, no running turn is interrupted, and a session is renewed
+// only once.
 func (r *renewed) renewing() setup.Renewing {
 	rules := r.profile.Rules()
 	rules.Paths, rules.Cut, rules.Limits.Session = []renewal.Path{renewal.Relaunch}, false, 1
@@ -191,8 +193,8 @@ func (s *world) renewalLaunch(post func(input.Input), number int) input.ChildExi
 	r := s.renewed
 	over := func() bool { return r.Outcome != "" }
 	reset := func() bool { return over() || number == 1 && slices.Contains(r.States, renewal.Resetting) }
-	// If the client asks for the renewal early, the session is renewed early, and this
-	// launch ends at once.
+	// If the client asks for the renewal early, the reset may begin before the event e.
+	// The script then does not wait for e, and its first launch ends.
 	until := func(e lifeloop.Event) {
 		s.await(string(e), func() bool { return s.events[e] >= number || reset() })
 	}

@@ -31,8 +31,8 @@ import (
 const tick = 300 * time.Millisecond
 
 // ofWrapper selects the events of a second session: receipts, ticks, and the start and
-// end of a harness session. ofHarness selects the events of the main session: all but
-// receipts and ticks. In that session each receipt would cause one more call.
+// end of a harness session. ofHarness selects the events of the main session: all
+// except receipts and ticks. receipt.emitted would double the number of calls.
 func ofWrapper(e lifeloop.Event) bool {
 	return e == lifeloop.SupervisorTick || e == lifeloop.ReceiptEmitted || e.Session()
 }
@@ -266,8 +266,8 @@ func (s *world) await(what string, holds func() bool) bool {
 	}
 }
 
-// judge derives violations from the records of the session. A rule that was already
-// violated in the same mode, in the session or before it, is only counted again.
+// judge records the violations that the calls of the session show. If a rule was
+// already violated in the same mode, only the count of that violation grows.
 func (s *world) judge() {
 	for _, f := range s.faults {
 		for _, b := range f.rules {
@@ -326,7 +326,8 @@ func (s *world) Prepare(e effect.Launch) (supervisor.Plan, error) {
 // Release does nothing, because there is no terminal to restore.
 func (s *world) Release() {}
 
-// hookKey need not be secret, because the scripted harness is not a process.
+// hookKey authenticates the hook calls of the scripted harness. It need not be secret,
+// because the script runs in this process and the session is only a test.
 const hookKey = "kit"
 
 // decodeHook decodes the input that the method hook sends, in a format that
@@ -336,8 +337,8 @@ func decodeHook(_ string, body []byte) (call telemetry.HookCall, err error) {
 	return call, err
 }
 
-// A child stands for the process of the scripted harness; there is no real
-// process.
+// A child replaces the harness's process, which does not exist: the harness is a
+// script.
 type child struct {
 	exit chan input.ChildExited
 	gone chan struct{}

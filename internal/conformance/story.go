@@ -130,7 +130,7 @@ func (s *world) firstLaunch(post func(input.Input)) input.ChildExited {
 	s.done(post, firstSession, "turn-1")
 	s.until(lifeloop.FrameEnded, 1)
 
-	if s.manifest.LifecycleEvents[lifeloop.FrameOpening].Support.Stronger(lifeloop.Manual) { // an untested version weakens no manual or unavailable support
+	if s.manifest.LifecycleEvents[lifeloop.FrameOpening].Support.Stronger(lifeloop.Manual) { // an untested version does not weaken manual or unavailable support
 		s.begin("an untested version")
 		s.signals(post, telemetry.Signal{Kind: telemetry.Alive, Session: firstSession, Version: "99.0.0"})
 		s.until(lifeloop.CapabilityDegraded, 1)
@@ -194,7 +194,7 @@ func (s *world) shortLaunch(post func(input.Input)) input.ChildExited {
 	s.hook("SessionStart", lifeloop.PreSession, io.Discard, telemetry.Signal{Kind: telemetry.SessionLive, Session: firstSession, Cause: "startup"})
 	s.until(lifeloop.SessionStarted, 1)
 	s.signals(post, used(firstSession, 60000))
-	// From now on, ticks may give a slow client more events all the time. So the
+	// From here on, a slow client may get ticks faster than it answers them. So the
 	// next steps do not wait until all answers have arrived.
 	s.until(lifeloop.SupervisorTick, 1)
 	s.name("the end")

@@ -38,8 +38,9 @@ type Config struct {
 	// Host describes the system for a launch from the current folder. Its socket, run
 	// directory, key, URL and ids may be placeholders, because nothing is launched.
 	Host profiles.Host
-	// Needs names what in the configuration needs hooks of an adapter; empty if nothing
-	// does. Host.Guards says that a policy needs them to guard tool calls. Nil is as empty.
+	// Needs names what in the configuration needs hooks of an adapter. It returns "" if
+	// nothing needs them; nil means the same. A policy that guards tool calls is in
+	// Host.Guards instead.
 	Needs func(adapter string) string
 	// Installed returns the hooks that `host apply` would install.
 	Installed func(p profiles.Profile, project bool) (profiles.Installation, error)
@@ -193,7 +194,7 @@ func (e *examiner) program(a *Adapter, p profiles.Profile) {
 	}
 }
 
-// lookPath returns the absolute path of the first program that PATH holds.
+// lookPath returns the absolute path of the first of the programs that is in PATH.
 func lookPath(programs []string) (string, error) {
 	for _, name := range programs {
 		if path, err := exec.LookPath(name); err == nil {

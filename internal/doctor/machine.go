@@ -65,8 +65,8 @@ func (e *examiner) hooks(p profiles.Profile) []InstalledHooks {
 // A Launch describes the launch that `run` would prepare in this folder.
 type Launch struct {
 	Hooks bool `json:"hooks"` // whether hooks would be injected
-	// HooksFor says what needs the hooks, if they would be injected although the user can
-	// see them.
+	// HooksFor names what needs the hooks. It is set only for hooks that the user can
+	// see; such hooks are injected only if something needs them.
 	HooksFor string `json:"hooks_for,omitempty"`
 	Lacks    []Lack `json:"lacks"`
 }
@@ -77,9 +77,8 @@ type Lack struct {
 	Reason     string `json:"reason"`
 }
 
-// launch prepares a launch and starts nothing. If hooks would be injected with
-// an empty home folder but not in this launch, some settings have disabled
-// them.
+// launch prepares a launch and starts nothing. It prepares a second launch with an empty
+// home folder. If only the second one has hooks, the user's settings disable hooks.
 func (e *examiner) launch(p profiles.Profile, program *string) Launch {
 	argv := []string{p.Adapter}
 	if program != nil {
@@ -166,8 +165,8 @@ type Machine struct {
 	Clients []ClientCalls `json:"clients"`
 }
 
-// manyBytes is the total size from which on a note says that the recorded sessions take
-// much space, unless a retention is configured.
+// manyBytes is the total size of the recorded sessions at which a note says that they
+// take much space. With a configured retention there is no note.
 const manyBytes = 1 << 30
 
 // sizeText formats a number of bytes in the smallest unit in which it is below 1024,

@@ -121,7 +121,8 @@ func (s *HarnessSessions) text() string {
 }
 
 // evidence describes what supports or limits a claim: the manifest's evidence, modes and
-// notes, and the findings on this machine. Without any, it returns the claim's meaning.
+// notes, and the findings on this machine. If there are none, it returns the meaning of
+// the claim.
 func (c Capability) evidence() string {
 	var parts []string
 	if c.Evidence != "" {
@@ -148,7 +149,7 @@ func (m Machine) print(p *page) {
 	}
 	p.line("  inotify", cmp.Or(strings.Join(limits, ", "), "limits unknown"))
 	if m.Containment != "" {
-		p.line("  contain", "--contain works, by a control group in "+m.Containment)
+		p.line("  contain", "--contain works: it can create control groups in "+m.Containment)
 	} else {
 		p.line("  contain", "--contain does not work: "+m.Uncontained)
 	}

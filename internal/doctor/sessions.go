@@ -176,7 +176,8 @@ func (e *examiner) recordedOf(adapter string) Recorded {
 }
 
 // degraded reports in one note the capabilities that were weaker at the end of
-// sessions. Capabilities with the same reason in as many sessions are listed together.
+// sessions. Capabilities with the same reason and the same number of sessions are listed
+// together.
 func (e *examiner) degraded(adapter string, all []Degraded) {
 	var parts []string
 	newest := ""

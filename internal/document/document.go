@@ -113,7 +113,7 @@ func (v Value) appendJSON(out []byte) []byte {
 	return append(out, "null"...)
 }
 
-// describe returns words for v in an error.
+// describe returns a description of v for an error message.
 func (v Value) describe() string {
 	switch v.Kind {
 	case Null:

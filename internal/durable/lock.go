@@ -63,8 +63,8 @@ func lockExclusive(f *os.File) error {
 		if err != unix.EWOULDBLOCK {
 			return err
 		}
-		// If a shared lock is available, there is no owner: only probes hold the
-		// lock, for a moment.
+		// If a shared lock is possible, there is no owner. Only probes have the lock,
+		// and they release it soon.
 		if err := flock(f, unix.LOCK_SH|unix.LOCK_NB); err != nil {
 			return err
 		}
@@ -85,8 +85,9 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// sign writes the process id, which is used only in error messages. So a write that
-// fails is ignored: a session on a full disk must be locked before it can be removed.
+// sign writes the process id, which is used only in error messages. A failed write is
+// ignored, because Lock must succeed even on a full disk: a session is locked before
+// it is removed.
 func sign(f *os.File) {
 	if f.Truncate(0) == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)

@@ -41,8 +41,8 @@ func IsPrivate(dir string) error {
 	})
 }
 
-// private checks dir. It calls find, which must find or create the folder, after the
-// folders above it were checked.
+// private checks the folders above dir, then calls find, which must find or create dir,
+// and then checks dir itself. The path resolved has no symbolic links.
 func private(dir string, find func(resolved string) error) error {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -117,7 +117,7 @@ func parent(dir string) error {
 	group := mode.Perm()&0o020 != 0
 	switch {
 	case !trusted(uid):
-		return fmt.Errorf("%s belongs to %s, who can replace what is in it (choose another folder, or: sudo chown %d '%s')", dir, userName(uid), os.Geteuid(), dir)
+		return fmt.Errorf("%s belongs to %s, who can replace its content (choose another folder, or: sudo chown %d '%s')", dir, userName(uid), os.Geteuid(), dir)
 	case mode&fs.ModeSticky != 0:
 	case others:
 		return fmt.Errorf("every user can write %s, which has mode %04o (choose another folder, or: chmod o-w '%s')", dir, mode.Perm(), dir)

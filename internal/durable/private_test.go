@@ -88,7 +88,7 @@ func privateLinks() []privateCase {
 			dir := mkdir(t, 0o700, theirs, "a")
 			give(t, theirs)
 			return dir
-		}, "who can replace what is in it"},
+		}, "who can replace its content"},
 		{"a link of the user's leads to it", func(t *testing.T, root string) string {
 			mkdir(t, 0o700, root, "real")
 			require.NoError(t, os.Symlink("real", filepath.Join(root, "link")))

@@ -29,7 +29,8 @@ type Spec struct {
 	Env     map[string]string `yaml:"env"`     // variables to set; they take precedence over inherited ones
 	Inherit Names             `yaml:"inherit"` // names of further inherited variables
 
-	// Written is Env before ${env:VAR} was expanded; nil if it was not.
+	// Written is Env before ${env:VAR} was expanded; nil if Env is empty or not yet
+	// expanded.
 	Written map[string]string `yaml:"-"`
 }
 
@@ -37,7 +38,8 @@ type Spec struct {
 // prefix.
 type Names []string
 
-// SetWord sets n to all variables, and reports whether the word is "all".
+// SetWord sets n to the list that means all variables. It returns false if the word is
+// not "all"; the caller must then set n itself.
 func (n *Names) SetWord(word string) bool {
 	*n = slices.Clone(all)
 	return word == "all"
@@ -62,14 +64,15 @@ func (n Names) match(name string) bool {
 // Common reports whether every client inherits the variable.
 func Common(name string) bool { return always.match(name) }
 
-// Of returns the environment of a client: the variables that it inherits, taken
-// from the list from; those that s sets; and own, the caller's variables. Each has
-// the form NAME=value. If a name occurs in several of these, the last one counts.
+// Of returns the environment of a client: the variables in from that the client
+// inherits, the variables that s sets, and own. The elements of from, own and the
+// result have the form NAME=value. A variable of s replaces an inherited one, and a
+// variable of own replaces both.
 func (s Spec) Of(from []string, own ...string) []string {
 	values := map[string]string{}
 	for _, kv := range from {
 		name, value, ok := strings.Cut(kv, "=")
-		_, seen := values[name] // if from has a name twice, programs use the first one
+		_, seen := values[name] // of two variables with one name, programs use the first
 		if ok && !seen && (always.match(name) || s.Inherit.match(name)) {
 			values[name] = value
 		}

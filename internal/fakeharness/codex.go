@@ -23,12 +23,12 @@ type codex struct {
 	h               *harness
 	session, turnID string
 	threads         []codexThread // the loaded threads, oldest first
-	locks           []*os.File    // one for each of them
+	locks           []*os.File    // locked files, one for each thread
 	model           string
 	window, used    int64
 	total           int64 // sum of the tokens of all calls of the thread
 	calls           int
-	source          string // the source for the SessionStart hooks of the next turn; empty if they have run
+	source          string // the source for the SessionStart hooks of the next turn; empty if none are to run
 	over            bool
 }
 
@@ -97,7 +97,7 @@ func (c *codex) start(s startStep) {
 	c.osc("idle:app=codex")
 }
 
-// lock locks the file of the newest thread, as long as this process runs.
+// lock locks the lock file of the newest thread until this process ends.
 func (c *codex) lock() {
 	path := filepath.Join(c.home(), "thread-writer-locks", c.session+".lock")
 	must(os.MkdirAll(filepath.Dir(path), 0o700))

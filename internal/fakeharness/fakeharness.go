@@ -15,9 +15,10 @@
 //
 // A script is JSON Lines, one step per line. It is selected by --script FILE,
 // --script-json TEXT or --story NAME, or by the environment variables
-// FAKEHARNESS_SCRIPT, FAKEHARNESS_SCRIPT_JSON and FAKEHARNESS_STORY. If there are
-// several, --launches FILE counts the launches, and each launch runs the next one; when
-// there are no more, the last one again. Without --launches, each runs the first one.
+// FAKEHARNESS_SCRIPT, FAKEHARNESS_SCRIPT_JSON and FAKEHARNESS_STORY. If several scripts
+// are given, --launches FILE counts the launches in FILE, and each launch runs the next
+// script. After the last script, each launch runs the last script again. Without
+// --launches, each launch runs the first script.
 package fakeharness
 
 import (
@@ -63,8 +64,8 @@ type exitCode int
 
 func (c exitCode) Error() string { return "exit " + strconv.Itoa(int(c)) }
 
-// stop is the panic value that passes an error to try. No function in between
-// can handle the error.
+// stop is the panic value by which must passes an error to try. The functions
+// between must and try cannot handle the error.
 type stop struct{ error }
 
 // try runs f until its end or its first error.
@@ -82,14 +83,14 @@ func try(f func()) (err error) {
 	return nil
 }
 
-// must ends try if err is not nil.
+// must ends the function that try runs, if err is not nil. try then returns err.
 func must(err error) {
 	if err != nil {
 		panic(stop{err})
 	}
 }
 
-// got ends try if err is not nil, and returns v otherwise.
+// got calls must with err, and returns v.
 func got[T any](v T, err error) T {
 	must(err)
 	return v
@@ -163,7 +164,8 @@ type arguments struct {
 	bypassTrust, print                 bool
 }
 
-// A source names a script: how it is given, and its file, text or story.
+// A source selects a script. The field how is script, script-json or story; what is the
+// path of the script, its text, or the name of the story.
 type source struct{ how, what string }
 
 // valueFlags are the flags that take a value.

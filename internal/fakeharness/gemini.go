@@ -84,7 +84,7 @@ func (g *gemini) start(startStep) {
 
 func (g *gemini) title(text string) { g.h.write("\x1b]0;" + text + "\x07") }
 
-// head begins a context.
+// head writes the first records of a chat file.
 func (g *gemini) head() {
 	g.record(object{"sessionId": g.session, "projectHash": "fake", "startTime": now(), "lastUpdated": now(), "kind": "main"})
 	g.record(object{"$set": object{"messages": []any{g.message("user", []any{object{"text": "<session_context>\nThis is the fake harness."}})}}})

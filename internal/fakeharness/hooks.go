@@ -218,8 +218,8 @@ func (h *harness) hookEnv() []string {
 	return out
 }
 
-// readAnswer reads a hook's output. For the events for which Claude Code and Codex
-// accept it, plain text is context. Exit code 2 blocks.
+// readAnswer reads a hook's output. Plain text counts as context only for the events
+// SessionStart and UserPromptSubmit, as in Claude Code and Codex. Exit code 2 blocks.
 func readAnswer(event string, out []byte, code int) answer {
 	if code == 2 {
 		return answer{blocked: true, reason: "blocked by a hook"}

@@ -13,8 +13,8 @@ import (
 )
 
 // interact takes prompts from the keyboard until /exit, /quit, Ctrl-D, two Ctrl-C,
-// the end of stdin, or as many /clear as s.Clears. Enter is a carriage return; all
-// bytes of a bracketed paste are text.
+// the end of stdin, or s.Clears commands /clear or /new. Enter is a carriage return;
+// all bytes of a bracketed paste are text.
 func (h *harness) interact(s interactStep) {
 	kind := h.dialect()
 	h.term.raw()
@@ -89,8 +89,8 @@ const (
 	pasteEnds   = "\x1b[201~"
 )
 
-// feed returns the lines that Enter completed. Ctrl-C clears the line; on an
-// empty line a second one is /exit, as is Ctrl-D.
+// feed returns the lines that Enter completed. Ctrl-C clears the line; a second
+// Ctrl-C directly after the first is /exit. Ctrl-D on an empty line is /exit too.
 func (k *keys) feed(b []byte) []string {
 	var lines []string
 	k.seen += string(b)

@@ -51,7 +51,7 @@ var verbs = sync.OnceValue(func() map[string]verb {
 
 		// Actions on its terminal.
 		"osc":        do(func(h *harness, text string) { h.write("\x1b]" + text + "\x1b\\") }),
-		"raw_mode":   do((*harness).rawMode), // begin or end raw mode; when a line printed after this step arrives, keys can be typed
+		"raw_mode":   do((*harness).rawMode), // begin or end raw mode; output of a later step shows that this step is done
 		"wait_key":   do(func(h *harness, key string) { h.waitKey(key, false) }),
 		"echo_until": do(func(h *harness, key string) { h.waitKey(key, true) }), // write back every byte until this text has arrived
 		"winsize":    doWith((*harness).winsize),                                // print `winsize ROWS COLS`
@@ -119,7 +119,7 @@ type turnStep struct {
 	Answer   string `json:"answer"`
 	PromptID string `json:"prompt_id"` // the id of the turn; random by default
 	Used     int64  `json:"used"`      // tokens in the context afterwards
-	// Usage replaces Used: the members as the program itself reports them.
+	// Usage is given instead of Used, with the member names that the real program uses.
 	Usage map[string]int64 `json:"usage"`
 	Tool  string           `json:"tool"` // a command that the model runs first
 	Fail  string           `json:"fail"` // the turn fails with this kind of error
@@ -151,7 +151,7 @@ type interactStep struct {
 	MS     int     `json:"ms"`
 	// ShowContext prints the additional context that hooks return.
 	ShowContext bool `json:"show_context"`
-	// Clears ends the step after so many /clear; 0: none ends it.
+	// Clears is the number of /clear or /new commands that end the step; 0 for no limit.
 	Clears int `json:"clears"`
 }
 
@@ -271,8 +271,8 @@ func (h *harness) rawMode(on bool) {
 // showContext prints the additional context that hooks returned.
 func (h *harness) showContext(bool) { h.showSince(0, true) }
 
-// showSince prints, if show is set, the texts of h.given from the index given on: the
-// additional context that hooks have returned since h.given had that length.
+// showSince prints h.given[given:] if show is true: the additional context that hooks
+// have returned since h.given had the length given.
 func (h *harness) showSince(given int, show bool) {
 	for _, text := range h.given[given:] {
 		if show {

@@ -120,8 +120,9 @@ func (t *terminal) cooked() {
 	t.saved = nil
 }
 
-// wait waits for a signal, for d to pass (for ever if d is negative), or for
-// keys, if wanted. It returns what arrived; nothing when d has passed.
+// wait waits for a signal and, if keys is true, for keys, but at most for d. A
+// negative d is no limit. It returns the keys or the signal that arrived; both are
+// nil after d.
 func (t *terminal) wait(keys bool, d time.Duration) ([]byte, os.Signal, error) {
 	until := time.Now().Add(d)
 	for {

@@ -13,7 +13,7 @@ import (
 // failures give an empty answer too.
 const Pass = "pass\n"
 
-const denied = 2 // the exit code by which a harness refuses the tool
+const denied = 2 // the exit code that makes a harness refuse the tool
 
 // guard asks the session whether a tool may run. It prints the session's refusal, or
 // nothing if the tool may run, and returns 0. If it gets no answer, it returns denied.

@@ -1,6 +1,6 @@
-// Package hook is the program that a harness starts as its hook, and waits for.
-// It sends the harness's input to the session behind a socket and prints the
-// answer. Package control is the other end.
+// Package hook is the program that a harness starts as its hook. It sends the
+// harness's input to the session behind a socket and prints the answer, for which
+// the harness waits. Package control is the session's end of the socket.
 //
 // The hook fails open: after any error it prints nothing and its exit code is 0, because
 // a harness must continue without its wrapper. Only a hook with --guard, which asks
@@ -111,8 +111,8 @@ func parse(args []string) (c command) {
 	return c
 }
 
-// readKey reads the key of a launch. Without a key, the session treats the call
-// as one of a foreign process.
+// readKey reads the key of a launch. The session treats a call without a key as
+// the call of a foreign process.
 func readKey(path string) string {
 	if path == "" {
 		return ""
@@ -140,8 +140,8 @@ func limit(ms string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// steadyInput is stdin until its end, or until no more of it comes for inputTime. All
-// of it together may take longer, on a busy machine.
+// A steadyInput reads stdin. Each Read waits at most inputTime; the whole input may take
+// longer, because a busy machine can deliver it in pieces.
 type steadyInput struct{}
 
 func (steadyInput) Read(p []byte) (int, error) {

@@ -10,8 +10,8 @@ import (
 
 // A stream is a file descriptor whose reads and writes end at a deadline. It
 // replaces os.File, which does not support deadlines for inherited pipes.
-// Writing to a closed pipe returns an error; only package os would raise a
-// signal.
+// A write to a closed pipe returns an error, even on stdout, where os.File
+// would end the process by SIGPIPE.
 type stream struct {
 	fd       int
 	deadline time.Time

@@ -25,7 +25,7 @@ const space = 900 << 20
 
 const (
 	refused = 125 // the exit code of a wrapper that refuses to run
-	denied  = 2   // the exit code of a hook by which a harness refuses a tool
+	denied  = 2   // the exit code of a hook that makes its harness refuse a tool
 )
 
 func init() {
@@ -57,9 +57,9 @@ func require(resource int, least uint64, message string) {
 }
 
 // isHook reports whether the first argument is hook, and whether that hook asks if a
-// tool may run. The arguments are not yet in os.Args, so it reads them from a file. It
-// closes stdin first, because the process may have no other file descriptor left, and
-// needs stdin no longer: it ends here.
+// tool may run. It reads the arguments from a file, because they are not yet in os.Args.
+// It first closes stdin, because the process may have no free file descriptor. The
+// caller ends the process and needs no stdin.
 func isHook() (hook, guards bool) {
 	_ = syscall.Close(syscall.Stdin)
 	fd, err := syscall.Open("/proc/self/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)

@@ -3,9 +3,9 @@
 // responses and chat completions, and Gemini's content generation.
 //
 // Each request is recorded as a [Call]: its purpose, its prompt, and the usage that
-// the answer reported, in exclusive parts. Unless the script sets a usage, all calls
-// of one server differ in it. So a call that is counted twice cannot hide one that
-// is missed.
+// the answer reported, in exclusive parts. Unless the script sets a usage, no two calls
+// of one server have the same usage. So a call that is counted twice cannot hide a call
+// that is missed.
 //
 //	s := mock.New(mock.Says("let me see"), mock.Runs("echo hi"), mock.Says("done"))
 //	go http.Serve(listener, s)
@@ -64,21 +64,22 @@ type Reply struct {
 	// ArgsFor, if set, computes the arguments of Call from the body of the request.
 	// Args is then ignored.
 	ArgsFor func(request []byte) map[string]any
-	// Usage is the usage that the answer reports. Nil means one that no other call
-	// has.
+	// Usage is the usage that the answer reports. Nil means a usage that no other
+	// call has.
 	Usage *Usage
 	// Error answers with this HTTP status instead, and with Message.
 	Error   int
 	Message string
-	// RetryAfter is the header of that name for an Error, in seconds.
+	// RetryAfter is the header Retry-After of an Error, in seconds.
 	RetryAfter string
-	// Header returns more headers of an Error. With Limit the error says that the
-	// limit of an account was reached; only OpenAI's responses format can express that.
+	// Header, if set, returns further headers of an Error. With Limit the error says
+	// that the limit of an account was reached; only OpenAI's responses format has
+	// such an error.
 	Header func() map[string]string
 	Limit  bool
-	// Silent answers nothing until the client disconnects. Hang stops after the
-	// first piece of the answer, which must have several words. Cut closes the
-	// connection there.
+	// Silent sends nothing and waits until the client disconnects. Hang does the same
+	// after the first words of the answer. Cut closes the connection after the first
+	// words. Hang and Cut need a text of several words.
 	Silent, Hang, Cut bool
 }
 
@@ -107,7 +108,7 @@ type Call struct {
 	Kind   Kind
 	Model  string
 	Prompt string // the last mark in the request; see [Mark]
-	Again  int    // how often that prompt was repeated directly after itself
+	Again  int    // how many times the same prompt came directly before
 	Asked  string // the text of the last message of the user
 	Status int    // HTTP status; 0 before the answer
 	// Given is the usage sent so far. Whole means that the whole answer was sent.

@@ -61,7 +61,7 @@ func (responses) refuse(r Reply) any {
 	return map[string]any{"error": map[string]any{"type": kind, "code": code, "message": cmp.Or(r.Message, text), "param": nil}}
 }
 
-// whole is for clients that do not stream; Codex always does.
+// whole is for clients that do not stream. Codex always streams.
 func (l responses) whole(a *answer) { a.json(http.StatusOK, l.response(a, l.items(a))) }
 
 func (responses) response(a *answer, items []map[string]any) map[string]any {

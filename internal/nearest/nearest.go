@@ -15,9 +15,9 @@ func Hint(word string, known []string) string {
 	return ""
 }
 
-// Word returns the known word that is most like word: the first with the fewest
-// edits. If more than a third of the letters of word, rounded up, differ, none is like
-// it and the result is "".
+// Word returns the known word with the fewest single-letter edits from word; of several,
+// the first. It returns "" if each known word needs more edits than a third of the
+// letters of word, rounded up.
 func Word(word string, known []string) string {
 	word = word[:min(len(word), 64)]   // a prefix is enough, because known words are short
 	best, least := "", (len(word)+5)/3 // least is one more than the number of edits that are allowed

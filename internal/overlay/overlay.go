@@ -4,25 +4,24 @@
 // home: those that the program created in the overlay, or replaced there by
 // renaming.
 //
-// A file of OverlayFolder.Removes that the program removed in the overlay is removed in
-// the home too, and so what the program does to it has the effect that it has without an
-// overlay, at the end of the launch. Settle removes nothing else in the home, and loses
-// nothing that another process wrote:
+// If the program removed the link of a file of OverlayFolder.Removes, Settle removes the
+// file in the home too. Settle removes nothing else in the home, and loses nothing that
+// another process wrote:
 //
-//   - A file is removed or replaced only if nothing has changed it since its link was
-//     removed or replaced. The program itself may have written it through the link before.
-//   - If the time of that is not known, because the file is not in OverlayFolder.Removes or
-//     the file system has no hard links to symbolic links, a file is never removed. It is
-//     replaced only if it has not changed since the overlay was made.
-//   - Otherwise the file in the home stays, and the program's own gets another name beside
-//     it. Of several sessions, the one that is settled first replaces the file.
+//   - A file is removed or replaced only if nothing has changed it since the program removed
+//     or replaced its link. Before that, the program may have written it through the link.
+//   - The time of this removal is not known if the file is not in OverlayFolder.Removes, or
+//     if the file system has no hard links to symbolic links. The file is then never removed.
+//     It is replaced only if it has not changed since the overlay was made.
+//   - Otherwise the file in the home stays, and the program's file gets another name in the
+//     same folder. Of several sessions, the one that is settled first replaces the file.
 //
-// The time is that of the last change of the link itself, which has a second name
-// (witness). A folder is merged with the one in the home, and a folder or a link to one
-// that was removed is still in the home. Settle adds members to the JSON files of Overlay.Merge
-// even if those files have changed. It does not follow a link of the overlay when it removes
-// the overlay. A FIFO or a socket is removed with the overlay if its name is taken in the
-// home, or if the home is on another file system.
+// The time of the removal is the ctime of the link, which a second name of the link keeps
+// readable (see witnesses). A folder of the overlay is merged with the folder of that name
+// in the home, and no folder of the home is removed. Settle adds members to the JSON files
+// of Overlay.Merge even if those files have changed. It does not follow a link of the overlay
+// when it removes the overlay. A FIFO or a socket is removed with the overlay if its name is
+// taken in the home, or if the home is on another file system.
 //
 //	err := overlay.Make(launch.Overlay, record) // before the launch
 //	kept, err := overlay.Settle(record) // after its end, or after a crash
@@ -111,11 +110,11 @@ func own(o profiles.Overlay, f profiles.OverlayFolder, name string) bool {
 	})
 }
 
-// Settle moves what a program wrote into the overlay of this record to the real
-// folders, and removes overlay and record. If a real file must not be overwritten,
-// the new file gets another name in the same folder, which Settle returns. If
-// there is no record, Settle does nothing. It may be called again after an error
-// or a crash.
+// Settle reads the record at path and moves the files that the program wrote in the
+// overlay to the real folders. It then removes the overlay and the record. A file that
+// must not replace a real one gets another name in the same folder; kept lists those
+// names. If there is no record, Settle does nothing. It may be called again after an
+// error or a crash.
 func Settle(path string) (kept []string, err error) {
 	defer func() {
 		if err != nil {
@@ -154,7 +153,8 @@ func (r record) discard() error {
 	return os.RemoveAll(r.Root)
 }
 
-// settle gives back all folders. It changes nothing if it is called again.
+// settle applies the changes in all folders of the overlay to the home. A second call
+// changes nothing.
 func (r record) settle(kept *[]string) error {
 	for _, f := range slices.Backward(r.Folders) {
 		dir := filepath.Join(r.Root, f.Path)
@@ -200,15 +200,15 @@ func (r record) remove(from, to string) error {
 	}
 	switch err := os.Remove(to); {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EBUSY), errors.Is(err, syscall.EROFS):
-		return nil // the program could not have removed it either
+		return nil // without the overlay, the program could not have removed the file
 	case err != nil:
 		return err
 	}
 	return durable.SyncDir(filepath.Dir(to))
 }
 
-// lastChange returns when a file of the home was changed: itself, or the file to which it
-// is a symbolic link.
+// lastChange returns the time of the last change of a file in the home. For a symbolic
+// link it is the later of two times: that of the link and that of the link's target.
 func lastChange(path string) (at time.Time, known bool) {
 	link, err := os.Lstat(path)
 	if err != nil {
@@ -278,12 +278,15 @@ func (r record) giveFile(from, to string, theirs fs.FileInfo, kept *[]string) er
 		if err := durable.WriteFile(to, data, theirs.Mode().Perm()); err != nil {
 			return err
 		}
-		return os.Remove(from) // another process may change the file before a crash lets this run again
+		// Settle may run again after a crash. If another process has then changed the
+		// file in the home, from would be kept beside it although it was used.
+		return os.Remove(from)
 	}
 	return keep(from, to, kept)
 }
 
-// replaces reports whether a file of the overlay replaces theirs, its file in the home.
+// replaces reports whether the file of the overlay (from) may replace the file in the
+// home (to), which theirs describes.
 func (r record) replaces(from, to string, theirs fs.FileInfo) bool {
 	changed, known := lastChange(to)
 	if at, gone := r.goneAt(from); gone && known {
@@ -292,8 +295,8 @@ func (r record) replaces(from, to string, theirs fs.FileInfo) bool {
 	return theirs.ModTime().Before(r.Made)
 }
 
-// replacesLink reports whether the program replaced its link to a symbolic link of the
-// home, which leads to a file that nothing has changed since.
+// replacesLink reports whether the path to leads to a regular file, and nothing has
+// changed since the program replaced the link at from.
 func (r record) replacesLink(from, to string) bool {
 	file, err := os.Stat(to)
 	at, gone := r.goneAt(from)
@@ -323,8 +326,8 @@ func move(from, to string) error {
 	return copyTo(from, to)
 }
 
-// special reports whether an entry is a FIFO, a socket or a device. It has no content to
-// keep, and the processes that used it have ended.
+// special reports whether an entry is a FIFO, a socket or a device. Such an entry has no
+// content to keep, and the processes that used the entry have ended.
 func special(info fs.FileInfo) bool {
 	return !info.IsDir() && !info.Mode().IsRegular() && info.Mode().Type() != fs.ModeSymlink
 }
@@ -396,8 +399,9 @@ func sameLink(a, b string) bool {
 	return err == nil && x == y
 }
 
-// merge returns the object real with the members that only the object overlay has, also
-// in nested objects. It returns false if one of the two is not an object.
+// merge adds to the JSON object real the members that only the object overlay has, also
+// in nested objects, and returns the result. It returns false if real or overlay is not
+// an object.
 func merge(real, overlay []byte) ([]byte, bool) {
 	a, b := object(real), object(overlay)
 	if a == nil || b == nil {

@@ -12,13 +12,13 @@ import (
 	"lifeloop/profiles"
 )
 
-// witnesses is the folder of the overlay with the second names of links. When the program
-// removes or replaces a link, the system sets the time of the last change of the link
-// itself, which its second name still shows. Nothing has to run at that moment.
+// witnesses is the folder of the overlay that holds second names (hard links) of symbolic
+// links. When the program removes or replaces a link, the system sets the link's ctime,
+// which the second name still shows. No process has to watch the link.
 const witnesses = ".lifeloop-links"
 
-// watch gives the links of a folder that the program may remove a second name. If the
-// file system has no such names, the links have none.
+// watch gives a second name to each link in f.Removes: the links that the program may
+// remove. On a file system without hard links to symbolic links, they get none.
 func watch(o profiles.Overlay, f profiles.OverlayFolder) error {
 	dir := filepath.Join(o.Root, f.Path)
 	names := slices.DeleteFunc(slices.Clone(f.Removes), func(name string) bool {
@@ -29,8 +29,8 @@ func watch(o profiles.Overlay, f profiles.OverlayFolder) error {
 		return nil
 	}
 	seconds := filepath.Join(o.Root, witnesses, f.Path)
-	// The links must be on disk before their second names, because a link without its
-	// first name counts as removed.
+	// The links must be on disk before their second names: after a crash, a second name
+	// without its link would mean that the program removed the link.
 	if err := errors.Join(durable.SyncDir(dir), os.MkdirAll(seconds, 0o700)); err != nil {
 		return err
 	}
@@ -40,7 +40,8 @@ func watch(o profiles.Overlay, f profiles.OverlayFolder) error {
 	return nil
 }
 
-// goneAt returns when the program removed or replaced a link, if it did and that is known.
+// goneAt returns when the program removed or replaced a link. gone is false if the
+// program did neither, or if the time is not known.
 func (r record) goneAt(link string) (at time.Time, gone bool) {
 	rel, err := filepath.Rel(r.Root, link)
 	if err != nil {

@@ -2,8 +2,7 @@
 // machine, and reports which of the capabilities that depend on the harness's version
 // worked. It needs no account: the model is a server on loopback that answers from
 // a script. The harness is isolated: it has a home and an environment of its own, a
-// fake key and, where the system lets a user do that, a network that is loopback
-// only.
+// fake key and, where the system permits it, a network that has only loopback.
 //
 // The session is one turn with two calls of a tool. This program wraps the harness as
 // in any other session, with a client that adds a note to the prompt. The recorded
@@ -63,7 +62,7 @@ type Result struct {
 	Version string  `json:"version,omitempty"`
 	Proven  []Proof `json:"proven"`
 	Lacks   []Lack  `json:"not_proven"`
-	// Problems are what the session should have shown and did not.
+	// Problems are the points in which the session failed or differs from the script.
 	Problems []string `json:"problems"`
 	Calls    int      `json:"model_calls"` // the number of model calls in the conversation
 	ExitCode int      `json:"exit_code"`
@@ -97,7 +96,7 @@ func Play(ctx context.Context, c Config) (*Result, error) {
 	defer model.Close()
 	trial := c.Profile.Trial(url, filepath.Join(c.Dir, "home", "project"))
 	answers := mock.New(mock.Runs(command), mock.Runs(command).Using(max(trial.Fills, 20_000)), mock.Says("done"))
-	go func() { _ = model.serve(answers) }() // until it is closed
+	go func() { _ = model.serve(answers) }() // serve returns when model is closed
 	cmd, err := c.command(ctx, trial)
 	if err != nil {
 		return nil, err
@@ -236,7 +235,7 @@ func (r *Result) read(sessions store.Store, p profiles.Profile) error {
 }
 
 // lack adds a capability that was not proven. needed means that every session of the
-// probe shows it, so that its absence is a problem.
+// probe should prove the capability. Its absence is then also a problem.
 func (r *Result) lack(capability, reason string, needed bool) {
 	r.Lacks = append(r.Lacks, Lack{capability, reason})
 	if needed {
@@ -244,14 +243,15 @@ func (r *Result) lack(capability, reason string, needed bool) {
 	}
 }
 
-// failed adds a problem of the whole session. Nothing is proven by a session that did not
-// take the course of the script.
+// failed adds a problem of the whole session and removes all proofs: a session that did
+// not follow the script proves nothing.
 func (r *Result) failed(problem string) {
 	r.Problems = append(r.Problems, problem)
 	r.unprove(func(string) bool { return true }, "the session has the event, but the session failed: "+problem)
 }
 
-// unprove removes the proof of some capabilities, for a reason.
+// unprove moves the capabilities for which some returns true from r.Proven to r.Lacks,
+// with the reason.
 func (r *Result) unprove(some func(capability string) bool, reason string) {
 	r.Proven = slices.DeleteFunc(r.Proven, func(one Proof) bool {
 		gone := some(one.Capability)
@@ -276,7 +276,7 @@ func (r *Result) examine(calls []mock.Call, note string, trial profiles.Trial) {
 			notes = bytes.Count(c.Body, []byte(note))
 		}
 	}
-	if r.Calls > 0 && notes != 1 { // frame.opening is what clients negotiate for this payload
+	if r.Calls > 0 && notes != 1 { // without this payload, the capability frame.opening is not proven
 		text := fmt.Sprintf("the client's payload for the prompt appears %d times in the first request to the model, not exactly once", notes)
 		r.Problems = append(r.Problems, text)
 		r.unprove(func(capability string) bool { return capability == string(lifeloop.FrameOpening) }, text)

@@ -72,7 +72,9 @@ func (f Folder) Secure() error {
 func (f Folder) Discard() {
 	release, err := ledger.Hold(string(f))
 	if err != nil {
-		_ = os.Remove(string(f)) // removes the folder only if it is empty; without a lock, because the user may not be able to lock it
+		// The folder cannot be locked, perhaps because the user may not write in it.
+		// Without a lock it is removed only if it is empty.
+		_ = os.Remove(string(f))
 		return
 	}
 	defer release()
@@ -83,9 +85,9 @@ func (f Folder) Discard() {
 // user's home.
 func (f Folder) Overlay() string { return f.file(overlayFile) }
 
-// Settle moves files that a harness wrote into an overlay of the user's home to the
-// home. If a real file must not be overwritten, the new file gets another name in
-// the same folder, which Settle returns.
+// Settle moves the files that a harness wrote in an overlay of the user's home to the
+// home itself. A file that must not replace a real one gets another name in the same
+// folder; kept lists those names.
 func (f Folder) Settle() (kept []string, err error) { return overlay.Settle(f.Overlay()) }
 
 // Live reports whether a wrapper has the session's ledger open.
@@ -102,8 +104,8 @@ func (f Folder) Facts(from uint64) iter.Seq2[kernel.Entry, error] {
 }
 
 // Follow yields the facts of a session, beginning with sequence number from, and
-// waits for more. It ends after the last fact of the session, when the wrapper
-// has died and everything that it wrote has been read, or when ctx ends.
+// waits for more. It ends after the last fact of the session, or when ctx ends. If
+// the wrapper has died, it ends after everything that the wrapper wrote.
 func (f Folder) Follow(ctx context.Context, from uint64) iter.Seq2[kernel.Entry, error] {
 	return facts(f.FollowRecords(ctx, from))
 }
@@ -230,7 +232,7 @@ func (f Folder) owns(first kernel.Fact) error {
 // the ledger is missing or empty, and another file shows that it once had entries. err
 // is the error of reading the ledger, or nil.
 func (f Folder) gone(err error) error {
-	what, shows := "its ledger is empty", []string{summaryFile} // not the token: it is written before the first entry
+	what, shows := "its ledger is empty", []string{summaryFile} // not tokenFile, which is written before the first entry
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		what, shows = "its ledger is missing", []string{summaryFile, tokenFile}
@@ -377,12 +379,12 @@ func (f Folder) save(name string, v any) {
 	}
 }
 
-// Published says which checkpoints of a session its wrapper has published. It is not on
-// the ledger, because the last checkpoint covers the ledger's last entry.
+// Published says which checkpoints of a session its wrapper has published. It is not in
+// the ledger: an entry about the last checkpoint would be covered by no checkpoint.
 type Published struct {
-	Last   evidence.Anchor `json:"last"`           // the newest one
-	Failed int             `json:"failed"`         // the number that could not be published
-	From   int             `json:"from,omitempty"` // the oldest one that could not be published
+	Last   evidence.Anchor `json:"last"`           // the newest published checkpoint
+	Failed int             `json:"failed"`         // the number of checkpoints that could not be published
+	From   int             `json:"from,omitempty"` // the oldest of these checkpoints; 0 if there is none
 	Why    string          `json:"why"`            // the reason of the last failure; empty without one
 }
 
@@ -402,8 +404,8 @@ func (p Published) Text() string {
 	return fmt.Sprintf("%d %s could not be published (%s): %s", p.Failed, checkpoints, newest, p.Why)
 }
 
-// SavePublished stores p. Errors are ignored: after one, a wrapper that recovers the
-// session publishes a checkpoint again.
+// SavePublished stores p. Errors are ignored: if p is not stored, a wrapper that recovers
+// the session publishes a checkpoint again.
 func (f Folder) SavePublished(p Published) {
 	if text, err := json.Marshal(p); err == nil {
 		_ = durable.Cache(f.file(anchorsFile), text, 0o600)

@@ -35,8 +35,8 @@ func Open(stateDir string) Store { return Store{filepath.Join(stateDir, "session
 // StateDir returns the state directory that Open was given.
 func (s Store) StateDir() string { return filepath.Dir(s.dir) }
 
-// Private returns an error if another user could have put a session into the store,
-// or a link to another folder in its place.
+// Private returns an error if another user could have put a session into the store, or
+// could have replaced the store by a link to another folder.
 func (s Store) Private() error {
 	for _, dir := range []string{s.StateDir(), s.dir} {
 		if err := durable.IsPrivate(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +89,7 @@ func (s Session) Ending() string {
 	return fmt.Sprintf("%s (%s)", s.State, s.StateReason)
 }
 
-// A NotFoundError says that no single session has a given name.
+// A NotFoundError says that no session, or more than one, matches a given name.
 type NotFoundError struct {
 	Name    string
 	Dir     string // the folder of the store
@@ -157,13 +157,13 @@ func (k Session) neverBegan() bool {
 	return k.entries == 0 && k.Liveness == Lost && (k.Damage == nil || errors.Is(k.Damage, fs.ErrNotExist))
 }
 
-// timeToBegin is how long a wrapper may take between the creation of its folder and
-// its lock. Meanwhile the folder looks as if its session never began.
+// timeToBegin is how long a wrapper may take to lock the ledger after it created the
+// session's folder. Meanwhile the folder looks as if the session never began.
 const timeToBegin = time.Minute
 
-// each calls see with every session. Sessions that never began are included only
-// if unbegun is true, and only after timeToBegin. whole reads the complete session;
-// it must not be called after see has returned.
+// each calls the function see for every session. It skips a session that never began,
+// unless unbegun is true and the session is older than timeToBegin. The function whole
+// reads the complete session; it must not be called after see has returned.
 func (s Store) each(unbegun bool, see func(b Brief, whole func() Session)) error {
 	ids, err := s.IDs()
 	if err != nil {

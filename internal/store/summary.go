@@ -15,13 +15,13 @@ import (
 	"lifeloop/manifests"
 )
 
-// The file summary beside a ledger has the content that lists show, so that they
-// need not read the ledger. It is written when the session ends, or otherwise by
-// the first reader that finds no wrapper. A summary is used only if it is complete
-// and fits its ledger: any later write to the ledger changes the ledger's extent.
-// Other summaries are ignored. So the file need not be synced, and an error while
-// writing it is ignored. A ledger with an unfinished last line or a damaged place has
-// a summary too, because such a ledger does not change unless the user repairs it.
+// The file summary beside a ledger has what a list of sessions shows, so that the list
+// can be made without the ledger. It is written when the session ends; if the wrapper
+// died, Summarize writes it. A summary is used only if it is complete and has the present
+// extent of its ledger: any write to the ledger changes the extent.
+// Other summaries are ignored. So the file need not be synced, and an error while writing
+// it is ignored. A ledger with an unfinished last line or a damaged place has a summary
+// too, because such a ledger does not change unless the user repairs it.
 //
 // A summary has four lines: a header, the digest of the header, the status as
 // `status --json` prints it, and the claims.
@@ -78,7 +78,7 @@ func (k *Session) Conclude(id string, f Folder) {
 	}
 }
 
-// save writes the summary of a ledger with this extent, which k has read.
+// save writes the summary of a ledger that k has read. x is the ledger's extent.
 func (k *Session) save(x ledger.Extent) {
 	damage, damaged := errors.AsType[*ledger.CorruptError](k.Damage)
 	if k.entries == 0 || k.Damage != nil && !damaged { // the session never began, or the error is not damage and may be gone the next time

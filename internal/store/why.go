@@ -27,11 +27,12 @@ func (e *NoEventError) Error() string {
 	return "there is no event " + e.Name
 }
 
-// Why returns the evidence of an event. Its id is name, or ends with name. If no id
-// or several ids do, the error is a *NoEventError.
+// Why returns the evidence of the event with the id name or, if there is none, of the
+// event whose id ends with name. If no id or several ids end with name, the error is a
+// *NoEventError.
 //
-// It searches the text of the ledger, and decodes and checks only the entries of
-// the evidence, which are few even in a long ledger.
+// Why searches the text of the ledger. It decodes and checks only the few entries that
+// can be evidence.
 func (f Folder) Why(name string) (*view.Why, error) {
 	if err := f.Check(); err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (f Folder) Why(name string) (*view.Why, error) {
 		return nil, err
 	}
 	why, _ := view.NewWhy(event)
-	newest := map[string]ledger.Line{} // by the place that why.Needs returns, the newest line before the event
+	newest := map[string]ledger.Line{} // the newest line before the event, for each place that why.Needs returned
 	var before []kernel.Entry
 	for line, err := range ledger.Lines(string(f)) {
 		if err != nil {
@@ -88,7 +89,7 @@ func (f Folder) event(name string) (found kernel.Entry, err error) {
 	if err != nil || name == "" {
 		return found, missing
 	}
-	text = text[1:] // drop the opening quote: the JSON of an id that ends with name ends with the rest
+	text = text[1:] // without the opening quote: a longer id that ends with name has this end in JSON
 	observed := kernel.Kind(kernel.Observed{})
 	for line, err := range ledger.Lines(string(f)) {
 		if err != nil {

@@ -1,10 +1,10 @@
 // Package vt splits the bytes that a program writes to a terminal into text and
 // control sequences (ECMA-48, with the extensions of xterm). It does not model
-// the screen or interpret sequences; callers do.
+// the screen. The callers decide what a sequence means.
 //
-// The stream may be cut anywhere: the same bytes give the same text and the
-// same sequences however many calls carry them. A sequence that is malformed,
-// cancelled or too long is dropped, as in terminals.
+// The stream may be cut anywhere: the same bytes give the same text and the same
+// sequences, with any number of calls. A sequence that is malformed, cancelled or
+// too long is dropped, as in terminals.
 //
 //	var p vt.Parser
 //	for len(b) > 0 {
@@ -72,7 +72,7 @@ type Parser struct {
 	half  bool     // the text or the string has ended with the first byte of a C1 control
 	drop  bool     // the sequence in progress is malformed or too long
 	seq   Sequence // the sequence in progress, then the one that Next returned
-	body  []byte   // the body of the sequence in progress, and of one that Next returned with Copied
+	body  []byte   // the body of the sequence in progress, or of seq if seq.Copied is set
 }
 
 type state uint8
@@ -97,9 +97,9 @@ const (
 	stringEnd = 0x9c // the second byte of the C1 control ST, which means ESC \
 )
 
-// Next parses b up to the end of its first sequence. It returns the text before
-// the sequence, including control characters, the sequence, and the rest of b
-// after it. The sequence is nil if it was dropped or if none ends in b.
+// Next parses b up to the end of its first sequence. text is what precedes the
+// sequence, with its control characters; rest is the part of b after the sequence.
+// seq is nil if the sequence was dropped, or if no sequence ends in b.
 func (p *Parser) Next(b []byte) (text []byte, seq *Sequence, rest []byte) {
 	if p.state == ground {
 		i := bytes.IndexByte(b, esc)
@@ -173,9 +173,9 @@ func (p *Parser) rest(text, b []byte) ([]byte, *Sequence, []byte) {
 // may be a C1 control in UTF-8.
 func (p *Parser) Half() bool { return p.half }
 
-// findC1 finds the first C1 control in b that is before esc, the position of an ESC or
-// negative. It returns where the control begins and ends, and the byte that would
-// follow ESC in its 7-bit form, or 0 if there is no control.
+// findC1 finds the first C1 control in b before the index esc of the first ESC; esc is
+// negative if b has no ESC. It returns where the control begins and ends, and the byte
+// that follows ESC in the control's 7-bit form. This byte is 0 if there is no control.
 func (p *Parser) findC1(b []byte, esc int) (at, after int, final byte) {
 	const csi = 0x9b
 	text := b
@@ -277,7 +277,8 @@ func (p *Parser) step(b byte) {
 	}
 }
 
-// endC1 ends a string at U+009C, whose first byte is already in the body of a Command.
+// endC1 ends a String or a Command at U+009C. From the body of a Command it removes the
+// first byte of U+009C, which was already added.
 func (p *Parser) endC1() {
 	if p.state == content {
 		p.end(String)

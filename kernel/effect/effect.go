@@ -60,8 +60,9 @@ type (
 
 // Effects on sources, hooks and commands.
 type (
-	// Watch begins to read a file that a signal named. Records from before Since are not
-	// of this session; a zero Since takes all that the launch takes.
+	// Watch begins to read a file that a signal named. Records from before Since are
+	// dropped, because they do not belong to this session. If Since is zero, only the
+	// launch's own limit applies (supervisor.Files).
 	Watch struct {
 		Path  string
 		Since time.Time
@@ -189,9 +190,10 @@ type (
 		Renewal, Profile, Client, Adapter string
 		Session                           string // the harness session to leave
 	}
-	// TypeKeys types the keys by which this launch's harness begins a fresh session or,
-	// if Undo is set, the keys that undo these. [Cancel] stops the typing between two
-	// keys. If the launch resets by our plugin, the plugin is asked for the same instead.
+	// TypeKeys types the keys by which this launch's harness begins a fresh session. If
+	// Undo is set, it types the keys that erase the typed command. [Cancel] stops the
+	// typing between two keys. If our plugin resets the harness of this launch, the
+	// plugin gets a request instead; with Undo, the request is withdrawn.
 	TypeKeys struct {
 		Renewal string
 		Undo    bool

@@ -38,8 +38,8 @@ type (
 		Containment string
 		Setup       *setup.Launch
 	}
-	// LaunchFailed says that the harness could not be started. Code is the exit
-	// code of a shell: 126 not executable, 127 not found, 125 other.
+	// LaunchFailed says that the harness could not be started. Code is the exit code: 126
+	// if the program is not executable, 127 if it was not found, else 125.
 	LaunchFailed struct {
 		Code int
 		Why  string // the reason, in words for the user
@@ -68,8 +68,8 @@ type (
 	ChildExited struct {
 		Code     int  // exit code, when Signal is 0
 		Signal   int  // the signal that ended it
-		Leftover int  // the number of processes of its tree that still run and are being ended
-		Lost     bool // the guard was lost, so the rest is unknown
+		Leftover int  // how many processes that the harness started still run and are being ended
+		Lost     bool // the guard died before it reported this end, so the wrapper ended the processes
 		// OutputLost says that some output could not be written to its
 		// destination.
 		OutputLost bool
@@ -99,8 +99,8 @@ type (
 // What the harness does, as its output, its sources and its hooks show it.
 type (
 	// OutputSeen says that this launch has written Total bytes so far. If the
-	// policy reads the output, Text is the next output of Stream, and follows
-	// Skipped lines that were lost. Otherwise Lines is the number of lines so far.
+	// policy reads the output, Text is the next output of Stream, and Skipped is how many
+	// lines right before Text were lost. Otherwise Lines is the number of lines so far.
 	// Whole says that Text is one complete piece, which does not continue the piece
 	// before it.
 	OutputSeen struct {
@@ -121,15 +121,15 @@ type (
 	SignalsSeen struct {
 		Signals  []telemetry.Signal
 		Position *Position // the position up to which the source was read; nil for sources without positions
-		// Source is the source to which Position belongs. If there are no Signals,
-		// an observer begins to read the source there.
+		// Source is the source to which Position belongs. Without Signals, the input
+		// says that an observer begins to read Source at Position.
 		Source string
 		// Taken and Digest are as in the fact SourceRead.
 		Taken  int64
 		Digest string
 	}
 	// TranscriptCopy says that a transcript was copied into the session's folder, or
-	// why it was not. File is the name of the copy; Why is set instead if there is none.
+	// that this failed. File is the name of the copy. After a failure, Why has the reason.
 	TranscriptCopy struct {
 		Path   string
 		File   string
@@ -145,8 +145,8 @@ type (
 		// is the only one.
 		Read []string
 	}
-	// UnknownSeen has the number of records of a source so far, by type, that its
-	// decoder does not know.
+	// UnknownSeen counts the records that the decoder of a source did not know so far,
+	// by the type of the record.
 	UnknownSeen struct {
 		Source string
 		Types  map[string]int
@@ -174,8 +174,8 @@ type (
 	}
 )
 
-// A Trouble is what happened to a source, other than a record. The ledger stores these
-// words.
+// A Trouble is a problem with a source, or the end of one (TroubleRecovered). The ledger
+// stores the strings below.
 type Trouble string
 
 const (
@@ -257,15 +257,15 @@ type (
 
 // Commands.
 type (
-	// AbortAsked asks the wrapper to end. It was caused by a signal, or by a
-	// command with the id Ask on the session socket.
+	// AbortAsked asks the wrapper to end, because of a signal, or of a command on the
+	// session socket. Ask is the id of the command.
 	AbortAsked struct {
 		Signal int
 		Ask    string
 		Reason string
 	}
 	// PauseAsked, ResumeAsked and RenewAsked are commands of the session socket. If
-	// Profile is empty, a renewal uses the first active one.
+	// Profile is empty, the renewal uses the first active profile.
 	PauseAsked  struct{ Ask, Reason string }
 	ResumeAsked struct{ Ask, Reason string }
 	RenewAsked  struct{ Ask, Reason, Profile string }
@@ -318,8 +318,8 @@ type (
 		// digest covers.
 		Last string `json:"last,omitempty"`
 	}
-	// A Process is one process. Name is the system's name for it, and no text of
-	// its command line.
+	// A Process is one process. Name is what the system shows in /proc/PID/comm; it has
+	// no text of the command line.
 	Process struct {
 		PID  int    `json:"pid"`
 		Name string `json:"name"`

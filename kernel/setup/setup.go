@@ -34,8 +34,8 @@ type Launch struct {
 	// sources that may contain others; empty means the first session in them.
 	HarnessSession string
 	// Cause is why the harness session begins, according to the command line: "startup"
-	// if it certainly begins a new one; empty is startup too, if nothing shows another
-	// cause. A signal that names a cause overrides it.
+	// if the session is certainly new, and empty if the command line does not decide it.
+	// "startup" is then assumed. A signal that names a cause overrides Cause.
 	Cause string
 	Injected
 	// Rests lists, for each capability, the sources of this launch on which it
@@ -85,8 +85,8 @@ type Fresh struct {
 	// By a hook it can do so only at the end of a turn.
 	Clears bool
 	Means  renewal.Means
-	// KeepsLine says that such a reset keeps a line that the user has begun to type. It
-	// is false only for some harnesses that are reset by keys.
+	// KeepsLine says that a reset by Means keeps a line that the user has begun to type.
+	// Only a reset by keys may lose the line.
 	KeepsLine bool
 }
 
@@ -152,9 +152,9 @@ type Limits struct {
 	// ClientPatience is how long a hook waits for the earlier calls of its clients;
 	// 0 means 1 s, a negative value means no waiting.
 	ClientPatience time.Duration
-	// MaxQueue limits the calls that wait for a client: if as many wait, a new tick or
-	// level of pressure replaces the newest one that waits, if any; if more wait, the
-	// oldest call about receipt.emitted is left out. 0 means 64.
+	// MaxQueue limits the calls that wait for a client. If MaxQueue calls wait, a new
+	// tick or level of pressure replaces the newest waiting call of its kind, if any. If
+	// more wait, the oldest call about receipt.emitted is dropped. 0 means 64.
 	MaxQueue int
 	// MaxCalls is how many calls may wait for a client; then no call is made until
 	// half as many wait, except about vital events. 0 is 1,000. For an observer,
@@ -174,10 +174,10 @@ type Optional struct {
 // Renewing says whether and how the session may be renewed.
 type Renewing struct {
 	Renewals []renewal.Rules // the rules of the active renewal profiles
-	Stores   bool            // there is a vault for their continuation tokens
+	Stores   bool            // there is a vault for the continuation tokens of renewals
 }
 
-// Guarding says by which policy acts are guarded.
+// Guarding describes the gate of the session: its policy, and the wait for approvals.
 type Guarding struct {
 	// Gate is the digest of the policy; empty if nothing is guarded.
 	Gate string

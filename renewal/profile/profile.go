@@ -56,7 +56,8 @@ type Prepare struct {
 	Token    Token         `yaml:"token"`
 	Lifetime time.Duration `yaml:"lifetime"` // how long the continuation is valid if the output has no expiry; 0: forever
 
-	// Written is Command before variables were expanded; nil when none were.
+	// Written is Command before variables were expanded; nil if Command is not from a
+	// configuration.
 	Written []string `yaml:"-"`
 }
 
@@ -94,7 +95,8 @@ type Continue struct {
 	Command []string      `yaml:"command"`
 	Timeout time.Duration `yaml:"timeout"`
 
-	// Written is Command before variables were expanded; nil when none were.
+	// Written is Command before variables were expanded; nil if Command is not from a
+	// configuration.
 	Written []string `yaml:"-"`
 }
 
@@ -107,9 +109,9 @@ type Timeouts struct {
 
 // Limits stop renewals that follow each other too often.
 type Limits struct {
-	Max     int           `yaml:"max"`     // renewals within Window
-	Window  time.Duration `yaml:"window"`  // the time in which Max counts
-	Session int           `yaml:"session"` // renewals of one session
+	Max     int           `yaml:"max"`     // maximum number of resets within Window
+	Window  time.Duration `yaml:"window"`  // the period for which Max is the limit
+	Session int           `yaml:"session"` // maximum number of resets of one session
 }
 
 // SetDefaults makes p a profile whose programs exchange text through stdout and
@@ -134,8 +136,8 @@ func (p Profile) Owner() string {
 }
 
 // Family returns the name of the built-in profile that works like this one.
-// Manifests name only built-in profiles; what they claim for that one also holds
-// for this one.
+// Manifests name only built-in profiles. A claim for the built-in profile also holds
+// for p.
 func (p Profile) Family() string {
 	if p.Self() {
 		return "self-handoff"
@@ -153,8 +155,8 @@ func (p Profile) Preparing() time.Duration {
 
 // Rules returns the rules by which a session is renewed with p. Rules.At is empty,
 // because the configuration, not the profile, says at which pressure a renewal begins.
-// Rules.Claims is set if p is a profile of the user: what manifests claim for its
-// [Profile.Family] also holds for it.
+// If p is a profile of the user, Rules.Claims is p.Family(), because manifests claim
+// nothing for p itself.
 func (p Profile) Rules() renewal.Rules {
 	r := renewal.Rules{Profile: p.Name, Client: p.Owner(), Paths: p.Paths, Cut: p.Cut,
 		Limits: renewal.Limits{Idle: p.Timeouts.Idle, Prepare: p.Preparing(), Continue: p.Continue.Timeout, Observe: p.Timeouts.Reset,
@@ -168,8 +170,9 @@ func (p Profile) Rules() renewal.Rules {
 // Self reports whether the harness itself writes the continuation.
 func (p Profile) Self() bool { return p.Note.Prompt != "" }
 
-// builtin is the text of three profiles: that of the contract, one whose two
-// programs the user configures, and one whose continuation the harness writes.
+// builtin is the text of three profiles: ccd-renewal, which the contract names; handoff,
+// whose two programs the user configures; and self-handoff, whose continuation the
+// harness writes.
 //
 //go:embed builtin.json
 var builtin []byte

@@ -39,7 +39,8 @@ func Fill(command []string, values map[string]string) []string {
 	return out
 }
 
-// In reports whether a client's answer asks for a renewal: its member has the value.
+// In reports whether a client's answer asks for a renewal: whether the member a.Member
+// of the answer has the value a.Value.
 func (a Asks) In(answer []byte) bool {
 	if a.Member == "" || !bytes.Contains(answer, []byte(a.Value)) {
 		return false

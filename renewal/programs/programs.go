@@ -38,16 +38,16 @@ type Config struct {
 	Vault    *vault.Vault
 	Dir      string // the session's working directory, absolute
 	// Around returns the part of a program's dispatch.Config that depends on the
-	// caller. Its Env has only the variables that the caller sets, and its
-	// StderrFile is not used: a program may print its continuation there. nil means
-	// the zero Config.
+	// caller. In the result, Env has only the variables that the caller sets.
+	// StderrFile is ignored, because a program may print its continuation to stderr. A
+	// nil Around means the zero Config.
 	Around func(client string) dispatch.Config
 	// Ask returns the command line that makes the harness write the note of a
-	// renewal, from the harness session to leave; ok is false if there is none. A
-	// nil Ask means that there is none.
+	// renewal, with the context of the old harness session. ok is false if no command
+	// line can do this; a nil Ask means the same.
 	Ask func(r effect.RenewalRef) (argv []string, ok bool)
-	// Environ is the environment from which programs inherit; nil means that of this
-	// process.
+	// Environ is the environment from which programs inherit variables; nil means the
+	// environment of this process.
 	Environ []string
 	Now     func() time.Time // nil means time.Now
 }
@@ -90,8 +90,8 @@ func (p *Programs) Asks(client string, answer []byte) string {
 	return ""
 }
 
-// Reads lists the members of a client's answers, beside those of the contract, that the
-// active profiles read.
+// Reads lists the members of a client's answers that the active profiles read in addition
+// to those of the contract.
 func (p *Programs) Reads(client string) (members []string) {
 	for _, f := range p.cfg.Profiles {
 		if name, _, _ := strings.Cut(f.Asks.Member, "."); f.Owner() == client && name != "" {
@@ -203,7 +203,7 @@ func (p *Programs) expand(ctx context.Context, r effect.RenewalRef, f profile.Pr
 
 // Discard removes a continuation that will not be delivered. Without a digest, it
 // removes all continuations of the renewal. It is not an error if the vault no longer
-// has it.
+// has the continuation.
 func (p *Programs) Discard(r effect.RenewalRef, digest string) error {
 	if digest == "" {
 		return p.discardAll(r)
@@ -239,14 +239,15 @@ func (p *Programs) binding(r effect.RenewalRef) vault.Binding {
 	return vault.Binding{Renewal: r.Renewal, Client: r.Client, Adapter: r.Adapter, Dir: p.cfg.Dir, HarnessSession: r.Session}
 }
 
-// values returns the values for the names in braces that both programs can use.
+// values returns the values for the names in braces that the prepare command and the
+// continue command can use.
 func values(r effect.RenewalRef) map[string]string {
 	return map[string]string{profile.Adapter: r.Adapter, profile.HarnessSession: r.Session}
 }
 
-// noHooks returns variables that disable our hooks in the user's own settings: the
-// harness is started here only to write a note, in a copy of the harness session, and
-// this is no session of the user.
+// noHooks returns variables that disable our hooks in the user's own settings. The harness
+// is started only to write a note, in a copy of the harness session. Hooks would report
+// this copy as a session of the user.
 func noHooks() []string { return []string{"LIFELOOP_SOCKET=/nonexistent"} }
 
 // call runs one program of a profile.

@@ -36,10 +36,11 @@ import (
 // or discarded.
 const keepEnded = 30 * 24 * time.Hour
 
-// Refusal negotiates the capabilities that a renewal by hooks needs, with the claims that
-// remain for a single hook call. class is empty if a harness with this manifest can be
-// renewed by p; otherwise why names the first capability that is missing. It is called
-// before hooks are installed, and before the programs of a profile run.
+// Refusal negotiates the capabilities that a renewal by hooks needs. Only those claims of
+// the manifest are used that hold within a single hook call. class is empty if a harness
+// with this manifest can be renewed by p; otherwise why names the first missing
+// capability. Refusal is called before hooks are installed, and before the programs of a
+// profile run.
 func Refusal(m lifeloop.Manifest, p profile.Profile) (class lifeloop.FailureClass, why string) {
 	wants := []negotiate.Want{
 		{Capability: negotiate.ContinuationObservation, Level: lifeloop.Required, AcceptPartial: true},
@@ -65,14 +66,14 @@ type Config struct {
 	// Report is called for each failure of a renewal, after which the call continues. what
 	// is a phrase such as "prepare a renewal".
 	Report func(what string, err error)
-	// Around is that of [programs.Config]; nil means the zero Config.
+	// Around has the meaning of Around in [programs.Config]; it may be nil.
 	Around func(client string) dispatch.Config
 	Now    func() time.Time // nil means time.Now
 }
 
-// A Renewal performs the steps of a renewal in one hook call. The kernel calls
-// it in place of the client that owns the profile. It passes each event on to that
-// client, if it is configured, and reads the answers.
+// A Renewal performs the steps of a renewal in one hook call. The kernel calls the
+// Renewal in place of the client that owns the profile. If that client is configured, the
+// Renewal passes on the events that the client subscribed to, and reads its answers.
 type Renewal struct {
 	cfg      Config
 	programs *programs.Programs
@@ -81,8 +82,8 @@ type Renewal struct {
 }
 
 // New checks the configuration and starts nothing. The programs of the profile inherit
-// from the environment of this process. It is an error if Dir is not absolute or Vault
-// is nil.
+// variables from the environment of this process. It is an error if Dir is not absolute
+// or Vault is nil.
 func New(cfg Config) (*Renewal, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -114,8 +115,8 @@ func (r *Renewal) DeliversAt() lifeloop.Event {
 }
 
 // Call passes an event on to the client and performs the renewal. A failure of the
-// renewal is reported (Config.Report) and does not change the client's answer. An error
-// is that of the client, or of an invalid envelope.
+// renewal is reported (Config.Report) and does not change the client's answer. Call
+// returns an error if the envelope is invalid or the client fails.
 func (r *Renewal) Call(ctx context.Context, envelope []byte) (dispatch.Answer, error) {
 	asked, err := lifeloop.Parse[lifeloop.DispatchEnvelope](envelope)
 	if err != nil {
@@ -130,7 +131,7 @@ func (r *Renewal) Call(ctx context.Context, envelope []byte) (dispatch.Answer, e
 		return answer, err
 	}
 	if asked.Request.HarnessSessionID == nil {
-		return answer, nil // do nothing, because a continuation must be bound to a harness session
+		return answer, nil // a continuation can be bound to a harness session only by its id
 	}
 	ref := effect.RenewalRef{Profile: r.cfg.Profile.Name, Client: r.Owner(), Adapter: asked.Request.AdapterID, Session: *asked.Request.HarnessSessionID}
 	if r.programs.Asks(ref.Client, answer.Body) != "" {
@@ -199,8 +200,8 @@ func (r *Renewal) pick(session string) (t vault.Ticket, ok bool, err error) {
 	now := r.cfg.Now()
 	before := func(b vault.Binding) bool { return r.ours(b) && b.HarnessSession != session }
 	held, err := r.cfg.Vault.Held(before, now)
-	all, errAll := r.cfg.Vault.Held(before, time.Time{})                        // at the zero time none has expired
-	err = errors.Join(err, errAll, r.cfg.Vault.Sweep(now, now.Add(-keepEnded))) // removes the expired ones now, not only when the next one is prepared
+	all, errAll := r.cfg.Vault.Held(before, time.Time{})                        // at the zero time no continuation has expired
+	err = errors.Join(err, errAll, r.cfg.Vault.Sweep(now, now.Add(-keepEnded))) // expired continuations are removed here too, not only in prepare
 	switch {
 	case err != nil:
 		return t, false, err

@@ -7,15 +7,15 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// Begins reads the beginning of a transcript: the time of its first record, and how the
-// session began. cause is "clear" if it began with `/clear`, "fork" if it begins with
-// copies of another session's records, which keep their times, "unknown" if it began in
-// another way, and empty if the transcript does not show it yet. Records that are written
-// together may be in any order, so a record shows it only if the records before it, by
-// their parents, were read.
+// Begins reads the beginning of a transcript: the earliest time of a record, and how the
+// session began. cause is "clear" if the session began with `/clear`, and "fork" if the
+// transcript begins with copies of another session's records, which keep their times.
+// cause is "unknown" if the session began in another way. Records that are written
+// together may be in any order, so "unknown" needs all records before a prompt: its
+// parent, that record's parent, and so on. Without them cause is empty.
 func Begins(head []byte) (at time.Time, cause string) {
-	parents := map[string]string{} // the parent of each record
-	var prompt string              // a record of the user, or of a command
+	parents := map[string]string{} // the uuid of each record's parent; empty if it has none
+	var prompt string              // the uuid of the newest record of the user, or of a command
 	for len(head) > 0 {
 		line, rest, whole := bytes.Cut(head, []byte("\n"))
 		if !whole {

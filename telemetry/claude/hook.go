@@ -85,7 +85,8 @@ func decodeTool(call *telemetry.HookCall, in telemetry.HookInput) {
 	case "PreToolUse":
 		call.Add(in.ToolStart())
 		call.Use = in.Use()
-		// In the other permission modes Claude Code may answer the question without the user.
+		// In other permission modes than these, Claude Code may answer a hook's question
+		// itself, without asking the user.
 		call.Use.CanAsk = slices.Contains([]string{"default", "acceptEdits", "plan"}, in.Permissions)
 	case "PostToolUse", "PostToolUseFailure":
 		s := in.ToolEnd()

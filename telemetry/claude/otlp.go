@@ -29,9 +29,9 @@ type otlp struct {
 const maxOthers = 64
 
 // pendingPrompt is a prompt that was submitted. It is reported when the main chain's
-// model is called for it. By then the hooks of the prompt have been called, so that
-// they do not count as missing. Claude Code answers some slash commands without a
-// model, such as /clear, and does not say which.
+// model is called for it: the prompt's hooks are called before that, and would otherwise
+// count as missing. Claude Code answers some slash commands without a model, such as
+// /clear, and does not say which.
 type pendingPrompt struct {
 	prompt  telemetry.Signal
 	command bool // the prompt is a slash command
@@ -181,7 +181,7 @@ func role(r *otlplog.Record, s *telemetry.Signal) {
 	switch what := r.Attrs.Get("query_source").Word(); {
 	case what == "repl_main_thread", what == "sdk", what == "":
 	case strings.HasPrefix(what, "agent:"):
-		s.Agent = what // the event does not have the sub-agent's id, so the kind of agent stands for it
+		s.Agent = what // the event does not have the sub-agent's id, so the kind of agent is used instead
 	case what == "generate_session_title":
 		s.Side = "title"
 	case what == "compact":

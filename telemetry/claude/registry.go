@@ -22,8 +22,8 @@ type registry struct {
 	telemetry.Waits
 }
 
-// permissionPrompt is the only reason to wait that is reported although it
-// consists of two words.
+// permissionPrompt is the only reported reason to wait that has two words. Other
+// reasons of several words are dropped, because they may be text.
 const permissionPrompt = `"permission prompt"`
 
 // Registry returns a decoder of sessions/<pid>.json.

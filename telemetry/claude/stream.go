@@ -24,7 +24,7 @@ type stream struct {
 	telemetry.Tally
 	telemetry.Digests
 	session, version, dir, model string // values of the newest init
-	cause                        string // the cause of the session that the next init names
+	cause                        string // why the session of the next init began; empty if no hook reported it
 	prompted                     bool   // the prompt that is being answered was reported
 	compacting                   bool   // between a compaction's beginning and its end
 	compacted                    bool   // a compaction ended since the last result
@@ -127,7 +127,7 @@ func (d *stream) system(r streamLine) []telemetry.Signal {
 		d.compacting, d.compacted = false, true
 		s := r.signal(telemetry.Compacted, "")
 		s.Compaction = readCompaction(r.compact)
-		if s.Compaction.Trigger == "auto" { // an automatic compaction is made for a prompt
+		if s.Compaction.Trigger == "auto" { // automatic compactions happen only while a prompt is being answered
 			return append(d.prompt(r), s)
 		}
 		return []telemetry.Signal{s}
@@ -202,7 +202,7 @@ func (d *stream) limited(r streamLine) []telemetry.Signal {
 	d.until = until
 	s := r.signal(telemetry.Fault, telemetry.DetailOf("rate_limit_event", kind))
 	s.Error, s.Until = telemetry.ErrRateLimit, until
-	return append(d.prompt(r), s) // the state is read from a model's answer, so a prompt is being answered
+	return append(d.prompt(r), s) // Claude Code gets this state with a model's answer, so a prompt is being answered
 }
 
 func (d *stream) status(r streamLine) []telemetry.Signal {
@@ -236,7 +236,7 @@ func (d *stream) assistant(r streamLine) []telemetry.Signal {
 	id, model, usage := scan.NameOf(m.id), scan.NameOf(m.model), readUsage(m.usage)
 	if model == "<synthetic>" {
 		if len(r.failure) == 0 {
-			return nil // Claude Code wrote this answer itself: to a command, or without content
+			return nil // Claude Code wrote this answer itself: it answers a command, or is empty
 		}
 		d.failure = errorKind(scan.WordOf(r.failure))
 		return d.prompt(r)

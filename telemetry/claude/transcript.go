@@ -318,8 +318,8 @@ func (r transcriptRecord) notHuman() string {
 	return ""
 }
 
-// human reports whether the record is a prompt that the user submitted. A user
-// record that Claude Code wrote itself has no promptSource, or another one.
+// human reports whether the record is a prompt that the user submitted. A user record that
+// Claude Code wrote itself has no promptSource, or one other than typed, queued and sdk.
 func (r transcriptRecord) human(c message) bool {
 	if r.meta || r.summary || len(c.ended) > 0 || len(r.promptID) == 0 || c.local() {
 		return false
@@ -379,10 +379,10 @@ func (d *transcript) release() (out []telemetry.Signal) {
 	return out
 }
 
-// end reports that the open turn stopped or ended. If no turn is open, it holds the
-// signal until the next turn begins and the record was read whose uuid is in after;
-// an empty after names no record. A signal older than the open turn was written late
-// and belongs to the previous turn.
+// end reports that the open turn stopped or ended. If no turn is open, end holds the
+// signal until the next turn begins. If after is not empty, the signal also waits for the
+// record with the uuid after. A signal older than the open turn was written late and
+// belongs to the previous turn.
 func (d *transcript) end(s telemetry.Signal, after string) []telemetry.Signal {
 	if d.open && s.At.Before(d.since) && !s.At.IsZero() {
 		s.Turn = d.last
@@ -419,7 +419,7 @@ func (d *transcript) assistant(r transcriptRecord) []telemetry.Signal {
 	for i := range out {
 		out[i].Turn = d.current()
 		if out[i].Kind == telemetry.UsageSeen && r.message.answers() {
-			out[i].Outcome = telemetry.Completed // the outcome if the turn stops now; print mode writes no end of a turn
+			out[i].Outcome = telemetry.Completed // used if the turn ends without a report of its outcome, as in print mode
 		}
 	}
 	return out

@@ -34,7 +34,7 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 	}
 	s := telemetry.Signal{Source: "terminal", Detail: "osc 7501 " + state}
 	switch {
-	case state == "clear": // Codex clears the state when it releases the terminal; this text names no app
+	case state == "clear": // Codex sends this text, without an app, when it releases the terminal
 		return nil
 	case app != "codex":
 		d.Miss(telemetry.Malformed)

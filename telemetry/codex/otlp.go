@@ -15,9 +15,9 @@ import (
 // and rollout report.
 type otlp struct {
 	telemetry.Tally
-	// thread is the first thread, the only one that is reported as live. Codex
-	// creates another thread for each title, which cannot be distinguished here.
-	// The prompts of such a thread have its own id.
+	// thread is the first thread. Only the first one is reported as live: Codex
+	// creates a further thread for each title, and the events of this thread look
+	// like those of a new session. Signals of a later thread have that thread's id.
 	thread string
 }
 

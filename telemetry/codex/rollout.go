@@ -43,7 +43,7 @@ type rollout struct {
 	rewrote  bool  // a compaction was read; the next token_count is Codex's own estimate
 
 	records bool         // a token_usage_record was read: each model call has one
-	total   runningTotal // used if there are no such records: each increase of the total is a model call
+	total   runningTotal // used if there is no token_usage_record: each increase of the total is a model call
 	limits  limitState
 
 	next     uint64 // the ordinal of the next record; Codex numbers without gaps
@@ -53,10 +53,10 @@ type rollout struct {
 	room []scan.Member // memory for the members of the newest record's payload
 }
 
-// position is the end of the records of a thread that were read so far.
+// position is how far the numbered records of a thread were read.
 type position struct {
 	thread string
-	next   uint64 // the ordinal after its last record
+	next   uint64 // the ordinal after that of the newest record
 	stamp  []byte
 }
 
@@ -79,13 +79,13 @@ type rolloutRecord struct {
 	kind, stamp []byte
 	payload     []scan.Member
 	numbered    bool
-	n           uint64 // the ordinal, if it is numbered
+	n           uint64 // the ordinal, if the record is numbered
 }
 
 // at is the record's own time.
 func (r rolloutRecord) at() time.Time { return scan.TimeOf(r.stamp) }
 
-// ordinal names the record, if it is numbered.
+// ordinal returns a name of the record made from its number; empty if it has no number.
 func (r rolloutRecord) ordinal() string {
 	if !r.numbered {
 		return ""
@@ -95,8 +95,8 @@ func (r rolloutRecord) ordinal() string {
 
 // Owner reads the beginning of a rollout: it returns the id of the thread in its first
 // record, and whether the thread is a session with the working directory dir. The id is
-// empty if the first line is incomplete or no head of a rollout. A sub-agent's thread is a
-// part of another session.
+// empty if the first line is incomplete or is not a session_meta record. A sub-agent's
+// thread is a part of another session.
 func Owner(head []byte, dir string) (session string, here bool) {
 	record, _, whole := bytes.Cut(head, []byte("\n"))
 	var kind, id string
@@ -116,7 +116,7 @@ func Rollout() telemetry.Decoder { return new(rollout) }
 
 func (d *rollout) Decode(record []byte) []telemetry.Signal {
 	var r rolloutRecord
-	passed := false // skip the rest of this record without checking it
+	passed := false // the rest of the record was skipped and is not checked
 	end := scan.Walk(record, scan.Space(record, 0), func(key []byte, i int) (end int) {
 		if string(key) == "payload" {
 			r.payload, end = scan.Gather(d.room[:0], record, i)
@@ -162,7 +162,7 @@ func (d *rollout) sequence(r rolloutRecord) []telemetry.Signal {
 		return nil
 	}
 	if string(r.kind) == `"session_meta"` {
-		d.begun, d.next = true, r.n+1 // a file's first line
+		d.begun, d.next = true, r.n+1 // the numbers of a file begin with this line
 		return nil
 	}
 	from, jumped := d.next, d.begun && r.n > d.next
@@ -253,7 +253,7 @@ func (d *rollout) meta(r rolloutRecord) []telemetry.Signal {
 	}
 	var out []telemetry.Signal
 	if another {
-		out = d.release() // for the same thread, the file is being read again and repeats the held usage
+		out = d.release() // not if the same file is read again: its held usage is then read again too
 	}
 	*d = rollout{Tally: d.Tally, Digests: d.Digests, named: true, ours: !forked, next: d.next, begun: d.begun, position: d.position}
 	if forked && !r.numbered {
@@ -363,9 +363,9 @@ func (d *rollout) called(r rolloutRecord, u *telemetry.Usage) []telemetry.Signal
 	return []telemetry.Signal{s}
 }
 
-// compacted reports a compaction and its model call. A compaction after the
-// prompt of a turn was started by Codex. Before the prompt, nothing shows what
-// started it.
+// compacted reports a compaction and its model call. If the turn's prompt was
+// already reported, Codex itself started the compaction. Otherwise nothing shows
+// what started the compaction.
 func (d *rollout) compacted(r rolloutRecord) []telemetry.Signal {
 	var by string
 	scan.Read(r.payload, scan.Name("compaction_response_id", &by))
@@ -556,10 +556,10 @@ func (d *rollout) prompt(r rolloutRecord, turn string) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// tokenCount reads the state of the context. If this version writes a separate
-// record for each call, the state mostly repeats that record; it is reported if
-// it differs, or after a compaction. Otherwise each increase of the total is a
-// call.
+// tokenCount reads the state of the context. If this version of Codex writes a
+// separate record for each call, the state mostly repeats the newest record. It is
+// then reported only if its size or window differs, or after a compaction. In
+// other versions, each increase of the total is reported as a call.
 func (d *rollout) tokenCount(r rolloutRecord, info []byte) []telemetry.Signal {
 	var last, total tokens
 	var window int64

@@ -149,9 +149,9 @@ type limitState struct {
 	until   time.Time
 }
 
-// see reads the state of the rate limits. It reports whether a limit is reached,
-// unless the previous state was the same. Codex does not wait until a limit is
-// lifted: the turn fails.
+// see reads the state of the rate limits. It returns true if a limit is reached
+// and the state differs from the previous one. Codex does not wait until a limit
+// is lifted: the turn fails.
 func (l *limitState) see(limits []byte, at time.Time) bool {
 	if len(limits) == 0 || scan.IsNull(limits) {
 		return false

@@ -16,14 +16,13 @@ import (
 // message. A message with the id of an earlier one replaces it. Gemini CLI also
 // writes the history again on many occasions, with the old ids
 // (`$set.messages`) or as messages with new ids; these repetitions are not
-// reported. The file does not record when a turn was answered, so this is
-// reported at the next prompt or compaction; only other ends of a turn are
-// written.
+// reported. The file records the end of a turn only if the turn was not answered.
+// The end of an answered turn is reported at the next prompt or compaction.
 type chat struct {
 	telemetry.Tally
 	telemetry.Digests
 	session string
-	agent   string    // in a sub-agent's file, the sub-agent's id; no record has its parent's id
+	agent   string    // in a sub-agent's file, the id of the sub-agent; no record has the parent's id
 	began   time.Time // the start time in the newest header
 	header  bool      // a header was read, so the file is read from its start and all its ids are known
 	cleared bool      // a further header with a later start was read; the history after it shows the new context
@@ -54,9 +53,10 @@ type chatRecord struct {
 	rewind        bool
 }
 
-// Owner reads the beginning of a chat file: it returns the session in the header, which is
-// the first record, and whether it is no sub-agent's and has the digest of the path dir.
-// The session is empty if the first line is incomplete or no header.
+// Owner reads the header of a chat file, which is the first record. It returns the session
+// in the header, and whether the file is of a main session in the folder dir. The header
+// has only a digest of the folder's path. The session is empty if the first line is
+// incomplete or is not a header.
 func Owner(head []byte, dir string) (session string, here bool) {
 	record, _, whole := bytes.Cut(head, []byte("\n"))
 	var id, project, kind string
@@ -316,10 +316,10 @@ func (d *chat) continues(r chatRecord, u userParts, typed uint64, first bool) bo
 	if !first {
 		return typed == d.typed
 	}
-	// A session whose context was cleared may continue in a new file, which does
-	// not have the previous prompt. A message soon after its start was not typed
-	// by the user. A typed message contains the displayed text, unless that text
-	// is a command's name.
+	// A session whose context was cleared may continue in a new file, which does not
+	// have the previous prompt. A message soon after the start of that file was not
+	// typed by the user if it lacks the displayed text. A typed message can lack the
+	// displayed text only if that text is a command, which begins with "/".
 	shown := firstText(r.display)
 	return !d.began.IsZero() && r.at.Sub(d.began) < soonAfterStart && !bytes.HasPrefix(shown, []byte("/")) &&
 		!bytes.Contains(r.content, shown)
@@ -415,7 +415,7 @@ type userParts struct {
 	context bool   // the description of the environment that every history begins with
 	results bool   // results of tools
 	typed   bool   // parts that the user, or a program of the user, sent
-	text    uint64 // hash of the first such part that is a text; 0 if none is
+	text    uint64 // hash of the first text that the user, or a program of the user, sent; 0 if there is none
 }
 
 // aside reports whether Gemini CLI added this text to the history with the role

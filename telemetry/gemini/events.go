@@ -10,8 +10,8 @@ import (
 )
 
 // telemetryLog decodes one value of the file that Gemini CLI writes its
-// telemetry to: log records, spans and metrics in turn. Only log records are
-// read, and of them only attributes that are names and numbers.
+// telemetry to: a log record, a span or a metric. Only log records are read, and
+// only those of their attributes that are names or numbers.
 //
 // Its ids of turns (`prompt_id`) do not occur in chat files or hooks, and model calls
 // have no id. A prompt is therefore reported without a turn. Only its time links it
@@ -20,7 +20,7 @@ type telemetryLog struct {
 	telemetry.Tally
 	session  string
 	answered bool                // the newest model call of the main chain was answered, and no tool was called since
-	failed   telemetry.ErrorKind // why that call failed, if it was not retried
+	failed   telemetry.ErrorKind // why the newest model call of the main chain failed; empty if it did not fail
 }
 
 // event holds the attributes that are read from a log record.
@@ -183,7 +183,7 @@ func (d *telemetryLog) over(e event) []telemetry.Signal {
 		if end.Outcome = telemetry.Completed; d.answered {
 			out = append(out, end)
 		}
-	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork: // these calls are retried, so the turn may have been interrupted instead
+	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork: // Gemini CLI retries after these errors, so the turn may have been interrupted, not failed
 	default:
 		end.Outcome, end.Error = telemetry.Failed, d.failed
 		out = append(out, end)

@@ -30,7 +30,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 			call.Fill(telemetry.SlotSession)
 		}
 		if in.Cause == "resume" {
-			in.Path = "" // this file is empty and stays so; the hook of the next prompt names the session's file
+			in.Path = "" // the named file stays empty; the hook of the next prompt names the session's file
 		}
 		call.Add(in.SessionLive())
 	case "SessionEnd":

@@ -39,7 +39,7 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 		s.Kind, s.Detail = telemetry.Working, "title working"
 	case "✋":
 		s.Kind, s.Detail = telemetry.NeedsInput, "title action required"
-	case "": // Gemini CLI releases the terminal; it may start again in it
+	case "": // Gemini CLI releases the terminal; the next title may be the first of a new start
 		d.drawn = false
 		return nil
 	default:

@@ -91,8 +91,9 @@ func windowOf(stdin []byte) (w int64) {
 	return w
 }
 
-// callsEnded adds the model calls of a run that has ended, and the end of the turn. A run
-// that is not a turn of the user has a side, and only its model calls are reported.
+// callsEnded adds the model calls of a run that has ended, and the end of the turn. For
+// a run that is not a turn of the user, side is its purpose and only its model calls are
+// reported.
 func callsEnded(call *telemetry.HookCall, in telemetry.HookInput, stdin []byte) {
 	side := scan.MemberOf(stdin, "side", scan.WordOf)
 	end := in.Signal(telemetry.TurnEnd, in.Failure)

@@ -26,16 +26,16 @@ func remember[V any](m *map[string]V, key string, val V) {
 	(*m)[key] = val
 }
 
-// byUser reports whether a run with this trigger answers a prompt of the user:
-// `openclaw agent`, a terminal and a channel write user or manual. A heartbeat,
-// a schedule and maintenance have other triggers.
+// byUser reports whether a run with this trigger answers a prompt of the user. If the
+// prompt came from `openclaw agent`, a terminal or a channel, the trigger is user or
+// manual. A heartbeat, a schedule and maintenance have other triggers.
 func byUser(trigger string) bool {
 	return trigger == "" || trigger == "user" || trigger == "manual"
 }
 
 // readUsage reads the usage of one call. It returns nil for a record without a
-// call. OpenClaw counts cached tokens separately from the input. Its size of
-// the context in use is that of the last prompt, without the answer.
+// call. OpenClaw counts cached tokens separately from the input. As in OpenClaw,
+// Used is the size of the prompt, without the answer.
 func readUsage(val []byte) *telemetry.Usage {
 	var u telemetry.Usage
 	scan.Object(val,

@@ -19,7 +19,7 @@ type plugin struct {
 	telemetry.Tally
 	telemetry.Digests
 	beside map[string]string // triggers of the runs that the user did not ask for
-	ended  map[string]string // why a session ended, for the session that follows it
+	ended  map[string]string // why a session ended, by its id, until sessionStart reports the next session
 	window int64
 	call   string // the run and the response of the newest model call that was reported
 	last   uint64 // hash of the newest record: a record that repeats it is the same call of a hook

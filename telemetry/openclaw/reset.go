@@ -7,13 +7,13 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// This file encodes the requests to our plugin in a gateway, and decodes its replies. On
-// request the plugin resets the session that it reports. It then reports the fresh
-// session as a call of a hook, sessionReset, before it replies:
+// This file encodes the requests to our plugin in a gateway, and decodes the plugin's
+// replies. The plugin reports one session, and resets that session on request. Before it
+// replies, it reports the fresh session as a call of the hook sessionReset:
 //
 //	fresh ─► sessions.reset ─► sessionReset ─► reply … the next prompt: sessionContext
 
-// requests is the plugin's stream, which has only replies.
+// requests decodes the plugin's stream, which contains only replies.
 type requests struct{ telemetry.Tally }
 
 // Requests returns the decoder for the stream of our plugin in a gateway.
@@ -37,7 +37,7 @@ func (d *requests) Ask(r telemetry.PluginRequest) []byte {
 		ID string             `json:"id"`
 	}{r.Op, r.ID})
 	if err != nil {
-		panic("openclaw: encode the request of a reset: " + err.Error())
+		panic("openclaw: encode a request to the plugin: " + err.Error())
 	}
 	return line
 }

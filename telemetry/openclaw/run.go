@@ -15,7 +15,7 @@ type run struct {
 	telemetry.Tally
 	triggers map[string]string // the trigger of each run, by the run's id
 	session  string            // the session that was last reported as live
-	version  string            // the harness's version in that report
+	version  string            // the harness's version that was last reported
 }
 
 // event is one event, with its data not yet decoded.
@@ -50,8 +50,8 @@ func (d *run) event(e event) []telemetry.Signal {
 		trigger, begun = scan.MemberOf(e.data, "trigger", scan.WordOf), true
 		remember(&d.triggers, e.run, trigger)
 	}
-	// The first event of a run names its trigger. Of a run that is read from its
-	// middle, only the model calls and the end are reported.
+	// Only the first event of a run names its trigger. If that event was not read,
+	// only the model calls and the end of the run are reported.
 	person := begun && byUser(trigger)
 	switch e.kind {
 	case "session.started":
@@ -103,10 +103,10 @@ func (d *run) live(e event, version string) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// completed reports the model calls of a run, each with the id that it has in the
-// transcript, if the run's copy of the messages contains them; OpenClaw limits the copy
-// to 64 messages. Otherwise it reports the run as one call: the sum of the tokens of its
-// calls, with the size of the context at the last one.
+// completed reports the model calls of a run that are in the run's copy of the messages,
+// each with its id in the transcript. OpenClaw limits the copy to 64 messages. If it
+// contains no call, completed reports the run as one call, with the sum of the tokens of
+// all calls and the size of the context at the last call.
 func (d *run) completed(e event, trigger string, person bool) []telemetry.Signal {
 	var messages, all, last []byte
 	scan.Object(e.data,

@@ -30,7 +30,7 @@ type session struct {
 	side    string            // the sender of the newest user row, if it is not the user
 	run     string            // the newest run that the user asked for
 	beside  string            // the newest run that the user did not ask for
-	trigger string            // the trigger of beside
+	trigger string            // the sender of the user row that beside answers
 	failed  string            // the run whose last answer was an error
 }
 
@@ -160,8 +160,8 @@ func (d *transcript) message(r row, s *session) []telemetry.Signal {
 	return nil
 }
 
-// over reports what only a later row decides: that a run has finally failed, and
-// the held prompt if no run has answered it.
+// over is called at the next prompt and at a reset. It reports the end of a run that
+// failed and did not continue, and a held prompt that no run has answered.
 func (s *session) over(r row) []telemetry.Signal {
 	var out []telemetry.Signal
 	if s.failed != "" {
@@ -179,7 +179,7 @@ func (s *session) over(r row) []telemetry.Signal {
 // the harness wrote is not a prompt.
 func (s *session) asked(r row, m message) []telemetry.Signal {
 	if s.side = m.provenance; s.side == "external_user" {
-		s.side = "" // the user wrote it in a chat program
+		s.side = "" // the user wrote this message in a chat program
 	}
 	if s.side != "" {
 		return nil

@@ -63,7 +63,7 @@ func (d *bus) plugin(hook string, at time.Time, input []byte) []telemetry.Signal
 	return nil
 }
 
-// params reads the settings of a model call. Of the plugin's records, only these have
+// params reads the plugin's record of the settings of a model call. No other record has
 // the context window.
 func (d *bus) params(input []byte) []telemetry.Signal {
 	var session, agent string

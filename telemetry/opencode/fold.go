@@ -16,12 +16,12 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// This file derives signals from OpenCode's events. Those from its bus include
-// the state of the session (busy, idle, an error); those from its store do not.
+// This file derives signals from OpenCode's events. The events of its bus include
+// the state of the session (busy, idle, an error); the events of its store do not.
 //
 // A turn begins with busy and ends with idle, and has the id of the message
-// that began it. A message that is sent meanwhile is answered in the same turn,
-// and so are the two messages that OpenCode itself adds around a compaction. A
+// that began it. A message that is sent during a turn is answered in that turn. So
+// are the two messages that OpenCode itself adds around a compaction. A
 // message without an answer (`noReply`, or with synthetic parts only) begins no
 // turn.
 
@@ -33,7 +33,7 @@ type fold struct {
 	store    bool // the source is the store, which has no events of a session's state
 	sessions map[string]*session
 	id       string             // id of the event that is being read
-	now      time.Time          // time of that event, if known
+	now      time.Time          // time of the event that is being read; zero if it is not known
 	began    *session           // the session in which an event began an answer that is not a compaction's; terminal.Decode sets it to nil
 	signals  []telemetry.Signal // the signals of the event that is being read
 }
@@ -42,16 +42,16 @@ type fold struct {
 type session struct {
 	id      string
 	parent  string    // the session that started this one, if this one is a sub-agent's
-	created time.Time // the creation time; older messages were copied from another session
+	created time.Time // when the session was created; older messages are copies from another session
 	window  int64
 
 	// The user's newest message, or one that OpenCode wrote as the user.
 	userMessage   string
 	userMessageAt time.Time
-	byUser        bool // the user wrote a part of userMessage, which has no answer yet
+	byUser        bool // userMessage has a part that the user wrote, and has no answer yet
 
 	compactOf string // the newest userMessage that asked for a compaction
-	trigger   string // the trigger of that compaction, auto or manual; empty after it
+	trigger   string // auto or manual until the compaction of compactOf is complete, then empty
 
 	turn        string         // the message that began the running turn
 	state       telemetry.Kind // the state that was reported last: Working, LimitWait, NeedsInput or Idle
@@ -60,9 +60,9 @@ type session struct {
 	answer      messageInfo     // the newest of the model's messages
 	done        bool            // answer is complete
 	begun       bool            // the model began to write answer
-	held        bool            // in the store: the turn has ended, unless the next row continues it
+	held        bool            // in the store: answer is complete, and the turn ends unless a later row continues it
 	tokens      int64           // in the store: the session's sum of tokens, which changes at the end of a turn
-	calls       map[string]bool // the tool calls that have not ended, each with whether it has begun
+	calls       map[string]bool // the tool calls that have not ended; true for a call that has begun
 	lastAt      time.Time       // the time of the newest signal
 
 	next     uint64 // in the store: the number of the next row
@@ -76,8 +76,8 @@ func (s *session) sent() bool {
 }
 
 // maxSessions limits the number of remembered sessions, because a store contains
-// all sessions of a user. At this number those without a running turn are
-// forgotten, and at twice this number all are.
+// all sessions of a user. At this number the sessions without a running turn are
+// forgotten, and at twice this number all sessions.
 const maxSessions = 1024
 
 func (d *fold) session(id string) *session {
@@ -99,9 +99,9 @@ func (d *fold) session(id string) *session {
 	return s
 }
 
-// emit adds a signal of a session. Those of a sub-agent's session are reported for the
-// session that it works for, except those about the sub-agent's own session, turns and
-// context, which are dropped.
+// emit adds a signal of a session. It drops the signals about a sub-agent's own session,
+// turns and context. It reports the other signals of a sub-agent for the session that
+// the sub-agent works for.
 func (d *fold) emit(s *session, sig telemetry.Signal, detail string) {
 	sig.Source, sig.Detail, sig.At, sig.Session = d.source, detail, d.now, s.id
 	s.lastAt = d.now
@@ -363,8 +363,8 @@ func (d *fold) message(s *session, info []byte) {
 	}
 }
 
-// asks reads a message with the role user. OpenCode writes each message several
-// times.
+// asks reads a message with the role user. It ignores a message that is repeated,
+// because OpenCode writes each message several times, and an older message.
 func (d *fold) asks(s *session, m messageInfo) {
 	if m.id == s.userMessage || m.created.Before(s.userMessageAt) {
 		return
@@ -418,11 +418,11 @@ func (d *fold) compacted(s *session, half, detail string) {
 	d.emit(s, telemetry.Signal{Kind: telemetry.Compacted, Turn: s.turn, Compaction: &c}, detail)
 }
 
-// follows checks whether the answer to a message that the user sent after the running
-// turn began belongs to that turn. In the store, and on the bus if events may have been
-// lost, the turn may have ended without an event, because the program ended. There the
-// answer belongs to the turn only if the message was sent while the last answer was
-// written. Otherwise the message begins a new turn.
+// follows decides whether a message that the user sent after the running turn began
+// belongs to that turn. The answer to the message is m. The end of the turn may be
+// missing in the store, and on the bus if events may have been lost. There the message
+// belongs to the turn only if the last answer was completed after the message was sent.
+// Otherwise the message begins a new turn.
 func (d *fold) follows(s *session, m messageInfo) {
 	if s.turn == "" || !s.byUser || m.parent != s.userMessage {
 		return
@@ -524,11 +524,11 @@ func (d *fold) sync(at time.Time) {
 	}
 }
 
-// timeOf returns the time in an event's id, which has the low bits of the
-// milliseconds and a counter. The high bits are taken from the time near; if
-// near is zero, the result is zero.
+// timeOf returns the time in an event's id. The id has the low 36 bits of the time
+// in milliseconds, and a counter. The high bits are taken from the time near. If
+// near is zero or the id has another form, timeOf returns near.
 func timeOf(id string, near time.Time) time.Time {
-	const cut = 1 << 36 // the number of milliseconds after which the bits repeat, a little more than two years
+	const cut = 1 << 36 // in milliseconds: the low 36 bits repeat after a little more than two years
 	hex, ok := strings.CutPrefix(id, "evt_")
 	if !ok || len(hex) < 12 || near.IsZero() {
 		return near

@@ -8,8 +8,8 @@ import "lifeloop/telemetry"
 // which asks about each call of a tool.
 type Hooks struct{}
 
-// toolHook is the hook that can refuse a tool. Its call reports nothing else: the
-// terminal's plugin and the store report tools.
+// toolHook is the hook that can refuse a tool. A call of toolHook gives no signals,
+// because the terminal's plugin and the store report the tool calls.
 const toolHook = "tool.execute.before"
 
 // Decode implements telemetry.Dialect.

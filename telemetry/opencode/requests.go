@@ -13,13 +13,14 @@ import (
 // request to its model, OpenCode reads the URLs in its instructions and waits for
 // them; one of them is ours. A reading does not show its session or turn.
 
-// The names of the hooks as which a reading of the instructions is reported.
+// The names of the hook calls that report a reading of the instructions.
 const (
 	sessionRequest = "instructions.session" // before the first request of a session
 	promptRequest  = "instructions.prompt"  // before the first request of a turn
 )
 
-// requestCall returns a call of one of these hooks.
+// requestCall returns a hook call that reports a reading of the instructions. event is
+// sessionRequest or promptRequest.
 func requestCall(event, slot, session string, signals ...telemetry.Signal) telemetry.HookCall {
 	call := telemetry.HookCall{Event: event, Session: session}
 	call.Fill(slot)
@@ -41,8 +42,8 @@ func unnamed(cause string) telemetry.Request {
 	}}
 }
 
-// oneTurn handles a launch that has only one turn, and no plugin that sends events. When
-// OpenCode first reads the URL of its instructions, that turn begins.
+// oneTurn handles a launch of only one turn, without a plugin that sends events. The
+// turn begins when OpenCode first reads our URL.
 type oneTurn struct {
 	telemetry.Tally
 	cause string
@@ -76,8 +77,8 @@ func (d *oneTurn) End() []telemetry.Signal { return nil }
 //
 // Each answer that begins is a step, and each reading belongs to one step. The
 // reading of a turn's first step is reported as the hook of that turn's prompt. So the
-// prompt and the signals after it are held back until the reading, or until an event
-// shows that the request was sent without one.
+// prompt and the signals after it are held back until that reading arrives, or until an
+// event shows that OpenCode has sent the request without a reading.
 type terminal struct {
 	bus
 	cause string // the cause of the first session, according to the launch
@@ -86,7 +87,7 @@ type terminal struct {
 	owed  int    // the number of readings whose step was not reported in time
 
 	known map[string]bool // sessions that were reported
-	own   map[string]bool // sessions that the plugin created on request; false if the plugin removed it
+	own   map[string]bool // sessions that the plugin created on request; false for one that the plugin removed again
 	held  []telemetry.Signal
 	since time.Time // the time since which signals are held back
 	steps []step    // the steps without a reading so far, oldest first
@@ -186,8 +187,8 @@ func (d *terminal) causeOf(later string) string {
 	return cmp.Or(d.cause, "startup")
 }
 
-// begins adds the step that an event began, unless its reading has already
-// arrived.
+// begins adds the step of the answer that an event began, unless the reading of that
+// step arrived before the event.
 func (d *terminal) begins(signals []telemetry.Signal) {
 	switch {
 	case d.began == nil || !d.reads:
@@ -205,8 +206,8 @@ func (d *terminal) begins(signals []telemetry.Signal) {
 	d.steps = append(d.steps, st)
 }
 
-// waits reports whether signals are still held back for a reading, because a step
-// begins a turn or a new session's prompt is not known yet.
+// waits reports whether the held signals must still wait for a reading: a step that
+// begins a turn has no reading yet, or the first prompt of a session is not known yet.
 func (d *terminal) waits() bool {
 	rests := slices.ContainsFunc(d.held, func(s telemetry.Signal) bool { return s.Kind == telemetry.Idle || s.Kind == telemetry.TurnEnd })
 	if rests || d.now.Sub(d.since) > heldFor {
@@ -265,8 +266,8 @@ func (d *terminal) Request(late bool) (telemetry.Request, bool) {
 	return d.named(st, i), true
 }
 
-// named returns the calls for the reading before the first request of a turn,
-// whose prompt is the held signal i.
+// named returns the calls for the reading of st, the first step of a turn. The prompt
+// of that turn is the held signal i.
 func (d *terminal) named(st step, i int) (out telemetry.Request) {
 	before, prompt := d.held[:i:i], d.held[i]
 	out.Then, d.held = d.held[i+1:], nil

@@ -9,8 +9,8 @@ import (
 )
 
 // This file encodes the requests to our plugin in the terminal interface, and decodes
-// its replies. On request the plugin creates a session and shows it, and puts a
-// message into it to which OpenCode gives no answer. It reports the result on its
+// the plugin's replies. One request creates a session and shows it. Another puts a
+// message into a session, without an answer of the model. The plugin replies on its
 // stream, among the events of the sessions:
 //
 //	session.created ─ fresh ─ … ─ message.updated ─ placed
@@ -28,7 +28,7 @@ func (d *terminal) Ask(r telemetry.PluginRequest) []byte {
 		Text    string             `json:"text,omitempty"`
 	}{r.Op, r.ID, r.Session, r.Text})
 	if err != nil {
-		panic("opencode: encode the request of a reset: " + err.Error())
+		panic("opencode: encode a request to the plugin: " + err.Error())
 	}
 	return line
 }
@@ -70,8 +70,8 @@ func (d *terminal) disown(session string) {
 	d.held = slices.DeleteFunc(d.held, func(s telemetry.Signal) bool { return s.Session == session })
 }
 
-// adopt makes a session that the plugin has begun a known one. It returns the signals
-// that were held back, except those of this session, whose start freshCall reports.
+// adopt marks a session that the plugin created as known. It returns the signals that
+// were held back, except those of this session: freshCall reports the session's start.
 func (d *terminal) adopt(session string) []telemetry.Signal {
 	d.known[session], d.own[session] = true, true
 	return slices.DeleteFunc(d.End(), func(s telemetry.Signal) bool { return s.Session == session })

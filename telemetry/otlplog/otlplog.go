@@ -76,8 +76,8 @@ func (v Value) Word() string {
 	return s
 }
 
-// Is reports whether the value is this word, or the boolean that it names: some
-// exporters write booleans as strings.
+// Is reports whether the value is this word. The boolean true equals the word "true",
+// because some exporters write booleans as strings.
 func (v Value) Is(word string) bool {
 	if v.kind == 'b' {
 		return strconv.FormatBool(v.n == 1) == word

@@ -9,9 +9,9 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// The fields that are read of each protobuf message, by their numbers in
-// opentelemetry/proto/logs/v1, resource/v1 and common/v1. They are part of the
-// wire format and must not change.
+// The numbers of the protobuf fields that this package reads, from
+// opentelemetry/proto/logs/v1, resource/v1 and common/v1. The numbers are part of
+// the wire format and must not change.
 const (
 	requestGroup   = 1
 	groupResource  = 1

@@ -31,7 +31,7 @@ const (
 	formIn
 )
 
-// Raw stores the unparsed bytes of a value, as a part of the record's memory.
+// Raw stores the unparsed bytes of a value. They are not copied from the record.
 func Raw(key string, to *[]byte) Field { return Field{key: key, form: formRaw, to: to} }
 
 // Name reads an id or a name, as NameOf does.

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A Log is one log record, from which each encoding is written.
+// A Log is one log record, which tests encode as protobuf or as JSON.
 type Log struct {
 	At, Observed int64
 	Body         string

@@ -103,8 +103,8 @@ func Open(path, query string) (*Tail, error) {
 // Next delivers every row after the cursor, and returns the new cursor. A record
 // is valid until deliver returns. While deliver runs the database is closed.
 //
-// If another file replaced the cursor's file, Next starts at its first row, and the
-// returned cursor has another Dev or Ino. If the last rows were deleted, Next
+// If another file replaced the cursor's file, Next starts at the new file's first row,
+// and the returned cursor has another Dev or Ino. If the last rows were deleted, Next
 // continues after the last remaining one, and the returned Row is smaller.
 //
 // After an error, the returned cursor is the position after the last delivered row.

@@ -22,7 +22,7 @@ type parser struct {
 // An event is the data between two empty lines.
 type event struct {
 	data []byte
-	some bool // the event has data, even if that is one empty line
+	some bool // the event has at least one line of data, which may be empty
 	long bool // the event's data exceeds the limit
 }
 

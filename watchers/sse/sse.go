@@ -44,8 +44,8 @@ var ErrUnauthorized = errors.New("the server refuses the user or the password")
 // Config selects the stream. Zero values mean the defaults.
 type Config struct {
 	URL string // http or https; its user and password are sent as basic authentication
-	// User and Password are used if the URL has none. Without a Password neither is
-	// sent.
+	// User and Password are used if the URL has no user. If the password is empty,
+	// neither is sent.
 	User, Password string
 	// Anywhere allows hosts other than this machine.
 	Anywhere bool
@@ -71,7 +71,8 @@ const (
 	EventTooLong TroubleKind = "event_too_long" // an event longer than Config.MaxEvent was skipped
 )
 
-// A Trouble is reported in order with the events.
+// A Trouble reports what happened to a stream. It comes at its place among the events:
+// for example, EventTooLong comes in place of the skipped event.
 type Trouble struct {
 	What TroubleKind
 	Err  error // the cause, if there is one
