@@ -75,8 +75,9 @@ func (c *Callers) Own(peer int) bool {
 		c.harness = caller
 		return true
 	case !known, !running && has(c.above, caller):
-		// In the first case, the launch passed its work to a process that is not below it.
-		// In the second, the harness has ended, and a process above the launch adopted its hook.
+		// If no harness is known, the launch passed its work to a process that is not
+		// below it. Otherwise the harness has ended, and a process above the launch has
+		// adopted its hook.
 		return true
 	}
 	if hooks == 0 {

@@ -37,8 +37,8 @@ type HookCall struct {
 func (c *HookCall) Gone() <-chan struct{} { return c.gone }
 
 // Answer sends the bytes of out to the peer. It reports whether the peer wrote them all to
-// the harness while the harness was still reading. It waits for the peer's acknowledgement for
-// at most 2 s, and another second for each MiB of the answer; an empty answer has no
+// the harness while the harness was still reading. It waits for the peer's acknowledgement
+// for up to 2 s, and another second for each MiB of the answer. An empty answer has no
 // acknowledgement. It may be called from any goroutine. Only the first answer is sent; a
 // later answer, or one of more than [MaxBody] bytes, is not delivered.
 func (c *HookCall) Answer(out []byte) (delivered bool) {

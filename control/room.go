@@ -28,7 +28,7 @@ type room struct {
 	mu      sync.Mutex // guards the fields below, and the fields of the peers
 	changed *sync.Cond
 	peers   []*peer // in the order of their arrival
-	held    int     // the sum of the field held of all peers
+	held    int     // the sum of peer.held over all peers
 }
 
 func newRoom() *room {

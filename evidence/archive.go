@@ -25,9 +25,9 @@ const (
 
 	// The largest size and number of values of a JSON document. Decoding a few bytes
 	// of JSON can need hundreds of bytes of memory, and a small archive can contain
-	// much JSON. A document with a long timeline may have more than maxValues values, if
-	// it has at least valueBytes bytes for each value. Decoding such a document needs
-	// only a few times its size.
+	// much JSON. A large document may have more values than maxValues, as a runpack with
+	// a long timeline needs: one for each valueBytes bytes of its size. Decoding such a
+	// document needs only a few times its size.
 	maxDocument = 64 << 20
 	maxValues   = 1 << 20
 	valueBytes  = 16

@@ -2,8 +2,8 @@
 // journals, chains of checkpoints, and traces. The formats are those of the public
 // reference (github.com/Clyra-AI/gait at 1c480c5).
 //
-// Verification is strict: it also refuses some artifacts that the reference accepts,
-// because they could be misunderstood. An example is an archive with an entry that no
+// Verification is strict: it also refuses some artifacts that could be misunderstood,
+// although the reference accepts them. An example is an archive with an entry that no
 // manifest names. With Options.Compat the verdicts are those of the reference.
 // Every report lists what it does not prove.
 //

@@ -250,8 +250,8 @@ type sealedPack struct {
 	report   *Report
 }
 
-// packAt verifies each runpack only once, because many checkpoints of a hostile chain may
-// name one runpack that takes long to verify.
+// packAt verifies the runpack with a name. It verifies each runpack only once, because many
+// checkpoints of a hostile chain may name one that takes long to verify.
 func (r *Report) packAt(name string, o Options) (p runpack, inside *Report, err error) {
 	if known, again := r.packs[name]; again {
 		return runpack{manifest: known.manifest}, known.report, nil

@@ -519,8 +519,8 @@ func (t *Terminal) changeGuard(argv []string) (*guardProcess, error) {
 	return t.guard, nil
 }
 
-// relieve makes a guard that ends leave the wrapper's own processes alone: another guard
-// is responsible for these processes, or none of them is left.
+// relieve makes a guard leave the wrapper's own processes alone when the guard ends:
+// another guard is responsible for these processes, or none of them is left.
 func (g *guardProcess) relieve() { g.send(msgRelieve) }
 
 // dropGuard ends a guard that never had a harness. If another guard can be

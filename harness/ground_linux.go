@@ -201,9 +201,9 @@ func (c *Child) endsLinesTwice() bool {
 	return err1 == nil && err2 == nil && inner.Oflag&both == both && outer.Oflag&both == both
 }
 
-// freeze stops the harness. When the guard reports this, Child.stopped stops the job. If
-// there is no report, because the harness has ended or waits in vfork for a child, the next
-// call of freeze stops the job.
+// freeze stops the harness. When the guard reports this, Child.stopped stops the job. A
+// harness that waits in vfork for a child causes no report: then the next call of freeze
+// stops the job. If the harness has ended, freeze stops the job at once.
 func (c *Child) freeze() {
 	switch {
 	case !c.ended.Load() && !c.frozen.Swap(true):

@@ -430,8 +430,9 @@ func (g *guard) forgetEnded(procs []proc) {
 
 // stop signals the harness's group and begins a grace period for the whole tree,
 // including processes that outlive the harness. If sig is SIGTERM, the other groups of
-// the tree get SIGTERM too. If sig is also the first signal, they get it after half of
-// the grace period, so that the harness can end these groups itself; otherwise at once.
+// the tree get SIGTERM too: after half of the grace period if sig is the first signal, so
+// that the harness can end these groups itself. If another signal came first, they get
+// SIGTERM at once.
 func (g *guard) stop(sig unix.Signal, grace time.Duration) {
 	if sig == unix.SIGTERM && !g.ended && g.termAt.IsZero() {
 		g.termAt = time.Now()

@@ -207,7 +207,7 @@ func (t *Terminal) Prepare(guard []string) error {
 
 // Guards returns the running guards, including one that waits for the next
 // child. After a wrapper was killed, another program can wait until these guards have
-// ended. From that moment no process of the tree is left or writes to the terminal.
+// ended. Then no process of the tree is left, and none writes to the terminal.
 func (t *Terminal) Guards() []Process {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -157,9 +157,9 @@ func kind(v hujson.Value) hujson.Kind {
 	return v.Value.Kind()
 }
 
-// cut removes children. With each child it removes the comma before it or, if no child
-// before it remains, the comma after it. It is the inverse of [document.put]. hujson's
-// Patch is not used, because it leaves different white space.
+// cut removes children, each with the comma before it or, if no child before it remains,
+// with the comma after it. It is the inverse of [document.put]. hujson's Patch is not
+// used, because it leaves different white space.
 func cut(v hujson.Value, drop func(i int) bool) {
 	list, after := children(v)
 	var rest []child
@@ -180,10 +180,10 @@ func cut(v hujson.Value, drop func(i int) bool) {
 	setChildren(v, rest)
 }
 
-// closing returns the white space that put wrote before the closing bracket of an
-// empty container. It is the line end and indentation before the first child, without
-// one step of indentation. The step is measured inside our own child, because the text
-// around that child may have been edited.
+// closing returns the white space that put wrote before the closing bracket of a
+// container that was empty before. It is the line end and indentation before the first
+// child, without one step of indentation. The step is measured inside our own child,
+// because the text around that child may have been edited.
 func closing(first *child) []byte {
 	inner, _ := children(first.Value)
 	if len(inner) == 0 {

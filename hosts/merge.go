@@ -146,8 +146,8 @@ func strip(settings string, ours func(string) bool, before earlier) (string, err
 	return d.root.String(), nil
 }
 
-// restore gives a member its earlier value, if all children of the member are to be
-// removed. It returns false if was records no earlier value.
+// restore gives a member its earlier value. It is called when all children of the member
+// are to be removed. It returns false if was records no earlier value.
 func restore(m *child, was string) bool {
 	switch was {
 	case wasEmpty:

@@ -581,7 +581,8 @@ func (a *attempts) late(sig telemetry.Signal) bool {
 // stop ends the attempt. The caller has recorded the fact that says why. The
 // harness first receives its own quit signal.
 func (a *attempts) stop(s *step) {
-	if s.session.pausedByCommand() { // possible during a pause: earlier output may be read late
+	// The attempt may be ended during a pause, because earlier output may be read late.
+	if s.session.pausedByCommand() {
 		s.session.unpause(s, beingEnded)
 		if s.session.is(session.Paused) {
 			s.session.move(s, session.Running, beingEnded)

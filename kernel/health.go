@@ -17,7 +17,7 @@ import (
 // health is the current support of this launch's capabilities. A capability depends on
 // sources (setup.Launch.Rests). Its support becomes weaker through
 //
-//	a lost source: it is silent, was deleted, or is not read; or hooks are not called
+//	a lost source: silent, deleted or not read, or hooks that are not called
 //	an untested version, until the capability has worked in this launch (version.go)
 //	a prompt without its hook; an unknown context window; a lost ledger
 //
@@ -547,8 +547,8 @@ func consequence(in input.SourceTrouble) (to lifeloop.Support, why string, known
 
 // unfollowed handles a signal in which the harness's own process names another harness
 // session than the current one. If no hooks are called, the files of that session are
-// unknown. The other sources are then unavailable until a signal of such a process names
-// the current session again.
+// unknown. The other sources are then unavailable until the process names the current
+// session again.
 func (h *health) unfollowed(s *step, sig telemetry.Signal) {
 	hooks := s.cfg.Hooks && !h.soft.missed && h.soft.worth[hooksSource] != lifeloop.Unavailable
 	old := !sig.At.IsZero() && s.attempts.launchedAfter(sig.At, s.now)

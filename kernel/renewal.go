@@ -243,8 +243,8 @@ func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class li
 // begin records a renewal, and refuses it if the limits or the capabilities do not
 // allow it. If there is a gate, begin asks the gate next, and the prepare command does
 // not run before the gate has allowed the renewal. reply is the id of the user's command
-// that asked for the renewal, if any. With a gate, the command is answered after the
-// gate's decision.
+// that asked for the renewal, if any. If the gate is asked, the command is answered
+// after the gate's decision.
 func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request, reply string) (lifeloop.FailureClass, string) {
 	q.Profile = rules.Profile
 	q.Before, q.Trigger = s.pressure.trigger(q.By == renewal.ByTrigger)
@@ -695,9 +695,9 @@ func (r *renewals) abandon(s *step, why string) {
 }
 
 // recover handles a renewal that was open when the wrapper died. If its reset had begun,
-// its token is not consumed and a relaunch is possible, recover continues the renewal
-// and returns done true. Otherwise it ends the renewal. again is then true if the reset
-// had begun to end the harness, so that the old harness session must be launched again.
+// its token is not consumed and a relaunch is possible, recover continues the renewal;
+// done is then true. Otherwise it ends the renewal; again is then true if the reset had
+// begun to end the harness, so that the old harness session must be launched again.
 // A reset in place ends no harness.
 func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 	if !r.hard.Open() {

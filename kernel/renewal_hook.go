@@ -18,10 +18,10 @@ import (
 //	             make a new one: the old session ends, the fresh one begins: resumed
 //	         ──► the hook of the next prompt carries the continuation: delivered
 //
-// The renewal itself starts no turn. If the time limit of the hook passes or a prompt
-// comes before the answer clear, the hook gets an empty answer. The renewal then waits
-// for the end of the next turn, or continues by a relaunch at the prompt if the profile
-// lists that path.
+// The renewal itself starts no turn. If the time limit of the hook passes, or a prompt
+// comes, before the hook is answered with clear, the answer is empty. The renewal then
+// waits for the end of the next turn, or continues by a relaunch at the prompt if the
+// profile lists that path.
 
 // atTurnEnd is the part of a renewal that belongs to the hook at the end of a turn.
 type atTurnEnd struct {
@@ -39,7 +39,8 @@ const (
 	// already at its prompt: some sources report the end of a turn before the hook is called.
 	hookFollows = 2 * time.Second
 	// emptyingTakes is how long a harness may take to make its new context, after it has
-	// reported that the old one is empty. The hook of the next prompt waits as long.
+	// reported that the old one is empty. The hook of the next prompt waits until then, but
+	// not beyond its own time limit.
 	emptyingTakes = 2 * time.Second
 	// promptWaits is how long a prompt waits for the report that the context is empty.
 	promptWaits = 3 * time.Second

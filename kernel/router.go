@@ -33,7 +33,7 @@ type router struct {
 		Parents map[string]parent   // the newest receipt of each client
 		Keys    map[string]*keyed   // the used keys, by scope, adapter, client and idempotency key
 		KeysIn  map[string][]string // the keys in Keys by client, oldest first
-		Skipped map[string]*skips   // for each client, the run of skipped events that ends with the client's next call
+		Skipped map[string]*skips   // for each client, the run of skipped events that ends with its next call that gets a receipt
 	}
 	soft struct {
 		queue    map[string][]string // the ids of each client's queued calls

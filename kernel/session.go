@@ -382,9 +382,9 @@ func (m *sessionMachine) resumeRefusal(s *step) string {
 	return "no command paused the session"
 }
 
-// unpause ends a pause that a command began, without the command resume. Either the
-// harness is about to be ended, and a stopped process handles no signal but KILL. Or the
-// ledger is lost, so the command resume would be refused.
+// unpause ends a pause that a command began, without the command resume. It is called if
+// the harness is about to be ended, because a stopped process handles no signal but KILL,
+// or if the ledger is lost, because the wrapper then stops acting (DECISIONS X4).
 func (m *sessionMachine) unpause(s *step, why string) {
 	s.record(ResumeRequested{Reason: why})
 	m.soft.pausedAt = time.Time{}
@@ -418,8 +418,8 @@ func (m *sessionMachine) continued(s *step) {
 	}
 }
 
-// restartDeadlines restarts the harness's time limits for a sign of life, for its first
-// hook and for the prompt of a renewal, because the harness was stopped.
+// restartDeadlines restarts the harness's time limits after a stop: for a sign of life,
+// for the first hook, and for reaching the prompt in a renewal.
 func (s *step) restartDeadlines() {
 	s.activity.restart(s.now)
 	s.health.restart(s)

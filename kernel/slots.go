@@ -271,9 +271,9 @@ func (l *slots) wake(s *step) {
 	l.giveUpIf(s, expired, func(p *parcel) bool { return p.expires != nil && s.due(time.Unix(*p.expires, 0)) })
 }
 
-// leaveBusy ends the hook's wait for clients that are still busy with earlier events
-// at the time h.patience. The calls keep their places in the queues of the clients, but
-// their payloads miss this slot.
+// leaveBusy ends the hook's wait for clients that are still busy with earlier events, once
+// the time h.patience has come. The calls keep their places in the queues of the clients,
+// but their payloads miss this slot.
 func (l *slots) leaveBusy(s *step, h *hook) {
 	if h.guarded || h.asking > 0 { // the hook waits for the gate
 		return

@@ -371,7 +371,7 @@ func (t *turns) late(sig telemetry.Signal) bool {
 
 // repeated reports whether another source has already reported the prompt in sig. If
 // both reports name the turn, repeated returns false, because late has compared the
-// names. Each source reports each prompt once, in order. So sig repeats a prompt in these
+// names. Each source reports each prompt once, in order. sig repeats a prompt in these
 // cases:
 //   - sig is older than the newest prompt. It then repeats an earlier prompt.
 //   - The model had not stopped in the open frame at the time of sig. It then repeats the
@@ -408,9 +408,9 @@ func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 }
 
 // originates handles sig, which repeats the prompt of f. If f has no origin, the origin
-// in sig is recorded. If sig has no origin, the prompt is the user's, which is recorded
-// if the user had begun a line. A hook cannot distinguish a message of another session
-// from the user's prompt; the transcript, which comes later, can.
+// in sig is recorded. If sig has no origin, the prompt is the user's; this is recorded if
+// the user had begun a line. A hook cannot distinguish a message of another session from
+// the user's prompt; the transcript, which comes later, can.
 func (t *turns) originates(s *step, sig telemetry.Signal, f *frame) {
 	if sig.Kind != telemetry.Prompt || f == nil || f.Client || f == t.top() && t.soft.prompt.decided {
 		return
@@ -663,9 +663,9 @@ func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	return lifeloop.TransportError
 }
 
-// recall copies the soft state of past. The kernel of past was given the records from
-// before a crash again (Kernel.Rehearsal). recall clears the state of the turn, unless
-// the open frames of t and past have the same turn and the same value of Ending.
+// recall copies the soft state of past, whose kernel was given a second time the records
+// from before a crash (Kernel.Rehearsal). recall clears the state of the turn, unless the
+// open frames of t and past have the same turn and the same value of Ending.
 func (t *turns) recall(past *turns) {
 	t.soft = past.soft
 	f, was := t.top(), past.top()

@@ -112,7 +112,7 @@ type IdentityClaims struct {
 }
 
 // RenewalClaims says how well an adapter supports each way to reset the harness, and how
-// well it observes the reset and delivers the continuation.
+// well it observes the start of the next harness session and delivers the continuation.
 type RenewalClaims struct {
 	Reset struct {
 		Native          Support `json:"native"`

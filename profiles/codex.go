@@ -39,9 +39,9 @@ func codexProfile() Profile {
 		// If the user has begun a prompt, /clear would become a part of it. Ctrl-U would
 		// put aside only one line of the prompt, so the reset waits until the user has sent
 		// it. An Enter in the same write as /clear would be a line break. Even an Enter in
-		// its own write may add a line break, which the stroke's Undo deletes. Shows is
-		// in the list of commands, which appears only if /clear was typed into the
-		// composer, and not into another field.
+		// its own write may add a line break, which the stroke's Undo deletes. The text in
+		// Shows is a part of the list of commands, which appears only if /clear was typed
+		// into the composer, and not into another field.
 		Keys: Keys{
 			Reset: []Stroke{{Then: 300 * time.Millisecond}, {Keys: "\x1b[200~/clear\x1b[201~", Shows: "/clear clear the terminal", Then: 400 * time.Millisecond, Undo: strings.Repeat("\x7f", len("/clear"))},
 				{Keys: "\r", Undo: "\x7f"}},

@@ -96,7 +96,7 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 		l.Typing.Place.Dir = filepath.Join(home, geminiPlace.Dir)
 		return l, nil
 	}
-	if choose { // only here the id is needed; Gemini CLI takes longer to start with a given id
+	if choose { // the id is needed only here: with a given id, Gemini CLI takes longer to start
 		l.SessionID = h.NewID
 		l.Argv = slices.Concat(argv[:1], []string{"--session-id", h.NewID}, argv[1:])
 	}

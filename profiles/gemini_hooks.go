@@ -141,7 +141,7 @@ func (l *Launch) geminiOverlay(line commandLine, home string, layers []geminiLay
 		File{filepath.Join(ours, "gemini-extension.json"), encode(map[string]string{"name": geminiHookName, "version": "0.0.1"})},
 		File{filepath.Join(ours, "hooks", "hooks.json"), encode(hooks)})
 	l.setenv("GEMINI_CLI_HOME", root)
-	if h.getenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH") == "" { // not linked, because Gemini CLI renames a new file over this one
+	if h.getenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH") == "" { // the file gets no link, because Gemini CLI would replace the link by renaming a new file
 		l.setenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH", filepath.Join(config, "trustedFolders.json"))
 	}
 	return ""

@@ -63,8 +63,8 @@ const opencodeSessions = `SELECT time_updated, json_object('id', id, 'dir', dire
 //go:embed opencode.js
 var opencodePlugin []byte
 
-// The first line of our plugin ends with the digest of the other lines. A file counts
-// as ours if this digest is correct.
+// opencodeMark begins the first line of our plugin. The line ends with the digest of the
+// other lines. A file counts as ours if this digest is correct.
 const opencodeMark = "// by `lifeloop-wrap host apply opencode`, sha256 "
 
 func installOpencode(project bool, h Host) (Installation, error) {

@@ -237,8 +237,9 @@ type OverlayFolder struct {
 	// must lead to an existing folder.
 	Files []string `json:"files,omitempty"`
 	Dirs  []string `json:"dirs,omitempty"`
-	// Removes are names of files whose links the harness may remove. After the launch, a
-	// file without its link is removed from Real too, unless the file has changed since.
+	// Removes are names of files whose links the harness may remove. If it has removed a
+	// link, the file is removed from Real after the launch, unless the file was changed
+	// after the link was removed.
 	Removes []string `json:"removes,omitempty"`
 	// Ours are names that are neither linked nor moved to Real.
 	Ours []string `json:"ours,omitempty"`
@@ -275,9 +276,9 @@ type Source struct {
 	// Unordered says that records which are written together may not be in order of
 	// time; they are sorted by the times in them.
 	Unordered bool
-	// Query asks for the records of a Rows source; see [Rows]. Prompted, if not empty,
-	// is a query that selects the same numbers, and as records the ids of the sessions
-	// that got a prompt.
+	// Query asks for the records of a Rows source; see [Rows]. Prompted, if not empty, is
+	// a second query with the same numbering of rows. Its records are the ids of the
+	// sessions that got a prompt.
 	Query, Prompted string
 	// Windows gives the context windows of models if the records do not contain them.
 	Windows Windows

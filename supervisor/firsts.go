@@ -15,12 +15,14 @@ import (
 // The candidates are the sessions that began in the working folder since the process
 // started: the file of a session is created before the title of the terminal shows work.
 // A line is an entry of the harness's list of typed lines. A turn lasts as long as the
-// titles show work:
+// titles show work. The session is found:
 //
-//	one candidate, and the list has a line of it from just before the title ──► found
-//	one candidate, no such line, but a prompt in this turn ───────────────────► found at its end
-//	more candidates, only one with prompts in this and an earlier turn ───────► found at its end
-//	otherwise ────────────────────────────────────────────────────────────────► not found; look at the next turn
+//	at once            one candidate, and the list has a line of it from just before the title
+//	at the turn's end  one candidate, no line from then, but a prompt in this turn
+//	at the turn's end  several candidates; only the line's had prompts, in this and an
+//	                   earlier turn
+//
+// Otherwise the search continues in the next turn.
 //
 // If a file was deleted before it was read, no session is found: the file may have been a
 // candidate's. If the user cleared the context before the first prompt, the line names the
@@ -93,7 +95,7 @@ func (f *firsts) look(now time.Time, ended bool) (first string, state firstState
 	lines := f.typed()
 	near := slices.DeleteFunc(slices.Clone(lines), func(l telemetry.Typed) bool { return l.At.Before(from) || l.At.After(f.works) })
 	line := one(near)
-	ours := func(session string) bool { // whether it is the line's session, or one that began after a clear in the line's process
+	ours := func(session string) bool { // whether session is the line's, or began after a clear in the line's process
 		return session == line || slices.ContainsFunc(lines, func(l telemetry.Typed) bool {
 			return l.Session == line && l.Begins == "clear" && !l.At.Before(f.started) && !l.At.After(began[session])
 		})
@@ -128,7 +130,8 @@ func (f *firsts) look(now time.Time, ended bool) (first string, state firstState
 }
 
 // prompted returns the only session with a prompt between two times; empty if no session
-// or several have one. whole is false if the file of a session was not read to its end.
+// or several have one. whole is false if the file of a session was not read, or if only
+// its end was.
 func (f *firsts) prompted(began map[string]time.Time, from, to time.Time) (session string, whole bool) {
 	var prompts []telemetry.Typed
 	unread := maps.Clone(began)

@@ -21,8 +21,8 @@ type Harness struct {
 	// OSC decodes the terminal's operating system commands (OSC sequences) that
 	// Spec.OSC lists; nil if it lists none.
 	OSC telemetry.Decoder
-	// Shown, if not nil, receives the signals of OSC instead of post, and must post them
-	// itself. It must not block.
+	// Shown, if not nil, receives the signals that OSC decodes, and must post them. It must
+	// not block.
 	Shown func([]telemetry.Signal)
 	Log   zerolog.Logger
 }

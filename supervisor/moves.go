@@ -38,7 +38,7 @@ type Moves struct {
 	past    map[string]bool     // the sessions that were present before
 	named   time.Time           // when the newest record that names present was handled
 	read    watchers.Position   // how far the present session's file was read
-	next    string              // the session that the process has moved to; empty if it has present
+	next    string              // the session to which the process has moved; empty if that is present
 	at      time.Time           // the time in the first record that names the session next
 	works   bool                // the process works in the session next
 	ends    int                 // how often work in next has ended; the first work may be the change itself
@@ -120,9 +120,9 @@ func (m *Moves) release() {
 	m.held = nil
 }
 
-// look follows the process to the session next, and reports whether it has done so. It
-// does so when the file of next shows how the session began and the file of present was
-// read to its end. With ended, it only needs the time of the first record of next.
+// look moves to the session next, and reports whether it has moved. It moves when the file
+// of next shows how the session began and the file of present was read to its end. If ended
+// is true, a time in the file of next is enough.
 func (m *Moves) look(ended bool) bool {
 	if m.next == "" {
 		return false
@@ -182,9 +182,9 @@ func (m *Moves) behind() bool {
 	return err == nil && info.Size() > m.read.Offset
 }
 
-// path returns the path of the file of the session next. If no file exists, it returns
-// the path that the file of a new session gets. It returns "" if several files match, or
-// if next is not an id.
+// path returns the path of the file of the session next. This is the path that the file of
+// a new session gets, if that file exists or no other file matches. Otherwise it is the path
+// of the only matching file. path returns "" if several files match, or if next is not an id.
 func (m *Moves) path() string {
 	if strings.Trim(strings.ToLower(m.next), "0123456789abcdefghijklmnopqrstuvwxyz-") != "" {
 		return "" // not an id; as a part of a pattern it could match other files
@@ -203,7 +203,7 @@ func (m *Moves) path() string {
 }
 
 // began reads from a file when and how its session began. The cause is empty if the file
-// does not show yet how it began.
+// does not show the cause yet.
 func (m *Moves) began(path string) (at time.Time, cause string) {
 	f, err := durable.OpenLinked(path)
 	if err != nil {

@@ -103,7 +103,7 @@ const (
 )
 
 // typeKeys performs the effect TypeKeys on the newest launch: it types the keys, or
-// sends the request to our plugin.
+// sends a request to our plugin.
 func (s *supervisor) typeKeys(e effect.TypeKeys) {
 	l := s.current.Load()
 	ctx, cancel := context.WithCancel(s.ctx)

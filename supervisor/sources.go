@@ -46,7 +46,7 @@ type Files struct {
 	Log      zerolog.Logger
 
 	watcher   *watchers.Watcher
-	starts    *sync.Map            // the argument since of each call of Watch, by the stem of the path
+	starts    *sync.Map            // the time before which a file's records are dropped, by the stem of its path
 	each      []*database          // the databases, each once
 	databases map[string]*database // the databases, by the path of each of their files
 	servers   []*server

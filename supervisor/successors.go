@@ -20,8 +20,8 @@ import (
 // which sessions belong to one process, so the observer does not leave a session while a
 // turn of it runs.
 //
-//	prompt in another session ──► followed session has no turn, or is silent ──► follow the other
-//	                         └──► a turn of the followed session runs ─────────► stay
+//	prompt in another session ──► the followed one is idle or silent ──► follow the other
+//	                         └──► a turn of the followed one runs ─────► stay
 type Successors struct {
 	Place profiles.Place
 	Dir   string
@@ -40,7 +40,7 @@ type Successors struct {
 	paths    map[string]string              // the session of each file; empty if it belongs to another folder
 	rest     map[string]Found               // sessions whose files are followed only when they change
 	held     map[string][]input.SignalsSeen // records of other sessions, kept until the session gets a prompt; move clears the map
-	passed   map[string]bool                // sessions that got a prompt but were not followed, because the followed one worked
+	passed   map[string]bool                // sessions that got a prompt but were not followed, because a turn of the followed one ran
 }
 
 const (
@@ -49,14 +49,14 @@ const (
 	noticeSource = "place"
 	// silentFor is the silence after which a session can be left although a turn runs.
 	silentFor = 2 * time.Minute
-	// maxSuccessors is the number of earlier sessions whose files are followed.
-	// maxHeld is how many records of another session are kept until it gets a prompt.
+	// maxSuccessors is how many earlier sessions at most have their files followed from the
+	// start. maxHeld is how many records of another session are kept until it gets a prompt.
 	maxSuccessors = 64
 	maxHeld       = 256
 )
 
-// start follows the files of the newest sessions in Found, except the first, which is
-// followed already. It also watches the place for new files.
+// start follows the files of the newest sessions in Found, except the first, whose source
+// is among Files.Fixed. It also watches the place for new files.
 func (s *Successors) start(f *Files) {
 	s.files, s.followed, s.last = f, s.Found[0].Session, time.Now()
 	s.began, s.rest = s.last.Truncate(time.Millisecond), map[string]Found{}

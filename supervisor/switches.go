@@ -20,12 +20,12 @@ import (
 // which the line was typed. The process has moved to the session of a file if all of this
 // holds:
 //
-//	a command that leads to another session was typed in the process: `/clear` before the
-//	file began, or `/resume` after the file began
+//	a command that leads to another session was typed in the process: to a new session
+//	before the session of the file began, or to an earlier session after it began
 //	the file records a prompt with the text of a line that was typed in the process after
 //	the command
 //	no line with this text was typed in another process between the line and the prompt
-//	the file of the present session has no such prompt, and no third file has this prompt
+//	the file of the present session has no such prompt, and no third session has this prompt
 //
 // A prompt shows nothing if its record differs from the typed text; a later prompt may
 // then show the session. Two running processes can have the same first session: one began
@@ -44,7 +44,7 @@ type Switches struct {
 	present string              // the session that the process has
 	lines   []telemetry.Typed   // the lines of all processes since the launch
 	done    time.Time           // the time of the newest typed line whose prompt was found; at first that of the launch
-	began   time.Time           // the time of the command that led to present, or of the start that firsts found; else zero
+	began   time.Time           // the time of the command that led to present; if firsts found present, the start of the process; else zero
 	watched map[string]bool     // the session files that were looked at; true if their records are read
 	offsets map[string]int64    // how far each file was read, in bytes
 	held    []input.SignalsSeen // signals of other sessions than present; posted if the process moves to their session
@@ -76,8 +76,9 @@ func (s *Switches) start(f *Files) {
 	}
 }
 
-// shown passes a signal of the terminal to firsts. If firsts then finds the first session,
-// or finds that it is missing, shown reports that.
+// shown passes a signal of the terminal to firsts. If firsts finds the first session, shown
+// follows that session. shown reports that the session was found, or that the process works
+// in an unknown session.
 func (s *Switches) shown(sig telemetry.Signal, at time.Time) {
 	if s.firsts == nil {
 		return
@@ -91,8 +92,8 @@ func (s *Switches) shown(sig telemetry.Signal, at time.Time) {
 	}
 }
 
-// first begins with the first session of the process, which firsts has found. The process
-// may have moved to another session since, so the files that changed are searched too.
+// first follows the first session of the process, which firsts has found. The process may
+// have moved to another session since, so first also searches the files that changed.
 func (s *Switches) first(session string) {
 	s.First, s.present, s.began, s.held, s.dir = session, session, later(s.Since, s.firsts.started.Add(-titleTime)), nil, s.firsts.dir
 	clear(s.watched)

@@ -12,8 +12,8 @@
 //     (configured, settings, catalog, suffix, seen, table). It ends as soon as a signal
 //     names another model, and is not restored when the first model returns.
 //
-// Of the two, the window from the better source is used. Signals without a model, of
-// sub-agents and of side calls end no window. A compaction, a cleared context and a
+// Of the two, the window from the better source is used. A signal without a model, of a
+// sub-agent or of a side call ends no window. A compaction, a cleared context and a
 // resumed session keep both windows. The caller makes a new State for another harness,
 // and after a restart of the wrapper, when the files are read again. A transcript of
 // Claude Code writes "m" also for the model "m[1m]", so it does not show a switch between
@@ -346,7 +346,8 @@ func (s *State) remember(w window) {
 }
 
 // larger reports whether the model was used under a name with the suffix of a larger
-// window. Later calls may lack the suffix, so the table's window may be too small.
+// window. The names in later calls may lack the suffix, so the table's window may be too
+// small.
 func (s *State) larger(model string) bool {
 	return slices.ContainsFunc(s.suffixed, func(name string) bool { return telemetry.SameModel(name, model) })
 }

@@ -51,7 +51,7 @@ const (
 type PluginReply struct {
 	Op      PluginOp
 	ID      string
-	Busy    bool // nothing was done, because a turn runs or the harness waits for the user
+	Busy    bool // nothing was done, for example because a turn runs or a question to the user is open
 	Failure string
 	// Before and Call are set for Fresh only. Before has the signals to report first.
 	// Call reports the start of the fresh session, with the slot that Place fills. Call

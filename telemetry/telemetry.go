@@ -110,8 +110,8 @@ type Signal struct {
 
 	Session string `json:"session,omitempty"` // the harness's session id
 	Turn    string `json:"turn,omitempty"`    // the harness's id of the turn
-	Agent   string `json:"agent,omitempty"`   // the id of the sub-agent that caused the signal; empty for the main agent
-	Side    string `json:"side,omitempty"`    // the purpose of a model call that does not answer a prompt ("title", "compaction"); empty for other calls
+	Agent   string `json:"agent,omitempty"`   // the sub-agent that caused the signal: its id, or its kind; empty for the main chain
+	Side    string `json:"side,omitempty"`    // the purpose of a call beside the main chain ("title", "compaction"); else empty
 	Cause   string `json:"cause,omitempty"`   // the cause of a session_live: startup|resume|clear|compact|fork|unknown
 	// Origin says what submitted the prompt (DECISIONS L22): ByHarness, ByPeer or
 	// BySchedule; empty if it was the user, as far as the source shows.

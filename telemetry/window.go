@@ -34,8 +34,8 @@ var largerWindows = []struct {
 	{"claude-", 200_000, 1_000_000},
 }
 
-// SeenWindow returns the context window that a model must have if its context held
-// used tokens. It returns 0 if several windows are possible, or if used exceeds
+// SeenWindow returns the context window that a model must have if used is the number of
+// tokens in its context. It returns 0 if several windows are possible, or if used exceeds
 // every known window of the model.
 func SeenWindow(model string, used int64) int64 {
 	for _, w := range largerWindows {

@@ -353,8 +353,9 @@ func (v *Vault) Sweep(now, keep time.Time) error {
 }
 
 // Ungive removes the files that [Vault.File] made in processes that have ended. A
-// program that such a process started may still run, but it does not need its file:
-// nothing reads its output. Other callers may use the vault at the same time.
+// program that such a process started may still run and lose its file. This does no harm,
+// because nothing reads the program's output. Other callers may use the vault at the same
+// time.
 func (v *Vault) Ungive() error {
 	names, err := v.names()
 	for _, name := range names {

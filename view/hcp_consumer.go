@@ -102,8 +102,8 @@ type HCPNotice struct {
 }
 
 // NewHCPConsumer returns a consumer that knows no session. window is the largest number
-// of events that it holds for one session, and hold is the longest time. If window or
-// hold is 0, the consumer holds no events.
+// of events that it holds for one session. hold is the longest time for which it holds an
+// event. If window or hold is 0, the consumer holds no events.
 func NewHCPConsumer(window int, hold time.Duration) *HCPConsumer {
 	return &HCPConsumer{window: window, hold: hold, sessions: map[string]*hcpSession{}, waiting: map[string]*hcpSession{}}
 }
@@ -256,8 +256,8 @@ func (c *HCPConsumer) expired(now time.Time, id string, out []HCPOutcome) []HCPO
 	return out
 }
 
-// due returns when the held event that arrived first has been held for the time hold.
-// At least one event must be held.
+// due returns the time at which the held event that arrived first will have been held for
+// the duration hold. At least one event must be held.
 func (s *hcpSession) due(hold time.Duration) (at time.Time) {
 	for _, h := range s.held {
 		if at.IsZero() || h.since.Before(at) {

@@ -106,7 +106,7 @@ const (
 	newest        // only the newest entry before the event
 	ofSource      // the newest entry of a source before the event, and the first one after it
 	ofFrame       // before the event: an entry that names the event's frame; after the event: the same as ofCalls
-	ofCalls       // an entry after the event, if it names the event or one of its calls; every such entry while Why.skipped has a client
+	ofCalls       // an entry after the event, if it names the event or one of its calls, or while Why.skipped has a client
 )
 
 func needs() map[string]need {

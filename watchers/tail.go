@@ -260,7 +260,7 @@ func (w *Watcher) place(t *tail) {
 	}
 	switch from := t.From; {
 	case from == nil && t.AtEnd && t.Form == Values:
-		t.quiet = info.Size() // read from the start all the same, because only that finds where the last whole value ends
+		t.quiet = info.Size() // reading begins at 0: only this shows where the last whole value ends
 	case from == nil && t.AtEnd:
 		t.off = w.lastLine(t.file, info.Size())
 		t.head = w.readHead(t, min(t.off, headSize))

@@ -239,7 +239,9 @@ func (w *Watcher) dirGone(dir string) {
 	if f == nil {
 		return
 	}
-	w.unwatchDir(dir) // end the watch in any case: the event may be that of an old folder, and a new folder of this name may be watched
+	// End the watch in any case: the event may be about an old folder, while a new folder of
+	// this name is watched.
+	w.unwatchDir(dir)
 	for _, t := range f.tails {
 		t.points = slices.DeleteFunc(t.points, func(p point) bool {
 			if p.dir != dir {
@@ -270,8 +272,9 @@ func (w *Watcher) see(ev fsnotify.Event) {
 		w.mark(t, toLook) // the open file of this tail has an unknown name now, so the event may be about it
 	}
 	// Create is included, because a removal can stay unreported: fsnotify drops a removed
-	// folder's own event if it already watches the parent folder. The creation of a new
-	// folder with the same name shows that the old one is gone.
+	// folder's own event if the parent folder is watched when it reads the event, even if
+	// that watch began after the removal. The creation of a new folder with the same name
+	// shows that the old one is gone.
 	if ev.Has(fsnotify.Create | fsnotify.Remove | fsnotify.Rename) {
 		w.dirGone(path)
 	}

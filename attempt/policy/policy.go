@@ -94,8 +94,8 @@ func (d Decide) wait() time.Duration {
 // Unset marks a number that was not given, where 0 is a valid value.
 const Unset = -1
 
-// Timeouts are the timers. AbortGrace is the time that a harness has after the first
-// signal to end, before KILL follows.
+// Timeouts are the timers. AbortGrace is how long a harness may take to end after the
+// first signal that asks it to, before KILL follows.
 type Timeouts struct {
 	attempt.Timeouts
 	AbortGrace time.Duration `yaml:"abort_grace,ms"` // 0: KILL follows at once

@@ -108,7 +108,7 @@ func prepare(dir string, length time.Duration, rate int, hooks bool) error {
 
 // watch prints the resident memory of a process nine times: after each tenth of the
 // time but the last one. It stops earlier if ctx ends. first is the memory after a
-// fifth of the time, last is the memory that was printed last.
+// fifth of the time, and last is the memory that was printed last.
 func watch(ctx context.Context, pid int, state string, length time.Duration) (first, last int64, err error) {
 	for n := 1; n < 10; n++ { // the last tenth ends with ctx
 		select {

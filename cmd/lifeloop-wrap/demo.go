@@ -67,7 +67,7 @@ func demoCmd(g *globals) *cobra.Command {
 			defer signal.Stop(signals)
 			err = demo(cmd, string(temp.Folder), fast, signals)
 			select {
-			case sig := <-signals: // the wrapped run may have ended by this signal before untilSignal read it
+			case sig := <-signals: // this signal may have ended the wrapped run before untilSignal read it
 				return killedBy(sig)
 			default:
 				return err

@@ -55,9 +55,9 @@ func replaceable(st store.Store, id string, e exportation, files []string) error
 	return nil
 }
 
-// isEvidence reports whether data is valid evidence. In a folder that sameSession has
-// checked, data needs only the form of evidence, because a part of a chain may not verify
-// without the other parts.
+// isEvidence reports whether data is valid evidence. If inFolder is set, sameSession has
+// checked the folder, and data needs only the form of evidence, because a part of a chain
+// may not verify without the other parts.
 func isEvidence(data []byte, inFolder bool) bool {
 	kind := evidence.Detect(data)
 	return kind != "" && (inFolder || evidence.Verify(kind, data, evidence.Options{Beside: besideNothing}).OK)

@@ -124,7 +124,9 @@ func (l *launcher) plan(e effect.Launch) (supervisor.Plan, error) {
 		launch.Files = append(launch.Files, profiles.File{Path: l.keyFile(e), Data: []byte(key)})
 	}
 	if launch.Overlay.Root != "" {
-		l.session.giveBack() // move files that an earlier launch, whose processes have ended, wrote into its overlay
+		// Move to the user's home what an earlier launch wrote into its overlay. The
+		// processes of that launch have ended.
+		l.session.giveBack()
 		if err := overlay.Make(launch.Overlay, l.session.folder.Overlay()); err != nil {
 			return supervisor.Plan{}, refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
 		}

@@ -14,9 +14,9 @@ import (
 	"lifeloop/supervisor"
 )
 
-// find chooses the newest session of this folder, or the one that --session names. If
-// either of the two newest sessions could be the running one, find returns an error that
-// lists the sessions, so that the user can choose.
+// find chooses the newest session of this folder, or the one that --session names. If it
+// is not clear which of the two newest sessions is the running one, find returns an error
+// that lists the sessions, so that the user can choose.
 func (o *observer) find() error {
 	if kind := o.flags.source; kind != "" && kind != o.profile.Transcript.Name {
 		return usage("--source %s needs a PATH", kind)

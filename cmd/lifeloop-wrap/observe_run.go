@@ -262,7 +262,7 @@ func (o *observer) readOn(k *kernel.Kernel, past *supervisor.Past, ports supervi
 		}
 	}
 	// Each line is read, decoded and printed in turn, so more processors would not help.
-	// To wake them for each line would take 10 of the 70 µs from the file's notification
+	// Waking them for each line would take 10 of the 70 µs from the file's notification
 	// to the printed event.
 	runtime.GOMAXPROCS(1)
 	files.Launched(0)

@@ -247,8 +247,8 @@ func (r *Redactor) vendors() {
 
 func (r *Redactor) addresses() {
 	const scheme = `(?i)\b[a-z][a-z0-9+.-]*://`
-	// The password may contain a slash and an @. If only digits, or nothing, precede the first
-	// /, ? or #, they are a port, and the match contains no password.
+	// The password may contain a slash and an @. If the part before the first /, ? or # is
+	// empty or a number, it is the port, and the match contains no password.
 	r.add("url_password", scheme+`[^\s/:@"'\\]*:([^\s@"'\\\[\]]+(?:@[^\s@/?#,"'\\\[\]]*)*)@`, func(s string) bool {
 		i := strings.IndexAny(s, "/?#")
 		return i >= 0 && number(s[:i])

@@ -25,8 +25,8 @@ type Scene struct {
 	Producer  string
 	Now       time.Time
 	// Resolve follows the symbolic links of an absolute path, as far as the path exists.
-	// Like the operating system, Resolve first follows the links before a .. and then takes
-	// the parent of that folder. If Resolve is nil, links are not followed.
+	// Like the operating system, Resolve first follows the links before a .., and then takes
+	// the parent of the folder to which they lead. If Resolve is nil, links are not followed.
 	Resolve func(path string) string
 	// Exists reports whether an absolute path exists. If Exists is nil, the only operand of
 	// git checkout counts as a branch, and the first operand of yq counts as a file.

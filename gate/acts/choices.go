@@ -153,9 +153,9 @@ func (s *shell) write(name string, w *syntax.Word) {
 	}
 }
 
-// items adds the words of a loop, such as a and b of for x in a b, to s.written as values
-// of the loop's variable. It counts the loop in s.fixed if all these words are written out,
-// and in s.lists if none of them can be a flag.
+// items adds the words of a loop (a and b in for x in a b) to s.written as values of the
+// loop's variable. It counts the loop in s.fixed if all these words are written out, and in
+// s.lists if none of them can be a flag.
 func (s *shell) items(loop *syntax.WordIter) {
 	name, fixed := loop.Name.Value, loop.InPos.IsValid() && len(loop.Items) > 0
 	list := loop.InPos.IsValid()

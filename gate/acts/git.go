@@ -110,9 +110,9 @@ func flagsOf(sub string) usage {
 	return u
 }
 
-// gitRuns adds an undecidable command for the short flags of some subcommands that run a
-// command. Their letter may follow other letters in a word, as in rebase -ix, but not the
-// letter of a flag with a value.
+// gitRuns adds an undecidable command for each short flag with which a subcommand runs
+// another command. The flag's letter may follow other letters in a word, as in rebase -ix,
+// but not the letter of a flag with a value.
 func (s *shell) gitRuns(sub string, rest []arg) {
 	runs := map[string]string{"clone": "uc", "rebase": "x", "difftool": "x", "grep": "O"}[sub]
 	valued := map[string]string{"clone": "obj", "rebase": "sXCS", "difftool": "tSGOUlX", "grep": "efABCm"}[sub]

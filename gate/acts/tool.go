@@ -322,8 +322,8 @@ func isSecret(p string) bool {
 	})
 }
 
-// original returns the name of a file from that of the copy which an editor keeps: x for
-// x~, x.bak and .x.swp.
+// original returns the name of the edited file for the name of a copy that an editor
+// keeps: x for x~, x.bak and .x.swp.
 func original(base string) string {
 	if name, is := strings.CutSuffix(base, ".swp"); is {
 		base = strings.TrimPrefix(name, ".")

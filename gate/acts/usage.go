@@ -15,7 +15,7 @@ const (
 	noRole     role = iota
 	wraps           // the operands are a command, which is run
 	wrapsText       // the operands are the text of a command line, which is run
-	opaque          // commands are run that the arguments do not show
+	opaque          // commands that the arguments do not show are run
 	shells          // the first operand is the file of a script, or with -c the text of one
 	programs        // the first operand is the file of a program, which is run
 	deletes         // each operand is deleted
@@ -191,7 +191,7 @@ type flag struct {
 	name  string
 	mark  byte // 0: a switch
 	value arg
-	doubt bool // the word may be no flag, but the value of the flag before it
+	doubt bool // this flag may instead be the value of the flag before it
 }
 
 // valued reports whether the flag takes the next word as its value if none is attached.
@@ -390,7 +390,7 @@ func (a arg) attached(text string) arg {
 	return a.after(strings.TrimSuffix(a.begin, text))
 }
 
-// after returns a word without the prefix in before: VALUE for NAME=VALUE and NAME=.
+// after returns a without the prefix before: VALUE if a is NAME=VALUE and before is NAME=.
 func (a arg) after(before string) arg {
 	if a.known {
 		return arg{text: strings.TrimPrefix(a.text, before), known: true}

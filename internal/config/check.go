@@ -41,7 +41,7 @@ func (c checker) word(path, value string, known []string) error {
 	return c.place(policy.Word(path, value, known))
 }
 
-// place puts the origin of the value that a document's error is about before the error.
+// place puts the origin of a value before a document's error about this value.
 func (c checker) place(err error) error {
 	if fault, ok := errors.AsType[*document.Error](err); ok {
 		return fmt.Errorf("%s: %w", c.origins.near(fault.Path), fault)

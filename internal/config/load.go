@@ -150,8 +150,8 @@ func located(err error, file string) error {
 	return err
 }
 
-// merge replaces cfg by next, a copy of cfg to which one layer (a file or a flag) has
-// added its values. But next.Clients and next.Profiles have only the entries of the
+// merge replaces cfg by next, a copy of cfg in which one layer (a file or a flag) has
+// set its values. But next.Clients and next.Profiles have only the entries of the
 // layer: merge adds them to the entries of cfg.
 func merge(cfg *Config, origins Origins, next Config, given Origins) error {
 	if err := cmp.Or(unique("clients", next.Clients, given), unique("profiles", next.Profiles, given)); err != nil {

@@ -73,7 +73,7 @@ func (o Origins) drop(path string) {
 	}
 }
 
-// graft copies origins from the map from to o: all at or below path. In o their paths
+// graft copies to o all origins that from has at or below path. In o their paths
 // begin with to instead of path.
 func (o Origins) graft(from Origins, path, to string) {
 	for p, at := range from {

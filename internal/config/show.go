@@ -16,9 +16,9 @@ import (
 	"lifeloop/internal/vt"
 )
 
-// Show returns the merged configuration as YAML that Load accepts, with the origin of
-// each value behind the value. In commands and in the values of env, ${env:VAR} is not
-// expanded. A comment names a project's file that is not used.
+// Show returns the merged configuration as YAML that Load accepts, each value followed
+// by its origin. In commands and in the values of env, ${env:VAR} is not expanded. A
+// comment names a project's file that is not used.
 func Show(cfg Config, origins Origins) string {
 	p := printer{origins: origins}
 	if cfg.Ignored != nil {

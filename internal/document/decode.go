@@ -65,8 +65,8 @@ type Worded interface{ SetWord(word string) bool }
 // Decode reads v into the struct that into points to. Members that v does not
 // give keep their value; a list replaces the old one, and the keys of a map are
 // added. The yaml tag of a field is its key; its option "ms" marks a duration
-// in whole milliseconds. The fields of an embedded struct are keys of
-// the outer struct. A field of type [Value] takes any value.
+// in whole milliseconds. The fields of an embedded struct are keys of the outer struct.
+// A field of type [Value] takes any value.
 //
 // path is the path of v for errors. note, if not nil, is called with the path of each
 // list, of each entry of a list, and of each scalar, before it is read. It is not called

@@ -52,7 +52,7 @@ func meaning(capability string) string {
 		"renewal.reset.wrapper_mediated":        "the wrapper can reset the session",
 		"renewal.reset.manual":                  "the user can reset the session",
 		"renewal.continuation.observation":      "it can be proven that the session continued after a reset",
-		"renewal.continuation.payload_delivery": "payloads prepared before a reset are delivered after it",
+		"renewal.continuation.payload_delivery": "the continuation reaches the model after a reset",
 		negotiate.ContinuationStore:             "the wrapper keeps a continuation token until after the reset",
 	}[capability]
 }

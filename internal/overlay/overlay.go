@@ -278,8 +278,9 @@ func (r record) giveFile(from, to string, theirs fs.FileInfo, kept *[]string) er
 		if err := durable.WriteFile(to, data, theirs.Mode().Perm()); err != nil {
 			return err
 		}
-		// Settle may run again after a crash. If another process has then changed the
-		// file in the home, from would be kept beside it although it was used.
+		// Remove the used file at once: Settle may run again after a crash, and another
+		// process may then have changed the file in the home. The used file would be kept
+		// beside it.
 		return os.Remove(from)
 	}
 	return keep(from, to, kept)
@@ -295,8 +296,8 @@ func (r record) replaces(from, to string, theirs fs.FileInfo) bool {
 	return theirs.ModTime().Before(r.Made)
 }
 
-// replacesLink reports whether the path to leads to a regular file, and nothing has
-// changed since the program replaced the link at from.
+// replacesLink reports whether a symbolic link in the home (to) leads to a regular file,
+// and neither has changed since the program replaced its own link (from).
 func (r record) replacesLink(from, to string) bool {
 	file, err := os.Stat(to)
 	at, gone := r.goneAt(from)

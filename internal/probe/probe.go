@@ -62,7 +62,7 @@ type Result struct {
 	Version string  `json:"version,omitempty"`
 	Proven  []Proof `json:"proven"`
 	Lacks   []Lack  `json:"not_proven"`
-	// Problems are the points in which the session failed or differs from the script.
+	// Problems are the points in which the session failed or differed from the script.
 	Problems []string `json:"problems"`
 	Calls    int      `json:"model_calls"` // the number of model calls in the conversation
 	ExitCode int      `json:"exit_code"`
@@ -250,8 +250,8 @@ func (r *Result) failed(problem string) {
 	r.unprove(func(string) bool { return true }, "the session has the event, but the session failed: "+problem)
 }
 
-// unprove moves the capabilities for which some returns true from r.Proven to r.Lacks,
-// with the reason.
+// unprove moves the capabilities for which the function some returns true from r.Proven
+// to r.Lacks, with the reason.
 func (r *Result) unprove(some func(capability string) bool, reason string) {
 	r.Proven = slices.DeleteFunc(r.Proven, func(one Proof) bool {
 		gone := some(one.Capability)
@@ -276,7 +276,8 @@ func (r *Result) examine(calls []mock.Call, note string, trial profiles.Trial) {
 			notes = bytes.Count(c.Body, []byte(note))
 		}
 	}
-	if r.Calls > 0 && notes != 1 { // without this payload, the capability frame.opening is not proven
+	// frame.opening is proven only if the model got the client's payload exactly once.
+	if r.Calls > 0 && notes != 1 {
 		text := fmt.Sprintf("the client's payload for the prompt appears %d times in the first request to the model, not exactly once", notes)
 		r.Problems = append(r.Problems, text)
 		r.unprove(func(capability string) bool { return capability == string(lifeloop.FrameOpening) }, text)

@@ -18,10 +18,10 @@ import (
 // The file summary beside a ledger has what a list of sessions shows, so that the list
 // can be made without the ledger. It is written when the session ends; if the wrapper
 // died, Summarize writes it. A summary is used only if it is complete and has the present
-// extent of its ledger: any write to the ledger changes the extent.
-// Other summaries are ignored. So the file need not be synced, and an error while writing
-// it is ignored. A ledger with an unfinished last line or a damaged place has a summary
-// too, because such a ledger does not change unless the user repairs it.
+// extent of its ledger: any write to the ledger changes the extent. Other summaries are
+// ignored. So the file need not be synced, and an error while writing it is ignored. A
+// ledger with an unfinished last line or a damaged place has a summary too, because such
+// a ledger does not change unless the user repairs it.
 //
 // A summary has four lines: a header, the digest of the header, the status as
 // `status --json` prints it, and the claims.

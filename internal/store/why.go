@@ -27,7 +27,7 @@ func (e *NoEventError) Error() string {
 	return "there is no event " + e.Name
 }
 
-// Why returns the evidence of the event with the id name or, if there is none, of the
+// Why returns the evidence of the event whose id is name or, if there is none, of the
 // event whose id ends with name. If no id or several ids end with name, the error is a
 // *NoEventError.
 //
@@ -89,7 +89,7 @@ func (f Folder) event(name string) (found kernel.Entry, err error) {
 	if err != nil || name == "" {
 		return found, missing
 	}
-	text = text[1:] // without the opening quote: a longer id that ends with name has this end in JSON
+	text = text[1:] // without the opening quote, the text also matches the end of a longer id
 	observed := kernel.Kind(kernel.Observed{})
 	for line, err := range ledger.Lines(string(f)) {
 		if err != nil {

@@ -3,8 +3,8 @@
 // the screen. The callers decide what a sequence means.
 //
 // The stream may be cut anywhere: the same bytes give the same text and the same
-// sequences, with any number of calls. A sequence that is malformed, cancelled or
-// too long is dropped, as in terminals.
+// sequences, however they are divided among calls. A sequence that is malformed,
+// cancelled or too long is dropped, as in terminals.
 //
 //	var p vt.Parser
 //	for len(b) > 0 {

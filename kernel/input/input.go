@@ -69,7 +69,7 @@ type (
 		Code     int  // exit code, when Signal is 0
 		Signal   int  // the signal that ended it
 		Leftover int  // how many processes that the harness started still run and are being ended
-		Lost     bool // the guard died before it reported this end, so the wrapper ended the processes
+		Lost     bool // the guard died before it reported this end: the wrapper ended the processes, and Code and Signal do not show the outcome
 		// OutputLost says that some output could not be written to its
 		// destination.
 		OutputLost bool
@@ -145,8 +145,8 @@ type (
 		// is the only one.
 		Read []string
 	}
-	// UnknownSeen counts the records that the decoder of a source did not know so far,
-	// by the type of the record.
+	// UnknownSeen has the number of records so far that the decoder of a source did not
+	// know, by the type of the record.
 	UnknownSeen struct {
 		Source string
 		Types  map[string]int
@@ -257,8 +257,8 @@ type (
 
 // Commands.
 type (
-	// AbortAsked asks the wrapper to end, because of a signal, or of a command on the
-	// session socket. Ask is the id of the command.
+	// AbortAsked asks the wrapper to end. The cause is a signal, or a command on the
+	// session socket. Ask is the id of the command; empty for a signal.
 	AbortAsked struct {
 		Signal int
 		Ask    string

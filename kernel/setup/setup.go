@@ -34,8 +34,8 @@ type Launch struct {
 	// sources that may contain others; empty means the first session in them.
 	HarnessSession string
 	// Cause is why the harness session begins, according to the command line: "startup"
-	// if the session is certainly new, and empty if the command line does not decide it.
-	// "startup" is then assumed. A signal that names a cause overrides Cause.
+	// if the session is certainly new, and empty if it is probably new. An empty Cause
+	// counts as "startup". A signal that names a cause overrides Cause.
 	Cause string
 	Injected
 	// Rests lists, for each capability, the sources of this launch on which it

@@ -36,8 +36,8 @@ import (
 // or discarded.
 const keepEnded = 30 * 24 * time.Hour
 
-// Refusal negotiates the capabilities that a renewal by hooks needs. Only those claims of
-// the manifest are used that hold within a single hook call. class is empty if a harness
+// Refusal negotiates the capabilities that a renewal by hooks needs. It uses only the
+// claims of the manifest that hold within a single hook call. class is empty if a harness
 // with this manifest can be renewed by p; otherwise why names the first missing
 // capability. Refusal is called before hooks are installed, and before the programs of a
 // profile run.

@@ -380,8 +380,8 @@ func (d *transcript) release() (out []telemetry.Signal) {
 }
 
 // end reports that the open turn stopped or ended. If no turn is open, end holds the
-// signal until the next turn begins. If after is not empty, the signal also waits for the
-// record with the uuid after. A signal older than the open turn was written late and
+// signal until the next turn begins. after is the uuid of a record for which the signal
+// must also wait; it may be empty. A signal older than the open turn was written late and
 // belongs to the previous turn.
 func (d *transcript) end(s telemetry.Signal, after string) []telemetry.Signal {
 	if d.open && s.At.Before(d.since) && !s.At.IsZero() {

@@ -85,7 +85,7 @@ type rolloutRecord struct {
 // at is the record's own time.
 func (r rolloutRecord) at() time.Time { return scan.TimeOf(r.stamp) }
 
-// ordinal returns a name of the record made from its number; empty if it has no number.
+// ordinal returns a name for the record, made from its number; empty if it has no number.
 func (r rolloutRecord) ordinal() string {
 	if !r.numbered {
 		return ""

@@ -183,7 +183,8 @@ func (d *telemetryLog) over(e event) []telemetry.Signal {
 		if end.Outcome = telemetry.Completed; d.answered {
 			out = append(out, end)
 		}
-	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork: // Gemini CLI retries after these errors, so the turn may have been interrupted, not failed
+	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork:
+		// Gemini CLI retries after these errors, so the user may have interrupted the turn.
 	default:
 		end.Outcome, end.Error = telemetry.Failed, d.failed
 		out = append(out, end)

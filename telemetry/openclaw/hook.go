@@ -92,8 +92,8 @@ func windowOf(stdin []byte) (w int64) {
 }
 
 // callsEnded adds the model calls of a run that has ended, and the end of the turn. For
-// a run that is not a turn of the user, side is its purpose and only its model calls are
-// reported.
+// a run that is not a turn of the user, side is the purpose of the run, and only its model
+// calls are reported.
 func callsEnded(call *telemetry.HookCall, in telemetry.HookInput, stdin []byte) {
 	side := scan.MemberOf(stdin, "side", scan.WordOf)
 	end := in.Signal(telemetry.TurnEnd, in.Failure)

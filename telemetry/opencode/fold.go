@@ -363,8 +363,8 @@ func (d *fold) message(s *session, info []byte) {
 	}
 }
 
-// asks reads a message with the role user. It ignores a message that is repeated,
-// because OpenCode writes each message several times, and an older message.
+// asks reads a message with the role user. It ignores an older message, and a repeated
+// one: OpenCode writes each message several times.
 func (d *fold) asks(s *session, m messageInfo) {
 	if m.id == s.userMessage || m.created.Before(s.userMessageAt) {
 		return

@@ -16,9 +16,9 @@ import (
 //	timestamp=… level=INFO run=3351cfe2 message=created id=ses_… parentID=undefined …
 //	timestamp=… level=INFO run=3351cfe2 message=loop session.id=ses_… step=0
 //
-// Only one launch uses the configuration file path. The first process that loads this
-// file is the launched OpenCode. A tool can start OpenCode again, but only later. All
-// lines of one process have the same `run`.
+// Only one launch has a configuration file at this path. The first process that loads the
+// file is the launched OpenCode: a tool can start OpenCode again, but only later. All lines
+// of one process have the same `run`.
 type log struct {
 	telemetry.Tally
 	path  string // the path in the form in which the log contains it
@@ -27,9 +27,9 @@ type log struct {
 	known map[string]bool // sessions that were reported, and those of sub-agents
 }
 
-// Log returns a decoder of the log's lines. It reports the sessions of the first
-// process that loads the configuration file path. cause is the cause of the sessions;
-// if it is empty, a created session has the cause startup, and another one resume.
+// Log returns a decoder of the log's lines. It reports the sessions of the first process
+// that loads the configuration file at path. cause is the cause of these sessions. If it
+// is empty, a created session has the cause startup, and any other session has resume.
 func Log(path, cause string) telemetry.Decoder {
 	return &log{path: logged(path), cause: cause, known: map[string]bool{}}
 }
