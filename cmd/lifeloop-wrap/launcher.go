@@ -123,20 +123,9 @@ func (l *launcher) plan(e effect.Launch) (supervisor.Plan, error) {
 		key = rand.Text()
 		launch.Files = append(launch.Files, profiles.File{Path: l.keyFile(e), Data: []byte(key)})
 	}
-	if launch.Overlay.Root != "" {
-		// Move to the user's home what an earlier launch wrote into its overlay. The
-		// processes of that launch have ended.
-		l.session.giveBack()
-		if err := overlay.Make(launch.Overlay, l.session.folder.Overlay()); err != nil {
-			return supervisor.Plan{}, refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
-		}
+	if err := l.write(w, launch); err != nil {
+		return supervisor.Plan{}, err
 	}
-	for _, f := range launch.Files {
-		if err := writeFile(f.Path, f.Data); err != nil {
-			return supervisor.Plan{}, refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
-		}
-	}
-	abandon(launch.Locks)
 	if l.exports != nil {
 		if err := prepareExports(l.exports, &launch, w.manifest.AdapterID); err != nil {
 			return supervisor.Plan{}, err
@@ -177,6 +166,25 @@ func (l *launcher) plan(e effect.Launch) (supervisor.Plan, error) {
 		plan.Ended = l.session.giveBack
 	}
 	return plan, nil
+}
+
+// write makes the overlay of a launch and writes its files.
+func (l *launcher) write(w way, launch profiles.Launch) error {
+	if launch.Overlay.Root != "" {
+		// Move to the user's home what an earlier launch wrote into its overlay. The
+		// processes of that launch have ended.
+		l.session.giveBack()
+		if err := overlay.Make(launch.Overlay, l.session.folder.Overlay()); err != nil {
+			return refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
+		}
+	}
+	for _, f := range launch.Files {
+		if err := writeFile(f.Path, f.Data); err != nil {
+			return refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
+		}
+	}
+	abandon(launch.Locks)
+	return nil
 }
 
 // toolTime is how long the hook of a tool call can wait if a person may approve the
