@@ -139,7 +139,7 @@ func TestStreamsDoNotMix(t *testing.T) {
 	require.False(t, w.End()[0].Passed)
 }
 
-// An incomplete line is checked only after its rest did not arrive in time.
+// An incomplete line is checked only if its rest does not arrive in time.
 func TestPartOfALine(t *testing.T) {
 	at := func(ms int) time.Time { return time.UnixMilli(int64(1_000_000 + ms)) }
 	w := NewWatch(&Policy{Checks: Checks{Rules: []Rule{rule("prompt", OnOutput, "Password:$", Error, true)}}})
@@ -206,8 +206,8 @@ func TestALongTextIsBounded(t *testing.T) {
 	require.True(t, w.broken["line"])
 }
 
-// TestUnitsOfAFinding checks that a finding has the number of its line, whether the line
-// was examined at its end, or before because its rest came late.
+// TestUnitsOfAFinding checks that a finding has the number of its line. A line is
+// examined when it is complete, or before that if its rest is late.
 func TestUnitsOfAFinding(t *testing.T) {
 	policy := &Policy{Checks: Checks{Rules: []Rule{rule("secret", OnOutput, "SECRET", Error, true)}}}
 	for output, line := range map[string]int64{

@@ -153,8 +153,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestNumbersAgreeWithReference checks that any double is written as by the
-// reference.
+// TestNumbersAgreeWithReference checks that appendNumber writes each double as the
+// reference does.
 func TestNumbersAgreeWithReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := math.Float64frombits(rapid.Uint64().Draw(t, "bits"))
@@ -273,7 +273,8 @@ func FuzzTransform(f *testing.F) {
 	})
 }
 
-// genJSON draws JSON texts that are mostly plain, mixed with texts that are not.
+// genJSON draws texts in the form of JSON. Some of their strings and numbers are
+// plain, some are not plain, and some are invalid.
 func genJSON() *rapid.Generator[string] {
 	text := rapid.OneOf(
 		rapid.StringMatching(`"[a-c]{0,3}"`),

@@ -14,8 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A tree is a tree of processes. Each is a shell that writes its pid to a file of its name,
-// starts its children and waits for them. The name of a hook has the path of the key.
+// A tree is a tree of processes. Each process is a shell that writes its pid to a file,
+// starts its children and waits for them. The file has the name of the process. A process
+// whose name begins with "hook" has the path of the key in its arguments.
 type tree struct {
 	t   *testing.T
 	dir string
@@ -23,7 +24,8 @@ type tree struct {
 
 const keyPath = "/nonexistent/hook-key-1"
 
-// node adds a process to the tree. Arguments are passed to it as they are.
+// node writes the script of a process and returns the command that runs it. children are
+// the commands of the process's children.
 func (tr tree) node(name string, children ...string) (command string) {
 	text := "echo $$ > " + name + ".new; mv " + name + ".new " + name + "\n"
 	for _, c := range children {
@@ -80,8 +82,8 @@ func newTree(t *testing.T) tree {
 	return tr
 }
 
-// TestCallers: only the calls of the process that called first belong to the launch, and
-// not those of the same program as its tool, however each of them runs its hooks.
+// TestCallers checks that the calls of the harness belong to the launch. The calls of the
+// same program, started as a tool of the harness, do not. Some hooks are run by a shell.
 func TestCallers(t *testing.T) {
 	for name, launcher := range map[string]bool{"the launched process is the harness": false, "a launcher and its child": true} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +107,7 @@ func TestCallers(t *testing.T) {
 			}
 			own(true, "hook_1", "hook_2", "harness")
 			own(false, "hook_n1", "hook_n2", "hook_n3", "nested")
-			tr.kill("gone") // now the system's own process or a subreaper is the parent of the program in the background
+			tr.kill("gone") // init or a subreaper becomes the parent of background
 			own(false, "hook_n3", "background")
 			own(true, "hook_1", "hook_2", "harness")
 			require.True(t, c.Own(1<<22+1), "a process that has ended")
@@ -120,8 +122,8 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// TestCallersAfterARelaunch: when the harness has ended, the next child of its launcher takes
-// its place, and nothing that the first one left behind.
+// TestCallersAfterARelaunch checks which process takes the place of a harness that has
+// ended: the next child of the launcher, and no process that the first child left behind.
 func TestCallersAfterARelaunch(t *testing.T) {
 	tr := newTree(t)
 	first := tr.node("first", tr.node("hook_1"), tr.node("tool", tr.node("nested", tr.node("hook_n"))))
@@ -140,8 +142,8 @@ func TestCallersAfterARelaunch(t *testing.T) {
 	require.True(t, c.Own(tr.pid("hook_2")))
 }
 
-// TestCallersBegunByATool: if a tool called first, the harness above it still gets its
-// place.
+// TestCallersBegunByATool checks the case that a tool calls a hook before its harness does.
+// After the first call of the harness, the tool's calls do not belong to the launch.
 func TestCallersBegunByATool(t *testing.T) {
 	tr := newTree(t)
 	tr.start(tr.node("harness", tr.node("hook_1"), tr.node("tool", tr.node("nested", tr.node("hook_n")))))

@@ -338,8 +338,8 @@ func TestManyHooksAtOnce(t *testing.T) {
 	}
 }
 
-// closed reports whether the server has closed a connection without an answer. A read
-// with a deadline that has passed would say no of every connection.
+// closed reports whether the server has closed a connection without an answer. It does
+// not use a deadline, because a read whose deadline has passed always fails.
 func closed(t *testing.T, conn *net.UnixConn) (yes bool) {
 	t.Helper()
 	raw, err := conn.SyscallConn()

@@ -53,7 +53,7 @@ func testMain(m *testing.M) int {
 }
 
 // callAndPrintPid is the main function of a process that calls a client. The
-// test kills it during a call, or while a persistent client is idle.
+// test kills this process during a call, or while a persistent client is idle.
 func callAndPrintPid(client string) int {
 	cfg := Config{ID: "doomed", Command: []string{client, "--delay", "1h"}, Timeout: time.Hour, Started: func(pid int) { fmt.Println(pid) }}
 	if os.Getenv("DISPATCH_TEST_STAYS") == "" {

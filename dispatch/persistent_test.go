@@ -192,7 +192,7 @@ func (c secondCall) check(t *testing.T) {
 		}
 	}
 	if !c.same {
-		// Wait until the client has done what the test lets it do after its answer.
+		// Wait until the client has ended, or cannot take another call.
 		eventually(t, func() bool { return len(s.ended) == 1 || !s.client.idle() }, "the client is still idle")
 	}
 
@@ -480,8 +480,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// The parent-death signal is sent when a thread ends. Go ends a thread when a
-// goroutine that has locked it returns.
+// A client gets its parent-death signal when the thread that started it ends. The
+// test ends threads: it starts goroutines that lock their thread and return.
 func TestAClientOutlivesTheThreadsOfItsCalls(t *testing.T) {
 	s := (&world{t: t}).persistent(Config{Command: lines()})
 	s.answers("one")

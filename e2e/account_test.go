@@ -24,15 +24,15 @@ type account struct {
 	// read returns the PATHs to observe, a list for each session, in the order of
 	// their starts.
 	read func(w *world) [][]string
-	// reported are the kinds of calls outside the main chain that the files of
-	// read contain. docs/harnesses lists the others.
+	// reported are the kinds of calls outside the main chain that are in the files
+	// that read returns. docs/harnesses lists the kinds that are not.
 	reported []mock.Kind
 	// unread are the reported kinds of calls that the wrapper does not read during
 	// the run.
 	unread []mock.Kind
-	// endless says that the files of read do not contain the end of a completed
-	// turn. The turn's frame stays open, or is abandoned when the session is
-	// continued.
+	// endless says that the files that read returns do not contain the end of a
+	// completed turn. The turn's frame stays open, or is abandoned when the session
+	// is continued.
 	endless bool
 	// silent says that the wrapper does not read all sessions of this story, so its
 	// status does not include all calls.
@@ -60,8 +60,8 @@ func (b books) plus(c books) books {
 	return books{b.Main.plus(c.Main), b.Agents.plus(c.Agents), b.Side.plus(c.Side), slices.Concat(b.Turns, c.Turns)}
 }
 
-// given returns the books of the model server. Of the calls outside the main chain
-// they include the given kinds.
+// given returns the books of the model server, from call number since on. Of the calls
+// outside the main chain, the books include only those of the given kinds.
 func (w *world) given(since int, kinds []mock.Kind) (b books) {
 	calls := w.model.Calls()[since:]
 	for _, c := range calls {
@@ -203,7 +203,7 @@ func (a account) play(t *testing.T) {
 	}
 }
 
-// archived checks the copies of the transcripts: they are the files that were read.
+// archived checks that the archived copy of each transcript equals the transcript.
 func (w *world) archived(status summary) {
 	w.t.Helper()
 	if w.harness.name == opencode.name { // OpenCode has a database instead

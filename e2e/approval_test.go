@@ -14,8 +14,8 @@ import (
 	"lifeloop/internal/mock"
 )
 
-// TestPolicyApproval: each harness keeps waiting for the hook before a tool call while a
-// person decides, for longer than the hook's usual limit. Approved, the command runs.
+// TestPolicyApproval checks that each harness waits while a person decides about a tool
+// call, even for longer than a hook's usual limit. After the approval the command runs.
 func TestPolicyApproval(t *testing.T) {
 	for name, s := range map[string]story{
 		"claude":       {harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "go")},

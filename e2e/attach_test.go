@@ -72,7 +72,7 @@ func (a *attached) Write(b []byte) (int, error) {
 	return a.printed.Write(b)
 }
 
-// attach starts `observe` in the project without a PATH.
+// attach starts `observe` in the project's folder, without the argument PATH.
 func (w *world) attach() *attached {
 	w.t.Helper()
 	a := &attached{world: w}

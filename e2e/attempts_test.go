@@ -44,8 +44,8 @@ func (w *world) status() (s standing) {
 	return s
 }
 
-// checkUsage compares the usage in the status with the records of the model server:
-// each call of the conversation once, and each turn.
+// checkUsage compares the usage and the number of turns in the status with the records of
+// the model server. Each call of the main conversation must be counted exactly once.
 func (w *world) checkUsage(s standing) {
 	w.t.Helper()
 	given := w.given(0, nil)
@@ -267,7 +267,7 @@ func TestLaunchedToContinue(t *testing.T) {
 	})
 }
 
-// TestFallback lets the model reject the requests of Claude Code until it fails.
+// TestFallback lets the model reject the requests of Claude Code until Claude Code fails.
 // Codex, another harness, then does the work in the same session.
 func TestFallback(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -295,7 +295,7 @@ func TestFallback(t *testing.T) {
 				rec.checkReceipts(t, everyStory)
 				ends := w.ended()
 				require.Len(t, ends, 2)
-				if by := ends[0].Evidence; by != "hook" && by != "transcript" { // whichever source reported the failure last
+				if by := ends[0].Evidence; by != "hook" && by != "transcript" { // both report the failure, and the later report counts
 					t.Errorf("the evidence of the first attempt's failure is %s", by)
 				}
 				ends[0].Evidence = ""

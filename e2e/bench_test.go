@@ -34,14 +34,14 @@ func TestStartUp(t *testing.T) {
 		kind
 		argv, flags []string
 		files       map[string]string // in the home, in addition to the harness's seed
-		floor       []string          // if set, bare with these arguments is compared instead of wrapped
+		floor       []string          // if set, a bare start with these added arguments takes the place of the wrapped start
 		name        string
 		ready       func(r *run) bool
 		target      float64
 	}{
 		{kind: claude, name: "claude", argv: claudeArgs(), files: map[string]string{".claude/settings.json": `{"cleanupPeriodDays": 90}`}, target: 1.1, ready: claudeIdle},
-		// Claude Code takes longer with any settings. In a home without settings of the
-		// user, only the wrapped one has some.
+		// Claude Code starts more slowly with any settings. In a home without settings of
+		// the user, only the wrapped Claude Code has settings.
 		{kind: claude, name: "claude, new home", argv: claudeArgs(), target: 1.1, ready: claudeIdle},
 		// The floor is the time that Claude Code itself needs for a hook that
 		// does nothing.
@@ -74,7 +74,7 @@ func TestStartUp(t *testing.T) {
 					}
 					took := time.Since(began)
 					endEverything(t)
-					// A process that was killed leaves its entry.
+					// A killed Claude Code leaves its entry in this folder.
 					require.NoError(t, os.RemoveAll(home+"/.claude/sessions"))
 					return took
 				}

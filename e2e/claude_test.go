@@ -24,12 +24,12 @@ type kind struct {
 	records string // the pattern of its session files, which are named by id
 	env     []string
 	seed    func(t *testing.T) // creates the files of a user's home
-	// folder of the harness and of its own Node, if it needs another version than the
-	// machine has; below that of all harnesses
+	// folder holds the harness and its own Node, if the harness needs another version of
+	// Node than the machine has. The path is relative to the folder of all harnesses.
 	folder string
 }
 
-// claude is Claude Code after its first-start dialogs.
+// claude is Claude Code with the dialogs of a first start already answered.
 var claude = kind{
 	name: "claude", version: "2.1.197",
 	records: ".claude/projects/*/*.jsonl",
@@ -44,8 +44,8 @@ var claude = kind{
 	},
 }
 
-// sonnet is a model with one context window size, so it is known in print mode
-// too.
+// sonnet selects a model whose context window has only one size. So the window is
+// known from the model's name, in print mode too.
 var sonnet = []string{"--model", "claude-sonnet-4-5"}
 
 func claudeArgs(args ...string) []string {
@@ -67,7 +67,7 @@ func claudeRegistry() registry {
 	for _, f := range files {
 		var one registry
 		data, _ := os.ReadFile(f)
-		if json.Unmarshal(data, &one) == nil && one.PID > 0 && syscall.Kill(one.PID, 0) == nil { // an incomplete document is read again
+		if json.Unmarshal(data, &one) == nil && one.PID > 0 && syscall.Kill(one.PID, 0) == nil { // a half-written file is skipped, and read again by the next call
 			out = one
 		}
 	}
@@ -169,8 +169,8 @@ func claudeSettled(terminal bool) bool {
 	return err == nil && (!terminal || !claude.since("2.1.330") || strings.Contains(string(text), `"lastGracefulShutdown"`))
 }
 
-// unknownWindow lists the events about a context whose window is unknown. If
-// known is set, it lists those about a context with a known window.
+// unknownWindow lists the events about a context: if known is set, one with a known
+// window, otherwise one with an unknown window.
 func unknownWindow(known bool) string {
 	if known {
 		return pressure("low", "S1 F1")
@@ -192,8 +192,8 @@ func midTool(r *run) {
 	})
 }
 
-// claudeRefuses returns the replies for a request that fails, and then more. Since
-// 2.1.330 Claude Code repeats a request that it calls invalid five times.
+// claudeRefuses returns the replies that make one request fail, followed by more. Since
+// 2.1.330 Claude Code repeats a request five times if the server answers 400.
 func claudeRefuses(more ...mock.Reply) []mock.Reply {
 	if claude.since("2.1.330") {
 		return append(slices.Repeat([]mock.Reply{mock.Fails(400)}, 6), more...)
@@ -201,8 +201,8 @@ func claudeRefuses(more ...mock.Reply) []mock.Reply {
 	return append([]mock.Reply{mock.Fails(500)}, more...)
 }
 
-// claudeFailsFirst is a script with a turn that fails and one that does not. Since
-// 2.1.330 the transcript does not record the end of the first.
+// claudeFailsFirst is a script with a turn that fails and then a turn that succeeds.
+// Since 2.1.330 the transcript does not record the end of the failed turn.
 func claudeFailsFirst(r *run) {
 	claudeReady(r)
 	r.types("hello\r")
@@ -314,7 +314,7 @@ func claudeAsks() stories {
 					next := time.Now()
 					r.await("the end of the turn of "+prompt, func() bool {
 						status := claudeRegistry().Status
-						if status == "waiting" && time.Now().After(next) { // a key before the dialog is drawn is lost
+						if status == "waiting" && time.Now().After(next) { // a key typed before the dialog is drawn is lost
 							r.types(key)
 							next = time.Now().Add(2 * time.Second)
 						}
@@ -384,9 +384,10 @@ func claudeContexts() stories {
 	}
 }
 
-// claudeHookless change the session without hooks, so that only the registry names it.
-// Without hooks the transcript reports the prompt too, and Claude Code may write the usage
-// above it (docs/harnesses/claude.md, the order of a transcript's lines).
+// claudeHookless are conversations without hooks in which the session changes. Only the
+// registry names the new session. The transcript reports the prompts, and Claude Code may
+// write the usage above the prompt (docs/harnesses/claude.md, the order of a transcript's
+// lines).
 func claudeHookless() stories {
 	twoSessions := func(r *run) {
 		claudeReady(r)
@@ -416,7 +417,7 @@ func claudeHookless() stories {
 					_, list, open := strings.Cut(r.shown(), "Ctrl+A")
 					return open && strings.Contains(list, "Ctrl+B")
 				})
-				r.types("\r") // the first session is the only other one
+				r.types("\r") // chooses the first session: there is no other besides the current one
 				r.await("the first session", func() bool { reg := claudeRegistry(); return reg.SessionID != old && reg.Status == "idle" })
 				claudeTurn(r, "hello once more")
 				r.types("/exit\r")
@@ -444,7 +445,7 @@ func claudeInterruptions() stories {
 				r.types("/exit\r")
 			},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "interrupted"), frame("S1 F2", "completed"),
-				// Since 2.1.330 the transcript has the figures of an answer that was interrupted.
+				// Since 2.1.330 the transcript has the token counts of an interrupted answer.
 				map[bool]string{false: pressure("low", "S1 F2"), true: pressure("low", "S1 F1", "frame.opening F2")}[claude.since("2.1.330")],
 				ends("S1", "prompt_input_exit")),
 		},
@@ -460,7 +461,7 @@ func claudeInterruptions() stories {
 					entry := claudeRegistry()
 					return entry.Status == "idle" && time.Since(time.UnixMilli(entry.StatusUpdatedAt)) > 2*time.Second
 				})
-				r.types("\x15") // Ctrl-U clears the input line, to which Esc has returned the prompt
+				r.types("\x15") // Ctrl-U clears the prompt, which Esc has put back into the input line
 				r.types("/exit\r")
 			},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "interrupted"), ends("S1", "prompt_input_exit")),
@@ -556,7 +557,7 @@ func TestClaudePrint(t *testing.T) {
 		"a model of unknown window": {
 			argv: []string{"claude", "-p", "hello"},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), ends("S1", "other"),
-				unknownWindow(claude.since("2.1.330"))), // its default model is one whose window is known
+				unknownWindow(claude.since("2.1.330"))), // since 2.1.330 the window of the default model is known
 		},
 		"auto-compaction in the middle of a turn": {
 			env:     []string{"CLAUDE_CODE_AUTO_COMPACT_WINDOW=100000"},

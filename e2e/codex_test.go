@@ -311,7 +311,8 @@ func TestCodexAsks(t *testing.T) {
 		r.await("the question", func() bool {
 			return r.codexState() == "blocked" && strings.Contains(r.shown()[since:], "Would you like to")
 		})
-		// A key before the dialog reads the keyboard is lost: it is typed again.
+		// A key that is typed before the dialog reads the keyboard is lost, so the key is
+		// typed again.
 		var next time.Time
 		r.await("the turn of "+prompt, func() bool {
 			if now := time.Now(); r.codexState() == "blocked" && now.After(next) {

@@ -64,7 +64,7 @@ func standsStill(r *run) {
 		still, moving := r.still()
 		return len(moving) == 2 && slices.ContainsFunc(moving, isWrapper) &&
 			slices.ContainsFunc(still, func(p string) bool { return strings.HasPrefix(p, fmt.Sprint(harnessPID(), " ")) }) &&
-			slices.ContainsFunc(still, func(p string) bool { return strings.Contains(p, "sleep 0.1") }) // the tool's shell, which may be between two of them
+			slices.ContainsFunc(still, func(p string) bool { return strings.Contains(p, "sleep 0.1") }) // the tool's shell matches too, if no sleep runs at this moment
 	})
 }
 

@@ -12,9 +12,9 @@ import (
 	"lifeloop/internal/mock"
 )
 
-// TestGeminiNested: Gemini CLI as the tool of a wrapped Gemini CLI inherits its home, and with
-// it our hooks. Its calls have no effect: the session, its turn and its payloads are those of
-// the outer one. Started as usual, Gemini CLI is a launcher and its child.
+// TestGeminiNested: a Gemini CLI that a tool of a wrapped Gemini CLI runs inherits the home of
+// the outer one, and so our hooks. The hook calls of the inner one have no effect on the
+// session, its turns and its payloads. By default Gemini CLI is a launcher and its child.
 func TestGeminiNested(t *testing.T) {
 	nested := mock.Runs("gemini --approval-mode yolo -p 'inner (p2)'")
 	for name, s := range (stories{
@@ -35,11 +35,11 @@ func TestGeminiNested(t *testing.T) {
 			geminiQuits(r)
 		}
 		s.emits = sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
-			frame("S1 F2", "completed"), ends("S1", "exit"), "? capability.degraded S? frame.opening native") // of a slow start
+			frame("S1 F2", "completed"), ends("S1", "exit"), "? capability.degraded S? frame.opening native") // only after a slow start
 		s.and = func(t *testing.T, r *run, rec record) {
 			asked := r.questions()
 			require.Len(t, asked, 4)
-			for i, want := range []int{1, 0, 1, 2} { // the second question is the nested one's
+			for i, want := range []int{1, 0, 1, 2} { // the nested Gemini CLI sends the second request
 				require.Equal(t, want, strings.Count(asked[i], promptPayload.body), "question %d", i)
 			}
 			rec.checkDelivered(t, promptPayload)

@@ -70,11 +70,11 @@ func (w *world) modelSaw(prompt string) (n int) {
 }
 
 // sendsPatiently pastes a line, waits for it on the screen and presses Enter, until
-// begun reports an effect. An Enter right after a paste counts as part of it, a
-// second Enter after the line was accepted does nothing, and a paste during a
-// repaint is lost. A line is pasted again only after a time that suffices on a very
-// busy machine. Before a command the pace is slower: an Enter that comes before the
-// harness has found the command selects the first of all commands.
+// begun reports an effect. An Enter right after a paste counts as part of the paste. A
+// second Enter after the line was accepted does nothing. A paste during a repaint is
+// lost, so a line without effect is pasted again, after a time that is long enough for a
+// very busy machine. The Enter of a command comes later: before the harness has found the
+// command, Enter selects the first of all commands.
 func sendsPatiently(r *run, line string, begun func() bool) {
 	r.t.Helper()
 	const echo, again, over = 5 * time.Second, 2 * time.Second, 30 * time.Second
@@ -163,12 +163,12 @@ func TestGeminiTerminal(t *testing.T) {
 	geminiTerminalStories().play(t, story{harness: gemini, argv: geminiArgs(), tty: true})
 }
 
-// TestGeminiFiles plays the same for a user without clients, whose sessions are observed
-// by their files and the terminal's title.
+// TestGeminiFiles plays the stories of TestGemini and TestGeminiTerminal without clients.
+// The sessions are observed by their files and the terminal's title.
 func TestGeminiFiles(t *testing.T) {
 	all := merged(geminiTurnStories(), geminiTerminalStories())
-	// Without hooks, the first line shows the id of a new session, and of its end only the
-	// exit code is known.
+	// Without hooks, the id of a new session is known only from its chat file, after
+	// session.started. The only known reason of the end is the exit code.
 	known := strings.NewReplacer("session.started S1 startup", "session.started S? startup", " exit\n", " exit 0\n")
 	for name, s := range all {
 		s.emits = known.Replace(s.emits + "\n")
@@ -197,7 +197,8 @@ func TestGeminiFiles(t *testing.T) {
 		},
 		emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), frame("S1 F2", "completed"), ends("S1", "exit 0")),
 	}
-	// The title shows work before the prompt is recorded.
+	// The user's hook delays the prompts, so the title shows work before a prompt is
+	// recorded.
 	late := all["a cleared context"]
 	late.files = map[string]string{".gemini/settings.json": `{
 		"security": {"auth": {"selectedType": "gemini-api-key"}}, "model": {"name": "gemini-2.5-pro"}, "privacy": {"usageStatisticsEnabled": false},
@@ -211,8 +212,8 @@ func geminiTurnStories() stories {
 	return stories{
 		"no turn": {
 			script: geminiTurns(),
-			// The chat file is deleted at the end, because it is empty. Whether it is
-			// read before is chance.
+			// Gemini CLI deletes the empty chat file at its end. The wrapper may or may not
+			// have read the file before, so the last event may be missing.
 			emits: sequence(starts("S? S1", "startup"), ends("S1", "exit"), "? capability.degraded S1 context.pressure_observed unavailable"),
 		},
 		"tool turn": {
@@ -345,7 +346,7 @@ func geminiAsked(r *run, prompt, key string) {
 	})
 }
 
-// TestGeminiPayloads follows payloads to the model, once each.
+// TestGeminiPayloads checks that each payload reaches the model exactly once.
 func TestGeminiPayloads(t *testing.T) {
 	emits := sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit"))
 	clients := []client{sessionPayload, promptPayload}
@@ -393,14 +394,16 @@ func TestGeminiPrint(t *testing.T) {
 			emits: sequence(starts("S1", "resume"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit")),
 			and:   func(t *testing.T, r *run, rec record) { rec.checkEarlier(t, r.earlier) },
 		},
-		// Before each request Gemini CLI calls PreCompress hooks. Only here does it compact.
+		// Gemini CLI calls PreCompress hooks before each request, even without a compaction.
+		// In this story it compacts.
 		"auto-compaction in the middle of a turn": {
 			earlier: [][]string{geminiArgs("-p", "one (p1)")}, argv: geminiArgs("--resume", earlierID, "-p", "two (p2)"), flags: []string{"--hooks", "always"},
 			replies: []mock.Reply{mock.Says("one"), mock.Runs("echo hi").Using(600_000), mock.Says("done")},
 			emits: sequence(starts("S1", "resume"), frame("S1 F1", "completed", "context.compacted S1 F1 unknown"),
 				pressure("moderate", "S1 F1", "context.compacted F1"), pressure("low", "S1 F1"), ends("S1", "exit")),
 		},
-		// The context is as large as above, and there is no earlier turn to summarize.
+		// The context is as large as in the story of the auto-compaction, but there is no
+		// earlier turn to summarize.
 		"nothing to compact": {
 			flags: []string{"--hooks", "always"}, replies: []mock.Reply{mock.Runs("echo hi").Using(600_000), mock.Says("done")},
 			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("moderate", "S1 F1"), pressure("low", "S1 F1"), ends("S1", "exit")),

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// rootsFolder is a folder that only root can write, as the whole way to it, in the
-	// isolation's own file system. The other stories have their state below /tmp, where every
-	// user can write.
+	// rootsFolder is in a file system of the isolation. Only root can write this folder and
+	// all folders above it. The other stories have their state below /tmp, where every user
+	// can write.
 	rootsFolder = "/home/state"
 	// someUser is the id of an ordinary user.
 	someUser = 1000
 )
 
-// TestGeminiUsers: root gets our hooks as system defaults if its state is root's alone. An
-// ordinary user gets them by an overlay of the home. The other stories are root's, with an
-// overlay.
+// TestGeminiUsers: root gets our hooks as system defaults if only root can write the folder
+// of the state. An ordinary user gets the hooks by an overlay of the home. Most other
+// stories run as root, with an overlay.
 func TestGeminiUsers(t *testing.T) {
 	for name, s := range map[string]story{"root": {state: rootsFolder}, "uid 1000": {user: someUser}} {
 		s.harness, s.tty, s.argv = gemini, true, geminiArgs()
@@ -41,15 +41,15 @@ func TestGeminiUsers(t *testing.T) {
 			require.Equal(t, 1, strings.Count(asked[0], promptPayload.body))
 			require.Equal(t, 1, strings.Count(asked[1], promptPayload.body), "the context was cleared")
 			rec.checkDelivered(t, promptPayload)
-			// With an overlay the footer shows the whole path.
+			// With an overlay the footer shows the whole path instead of ~/project.
 			require.Equal(t, s.state != "", strings.Contains(r.shown(), "~/project"))
 		}
 		t.Run(name, s.play)
 	}
 }
 
-// TestGeminiUntrusted: in a folder that root does not trust, Gemini CLI runs no hooks of
-// settings, but those of an extension. So the gate is asked there too.
+// TestGeminiUntrusted: in a folder that root does not trust, Gemini CLI runs the hooks of an
+// extension, but no hooks of settings. Root gets an extension there, so the gate is asked.
 func TestGeminiUntrusted(t *testing.T) {
 	s := story{
 		harness: gemini, tty: true, argv: []string{"gemini"}, state: rootsFolder, env: []string{"GEMINI_CLI_TRUST_WORKSPACE="},
@@ -82,7 +82,7 @@ func TestGeminiSignsOut(t *testing.T) {
 		files: map[string]string{creds: `{"refresh_token":"none"}`},
 		script: func(r *run) {
 			geminiReady(r)
-			r.types("\x1b[200~/auth signout\x1b[201~") // on the screen the words have different colours
+			r.types("\x1b[200~/auth signout\x1b[201~") // sendsPatiently would not find the line: its words have different colours on the screen
 			r.await("the command", func() bool { return strings.Contains(r.shown(), "clear all cached credentials") })
 			r.await("the sign-out", func() bool {
 				if poll(2*time.Second, func() bool { return strings.Contains(r.shown(), "signed out") }) {

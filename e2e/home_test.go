@@ -104,7 +104,7 @@ func measured(v any) {
 			case "lastSessionMetrics": // durations of frames and hooks
 				v[key] = "measured"
 				continue
-			case "tipsHistory", "tipLifetimeShownCounts": // a tip is shown only in an idle moment
+			case "tipsHistory", "tipLifetimeShownCounts": // tips are shown only in idle moments, which differ between runs
 				delete(v, key)
 				continue
 			}
@@ -138,8 +138,8 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	// Gemini CLI holds this lock while it writes, and leaves it behind when it is
 	// killed.
 	`^/\.gemini/projects\.json\.lock$`,
-	// The lock of a conversation, such as the one about the title. A session that ends
-	// at once may have none.
+	// The lock of a Codex thread, such as the thread for a title. A session that ends at
+	// once may have none.
 	`^/\.codex/thread-writer-locks(/ID\.lock|/\.coordination\.lock)?$`,
 	// Codex writes this some time after its start.
 	`^/\.codex/\.sandbox_migration$`,
@@ -157,8 +157,8 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	// OpenClaw's gateway copies a configuration that works, unless that
 	// includes another file, as ours does.
 	`^/\.openclaw/openclaw\.json\.last-good$`,
-	// Locks of OpenClaw's database, and the index of its memory that it was
-	// building when it ended.
+	// Locks of OpenClaw's database, and an index of its memory that was not finished
+	// when OpenClaw ended.
 	`^/\.openclaw/agents/main/agent/openclaw-agent\.sqlite\.(reindex-lock|generation-lock|generation-writer|memory-reindex-ID)[\w.-]*$`,
 }, "|"))
 

@@ -17,7 +17,8 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// Variables of the program inside a world.
+// Environment variables of the test program inside a world, which is the isolated home of
+// one test.
 const (
 	insideVar   = "LIFELOOP_E2E_INSIDE" // set inside the world of one test
 	programsVar = "LIFELOOP_E2E_PROGRAMS"
@@ -77,8 +78,8 @@ func outside(m *testing.M) int {
 			fmt.Fprintf(os.Stderr, "e2e: build %s: %v\n%s", program, err, out)
 			return 1
 		}
-		// A user has a copy of a program. It starts faster than the file that the linker
-		// has just written, whose pages are cached one by one.
+		// The tests run a copy, as a user does. A copy starts faster than the file that the
+		// linker has just written, because the pages of that file are cached one by one.
 		if err := install(filepath.Join(dir, "linked", name), filepath.Join(dir, name)); err != nil {
 			fmt.Fprintf(os.Stderr, "e2e: install %s: %v\n", program, err)
 			return 1
@@ -140,7 +141,7 @@ func prerequisites() error {
 		install := exec.Command(filepath.Join(source, "install-harnesses.sh"), args...)
 		install.Stdout, install.Stderr = os.Stderr, os.Stderr
 		if err := install.Run(); err != nil {
-			fmt.Fprintln(os.Stderr, "e2e: install-harnesses.sh:", err) // the installed ones are used
+			fmt.Fprintln(os.Stderr, "e2e: install-harnesses.sh:", err) // the tests use the harnesses that are already installed
 		}
 	}
 	return nil
@@ -181,7 +182,7 @@ func installed(k kind) error {
 	return nil
 }
 
-// isolated is a command in its own world.
+// isolated returns a command that isolate.sh runs in its own namespaces.
 func isolated(ctx context.Context, home string, env []string, argv ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(source, "isolate.sh"), append([]string{home}, argv...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -204,7 +205,7 @@ func alone(t *testing.T, k kind, play func(t *testing.T)) {
 	inSequence(t, k, play)
 }
 
-// inSequence is like alone, but for a test that must not run beside others.
+// inSequence plays a test as alone does, but not in parallel with other tests.
 func inSequence(t *testing.T, k kind, play func(t *testing.T)) {
 	if os.Getenv(insideVar) != "" {
 		play(t)

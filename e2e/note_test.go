@@ -47,7 +47,7 @@ func askForNote(t *testing.T) {
 	require.Equal(t, "THE NOTE\n", string(note))
 	asked := w.questions()
 	require.Contains(t, asked[len(asked)-1], "remember the answer 41")
-	// The open program may write records of its own state later; no message is added.
+	// The open Claude Code may write records of its own state later, but no message.
 	added, found := strings.CutPrefix(transcript(), before)
 	require.True(t, found)
 	require.NotContains(t, added, `"message":`)

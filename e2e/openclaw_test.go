@@ -57,8 +57,8 @@ var (
 // gatewayGrace gives a gateway the time that it needs to end on a busy machine.
 var gatewayGrace = []string{"--abort-grace", "60s"}
 
-// TestOpenclaw plays turns in the process itself, in a gateway, and in a gateway that is
-// not wrapped.
+// TestOpenclaw plays turns in the wrapped process itself, in a wrapped gateway, and in a
+// gateway that is not wrapped.
 func TestOpenclaw(t *testing.T) {
 	gateway := []string{"openclaw", "gateway", "run", "--bind", "loopback"}
 	var other *exec.Cmd // the gateway that is not wrapped
@@ -104,8 +104,8 @@ func TestOpenclaw(t *testing.T) {
 				r.checkOpenclawLeft(openclawDaily)
 			},
 		},
-		// The turn runs in a process of the user. Only the wrapped process is reported, and
-		// nothing is injected into either.
+		// The turn runs in a gateway of the user, which is not wrapped. Only the wrapped
+		// process is reported, and nothing is injected into either process.
 		"a gateway that runs already": {
 			argv:    []string{"openclaw", "agent", "--agent", "main", "--session-key", "agent:main:story", "--message", "run it (p1)"},
 			clients: []client{sessionPayload, promptPayload}, flags: []string{"--hooks", "always"}, replies: openclawRuns,

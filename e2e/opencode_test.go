@@ -42,7 +42,7 @@ func opencodeArgs(args ...string) []string {
 }
 
 // opencodeIdle reports whether OpenCode has no busy session. OpenCode may never
-// answer a request that arrives during its start, nor those after it.
+// answer a request that arrives during its start, nor any later request.
 func opencodeIdle() bool {
 	asks := http.Client{Timeout: time.Second}
 	resp, err := asks.Get(opencodeServer + "/session/status")
@@ -120,7 +120,8 @@ func opencodeCommand(r *run, command string, done func(since int) bool) {
 	sendsPatiently(r, command, func() bool { return done(since) })
 }
 
-// opencodeNew begins a new session. Its screen is that of the start.
+// opencodeNew begins a new session and waits for the text that is on the screen at a
+// start.
 func opencodeNew(r *run) {
 	r.t.Helper()
 	opencodeCommand(r, "/new", func(since int) bool { return strings.Contains(r.shown()[since:], "Ask anything") })
@@ -140,8 +141,8 @@ func opencodeDuringTool(act func(r *run)) func(r *run) {
 // session yet.
 func terminalStarts() string { return starts("S?", "startup") }
 
-// slowly adds what a very busy machine may cause: OpenCode begins a turn, and reads
-// our URL more than 10 s later.
+// slowly adds the events that may come on a very busy machine, where OpenCode may begin
+// a turn more than 10 s before it reads our URL.
 func slowly(emits string) string {
 	return emits + `
 		? capability.degraded S? frame.opening unavailable
@@ -248,8 +249,8 @@ func opencodeSignals() stories {
 	}
 }
 
-// checkEarlier checks that every event of a launch that knew its session is about
-// that session.
+// checkEarlier checks that every event is about the earlier session, whose id the
+// command line contains.
 func (rec record) checkEarlier(t *testing.T, id string) {
 	t.Helper()
 	for _, e := range rec.events {
@@ -300,7 +301,7 @@ func (r *run) checkAsking() {
 	}
 }
 
-// An activityFact is a part of a fact.
+// An activityFact holds the members of an activity_moved fact that the tests use.
 type activityFact struct {
 	To     string `json:"to"`
 	Source string `json:"source"`
@@ -379,8 +380,8 @@ func TestOpencodeRun(t *testing.T) {
 	}.play(t, story{harness: opencode, argv: []string{"opencode", "run", "hello-(p1)"}})
 }
 
-// TestOpencodeHome: OpenCode completes the user's own configuration as in a bare run, and
-// nothing else writes it.
+// TestOpencodeHome: OpenCode completes the user's configuration file as in a bare run, and
+// no other program writes the file.
 func TestOpencodeHome(t *testing.T) {
 	const inVariable = "OPENCODE_CONFIG_CONTENT="
 	i := slices.IndexFunc(opencode.env, func(v string) bool { return strings.HasPrefix(v, inVariable) })

@@ -21,8 +21,8 @@ func TestExportedTelemetry(t *testing.T) {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done"), mock.Says("and more"), mock.Says("and more")},
 			script: func(r *run) {
 				claudeReady(r)
-				// Claude Code makes a title for a long prompt only. Input that
-				// arrives together with it counts as part of it.
+				// Claude Code makes a title for a long prompt only. An Enter that
+				// arrives together with a long text counts as part of the text.
 				r.types("please run the command that greets the whole wide world, and tell me what it says")
 				r.await("the prompt", func() bool { return strings.Contains(r.shown(), "says") })
 				claudeTurn(r, "")

@@ -28,7 +28,8 @@ type screenStory struct {
 	signalled  bool // quit sends a signal, after which a wrapped run may have another exit code
 }
 
-// terminated is the same story with an end by SIGTERM, while text is at the prompt.
+// terminated is the same story, but SIGTERM ends the harness while the prompt has unsent
+// text.
 func (s screenStory) terminated() screenStory {
 	s.signalled = true
 	s.quit = func(p *pane) {
@@ -146,7 +147,7 @@ func opencodeScreen() screenStory {
 	return screenStory{
 		story: story{harness: opencode, argv: opencodeArgs(), replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
 		turn: func(p *pane) {
-			p.picture("anything…") // a word of the text in an empty prompt; each word has another colour
+			p.picture("anything…") // one word of the hint in the empty prompt; marks of colours separate the words
 			p.tmux("send-keys", "-t", "e2e", "-l", "run it (p1)")
 			p.picture("(p1)")
 			p.tmux("send-keys", "-t", "e2e", "Enter")
@@ -169,7 +170,7 @@ func geminiScreen() screenStory {
 		story: story{harness: gemini, argv: geminiArgs(), flags: []string{"--hooks", "never"}, replies: []mock.Reply{mock.Runs("echo hi; sleep 1"), mock.Says("It says hi.")}},
 		turn: func(p *pane) {
 			p.picture("getting started") // the header, which appears when prompts are no longer queued
-			p.picture("message")         // a word of the text in an empty prompt; each word is coloured
+			p.picture("message")         // one word of the hint in the empty prompt; marks of colours separate the words
 			p.geminiSends("run-it-(p1)")
 			p.await("the turn", func() bool { return p.modelAsked() == 2 && p.modelRests() })
 		},
@@ -178,7 +179,7 @@ func geminiScreen() screenStory {
 	}
 }
 
-// claudeTurn sends a prompt and waits until that many turns are over.
+// claudeTurn sends a prompt and waits until the number of finished turns is turns.
 func (p *pane) claudeTurn(prompt string, turns int) {
 	p.t.Helper()
 	p.tmux("send-keys", "-t", "e2e", "-l", prompt)
@@ -268,9 +269,9 @@ var geminiMeasures = regexp.MustCompile(`((?:Wall Time|Agent Active|API Time|Too
 var titleColour = regexp.MustCompile(`\{[^}]*\}Mock title`)
 
 // cells renders a captured screen with a mark where the attributes of a cell differ
-// from those of the cell before. The text colour of a blank is invisible and left
-// out: a repainted screen may differ in it, and in whether the invisible end of a
-// line was ever painted.
+// from those of the cell before. Invisible differences are left out: the text colour of a
+// blank, and whether the blank end of a line was ever painted. A repainted screen may
+// differ in both.
 func cells(captured string) string {
 	var out strings.Builder
 	var now, marked looks

@@ -72,14 +72,15 @@ func TestPayloads(t *testing.T) {
 	}
 }
 
-// One client answers when the prompt's hook is over, another names the next prompt.
+// The client of latePayload answers a prompt only when the prompt's hook is over. The client
+// of nextPayload answers at the end of a turn, with a payload for the next prompt.
 var (
 	latePayload = client{id: "late", events: "frame.opening", placement: "pre_prompt_frame", body: "CANARY-LATE", delay: 6 * time.Second}
 	nextPayload = client{id: "next", events: "frame.ending", placement: "pre_prompt_frame", body: "CANARY-NEXT"}
 )
 
-// TestLatePayload: a payload that misses its prompt never reaches a later one,
-// unless its answer named that one.
+// TestLatePayload: a payload that comes too late for its prompt never reaches a later
+// prompt. A payload that a client returned for the next prompt reaches that prompt.
 func TestLatePayload(t *testing.T) {
 	twice := func(ready func(*run), turn func(*run, string), leave func(*run)) func(*run) {
 		return func(r *run) {
@@ -155,8 +156,9 @@ func (rec record) checkDelivered(t *testing.T, c client) {
 	t.Errorf("%s has no receipt", c.id)
 }
 
-// TestSeenAs checks the role that Claude Code gives to SessionStart context: it depends
-// on the model. The manifest claims the weaker role, user (DECISIONS L6).
+// TestSeenAs checks the role of the message in which Claude Code sends the context of
+// SessionStart. The role depends on the model; the manifest claims the weaker role, user
+// (DECISIONS L6).
 func TestSeenAs(t *testing.T) {
 	for model, role := range map[string]string{"claude-sonnet-4-5": "user", "claude-opus-4-8": "system"} {
 		s := story{

@@ -79,8 +79,8 @@ rules:
 	}
 }
 
-// TestPolicyWithoutAnswer: while the wrapper is stopped it allows nothing. A tool that
-// is called meanwhile is refused, and so is one whose wrapper was killed.
+// TestPolicyWithoutAnswer: while the wrapper is stopped, it allows nothing, and a tool call
+// is refused. After the wrapper was killed, a tool call does not run either.
 func TestPolicyWithoutAnswer(t *testing.T) {
 	waits := "until test -e go; do sleep 0.05; done"
 	for name, s := range map[string]story{
@@ -124,7 +124,7 @@ var opencodeLock = fmt.Sprintf(".local/state/opencode/locks/%x.lock", sha1.Sum([
 
 // TestPolicyOpencode: the plugin that guards OpenCode's tools leaves nothing in the home,
 // and a tool has the environment of a bare run. The start does not wait for a package
-// installation, also if an earlier start was killed during its own.
+// installation, not even after an earlier start that was killed during its installation.
 func TestPolicyOpencode(t *testing.T) {
 	hostname, err := os.Hostname()
 	require.NoError(t, err)
@@ -148,7 +148,8 @@ func TestPolicyOpencode(t *testing.T) {
 			files: map[string]string{"policy.yaml": "default_verdict: allow\n", opencodeLock + "/heartbeat": "",
 				opencodeLock + "/meta.json": `{"token":"t","pid":999999999,"hostname":"` + hostname + `","createdAt":"2026-01-01T00:00:00.000Z"}`},
 			flags: []string{"--policy", filepath.Join(home, "policy.yaml")},
-			// OpenCode would wait until the heartbeat is a minute old.
+			// OpenCode waits for the lock until the heartbeat is a minute old, here for a
+			// day. So the launch must set the heartbeat to an old time.
 			beside: func(w *world) {
 				tomorrow := time.Now().AddDate(0, 0, 1)
 				require.NoError(w.t, os.Chtimes(filepath.Join(home, opencodeLock, "heartbeat"), tomorrow, tomorrow))
@@ -173,9 +174,9 @@ func TestPolicyAsks(t *testing.T) {
 	})
 }
 
-// TestPolicyTyped: Codex calls no hook before it types into a program that runs. So a
-// policy that refuses what is not decidable refuses a shell without a script, which would
-// run whatever is typed. Text for any other program is not judged.
+// TestPolicyTyped: Codex calls no hook before it types text into a running program. A shell
+// without a script would run whatever is typed, so a policy that refuses undecidable
+// commands refuses such a shell. Text for any other program is not judged.
 func TestPolicyTyped(t *testing.T) {
 	alone(t, codex, func(t *testing.T) {
 		starts := func(program string) mock.Reply {

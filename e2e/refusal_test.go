@@ -16,7 +16,8 @@ import (
 	"lifeloop/internal/mock"
 )
 
-// waitingActs are the intents that wait for an approval, by `status --json`.
+// waitingActs returns the digests of the intents that wait for an approval, as
+// `status --json` reports them.
 func (w *world) waitingActs() (digests []string) {
 	var status struct {
 		Gate struct {
@@ -35,8 +36,8 @@ func (w *world) waitingActs() (digests []string) {
 	return digests
 }
 
-// TestPolicyWrapperKilledInACall: SIGKILL of the wrapper while a tool call waits for an
-// approval leaves the call denied, in each harness with a hook that can refuse.
+// TestPolicyWrapperKilledInACall: if SIGKILL ends the wrapper while a tool call waits for an
+// approval, the call does not run, in each harness with a hook that can refuse.
 func TestPolicyWrapperKilledInACall(t *testing.T) {
 	for name, s := range map[string]story{
 		"claude":       {harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "go")},
@@ -97,8 +98,8 @@ rules:
 	}
 }
 
-// TestPolicyRefusesARenewal: under a policy that refuses a renewal, its programs do not
-// run, and the harness continues in its session.
+// TestPolicyRefusesARenewal: under a policy that refuses renewals, the programs of the
+// renewal's profile do not run, and the harness continues in its session.
 func TestPolicyRefusesARenewal(t *testing.T) {
 	for name, s := range map[string]story{
 		"claude": {harness: claude, argv: claudeArgs(), script: func(r *run) {

@@ -21,14 +21,14 @@ import (
 // bothWays is handsOver with both ways to reset.
 var bothWays = strings.Replace(handsOver, "PATH", "in_place, relaunch", 1)
 
-// codexEscalates runs a command that its user is asked about.
+// codexEscalates is a reply with a command for which Codex asks its user.
 func codexEscalates(command string) mock.Reply {
 	return mock.Reply{Call: "exec_command", Args: map[string]any{"cmd": command, "yield_time_ms": 30000,
 		"sandbox_permissions": "require_escalated", "justification": "It is needed."}}
 }
 
-// pressesPatiently presses a key until it has an effect. A key before a dialog reads the
-// keyboard is lost.
+// pressesPatiently presses a key until it has an effect. A key that is typed before a
+// dialog reads the keyboard is lost.
 func pressesPatiently(r *run, key, what string, effect func() bool) {
 	r.t.Helper()
 	var next time.Time
@@ -83,7 +83,8 @@ func (w *world) checkFailed(why string) {
 
 const notShown = "the command could not be typed: the harness did not show the command"
 
-// TestRenewalCodexDialog renews Codex behind a question to its user.
+// TestRenewalCodexDialog requests a renewal while Codex asks its user a question. The
+// renewal waits for the answer.
 func TestRenewalCodexDialog(t *testing.T) {
 	s := story{
 		harness: codex, tty: true, argv: codexArgs("-c", `approval_policy="on-request"`, "-c", `sandbox_mode="workspace-write"`), config: inPlace,
@@ -158,8 +159,8 @@ func TestRenewalCodexOwnDialog(t *testing.T) {
 	}
 }
 
-// TestRenewalCodexNotTaken renews Codex while another field takes the keys: that for a new
-// name of the thread. Enter is not typed, and the field gets its text back.
+// TestRenewalCodexNotTaken renews Codex while the field for a new thread name is open. This
+// field receives the keys of the reset. Enter is not typed, and the field's text is restored.
 func TestRenewalCodexNotTaken(t *testing.T) {
 	s := story{
 		harness: codex, tty: true, argv: codexArgs("the first prompt"), config: inPlace,
@@ -180,8 +181,8 @@ func TestRenewalCodexNotTaken(t *testing.T) {
 			w.checkFailed(notShown)
 			require.Contains(t, r.shown()[since:], "/clear", "the keys came into the field")
 			r.types("s")
-			time.Sleep(time.Second) // as a person does: at once it may be a paste
-			r.types("\r")           // what the field has now becomes the name
+			time.Sleep(time.Second) // an Enter right after the text may count as part of a paste
+			r.types("\r")           // makes the text of the field the thread's name
 			r.await("the name", func() bool { return len(holding(t, "Mock titles", home)) > 0 })
 			require.Empty(t, holding(t, "/clear", home+"/.codex"))
 			require.Equal(t, threads, codexThreads())
@@ -260,8 +261,8 @@ func TestRenewalClaudeOwnDialog(t *testing.T) {
 	})
 }
 
-// claudeNotTaken renews Claude Code at a prompt that takes the keys for something else. The
-// user has begun a line, which begin types.
+// claudeNotTaken renews Claude Code in a state in which the keys of the reset would do
+// something else. begin holds the keys that the user types before the renewal.
 func claudeNotTaken(t *testing.T, s story, begin []string, and func(r *run)) {
 	s.harness, s.tty, s.argv, s.config = claude, true, claudeArgs(), inPlace
 	s.replies = []mock.Reply{mock.Says("ALPHA"), mock.Says("BETA")}
@@ -273,7 +274,7 @@ func claudeNotTaken(t *testing.T, s story, begin []string, and func(r *run)) {
 		w.asks("wait", "last", "--for", "idle")
 		for _, keys := range begin {
 			r.types(keys)
-			time.Sleep(time.Second) // as a person does
+			time.Sleep(time.Second) // at the speed of a person
 		}
 		w.asks("renew", "last")
 		r.await("the end of the renewal", func() bool { return w.renewals().Last.Outcome != "" })
@@ -291,8 +292,8 @@ func claudeNotTaken(t *testing.T, s story, begin []string, and func(r *run)) {
 	})
 }
 
-// TestRenewalClaudeNotTaken: in the normal mode of vim keys move and delete, and in shell mode
-// a line is a command.
+// TestRenewalClaudeNotTaken renews Claude Code in the normal mode of vim, where keys move and
+// delete, and in shell mode, where a line is run as a command.
 func TestRenewalClaudeNotTaken(t *testing.T) {
 	t.Run("vim", func(t *testing.T) {
 		s := story{files: map[string]string{".claude/settings.json": `{"editorMode":"vim"}`}}
@@ -328,8 +329,9 @@ func TestRenewalClaudeNotTaken(t *testing.T) {
 // slowEnd is a user's hook that takes longer to end a session than a renewal waits.
 const slowEnd = `{"hooks":{"SessionEnd":[{"hooks":[{"type":"command","command":"sleep 40","timeout":60}]}]}}`
 
-// TestRenewalClaudeNotConfirmed: Claude Code ends its session for the keys, and begins no other
-// in time. The renewal continues by a relaunch, with the same text.
+// TestRenewalClaudeNotConfirmed: after the typed /clear Claude Code ends its session, but does
+// not begin a new one in time. The renewal then relaunches Claude Code, with the same
+// continuation.
 func TestRenewalClaudeNotConfirmed(t *testing.T) {
 	s := story{
 		harness: claude, tty: true, argv: claudeArgs(), config: bothWays,
@@ -359,7 +361,8 @@ func TestRenewalClaudeNotConfirmed(t *testing.T) {
 	})
 }
 
-// TestRenewalGeminiDialog renews Gemini CLI behind a question to its user.
+// TestRenewalGeminiDialog requests a renewal while Gemini CLI asks its user a question.
+// The renewal waits for the answer.
 func TestRenewalGeminiDialog(t *testing.T) {
 	s := story{
 		harness: gemini, tty: true, argv: []string{"gemini"}, config: relaunched,

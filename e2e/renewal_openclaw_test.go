@@ -28,8 +28,8 @@ func (w *world) resumes() {
 	require.Equal(w.t, "resumed", string(last.State), "%s %s", last.Failure, last.Why)
 }
 
-// TestRenewalOpenclaw renews a session of a gateway by our plugin in it: the process
-// and the session's id stay, and the next prompt carries the continuation.
+// TestRenewalOpenclaw renews a session of a gateway by our plugin in the gateway. The
+// process and the session's id stay, and the continuation is added to the next prompt.
 func TestRenewalOpenclaw(t *testing.T) {
 	s := clawGateway(mock.Says("ALPHA"), mock.Says("BETA"), mock.Says("OMEGA"), mock.Says("PSI"))
 	s.plays(t, func(w *world) {
@@ -85,8 +85,8 @@ func TestRenewalOpenclawAsked(t *testing.T) {
 	})
 }
 
-// TestRenewalOpenclawElsewhere: after the reset, the next prompt comes to another session
-// of the gateway. The wrapper then follows that one, so the renewal has failed. No
+// TestRenewalOpenclawElsewhere: after the reset, the next prompt is sent to another session
+// of the gateway. The wrapper then follows the other session, so the renewal fails. No
 // session gets the continuation.
 func TestRenewalOpenclawElsewhere(t *testing.T) {
 	s := clawGateway(mock.Says("ALPHA"), mock.Says("OTHER"), mock.Says("OMEGA"))
@@ -114,8 +114,8 @@ func TestRenewalOpenclawElsewhere(t *testing.T) {
 	})
 }
 
-// TestRenewalOpenclawLocal: a turn in the process itself cannot be renewed. The request is
-// refused, and the ledger has the reason.
+// TestRenewalOpenclawLocal: a session that runs in the wrapped process, without a gateway,
+// cannot be renewed. The request is refused, and the ledger has the reason.
 func TestRenewalOpenclawLocal(t *testing.T) {
 	s := story{harness: openclaw, argv: openclawAgent("run it (p1)"), config: inPlace, replies: openclawRuns}
 	s.plays(t, func(w *world) {

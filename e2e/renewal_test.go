@@ -18,8 +18,8 @@ import (
 )
 
 // handsOver is the configuration of a profile whose prepare program computes the
-// continuation token, so that no file contains it before. The continue program prints the
-// token as the text for the model, and searches the disk for it.
+// continuation token, so that no file contains the token before a renewal. The continue
+// program prints the token as the text for the model, and searches the disk for the token.
 const handsOver = `profiles:
   - name: handoff
     client: notes
@@ -29,8 +29,8 @@ const handsOver = `profiles:
 renewal: {profiles: [handoff]}
 `
 
-// relaunched and inPlace are handsOver with one way to reset each, so that no other
-// way hides a failed reset.
+// relaunched and inPlace are handsOver, each with one way to reset. A second way would
+// hide that the first has failed.
 var (
 	relaunched = strings.Replace(handsOver, "PATH", "relaunch", 1)
 	inPlace    = strings.Replace(handsOver, "PATH", "in_place", 1)
@@ -55,7 +55,8 @@ func (w *world) renewals() view.Renewals {
 	return status.Renewals
 }
 
-// renewed waits for the end of a renewal, which must have delivered.
+// renewed waits for the end of the last renewal, and fails the test if the continuation
+// was not delivered.
 func renewed(r *run) {
 	r.t.Helper()
 	r.await("the end of the renewal", func() bool { return r.renewals().Last.Outcome != "" })
@@ -108,8 +109,9 @@ func (w *world) checkFirstRequest(n int, continuation string, old ...string) {
 	}
 }
 
-// checkChain checks the four receipts of the only renewal. Each names the one before
-// it as its parent. delivery is the event of the last one, if that is not session.started.
+// checkChain checks the four receipts of the only renewal. Each has the previous receipt
+// as its parent. The event of the last receipt is delivery, or session.started if delivery
+// is missing.
 func (w *world) checkChain(client string, delivery ...string) {
 	w.t.Helper()
 	out, err := w.tool("receipts", "last")
@@ -185,7 +187,7 @@ func TestRenewalClaude(t *testing.T) {
 }
 
 // TestRenewalClaudeLine relaunches Claude Code only when the line that the user has begun
-// is sent and answered. The end of the line comes at once with Enter.
+// is sent and answered. The rest of the line and Enter are typed together.
 func TestRenewalClaudeLine(t *testing.T) {
 	s := story{
 		harness: claude, tty: true, argv: claudeArgs("the first prompt"), config: relaunched,
@@ -282,8 +284,8 @@ func claudeIsAsked(r *run) registry {
 	return old
 }
 
-// TestRenewalDialog: a renewal waits behind an open question to the user, which it does
-// not touch, and follows the answer.
+// TestRenewalDialog requests a renewal while a question to the user is open. The renewal
+// leaves the question open, and resets Claude Code only after the answer.
 func TestRenewalDialog(t *testing.T) {
 	s := story{
 		harness: claude, tty: true, argv: claudeArgs(), config: relaunched,
@@ -309,8 +311,8 @@ func TestRenewalDialog(t *testing.T) {
 	})
 }
 
-// TestRenewalDialogInPlace is the same in place: no key of the renewal answers the question,
-// and the keys follow the user's answer, here a refusal.
+// TestRenewalDialogInPlace is TestRenewalDialog with a reset in place: no key of the renewal
+// answers the question. The keys are typed after the user's answer, here a refusal.
 func TestRenewalDialogInPlace(t *testing.T) {
 	s := story{
 		harness: claude, tty: true, argv: claudeArgs(), config: inPlace,
@@ -438,7 +440,7 @@ func TestRenewalCodexInPlace(t *testing.T) {
 
 		r.types(" LINE")
 		r.await("the whole line", func() bool { return strings.Contains(r.shown(), "LINE") })
-		time.Sleep(time.Second) // as a person does: at once it may be a paste
+		time.Sleep(time.Second) // an Enter right after the text may count as part of a paste
 		r.types("\r")
 		r.await("the fresh thread", func() bool { return w.renewals().Last.State == "resumed" })
 		last := w.renewals().Last
@@ -626,9 +628,9 @@ func TestRenewalOpencodeDialog(t *testing.T) {
 	})
 }
 
-// checkRenewed checks a session of two turns that was renewed and had a third: its
-// requests, its receipts, and where the continuation was. keptIn is in the path of the
-// only file that holds it in the end.
+// checkRenewed checks a session that was renewed after two turns and then had a third: its
+// requests, its receipts, and where the continuation was. In the end only files with
+// keptIn in their path may hold the continuation.
 func (w *world) checkRenewed(keptIn string) {
 	t := w.t
 	t.Helper()
@@ -660,7 +662,7 @@ func TestRenewalGeminiInPlace(t *testing.T) {
 	}{
 		"after an answer": {untilGo, goes, "TOOL_REQUESTED TOOL_START TOOL_RESULT TOOL_COMPLETED "},
 		"after Esc": {hanging(), func(r *run) {
-			r.types("\x15") // an Esc would only clear a begun line
+			r.types("\x15") // otherwise Esc would clear the begun line and not end the turn
 			midStream(r)
 			r.types("\x1b")
 		}, ""},
@@ -725,7 +727,7 @@ func TestRenewalGeminiInPlace(t *testing.T) {
 }
 
 // TestRenewalGeminiQueued renews Gemini CLI at the end of a turn in which the user has sent
-// the next prompt: that prompt waits for the new context, and carries the continuation.
+// the next prompt. That prompt is sent to the model after the reset, with the continuation.
 func TestRenewalGeminiQueued(t *testing.T) {
 	s := story{
 		harness: gemini, tty: true, argv: geminiArgs(), config: inPlace,
@@ -735,7 +737,7 @@ func TestRenewalGeminiQueued(t *testing.T) {
 		r := w.start(s, true)
 		geminiReady(r)
 		sendsPatiently(r, "first prompt (p1)", func() bool { return r.modelSaw("first prompt (p1)") > 0 })
-		since := len(r.shown()) // a prompt before Gemini CLI is ready is queued too
+		since := len(r.shown()) // the first prompt may have been queued too, before Gemini CLI was ready
 		sendsPatiently(r, "QUEUED (p2)", func() bool { return strings.Contains(r.shown()[since:], "Queued (press") })
 		w.asks("renew", "last")
 		require.Equal(t, "negotiated", string(w.renewals().Last.State))

@@ -31,7 +31,8 @@ func frame(id, outcome string, within ...string) string {
 }
 
 // pressure is a context pressure that is observed at some time after a frame opened
-// and before another event. Without a named event, that is the end of the session.
+// and before the event that before names. Without before, it is observed before the end
+// of the session.
 func pressure(level, frame string, before ...string) string {
 	session, id, _ := strings.Cut(frame, " ")
 	next := "session.ended " + session

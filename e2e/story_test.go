@@ -47,7 +47,8 @@ type story struct {
 	// script is what the user does. It waits only for what the harness shows, so the
 	// same script works bare and wrapped.
 	script func(r *run)
-	// exit is the exit code of both runs; exitWrapped, if not 0, that of the wrapped.
+	// exit is the exit code of both runs. If exitWrapped is not 0, it is the exit code of
+	// the wrapped run.
 	exit, exitWrapped int
 	// emits is the exact list of lifecycle events, made by sequence, a line each:
 	//
@@ -74,14 +75,14 @@ type client struct {
 	id, events      string
 	placement, body string
 	delay           time.Duration // how long the client waits before each answer
-	program         string        // a shell script that is run instead of our test client; empty for that
+	program         string        // a shell script that is run instead of the test client; empty to run the test client
 }
 
 // everyStory are clients of every story: one for all events and one for few.
 var everyStory = []client{{id: "notes", events: "*"}, {id: "bounds", events: "session.*"}}
 
-// receivers are the clients that confirm the events of the wrapped run. If it has none,
-// the wrapper itself confirms them.
+// receivers are the clients that confirm the events of the wrapped run. If the story has
+// no clients, the wrapper itself confirms the events.
 func (s story) receivers() []client {
 	if s.noHooks {
 		return []client{{id: "lifeloop-wrap", events: "*"}}
@@ -261,8 +262,8 @@ func (w *world) tool(args ...string) (string, error) {
 	return string(out), err
 }
 
-// recorded reads the session from its ledger. The events file must have the same
-// lines.
+// recorded reads the events and receipts of the session from its ledger. The file of
+// --events must have the same lines.
 func (w *world) recorded() record {
 	w.t.Helper()
 	events, err := w.tool("events", "last")
@@ -326,7 +327,8 @@ func rows(events []event) []row {
 		if e.HarnessSessionID != nil {
 			r.session = session(*e.HarnessSessionID)
 		}
-		// A pressure may be observed in a frame or right after it.
+		// The row of a pressure has no frame: the pressure may be observed in a frame or
+		// right after it.
 		if e.Frame != nil && e.Event != pressureObserved {
 			r.frame = frame(e.Frame.ID)
 		}
@@ -357,9 +359,9 @@ func names(prefix string) func(id string) string {
 	}
 }
 
-// untested reports whether an event is the one in which a session says that the newest
-// version of its harness is not a tested one. No story lists it, so that a new version
-// is compared story by story before it is added to the tested ones.
+// untested reports whether an event says that the newest version of a harness is not a
+// tested version. No story lists this event, because the stories are run with a new
+// version before it becomes a tested version.
 func untested(e event) bool {
 	return newest && e.Event == "capability.degraded" && slices.ContainsFunc(e.Evidence, func(s evidence) bool {
 		return strings.Contains(s.Detail, " is not a tested version ")
@@ -382,8 +384,9 @@ func compareEvents(t *testing.T, emits string, events []event) {
 			want = append(want, line)
 		}
 	}
-	// On a busy machine a harness may take more than 10 s to its first hook. That is
-	// reported until the hook is called; the other events show that it was.
+	// On a busy machine a harness may call its first hook after more than 10 s. The wrapper
+	// then reports frame.opening as unavailable, and as native after the call. Both events
+	// are ignored here, because other events show that the hook was called.
 	for _, slow := range []string{"S? frame.opening unavailable", "S1 frame.opening unavailable", "S1 frame.opening native"} {
 		if slow = "capability.degraded " + slow; !slices.Contains(want, slow) {
 			chance = append(chance, slow)
@@ -453,7 +456,7 @@ func (rec record) checkReceipts(t *testing.T, clients []client) {
 	for _, r := range rec.receipts {
 		got[key{r.ClientID, r.EventID + " " + r.Event, deref(r.HarnessSessionID)}]++
 		session := of[r.EventID]
-		// A session whose id changed continues its numbers.
+		// If a session gets another id, the numbers of its receipts continue.
 		if next[session] == 0 && r.Event != "session.starting" {
 			next[session] = next[last]
 		}

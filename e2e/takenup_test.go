@@ -90,12 +90,13 @@ func (c recovery) atPrompt(w *world) {
 	}
 }
 
-// recovered is a recovered session in HCP.
+// recovered lists the HCP events of a recovered session.
 var recovered = []string{"created RUNNING", "RUNNING PAUSED supervisor_lost", "PAUSED RUNNING recovered_from_checkpoint",
 	"error internal_error recoverable", "RUNNING COMPLETED exit 0", "closed COMPLETED"}
 
-// killedAt kills the wrapper when the model was asked that many times and the
-// calls before are recorded. It returns the id of the harness session.
+// killedAt kills the wrapper when the model has been asked the given number of
+// questions, and all calls before the last one are recorded. It returns the id of the
+// harness session.
 func (r *run) killedAt(questions int) string {
 	r.t.Helper()
 	r.await("the question, and the record of the calls before it", func() bool {
@@ -122,9 +123,9 @@ func (c recovery) checkArguments(t *testing.T, session string) {
 	}
 }
 
-// TestTakenUpPrinting makes the checks of TestTakenUp in print mode. The
-// harness gets the prompt again, after the record of what was already done for
-// it.
+// TestTakenUpPrinting makes the checks of TestTakenUp in print mode. The model gets
+// the earlier conversation, which shows the work already done, and then the prompt a
+// second time.
 func TestTakenUpPrinting(t *testing.T) {
 	turns := sequence(frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "supervisor_lost"),
 		starts("S1", "resume"), frame("S1 F2", "completed"), pressure("low", "S1 F2"), ends("S1", "other"))

@@ -175,8 +175,8 @@ func (w *world) stored(path string) (id string) {
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
-// endEverything kills the processes of an earlier part of this test. The kernel does
-// not kill the first process of a namespace, which is this one.
+// endEverything kills the processes of an earlier part of this test. The signal goes to
+// every process of the namespace except this one, which is its first process.
 func endEverything(t *testing.T) {
 	t.Helper()
 	if os.Getpid() != 1 {
@@ -251,8 +251,8 @@ type run struct {
 	cmd     *exec.Cmd
 	ended   chan struct{}
 
-	// These are set for a run with a terminal. A shell runs in it and starts the
-	// other programs, because a terminal is hung up when its first process ends.
+	// These are set for a run with a terminal. The kernel hangs up a terminal when its
+	// first process ends, so that process is a shell that outlives the harness.
 	tty           *os.File      // the user's side
 	before, after *unix.Termios // the terminal's attributes, at the start and after the harness has ended
 
@@ -285,7 +285,7 @@ func (w *world) launch(s story, wrapped bool, argv []string) *run {
 	}
 	r := &run{world: w, wrapped: wrapped, cmd: exec.Command(argv[0], argv[1:]...), ended: make(chan struct{})}
 	r.cmd.Dir, r.cmd.Env, r.cmd.SysProcAttr = project, w.env, w.identity()
-	r.cmd.WaitDelay = time.Second // a tool that outlives its harness may hold a pipe
+	r.cmd.WaitDelay = time.Second // a tool that outlives its harness may keep a pipe open
 	var readers sync.WaitGroup
 	if s.tty {
 		tty, theirs, err := pty.Open()
@@ -294,13 +294,13 @@ func (w *world) launch(s story, wrapped bool, argv []string) *run {
 		r.tty, r.before = tty, attributes(w.t, tty) // before any program uses it
 		r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = theirs, theirs, theirs
 		r.cmd.SysProcAttr.Setsid, r.cmd.SysProcAttr.Setctty = true, true
-		if w.user != 0 { // as a login does
+		if w.user != 0 { // a login also gives the terminal to the user
 			require.NoError(w.t, theirs.Chown(int(w.user), -1))
 		}
 		err = r.cmd.Start()
 		theirs.Close()
 		require.NoError(w.t, err)
-		readers.Go(func() { _, _ = io.Copy(shownTo{r}, tty) }) // ends with an error when the other side is closed
+		readers.Go(func() { _, _ = io.Copy(shownTo{r}, tty) }) // ends with an error when no program has the terminal open
 	} else {
 		r.cmd.Stdout, r.cmd.Stderr = shownTo{r}, &r.stderr
 		require.NoError(w.t, r.cmd.Start())
@@ -378,15 +378,16 @@ func (r *run) signals(to target, s syscall.Signal) {
 	send(r.t, pid, s)
 }
 
-// send sends a signal to one process. Numbers up to 0 would be process groups, also
-// outside this world.
+// send sends a signal to one process. A pid of 0 or less would mean a group of
+// processes, even one outside this world.
 func send(t *testing.T, pid int, s syscall.Signal) {
 	t.Helper()
 	require.Greater(t, pid, 1, "there is no such process")
 	require.NoError(t, syscall.Kill(pid, s))
 }
 
-// harnessPID finds the harness's own program, below us or below the wrapper.
+// harnessPID returns the id of the harness's own process, in a bare or a wrapped run. It
+// returns 0 if there is none.
 func harnessPID() int {
 	for _, p := range others() {
 		pid, _, _ := strings.Cut(p, " ")
@@ -411,7 +412,7 @@ func (r *run) shown() string {
 // that takes longer than patience, or if the harness ends first.
 func (r *run) await(what string, is func() bool) {
 	r.t.Helper()
-	seen := false // once is enough: a process that execs has no command line for a moment
+	seen := false // kept, because a second call of is could fail: a process that execs has no command line for a moment
 	ok := poll(patience, func() bool {
 		over := r.over()
 		seen = is()
@@ -439,7 +440,7 @@ func (r *run) over() bool {
 	}
 }
 
-// leaves waits for the end and returns the exit code as a shell would.
+// leaves waits until the run has ended, and returns the exit code as a shell would.
 func (r *run) leaves() int {
 	r.t.Helper()
 	if !poll(patience, r.over) {
@@ -463,7 +464,7 @@ func (r *run) leaves() int {
 	return status.ExitStatus()
 }
 
-// leavesWith waits for the end and checks the exit code.
+// leavesWith waits until the run has ended, and checks the exit code.
 func (r *run) leavesWith(want int) {
 	r.t.Helper()
 	if code := r.leaves(); code != want {
@@ -471,7 +472,8 @@ func (r *run) leavesWith(want int) {
 	}
 }
 
-// started is the process that was started: the shell's only child, or ours.
+// started returns the id of the program that was started. In a run with a terminal, the
+// program is the shell's only child.
 func (r *run) started() int {
 	if r.tty == nil {
 		return r.cmd.Process.Pid

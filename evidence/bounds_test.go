@@ -123,7 +123,8 @@ func TestAFileOfManyCheckpointsIsReadOnce(t *testing.T) {
 	}
 }
 
-// The evidence of a long session verifies, or its export says that it is too long.
+// The evidence of a long session verifies, or the export fails because the session is too
+// long.
 func TestLongSessions(t *testing.T) {
 	x := small(t)
 	for len(x.timeline) < 360_000 {
@@ -172,7 +173,7 @@ func TestOverflow(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, w.Close())
-	for _, name := range []string{"a", "b"} { // the names of the two entries: with "a" they are equal
+	for _, name := range []string{"a", "b"} { // the name of the second entry; the first one is named a
 		data := out.Bytes()
 		data[bytes.LastIndex(data, []byte(directoryMark))+46] = name[0]
 		require.False(t, Verify(RunpackKind, data, Options{}).OK)

@@ -24,8 +24,8 @@ var allChanges = flag.Bool("changes", false, "change each byte of evidence, and 
 func changedAt(i int) bool { return *allChanges || i%5 == 0 }
 
 // others returns the values to which the test changes the byte b at position i. Without
-// -changes this is one flipped bit, another one at other positions. In a file that no
-// digest covers completely, the other case of a letter is tried too.
+// -changes, one bit of b is flipped, and i determines the bit. If packed is false, the
+// other case of a letter is tried too, since perhaps no digest covers the whole file.
 func others(i int, b byte, packed bool) (list []byte) {
 	letter := 'A' <= b&^0x20 && b&^0x20 <= 'Z'
 	for mask := 1; mask < 256; mask++ {
@@ -73,8 +73,9 @@ func (c *changing) beside(name string) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
-// refused verifies data in the place of the file name. A verification without the key is
-// faster, and what it refuses is refused with the key too.
+// refused reports whether the file with the given name is refused if data is its content.
+// A verification without the key is faster, so it is tried first. If it refuses data, a
+// verification with the key does so too.
 func (c *changing) refused(name string, data []byte) bool {
 	c.done.Add(1)
 	o := Options{Beside: c.beside}
@@ -89,8 +90,8 @@ func (c *changing) refused(name string, data []byte) bool {
 	return !Verify(kind, data, o).OK
 }
 
-// A change of any byte of any file in an export is refused (see changedAt). Files are changed in place,
-// and inside the archives that contain them.
+// A change of any byte of any file in an export is refused (see changedAt). Files are
+// changed in place, and inside the archives that contain them.
 func TestEveryChangeOfAnExportIsRefused(t *testing.T) {
 	everyExport(t, func(t *testing.T, c *changing) {
 		for _, name := range slices.Sorted(maps.Keys(c.all)) {
@@ -135,7 +136,8 @@ func (c *changing) change(t *testing.T, name string, content []byte, packed bool
 	}
 }
 
-// Changes that only the whole list of values includes.
+// Changes that the function others does not always make are refused too: a comma in a time,
+// and other line ends.
 func TestOtherFormsAreRefused(t *testing.T) {
 	key := testKey()
 	c := &changing{all: files(t, guarded(t), key), key: key.Public().(ed25519.PublicKey)}
@@ -152,9 +154,9 @@ func TestOtherFormsAreRefused(t *testing.T) {
 	require.True(t, c.refused(JournalFile, journal))
 }
 
-// A change of any byte of an exported file is refused, also of the bytes of an archive that
-// belong to none of its entries' contents, such as a time or a size. The test flips one
-// bit of a byte, or all of them; with -changes, each bit too.
+// A change of any byte of an exported file is refused (see changedAt). In an archive this
+// includes bytes outside the contents of its entries, such as a time or a size. The test
+// flips one bit of a byte or all bits; with -changes, it tries each bit and all bits.
 func TestEveryChangedByteOfAFileIsRefused(t *testing.T) {
 	masks := []byte{0xff, 1, 2, 4, 8, 16, 32, 64, 128}
 	everyExport(t, func(t *testing.T, c *changing) {
@@ -203,8 +205,8 @@ func TestEveryChangedByteOfAnArchiveOfTheReferenceIsRefused(t *testing.T) {
 	}
 }
 
-// A changed path of a runpack is refused although no digest covers it. Without a
-// required signature, a journal is accepted without its runpacks.
+// A changed path of a runpack is refused, although no digest covers the path. If no
+// signature is required, a journal is accepted without its runpacks.
 func TestAJournalWithoutItsRunpacks(t *testing.T) {
 	key := testKey()
 	all := files(t, guarded(t), key)

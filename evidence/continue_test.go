@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAJournalIsContinued continues the journal of an export as the reference does. Its
-// reader takes the session, the last sequence number and the last checkpoint from the
-// file, and appends one line with the next ones; it takes nothing else.
+// TestAJournalIsContinued continues the journal of an export as the reference does. The
+// reference reads only the session, the last sequence number and the last checkpoint from
+// the file. It then appends a line with the next sequence number or the next checkpoint.
 func TestAJournalIsContinued(t *testing.T) {
 	for name, x := range map[string]*Export{"recorded": recorded(t, 0), "guarded": guarded(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestAJournalIsContinued(t *testing.T) {
 
 			next := Checkpoint{Header: last.Header, SessionID: head.SessionID, RunID: head.RunID, Index: last.Index + 1, SequenceStart: sequence + 1, SequenceEnd: sequence + 1,
 				RunpackPath: "next.zip", ManifestDigest: last.ManifestDigest, PrevCheckpointDigest: last.CheckpointDigest}
-			next.ProducerVersion = "0.0.0-dev" // the reference names its runpacks as it likes
+			next.ProducerVersion = "0.0.0-dev" // of the reference, whose runpacks may have any name
 			next.CheckpointDigest = next.digest()
 			line, err := json.Marshal(next)
 			require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 	"lifeloop/session"
 )
 
-// recorded exports the first n entries of a recorded session, or all for 0.
+// recorded exports the first n entries of a recorded session, or all entries if n is 0.
 func recorded(t testing.TB, n int) *Export {
 	t.Helper()
 	x, i := NewExport(), 0
@@ -170,8 +170,8 @@ func TestExportOfASession(t *testing.T) {
 	require.Contains(t, string(job[jobPayloadFile]), `"status":"completed"`)
 }
 
-// A text that a user gave for a command, and the reason of a state that repeats it, is
-// not in the evidence.
+// The evidence contains no text that a user gave as the reason of a command. A code
+// replaces such a text in the reasons of state changes.
 func TestTextsOfUsersAreNotExported(t *testing.T) {
 	x := NewExport()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
@@ -202,8 +202,9 @@ func TestTextsOfUsersAreNotExported(t *testing.T) {
 	require.True(t, verified("job.zip", all, Options{}).OK)
 }
 
-// The reason of an end that the harness caused is exported, even if a user wrote the same
-// text for another command. Of a denial, only the gate's reason is exported.
+// If the harness ends the session, the reason is exported, even if it equals the text
+// that a user gave for a command. The reason of a denial is exported without the text
+// that the user gave.
 func TestReasonsOfEnds(t *testing.T) {
 	for _, c := range []struct {
 		facts []kernel.Fact
@@ -229,8 +230,8 @@ func TestReasonsOfEnds(t *testing.T) {
 	}
 }
 
-// A second copy of a transcript replaces the first one, whose digest is then that of no
-// file.
+// A second copy of a transcript replaces the first one in the evidence, because no file
+// has the digest of the first copy.
 func TestOnlyTheLastCopyOfATranscript(t *testing.T) {
 	x := NewExport()
 	first, second := sign.Sum([]byte("1")), sign.Sum([]byte("2"))
@@ -279,8 +280,8 @@ func anchors(t testing.TB, x *Export) (list []Anchor) {
 	}
 }
 
-// Each checkpoint has its anchor as soon as the ledger has its entry, and with these
-// anchors no checkpoint can be removed from the end.
+// The anchors that NextAnchor returns while the ledger grows are those of the whole
+// ledger. With these anchors, the removal of checkpoints from the end is detected.
 func TestAnchorsFollowTheLedger(t *testing.T) {
 	require.Empty(t, anchors(t, NewExport()), "a ledger without an act has no checkpoint")
 	whole := recorded(t, 0)
@@ -344,8 +345,8 @@ func TestLawAPrefixHasTheFirstCheckpoints(t *testing.T) {
 	}
 }
 
-// Nothing is written that no verifier would accept: evidence of a ledger without the
-// beginning of its session, and a chain without a checkpoint.
+// A ledger without the beginning of its session gives no evidence, and a ledger without
+// a checkpoint gives no chain: a verifier would refuse both.
 func TestLedgersThatAreTooShort(t *testing.T) {
 	x := NewExport()
 	for name, write := range map[string]func() error{
@@ -374,7 +375,8 @@ func TestLedgersThatAreTooShort(t *testing.T) {
 	}
 }
 
-// Long sessions are sealed by number and by time.
+// Events are sealed when sealEvery of them are unsealed, or when the oldest unsealed event
+// is sealAfter old.
 func TestSealsWithoutALaunch(t *testing.T) {
 	x := NewExport()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

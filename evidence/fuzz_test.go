@@ -16,9 +16,9 @@ import (
 	"lifeloop/evidence/sign"
 )
 
-// The targets of this file need -fuzzminimizetime 10x, which make fuzz sets. Without
-// it, Go minimizes each archive of some kilobytes for a minute and hardly tries
-// another input.
+// The targets of this file need the flag -fuzzminimizetime 10x, which make fuzz sets.
+// Without the flag, Go minimizes each archive of some kilobytes for a minute and hardly
+// tries another input.
 
 // tryAll gives an input to every reader.
 func tryAll(t *testing.T, data []byte, o Options) {
@@ -58,7 +58,7 @@ func besideMemory(f *testing.F, folder string) func(string) ([]byte, error) {
 	}
 }
 
-// No bytes make a reader panic or hang, in either mode.
+// No bytes make a reader panic or hang, in the strict mode or in the reference's mode.
 func FuzzVerify(f *testing.F) {
 	for _, pattern := range []string{"runpack/*.zip", "pack/*.zip", "trace/*.json", "journal/*.jsonl", "session/*/journal_chain.json"} {
 		files, err := filepath.Glob("testdata/" + pattern)
@@ -73,8 +73,8 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { tryAll(t, data, o) })
 }
 
-// sealed packs files whose manifest declares their real digests, so that a changed
-// file reaches the checks behind the digests.
+// sealed packs files, with their real digests in the manifest. A changed file thus passes
+// the check of the digests and reaches the other checks.
 func sealed(t testing.TB, names []string, files map[string][]byte) []byte {
 	t.Helper()
 	files = maps.Clone(files)
@@ -130,12 +130,12 @@ func FuzzContents(f *testing.F) {
 			tryKinds(t, zipped(t, a.names, files), Options{}, RunpackKind, PackKind)
 			return
 		}
-		tryKinds(t, sealed(t, a.names, files), Options{}, PackKind) // includes a runpack, the older form of a pack
+		tryKinds(t, sealed(t, a.names, files), Options{}, PackKind) // a runpack too, because PackKind accepts this older form of a pack
 	})
 }
 
-// No header of an archive makes a reader panic or hang. The producer of the archive
-// chooses the names, methods, flags, sizes and extra fields in it.
+// No header in an archive makes a reader panic or hang. The producer of the archive
+// chooses the name, method, flags, sizes and extra fields of a header.
 func FuzzHeaders(f *testing.F) {
 	names, files := entriesOf(f, read(f, "runpack/own_ok_signed.zip"))
 	f.Add("manifest.json", uint16(0), uint16(0), uint64(1), uint64(1), uint32(0), []byte(nil), []byte("x"))

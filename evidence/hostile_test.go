@@ -218,7 +218,7 @@ func TestDetect(t *testing.T) {
 		}
 		want := f.kind
 		if strings.HasPrefix(f.path, "runpack/") {
-			want = RunpackKind // the table names the kind pack for one of these runpacks
+			want = RunpackKind // the table verifies one of these runpacks as a pack
 		}
 		if strings.HasPrefix(f.path, "pack/") {
 			want = PackKind

@@ -31,9 +31,9 @@ for line in sys.stdin:
     print(code, said.getvalue().strip())
 `
 
-// TestVerifyWithoutUs runs the verifier of docs/verify-without-us.md: it gives the
-// verdict of this package on every recording and on an export, and refuses an export of
-// which a file was changed, removed or added.
+// TestVerifyWithoutUs runs the verifier of docs/verify-without-us.md. The verifier gives
+// the same verdicts as this package on every recording and on an export. It refuses an
+// export with a changed, removed or added file.
 func TestVerifyWithoutUs(t *testing.T) {
 	for _, program := range []string{"python3", "openssl"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -117,7 +117,7 @@ func (q *questions) export(all map[string][]byte, public string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if strings.HasPrefix(name, "cp_") && name != "cp_0001.zip" {
-			continue // the chain verifies them all
+			continue // the verification of the chain includes all runpacks of checkpoints
 		}
 		q.ask(name, Detect(all[name]), filepath.Join(q.dir, name), public, true, "ok")
 	}
@@ -148,9 +148,8 @@ func (q *questions) chains(all map[string][]byte) {
 	}
 }
 
-// members asks about documents with one more member: each of their own in another case, and
-// an unknown one in each object and in each object of a list. The answer is that of this
-// package.
+// members asks about documents with one more member, as withMember adds it. The verifier
+// must give the verdict of this package.
 func (q *questions) members(all map[string][]byte) {
 	n := 0
 	ask := func(what string, kind Kind, name string, data []byte) {
@@ -183,7 +182,9 @@ func (q *questions) members(all map[string][]byte) {
 	require.Greater(q, n, 100)
 }
 
-// withMember returns a file with one more member in its last document, in each way.
+// withMember returns copies of a file, each with one more member in its last document. Each
+// object of the document gets, in turn, an unknown member and each of its own members with
+// an upper-case name. In a list, only the last object is changed.
 func withMember(t testing.TB, file []byte) map[string][]byte {
 	lines := slices.Collect(bytes.Lines(file))
 	last := len(lines) - 1
@@ -218,8 +219,9 @@ func mapWith(all map[string][]byte, name string, data []byte) map[string][]byte 
 	return all
 }
 
-// journals asks about journals with a changed event, which is detected if the runpacks are
-// available. No digest of the reference covers the rules that matched.
+// journals asks about journals beside their runpacks, with which the verifier detects each
+// change. No digest of the reference covers the matched rules, but a receipt in a runpack
+// does.
 func (q *questions) journals(all, policy map[string][]byte) {
 	changed := bytes.Replace(all[JournalFile], []byte(`"tool_name":"harness.launch"`), []byte(`"tool_name":"harness.launch","verdict":"allow"`), 1)
 	q.ask("a changed journal", JournalKind, q.write("changed.jsonl", changed), "-", false, "fail")
@@ -234,8 +236,8 @@ func (q *questions) journals(all, policy map[string][]byte) {
 	q.ask("a journal with another rule", JournalKind, q.write("policy/rule.jsonl", rule), "-", false, "fail")
 }
 
-// unsigned asks about journals in which nothing is signed: without their runpacks, where
-// the signatures are, without checkpoints, and with a header only.
+// unsigned asks about three journals without a signature: one without its runpacks, which
+// contain the signatures, one without checkpoints, and one that is only a header.
 func (q *questions) unsigned(all map[string][]byte, public string) {
 	require.NoError(q, os.Mkdir(filepath.Join(q.dir, "alone"), 0o700))
 	whole := slices.Collect(bytes.Lines(all[JournalFile]))
@@ -271,8 +273,8 @@ func (q *questions) tampered(public string) {
 	}
 }
 
-// signers asks about a runpack that two parties signed, and about one of these signatures
-// that is wrong.
+// signers asks about a runpack that two parties signed, about one that only another party
+// signed, and about runpacks with a wrong signature.
 func (q *questions) signers(data []byte, public string) {
 	names, inside := entriesOf(q, data)
 	var m manifest
@@ -300,7 +302,7 @@ type changedArchive struct {
 }
 
 // changedArchives returns well-formed archives that differ from an archive in one file, and
-// the archive with a changed byte in its directory.
+// the archive with a wrong offset of its directory.
 func changedArchives(t *testing.T, data []byte) (list []changedArchive) {
 	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	require.NoError(t, err)
@@ -327,6 +329,6 @@ func changedArchives(t *testing.T, data []byte) (list []changedArchive) {
 	}
 	add("with another file", func(files map[string][]byte) { files["more.json"] = []byte("{}") })
 	broken := bytes.Clone(data)
-	broken[len(broken)-6] ^= 1 // the place of the directory
+	broken[len(broken)-6] ^= 1 // the lowest byte of the directory's offset
 	return append(list, changedArchive{"with a broken directory", broken})
 }

@@ -20,15 +20,15 @@ import (
 type tampering struct {
 	what string
 	name string                       // the artifact that is verified
-	in   string                       // the changed archive, if another one than name
-	edit func(t testing.TB, f folder) // changes files of the archive or, without one, of the export
+	in   string                       // the changed archive, unless that is name; empty if no archive is changed
+	edit func(t testing.TB, f folder) // changes files of the archive or, if no archive is changed, of the export
 	code string                       // of the problem; empty if there is only a note
-	note string                       // part of a note
+	note string                       // a part of the expected note; unused if code is set
 	ref  string                       // the verdict of the reference
 	key  bool                         // verified with the key that signed the export
 }
 
-// A folder is files by their names.
+// A folder has the content of each file, by its name.
 type folder map[string][]byte
 
 func change(name, from, to string) func(testing.TB, folder) {
@@ -78,7 +78,8 @@ func twice(name string, n int, from, to string) func(testing.TB, folder) {
 	}
 }
 
-// reproved changes the first proof record, and makes the hashes of all of them again.
+// reproved changes the first proof record, and makes the hashes and signatures of all
+// records again.
 func reproved(from, to string) func(testing.TB, folder) {
 	return func(t testing.TB, f folder) {
 		change(proofsFile, from, to)(t, f)
@@ -216,13 +217,14 @@ func (c tampering) made(t testing.TB) map[string][]byte {
 	return all
 }
 
-// redigested packs the files of an archive, whose manifest gets their digests and, if the
-// key verifies it, a new signature. Its entries stay as they are, also if they are wrong.
+// redigested packs the files of an archive. The manifest gets the digests of the files and,
+// if c.key is set, a new signature. The other members of the manifest's entries are kept,
+// even if they are wrong.
 func (c tampering) redigested(t testing.TB, names []string, inside map[string][]byte) []byte {
 	file, entries, ident := manifestFile, "files", "manifest_digest"
 	if _, pack := inside[packManifestFile]; pack {
 		file, entries, ident = packManifestFile, "contents", "pack_id"
-		if !strings.HasPrefix(c.what, "a proof") { // proof records are not required
+		if !strings.HasPrefix(c.what, "a proof") { // proof records are optional, and these could describe the old files
 			delete(inside, proofsFile)
 		}
 	}
@@ -293,7 +295,8 @@ func (c tampering) options() (o Options) {
 	return o
 }
 
-// Each change is refused with its own code, or noted; the reference's verdicts are kept.
+// Each change is refused with the code in its row, or noted. In compat mode, the verdict is
+// that of the reference.
 func TestTampered(t *testing.T) {
 	for _, c := range tamperings() {
 		t.Run(c.name+": "+c.what, func(t *testing.T) {

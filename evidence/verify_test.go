@@ -159,7 +159,7 @@ func TestAnchors(t *testing.T) {
 	require.Contains(t, shared.Notes, "anchors: 2 anchors of other sessions were ignored")
 	o.Anchors[1].Index = 4
 	require.Equal(t, []string{"truncated"}, codes(Verify(ChainKind, chain, o)))
-	// One checkpoint has one digest, also that of another session.
+	// Two digests of one checkpoint are refused, even if it belongs to another session.
 	for _, twice := range [][]Anchor{{{r.ID, 3, r.Digest}, {r.ID, 3, first.Digest}}, {{r.ID, 3, first.Digest}, {r.ID, 3, r.Digest}},
 		{{r.ID, 3, r.Digest}, {"other", 1, r.Digest}, {"other", 1, first.Digest}}} {
 		o.Anchors = twice
@@ -189,7 +189,8 @@ func TestUnknownKind(t *testing.T) {
 	require.False(t, r.OK)
 }
 
-// Every report says which removed end would not be noticed.
+// Every report says whether the file shows that the session has ended. If it does not, a
+// removed end would not be noticed.
 func TestTruncationIsMentioned(t *testing.T) {
 	truncation := func(r Report) string {
 		t.Helper()

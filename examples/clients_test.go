@@ -139,7 +139,7 @@ func TestThreadSync(t *testing.T) {
 	require.Contains(t, show(), `"ended":true`)
 }
 
-// Below a wrapped harness its file agrees with the ledger.
+// In a wrapped session, the file that the thread-sync client writes agrees with the ledger.
 func TestThreadSyncBelowAHarness(t *testing.T) {
 	client, err := threadSync()
 	require.NoError(t, err)
@@ -189,7 +189,8 @@ func note(id, body string) lifeloop.PayloadEnvelope {
 	}
 }
 
-// Bodies and references arrive unchanged, and the client decides about a repeat.
+// Bodies and references arrive unchanged, and the client itself decides whether it acts on
+// a repeated payload.
 func TestPayloadConsumer(t *testing.T) {
 	need(t, "python3")
 	w := newWorld(t)

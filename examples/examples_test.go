@@ -121,9 +121,9 @@ func TestDryRuns(t *testing.T) {
 	}
 }
 
-// The note reaches the model with every prompt, and the receipts say so. On a
-// very busy machine the client may miss a prompt; its receipt then says so, and
-// the session is repeated.
+// The note reaches the model with every prompt, and the receipts confirm this. On a very
+// busy machine the client may miss a prompt. The receipt of that prompt then reports it,
+// and the session is played again.
 func TestNotes(t *testing.T) {
 	need(t, "python3")
 	for range 10 {

@@ -268,8 +268,8 @@ func TestRateLimit(t *testing.T) {
 	require.Len(t, l.used, 1, "windows that are over are forgotten")
 }
 
-// The order of members, targets and rules, blanks and repetitions change neither a
-// digest nor the decision; the decision is the same each time.
+// The digests and the decision depend neither on the order of targets and rules nor on
+// repeated targets.
 func TestLawDecisionsAreDeterministic(t *testing.T) {
 	verdicts := rapid.SampledFrom([]string{"allow", "block", "dry_run", "require_approval"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -348,8 +348,8 @@ func FuzzParseIntent(f *testing.F) {
 	})
 }
 
-// The trace refers to the intent's delegation as the reference does: the digest is that of
-// the delegation as the intent's digest has it, with the year 1 for absent times.
+// The trace refers to the intent's delegation as the reference does. Its digest covers the
+// normal form of the whole delegation, which has the year 1 for absent times.
 func TestTraceCarriesTheDelegation(t *testing.T) {
 	in := intent(t, object{"delegation": object{"requester_identity": " bob ", "scope_class": "W", "token_refs": []string{"t2", "t1"},
 		"chain": []object{{"delegator_identity": "alice", "delegate_identity": "bob"}}}})

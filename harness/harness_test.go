@@ -53,11 +53,11 @@ type recorder struct {
 	texts  []string
 	stops  []syscall.Signal
 	conts  int
-	begun  []bool // the arguments of Line
+	begun  []bool // the argument of each call of Line
 	text   []byte
 	// The text of each stream; a child has three streams at most.
 	streams [3][]byte
-	lines   int64 // the number of lines, or of lost lines if the sink reads the text
+	lines   int64 // the number that Output reported last, plus the lost lines that TextLost reported
 	lost    int64
 	slow    func() // called before each read, to make the sink slow
 }

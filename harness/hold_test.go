@@ -67,8 +67,8 @@ func TestHoldAndFree(t *testing.T) {
 	}
 }
 
-// relay is a harness with two processes that start a successor and end, again and
-// again. No process of theirs lives long.
+// relay is a harness with two chains of processes. Each process of a chain starts its
+// successor and ends at once.
 const relay = `next='sh -c "$next" & exit'; export next; (setsid sh -c "$next" &); sh -c "$next" & echo ready; wait; sleep 300`
 
 // Hold does not miss the successor of a process that ends while Hold looks for it,

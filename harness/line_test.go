@@ -50,7 +50,7 @@ func TestLine(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var l line
 			at := time.Unix(0, 0)
-			for _, b := range []byte(c.keys) { // as a person types
+			for _, b := range []byte(c.keys) { // one key at a time, as a person types
 				at = at.Add(100 * time.Millisecond)
 				l.feed([]byte{b}, at)
 			}
@@ -61,8 +61,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// Enter sends a line only some time after text that came at once: a harness may take both
-// for a paste.
+// After text that came at once, only an Enter after a pause sends the line. Without the
+// pause, the harness may take the text and the Enter for a paste.
 func TestLineThatCameAtOnce(t *testing.T) {
 	at := time.Unix(0, 0)
 	later := func(d time.Duration) time.Time { return at.Add(d) }
@@ -90,8 +90,8 @@ func TestLineThatCameAtOnce(t *testing.T) {
 	}
 }
 
-// A prompt shows that an Enter in doubt has sent the line, unless the user has pressed a
-// key since.
+// If it is in doubt whether an Enter has sent the line, a prompt that begins shows that it
+// has. This is not so if the user has pressed a key after the Enter.
 func TestLineThatBecameAPrompt(t *testing.T) {
 	at := time.Unix(0, 0)
 	for _, c := range []struct {
@@ -122,8 +122,8 @@ func TestLineThatBecameAPrompt(t *testing.T) {
 	}
 }
 
-// Keys of the wrapper are typed between those of the user, which wait meanwhile and
-// follow in their order.
+// While the wrapper types its keys, the keys of the user wait. They are typed afterwards, in
+// their order.
 func TestType(t *testing.T) {
 	d := newDesk(t)
 	term := d.terminal(t)
@@ -154,7 +154,7 @@ func TestType(t *testing.T) {
 	d.key(t, "ef")
 	require.NoError(t, <-typed)
 	d.shows(t, "readyab\x1f/clear\rcdef")
-	time.Sleep(2 * burstEnter) // as a person would, after keys that waited and so came at once
+	time.Sleep(2 * burstEnter) // the keys that waited came at once, so an Enter right after them could be a paste
 	d.key(t, "\r")
 	d.shows(t, "readyab\x1f/clear\rcdef\r")
 	eventually(t, "the sent line is reported", func() bool { return slices.Equal(rec.snapshot().begun, []bool{true, false}) })
@@ -181,8 +181,8 @@ func TestType(t *testing.T) {
 	require.ErrorIs(t, err, ErrTyping)
 }
 
-// A stroke that the child must show is followed by the next one as soon as it is shown. If
-// it is not, nothing more is typed.
+// After a stroke that the child must show, Type waits until the child has shown the stroke.
+// If the child does not show the stroke, nothing more is typed.
 func TestTypeWaitsForWhatIsShown(t *testing.T) {
 	d := newDesk(t)
 	spec := sh(`stty raw -echo; printf ready; head -c 6; sleep 0.1; printf '> /cl'; sleep 0.1; printf ear; exec cat`)
@@ -203,8 +203,8 @@ func TestTypeWaitsForWhatIsShown(t *testing.T) {
 	c.Wait()
 }
 
-// A hidden cursor means that a dialog is open. Nothing is typed then, and keys that are
-// being typed are stopped.
+// A hidden cursor means that a dialog is open. While a dialog is open, Type types nothing.
+// If a dialog opens while Type is typing, Type stops.
 func TestTypeStopsBeforeADialog(t *testing.T) {
 	d := newDesk(t)
 	spec := sh(`stty raw -echo; printf 'ready\033[?25l'; head -c 1 >/dev/null; printf '\033[?25l\033[?25h'; head -c 6; printf '\033[?25l'; exec cat`)
@@ -227,7 +227,7 @@ func TestTypeStopsBeforeADialog(t *testing.T) {
 	c.Wait()
 }
 
-// The text may come in pieces.
+// The expected text is found even if the output comes in pieces.
 func TestExpected(t *testing.T) {
 	for _, text := range []string{"\x1b[1m› /cle › /clear  clear it", "/clear\x1b[K /clear\x1b[31G\x1b[1mclear\x1b[37Git", "/clear\r\nclear\tit\r\n\r\n"} {
 		for n := range 12 {

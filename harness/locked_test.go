@@ -16,8 +16,9 @@ import (
 
 func init() { parts["locks files"] = locksFiles }
 
-// locksFiles opens and locks files until its input ends. Its first argument is how:
-// "below" lets another process do it.
+// locksFiles opens and locks files until its input ends. Its first argument is the kind
+// of lock: "write", "read", or "open" for none. With "below", another process takes write
+// locks.
 func locksFiles() int {
 	how, files := os.Args[1], os.Args[2:]
 	if how == "below" {
@@ -44,7 +45,8 @@ func locksFiles() int {
 	return 0
 }
 
-// Only write locks of the harness's own tree count, and only in this folder.
+// Locked returns only the files of the given folder on which a process of the harness's
+// own tree has a write lock.
 func TestLocked(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(t.TempDir(), "link")

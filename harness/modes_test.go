@@ -12,7 +12,7 @@ import (
 	"lifeloop/internal/vt"
 )
 
-// wanted are the numbers of titles and of Codex's state.
+// wanted are the numbers of the OSC commands for titles (0 and 2) and for Codex's state.
 var wanted = []int{0, 2, 7501}
 
 func scanned(s string) *tracker {
@@ -328,7 +328,7 @@ func checkLawsWith(t interface{ Fatalf(string, ...any) }, p vt.Parser, sent stri
 	again := &tracker{modes: whole.modes, parser: p}
 	again.scan([]byte(whole.modes.undo(false)))
 	again.scan([]byte(whole.modes.redo()))
-	if whole.modes.alternate == 1049 { // the screen was left and entered again, with the character sets of the main one
+	if whole.modes.alternate == 1049 { // leaving the alternate screen restores the main character sets, and redo keeps them
 		again.modes.charsets, again.modes.under = whole.modes.charsets, whole.modes.under
 	}
 	if again.modes != whole.modes {

@@ -60,7 +60,7 @@ func abandoned(t *testing.T, open func(*testing.T) (ours, theirs *os.File), mode
 	eventually(t, "the reader's buffer is full", func() bool {
 		now, err := unix.IoctlGetInt(fdOf(reader), unix.TIOCINQ)
 		require.NoError(t, err)
-		if now != held { // on a busy machine the output may grow slowly without having stalled
+		if now != held { // the buffer still fills, which may be slow on a busy machine
 			held, since = now, time.Now()
 		}
 		return held > 0 && time.Since(since) > 200*time.Millisecond

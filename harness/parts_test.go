@@ -146,8 +146,8 @@ func holds(c *Child) {
 	report("wrapper", os.Getpid())
 }
 
-// piped wraps a program whose stdin is a pipe and whose keys are the
-// terminal's, as in `echo one | wrapper less`.
+// piped wraps a program that reads a pipe as its stdin, and keys from the terminal, as
+// in `echo one | wrapper less`.
 func piped() int {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -179,9 +179,9 @@ func report(what string, n int) {
 	fmt.Fprintf(f, "%s %d\n", what, n)
 }
 
-// messy sets modes, changes its terminal, ignores every signal that it can, and
-// starts a child, a grandchild in another session, and one that ignores signals
-// too. It prints mess and does not exit.
+// messy sets modes, changes its terminal, and ignores SIGTERM, SIGHUP and SIGINT. It
+// starts a child, a child that ignores signals, and a child and a grandchild that have
+// sessions of their own. It prints mess and does not exit.
 func messy() int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	attrs, _ := unix.IoctlGetTermios(0, unix.TCGETS)
@@ -247,10 +247,10 @@ func stopper() int {
 	}
 }
 
-// shell is the part of a shell that matters for job control: it runs a wrapper in a
-// foreground group, takes the terminal when the wrapper stops, and continues the
-// wrapper at a line on its pipe: shell PART ARGS... If BLIND is set, it does not
-// notice a stop, like a shell that runs a script.
+// shell is the part of a shell that matters for job control: shell PART ARGS... It runs
+// a wrapper in a foreground group, and takes the terminal when the wrapper stops. When a
+// line arrives on descriptor 3, shell continues the wrapper. If BLIND is set, shell does
+// not notice that the wrapper stops, like a shell that runs a script.
 func shell() int {
 	signal.Ignore(syscall.SIGTTOU, syscall.SIGTTIN, syscall.SIGTSTP)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP) // otherwise the job would inherit that SIGTSTP is ignored
@@ -316,9 +316,9 @@ func headless() int {
 	return 1
 }
 
-// adopter is a command that runs a client without a harness. It prints which processes
-// are left of those that the client leaves behind, and of those that it had itself
-// before, whose pid is its argument.
+// adopter is a command that runs a client without a harness: adopter PID. PID is a child
+// that the command had at its start. The command prints twice whether this child and a
+// process that the client left behind run: after Reap and after End.
 func adopter() int {
 	o, err := Adopt()
 	if err != nil {

@@ -174,7 +174,8 @@ func TestDieLeavesNoCore(t *testing.T) {
 	}
 }
 
-// A program that exits by itself may leave a colour on purpose.
+// After a death by signal, the colour and other modes are undone too. A program that
+// exits by itself may leave them set on purpose.
 func TestALookIsUndoneAfterASignal(t *testing.T) {
 	const left = "\x1b[?25l\x1b[4h\x1b(0\x1b]9;4;1;50\x07\x1b[1;31mtext"
 	for end, undo := range map[string]string{
@@ -279,10 +280,10 @@ func TestPathOfTheChildIsSearched(t *testing.T) {
 	}
 }
 
-// The harness ignores the signals that the wrapper ignored at its start, also if the
-// wrapper has called signal.Notify for them after OpenTerminal. With one processor no
-// other goroutine runs in between. The test program has no symbol table, in which these
-// signals would be found later too.
+// The harness ignores the signals that the wrapper ignored at its start, even if the
+// wrapper calls signal.Notify for them right after OpenTerminal. With one processor no
+// other goroutine runs between these two calls. The test program has no symbol table, so
+// the wrapper cannot find the ignored signals after signal.Notify.
 func TestNotifyAfterOpenTerminal(t *testing.T) {
 	spec := as("notified")
 	cmd := exec.Command("env", append([]string{"--ignore-signal=INT"}, spec.Argv...)...)
@@ -295,8 +296,8 @@ func TestNotifyAfterOpenTerminal(t *testing.T) {
 	require.True(t, ignored.has(syscall.SIGINT), "%s", out)
 }
 
-// A background process that ignores signals and holds the terminal neither delays
-// the exit nor loses the last output, and it is killed.
+// A background process that ignores signals and holds the terminal is killed. It
+// neither delays the exit nor causes the loss of the last output.
 func TestLingeringChild(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []Mode{Always, Never} {
@@ -331,8 +332,8 @@ func TestLingeringChild(t *testing.T) {
 	}
 }
 
-// guardEmpty dismisses the guard, which ends when the tree has ended. The channel is
-// closed then.
+// guardEmpty dismisses the guard, which ends when the tree has ended. The returned
+// channel is closed when the guard has ended.
 func (c *Child) guardEmpty(t *testing.T) <-chan struct{} {
 	t.Helper()
 	c.terminal.Close()
@@ -367,8 +368,8 @@ func TestOrphansInTheirOwnSessionEnd(t *testing.T) {
 	eventually(t, "the orphan has ended", func() bool { return !living(pid) })
 }
 
-// A command without a harness ends what its clients leave behind, and not the children
-// that it had before.
+// A command that runs clients without a harness ends the processes that its clients
+// leave behind. The command does not end the children that it had at its start.
 func TestAdoptedOrphansEnd(t *testing.T) {
 	t.Parallel()
 	spec := as("adopter")
@@ -582,7 +583,8 @@ func TestStopAndContinue(t *testing.T) {
 	}
 }
 
-// A SIGCONT may come at any time after a SIGTSTP: both harness and wrapper run then.
+// After a SIGTSTP and a SIGCONT, both harness and wrapper run, however short or long the
+// time between the two signals is.
 func TestContinuedWhileItStops(t *testing.T) {
 	d := newDesk(t)
 	cmd, reports := startWrapper(t, d, []string{"BLIND=yes"}, nil, "shell", "pulse")
@@ -619,7 +621,8 @@ func ends(t *testing.T, cmd *exec.Cmd) (err error) {
 	}
 }
 
-// Without job control a key must not stop a harness without a way to continue it.
+// Without job control nothing else would continue a harness that a key has stopped, so
+// the wrapper continues it.
 func TestWithoutAShellTheHarnessIsContinued(t *testing.T) {
 	d := newDesk(t)
 	cmd, _ := startWrapper(t, d, nil, nil, "wrapper", "stopper")
@@ -755,7 +758,7 @@ func TestLastOutputThatCannotBeWritten(t *testing.T) {
 	c := &Child{}
 	c.addSource(ours, full, nil)
 	s := c.sources[0]
-	require.NoError(t, ours.SetReadDeadline(time.Unix(1, 0))) // a deadline in the past, as at the child's end
+	require.NoError(t, ours.SetReadDeadline(time.Unix(1, 0))) // a deadline in the past makes the pump drain the pipe, as after the child's end
 	done := make(chan struct{})
 	go func() { c.pump(s); close(done) }()
 	select {
@@ -1092,8 +1095,8 @@ func TestTheInterruptKeyIsNoted(t *testing.T) {
 	}
 }
 
-// The grace period of Stop is for the whole tree: a process that outlives the harness
-// and cleans up within it is not killed, and its cleanup gets no second SIGTERM.
+// The grace period of Stop is for the whole tree. A process that outlives the harness
+// and cleans up within the grace period is not killed, and gets no second SIGTERM.
 func TestGraceIsForTheWholeTree(t *testing.T) {
 	for name, start := range map[string]string{"in the harness's group": "", "in a session of its own": "setsid "} {
 		t.Run(name, func(t *testing.T) {
@@ -1116,9 +1119,9 @@ func TestGraceIsForTheWholeTree(t *testing.T) {
 	}
 }
 
-// While the harness ignores SIGTERM, processes in other groups get it at half of the
-// grace period, or with a SIGTERM that is not the first signal; and each only once,
-// even if the harness ends while they clean up.
+// If the harness ignores SIGTERM, processes in other groups get it after half of the
+// grace period, or at once if another signal came first. Each of these processes gets
+// SIGTERM only once, even if the harness ends while the process cleans up.
 func TestOtherGroupsGetTermBeforeKill(t *testing.T) {
 	for name, first := range map[string]unix.Signal{"TERM": unix.SIGTERM, "INT, then TERM": unix.SIGINT} {
 		t.Run(name, func(t *testing.T) {

@@ -26,8 +26,8 @@ func printedPID(t *testing.T, stdout func() []byte) int {
 	return pid
 }
 
-// The system shows a process as a zombie once its first thread has exited, also
-// while other threads run. It is killed like any other.
+// The system shows a process as a zombie once its first thread has exited, even while
+// other threads of the process run. Such a process is killed like any other process.
 func TestAProcessWithoutItsFirstThreadIsAlive(t *testing.T) {
 	for _, how := range []string{"the tree is killed", "it outlives the harness"} {
 		t.Run(how, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestTooManyProcesses(t *testing.T) {
 	exe, err := os.Open("/proc/self/exe")
 	require.NoError(t, err)
 	defer exe.Close()
-	cmd := exec.Command("/proc/self/fd/3") // run by descriptor, because other users may not have access to its folder
+	cmd := exec.Command("/proc/self/fd/3") // run by descriptor: user 54321 may have no access to the folder of the test program
 	cmd.ExtraFiles, cmd.Dir, cmd.Env = []*os.File{exe}, "/", as("starved").Env
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54321, Gid: 54321}}

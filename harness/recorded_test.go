@@ -20,8 +20,8 @@ import (
 var update = flag.Bool("update", false, "write the golden lists of recorded terminals anew; read the diff against what the harness really did")
 
 // TestRecordedTerminals feeds recorded output of harnesses, in its original pieces, to
-// the scanner of the pump, and the texts that the scanner collects to the decoder.
-// Every line of the lists was reviewed.
+// the scanner of the pump, and the texts that the scanner collects to the decoder. It
+// compares the result with golden lists that were reviewed line by line.
 func TestRecordedTerminals(t *testing.T) {
 	for _, c := range []struct {
 		name       string

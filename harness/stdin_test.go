@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// same is a Spec of a child that reads the same input as the first one.
+// same returns a Spec with SameInput: each child reads the input from the position at
+// which the first child began.
 func same(script string) Spec {
 	spec := sh(script)
 	spec.SameInput = true
@@ -94,8 +95,8 @@ func outputOf(t *testing.T, spec Spec, text []byte) []byte {
 	return stdout()
 }
 
-// A stream that is too long to be saved is read once as a whole. No child gets a
-// part of it.
+// The first child reads all of a stream that is too long to be saved. A second child with
+// SameInput does not start, because it would get only a part of the stream.
 func TestALongStreamIsReadOnce(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

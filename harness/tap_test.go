@@ -63,8 +63,8 @@ func TestTwoStreams(t *testing.T) {
 	require.Equal(t, "outerr", string(e.snapshot().streams[0]))
 }
 
-// Lines are counted if the sink does not read text, and an unfinished last line
-// counts too.
+// If the sink does not read the output, it gets the number of lines. An unfinished
+// last line of a stream counts too.
 func TestLinesAreCounted(t *testing.T) {
 	for script, want := range map[string]int64{`:`: 0, `echo a; echo b`: 2, `echo a; printf b`: 2, `echo a; echo b >&2; printf c`: 3, `printf a; printf b >&2`: 2} {
 		term, _, _ := onFiles(t, Never, nil)
@@ -73,8 +73,8 @@ func TestLinesAreCounted(t *testing.T) {
 	}
 }
 
-// A slow sink does not delay the screen. It gets the newest output and the number
-// of dropped bytes, and no line that was not written.
+// A slow sink does not delay the screen. The sink gets the newest output and the
+// number of dropped bytes. The sink never gets a line joined from parts of two lines.
 func TestASlowSinkLosesTheOldestText(t *testing.T) {
 	term, stdout, _ := onFiles(t, Never, nil)
 	going := make(chan struct{})
@@ -101,8 +101,8 @@ func TestASlowSinkLosesTheOldestText(t *testing.T) {
 	}
 }
 
-// A tap that drops output of a stream drops it up to the end of a line, so that the sink
-// never gets a line that was not written in this form.
+// A tap that drops output of a stream drops it up to the end of a line, or inserts a
+// line end. So the sink never gets a line joined from parts of two lines.
 func TestATapDropsLines(t *testing.T) {
 	one := newTap()
 	for range 3 { // output that contains no line end

@@ -211,8 +211,8 @@ func (w *writer) groups(depth int, ours bool) {
 	})
 }
 
-// settings generates a random settings file. With ours it may have hooks of
-// ours, of any version and in any place.
+// settings generates a random settings file. If ours is true, the file
+// may have hooks of ours, of any version and in any place.
 func settings(ours bool) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		w := &writer{t: t, newline: "\n"}
@@ -330,8 +330,9 @@ func TestEditsInBetween(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
-		// Make the same edits in both texts: add a member at the beginning of the
-		// file, and a group at the beginning or end of each list of the user's.
+		// Make the same edits in the file without our hooks and in the file with them:
+		// add a member at the beginning of the file, and a group at the beginning or
+		// end of each of the user's lists.
 		d, flaw := open(text)
 		if flaw != nil {
 			t.Fatalf("%v in %q", flaw, text)
@@ -365,7 +366,7 @@ func TestEditsInBetween(t *testing.T) {
 			}
 			return change(text, edits)
 		}
-		if nothing(text) { // in an empty object our member is the first one, so an edit before it has a different result
+		if nothing(text) { // no member follows the added one, so the comma of the edit is wrong
 			return
 		}
 		want := edited(text)

@@ -191,7 +191,7 @@ func TestFoldersOfTwoTrees(t *testing.T) {
 	}
 }
 
-// What the user has put in the place of a folder that we created stays.
+// If the user replaces a folder that we created, the replacement stays.
 func TestFolderThatWasReplaced(t *testing.T) {
 	p := newPlace(t)
 	home := filepath.Join(p.dir, "home")
@@ -234,7 +234,8 @@ func TestHarnessRewritesItsSettings(t *testing.T) {
 	require.Equal(t, anew(`{"model":"opus","hooks":{"Stop":[{"hooks":[{"type":"command","command":"mine"}]}]}}`), p.read(p.in.Path))
 }
 
-// A hook that the user adds before ours moves ours to a place without consent.
+// A consent is for a hook at one place of a list. If the user adds a group before our
+// hook, the hook moves to a place without consent.
 func TestOurHookMoves(t *testing.T) {
 	p := newPlace(t)
 	p.write(p.in.Path, `{"hooks":{"Stop":[]}}`, 0o600)

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Environment variables of the test binary. If readURL is set, it reads that URL and
-// prints the answer. If throughURL is set, it starts itself with readURL instead, like
-// a script that starts a harness.
+// Environment variables of the test binary. If readURL is set, the test binary reads
+// that URL and prints the answer. If throughURL is set, the test binary starts a second
+// process with readURL, like a script that starts a harness.
 const (
 	readURL    = "LIFELOOP_TEST_READ_URL"
 	throughURL = "LIFELOOP_TEST_THROUGH_URL"
@@ -106,15 +106,15 @@ func TestTheHarnessReads(t *testing.T) {
 	require.Empty(t, delivered)
 }
 
-// Only the harness, here this process, or the first process below it that
-// reads, gets an answer.
+// Only the harness gets an answer. The harness is the first process that reads and that
+// is the launched process or below it. In the first test it is this process.
 func TestOtherProcessesGetNothing(t *testing.T) {
 	t.Run("a program of the user", func(t *testing.T) {
 		s, foreign := serve(t, os.Getpid(), answering("payload"))
 		text, err := read(t.Context(), s.URL()) // the harness
 		require.NoError(t, err)
 		require.Equal(t, "200 payload", text)
-		out, err := start(t, readURL, s.URL()).Output() // a child process stands for a tool of the harness
+		out, err := start(t, readURL, s.URL()).Output() // a child process acts as a tool of the harness
 		require.NoError(t, err)
 		require.Equal(t, "200 <nil>", string(out))
 		require.EqualValues(t, 1, foreign.Load())

@@ -133,8 +133,9 @@ func TestAnAnswerOverItsLimitIsFailed(t *testing.T) {
 	}
 }
 
-// At most 1,000 receipts of a client wait for the payload of an earlier call. If
-// there are more, that payload is given up, and all receipts follow in their order.
+// While the payload of a call waits for a slot, the receipts of the client's later
+// calls wait too. If more than 1,000 receipts wait, the kernel gives up the payload and
+// issues all receipts in their order.
 func TestReceiptsDoNotWaitForever(t *testing.T) {
 	cfg := defaults()
 	cfg.Hooks, cfg.HarnessSession = true, "S1"

@@ -130,8 +130,8 @@ func (j *hcpJudge) readAgain(t require.TestingT) {
 	require.Equal(t, j.lines, lines, "the same each time it is read")
 }
 
-// clone returns a judge of another end of the same session. Its views read the session
-// from the beginning.
+// clone returns an independent copy of the judge, for a session that has the same entries
+// so far and then ends in another way. The views of the copy read these entries again.
 func (j *hcpJudge) clone() *hcpJudge {
 	c := *j
 	c.live, c.read = view.HCP{}, view.HCP{}
@@ -153,8 +153,9 @@ func envelopes(t require.TestingT, messages []view.HCPMessage) (lines []string) 
 	return lines
 }
 
-// TestEveryFactHasItsPlaceInHCP: the view shows every event and handles every fact, even
-// an empty one, wherever it comes.
+// TestEveryFactHasItsPlaceInHCP: the view handles the zero value of every fact before,
+// during and after a session. It shows every event except supervisor.tick and
+// receipt.emitted.
 func TestEveryFactHasItsPlaceInHCP(t *testing.T) {
 	for _, f := range kernel.Registry() {
 		var h view.HCP

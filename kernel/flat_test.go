@@ -75,7 +75,7 @@ func (r *rush) step(in input.Input) {
 			in := input.Returned{Call: e.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}}
 			if event := e.Envelope.Request.Event; event == lifeloop.FrameOpening || event == lifeloop.FrameOpened {
 				p := payload(e.Client, 1, []string{"side_channel_context", "note", "text", "preferred"})
-				if key := fmt.Sprint("k", r.answers); r.takes[e.Client] == 0 { // a slow client needs 1,000 s to use all the keys that are kept
+				if key := fmt.Sprint("k", r.answers); r.takes[e.Client] == 0 { // the kernel keeps 1,000 keys per client; a slow client would use too few to reach this limit
 					p.IdempotencyKey = &key
 				}
 				in.Response.ClientPayloads = append(in.Response.ClientPayloads, p)
@@ -115,8 +115,8 @@ func (r *rush) hook(event, slot string, signals ...telemetry.Signal) {
 		Event: event, Session: signals[0].Session, Turn: signals[0].Turn, Slot: slot, Capacity: 9500, Signals: signals}})
 }
 
-// turns plays n turns from number i on. Each has a tool and four
-// model calls, and the last one of each hundred clears the context.
+// turns plays n turns from number i on. Each turn has a tool and four model calls.
+// After every hundredth turn the context is cleared.
 func (r *rush) turns(i, n int) {
 	for ; n > 0; n-- {
 		turn, session := fmt.Sprintf("turn-%08d", i), fmt.Sprintf("S%d", i/100)
@@ -170,8 +170,8 @@ func (r *rush) warm() {
 	}
 }
 
-// The state of a session is as large after N turns as after N/4. Only its harness
-// sessions add to the state: a few words for each.
+// The state of a session is as large after N turns as after N/4, apart from a little
+// state for each harness session.
 func TestStateIsFlat(t *testing.T) {
 	const quarter = 1050
 	r := newRush(t, map[string]time.Duration{"fast": 0, "slow": time.Second})

@@ -50,9 +50,9 @@ func text(s *string) string {
 	return *s
 }
 
-// TestIdentityIsFixedWhenObserved lets a client answer the first event of one
-// launch only when the next launch, of another adapter, has a harness session of
-// its own.
+// TestIdentityIsFixedWhenObserved checks that a document has the launch and the harness
+// session in which its event was observed. The client answers its first call only when
+// a later launch, of another adapter, has begun another harness session.
 func TestIdentityIsFixedWhenObserved(t *testing.T) {
 	w := &world{t: t, now: start}
 	w.play("run id=S1 clients=(notes) timeout=30s retries=0 fallback=(spare)", "launched", "signal transcript in=S1 prompt=p1",
@@ -70,8 +70,8 @@ func TestIdentityIsFixedWhenObserved(t *testing.T) {
 	require.Equal(t, want, w.receipted())
 }
 
-// TestIdentityOfAnIdThatIsLearnedLate: a document carries the id that was known
-// when its event was observed, whenever its client answers.
+// TestIdentityOfAnIdThatIsLearnedLate: a document has the harness session id that was
+// known when its event was observed, even if another id is known when the client answers.
 func TestIdentityOfAnIdThatIsLearnedLate(t *testing.T) {
 	w := &world{t: t, now: start}
 	w.play("run hooks clients=(notes)", "launched", "hook SessionStart slot=pre_session live=S1 cause=startup", "answer call_1", "answer call_2")
@@ -80,8 +80,8 @@ func TestIdentityOfAnIdThatIsLearnedLate(t *testing.T) {
 	require.Equal(t, want, w.receipted())
 }
 
-// TestIdentityAfterACrash: the receipts that a recovery issues belong to the launch
-// of their events, which may be an earlier launch than the one that was lost.
+// TestIdentityAfterACrash: a receipt that a recovery issues has the launch in which its
+// event was observed. That launch may have ended before the crash.
 func TestIdentityAfterACrash(t *testing.T) {
 	w := &world{t: t, now: start}
 	w.play("run id=S1 clients=(notes) timeout=30s retries=0 fallback=(spare)", "launched", "exit code=1", "drained", "launched id=S2", "crash")

@@ -128,7 +128,7 @@ func (j *l0Judge) fact(t require.TestingT, live, read kernel.Entry) {
 	j.renewing = l.Cause == "renewal" || moved.To == renewal.Resumed
 	switch f := read.Fact.(type) {
 	case kernel.Launching:
-		if f.Cause != "renewal" { // the launch of a renewal belongs to the same attempt
+		if f.Cause != "renewal" { // a launch for a renewal continues the attempt, without an onStart
 			j.launches++
 		}
 	case kernel.AttemptEnded:
@@ -159,7 +159,7 @@ func (j *l0Judge) event(t require.TestingT, e view.L0Event, at int64) {
 	require.Equal(t, e.Type == "SESSION_START", e.Seq == 1, "SESSION_START is the first event and no other")
 	ended := j.types["COMPLETE"] > 0 && e.Type != "COMPLETE" || j.strategy == "halt" && e.Type != "ERROR"
 	require.True(t, !ended || slices.Contains([]string{"RETRY_END", "FALLBACK_END", "RETRY_GIVE_UP"}, e.Type), "%s after the end", e.Type)
-	renewing := j.renewing && (e.Type == "CONTINUATION_START" || e.Type == "STREAM_INIT") // in the middle of an attempt
+	renewing := j.renewing && (e.Type == "CONTINUATION_START" || e.Type == "STREAM_INIT") // a renewal emits these events in the middle of an attempt
 	if before, one := l0After[e.Type]; one && !renewing {
 		require.Contains(t, before, j.last, "what comes right before %s", e.Type)
 	}
@@ -216,7 +216,8 @@ func (j *l0Judge) listen() {
 	}
 }
 
-// callbacks compares the hooks with the same callbacks as data.
+// callbacks checks that Emit calls, for an event, exactly onEvent and the callbacks that
+// view.L0Callbacks lists.
 func (j *l0Judge) callbacks(t require.TestingT, e view.L0Event) {
 	j.called = nil
 	j.hooks.Emit(e)
@@ -254,8 +255,8 @@ func (j *l0Judge) readAgain(t require.TestingT) {
 	require.Equal(t, j.lines, lines, "the same each time it is read")
 }
 
-// clone returns a judge of another end of the same session. Its views read the session
-// from the beginning.
+// clone returns an independent copy of the judge, for a session that has the same entries
+// so far and then ends in another way. The views of the copy read these entries again.
 func (j *l0Judge) clone() *l0Judge {
 	c := *j
 	c.live, c.read = view.L0{}, view.L0{}
@@ -278,8 +279,8 @@ func l0Lines(t require.TestingT, events []view.L0Event) (lines []string) {
 	return lines
 }
 
-// TestEveryFactHasItsPlaceInL0: the view handles every fact, even an empty one,
-// wherever it comes.
+// TestEveryFactHasItsPlaceInL0: the view handles the zero value of every fact before,
+// during and after a session.
 func TestEveryFactHasItsPlaceInL0(t *testing.T) {
 	silent := map[string]bool{}
 	for _, f := range kernel.Registry() {

@@ -71,7 +71,7 @@ func (j *judge) answered(f kernel.Answered) {
 // foreign reports whether an id is not the id of the open harness session.
 func (j *judge) foreign(session string) bool { return session != "" && j.id != "" && session != j.id }
 
-// opened is the newest frame of the harness that a turn opened.
+// opened returns the last frame that the harness opened in a turn; "" if there is none.
 func opened(turn kernel.Turn) (frame string) {
 	for _, f := range turn.Facts {
 		if o, ok := f.(kernel.Observed); ok && o.Record.Event == lifeloop.FrameOpening && !o.ByClient() {
@@ -113,8 +113,8 @@ func (j *judge) placing(f kernel.Placing) {
 	}
 }
 
-// outlived checks that no payload waits longer than the frame that it belongs to,
-// or the prompt after it.
+// outlived checks that no payload still waits after its frame or its harness session has
+// ended. Only a payload from the end of a frame may wait for the next prompt.
 func (j *judge) outlived() {
 	for key, settled := range j.payloads {
 		call, _, _ := strings.Cut(key, "#")

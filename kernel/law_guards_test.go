@@ -135,7 +135,8 @@ func (g *guardAccount) effect(t require.TestingT, e effect.Effect) {
 	}
 }
 
-// checkGuarded checks a session by these laws.
+// checkGuarded checks the facts of a session, and the effects of its newest turn, by the
+// laws of this file.
 func checkGuarded(t require.TestingT, cfg kernel.Config, entries []kernel.Entry, turn kernel.Turn) {
 	if cfg.Gate == "" {
 		return
@@ -185,7 +186,8 @@ func (w *fate) decides() {
 	w.feed(in)
 }
 
-// approves lets the user approve or deny an act that may wait for that.
+// approves lets the user approve or deny an act. The command gives the digest of the
+// act's intent, or its first characters. Possibly no such act waits.
 func (w *fate) approves() {
 	w.feed(input.ApprovalGiven{Ask: "a1", Approve: !chance(w.r, "denied", 3), Reason: pick(w.r, "reason", "", "because"),
 		Intent: pick(w.r, "of the intent", "aaaaaaaaaa", "aaaaaaaaab", "bbbbbbbbbb", "aaaaaaaa", "aaaa", "")})

@@ -22,8 +22,8 @@ var open = []string{
 }
 
 // TestNoFactCanHoldABody is the law of opacity: no fact can hold the body of a
-// payload, so that no body can reach the ledger; neither as an Opaque, nor in a
-// type that could hide one, such as an interface or bytes.
+// payload, so no body can reach the ledger. A fact has no Opaque, and, except in open,
+// no value of a type that could hide a body, such as an interface or bytes.
 func TestNoFactCanHoldABody(t *testing.T) {
 	var found []string
 	for _, zero := range registry {
@@ -119,8 +119,8 @@ func TestLeaksAreFound(t *testing.T) {
 	}
 }
 
-// TestEveryFactIsRegistered: a fact that is missing in the registry would escape
-// the law above, and could not be read back from the ledger.
+// TestEveryFactIsRegistered: TestNoFactCanHoldABody would not check a fact that is
+// missing in the registry, and such a fact could not be read back from the ledger.
 func TestEveryFactIsRegistered(t *testing.T) {
 	var facts []string
 	for _, f := range sources(t) {

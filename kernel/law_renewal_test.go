@@ -49,14 +49,14 @@ type resetAccount struct {
 	typed    bool   // the keys of the reset were recorded
 }
 
-// breakerAccount is what the newest renewal left in the context, and what the breaker
-// makes of it.
+// breakerAccount records how much the newest renewal left in the context, and whether
+// the breaker must refuse further renewals.
 type breakerAccount struct {
 	trigger   int64
-	resumedIn int   // the fresh harness session
-	seen      bool  // its pressure was observed
-	left      int64 // the first tokens that were recorded of it
-	stopped   bool  // a renewal left at least half of its trigger
+	resumedIn int   // the scope of the fresh harness session
+	seen      bool  // the context pressure of the fresh session was observed
+	left      int64 // the first token count of the fresh session; 0 if none was recorded
+	stopped   bool  // a renewal left at least half of its trigger: the breaker refuses others
 }
 
 func newRenewalAccount() renewalAccount { return renewalAccount{consumed: map[string]bool{}} }
@@ -89,7 +89,7 @@ func (j *judge) renewalFact(f kernel.Fact) {
 	case kernel.RenewalRerouted:
 		require.Equal(j.t, j.renewal, f.Renewal)
 		require.Equal(j.t, renewal.InPlace, j.path)
-		if j.cfg.Means == renewal.ByHook { // the turn's hook may not come
+		if j.cfg.Means == renewal.ByHook { // the hook at the end of the turn is possibly not called
 			require.Contains(j.t, []renewal.State{renewal.Negotiated, renewal.Prepared, renewal.Resetting}, j.progress)
 		} else {
 			require.Equal(j.t, renewal.Resetting, j.progress)
@@ -153,7 +153,7 @@ func (j *judge) renewalCalled(f kernel.RenewalCalled) {
 	require.Equal(j.t, j.token, f.Digest)
 	require.False(j.t, j.consumed[f.Digest], "a token is consumed twice")
 	j.consumed[f.Digest] = true
-	if j.running { // only keys need the continuation while the old session is open
+	if j.running { // only a reset in place needs the continuation before the old session ends
 		require.Equal(j.t, renewal.InPlace, j.path)
 		return
 	}
@@ -217,7 +217,7 @@ func (j *judge) renewalEffect(e effect.Effect) {
 	}
 }
 
-// linked checks that the receipts of a renewal are linked.
+// linked checks that the parent of each receipt of a renewal is the receipt before it.
 func (j *judge) linked(f kernel.ReceiptIssued) {
 	if f.Renewal == "" {
 		return
@@ -351,8 +351,8 @@ func (w *fate) toPrompt() {
 	w.feed(input.SignalsSeen{Signals: []telemetry.Signal{{Source: "registry", Kind: telemetry.Idle, Session: w.id, Detail: "r"}}})
 }
 
-// clears lets the harness follow the keys: it ends its session and begins a fresh one,
-// or does not.
+// clears draws the effect of the typed keys: the harness ends its session and begins a
+// fresh one, does only one of the two, or ignores the keys.
 func (w *fate) clears() {
 	if chance(w.r, "the keys have no effect", 3) {
 		w.now = w.now.Add(15 * time.Second)

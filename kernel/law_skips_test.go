@@ -38,7 +38,7 @@ func (a *skipAccount) note(f kernel.Observed, about map[string]string) {
 	}
 }
 
-// take removes the run that a receipt reports, and returns it.
+// take removes the skipped events that a receipt counts, and returns them.
 func (a *skipAccount) take(f kernel.ReceiptIssued) (run []string) {
 	if f.Before == "" {
 		run = a.newest[f.Receipt.ClientID]
@@ -60,8 +60,8 @@ func (j *judge) waiting(client string) (n int) {
 	return n
 }
 
-// skips checks and notes which clients do not receive an event. It is called before
-// the calls of the event are noted.
+// skips checks that an event skips only clients with many waiting calls, and notes these
+// clients. It must be called before the calls of the event are noted.
 func (j *judge) skips(f kernel.Observed) {
 	r := f.Record
 	limit := cmp.Or(j.cfg.MaxCalls, 1000)
@@ -87,8 +87,8 @@ func (j *judge) skips(f kernel.Observed) {
 	j.note(f, about)
 }
 
-// skipped checks the receipt of a run: it names exactly the events of the run,
-// and has its place in the order.
+// skipped checks a receipt for skipped events: it counts exactly the events that its
+// client did not receive, and comes before the receipt of the client's next call.
 func (j *judge) skipped(f kernel.ReceiptIssued) {
 	client := f.Receipt.ClientID
 	require.Equal(j.t, lifeloop.Skipped, f.Receipt.Status)

@@ -63,7 +63,7 @@ type sessionAccount struct {
 	aborted    bool     // an abort was requested
 	paused     bool     // a command paused the session
 	asking     string   // the id of the command that this step handles
-	owes       []string // commands that are answered later
+	owes       []string // ids of the commands that may be answered in a later step
 }
 
 type launchAccount struct {
@@ -95,22 +95,22 @@ type eventAccount struct {
 	open     []string // the ids of the open frames, in the order in which they were opened
 	parent   map[string]string
 	sequence map[int]int64
-	numbers  map[int]int // scope → the scope with whose receipts its receipts are numbered
-	// idNumbers maps the id of a harness session to the scope with whose receipts
-	// its receipts are numbered.
+	numbers  map[int]int // scope → the first scope of the same sequence of receipts
+	// idNumbers maps the id of a harness session to the first scope of its sequence of
+	// receipts.
 	idNumbers map[string]int
 	identityAccount
 }
 
-// An identityAccount says where each event was observed.
+// An identityAccount records the launch and the harness session of each event.
 type identityAccount struct {
 	now      identity
 	ids      map[int]string      // scope → id
 	contexts map[int]int         // scope → the first scope with the same context
-	of       map[string]identity // event id → where it was observed
+	of       map[string]identity // event id → the identity at the time of the event
 	scopeOf  map[string]int      // event id → scope
 	starting []string            // events of a launch that is not recorded yet
-	claimed  map[string]identity // event id → what the documents of this turn say
+	claimed  map[string]identity // event id → the identity in the documents of this turn
 }
 
 // An identity is what a request and its receipts say about their origin.
@@ -121,7 +121,7 @@ type callAccount struct {
 	receipts  map[string]map[string]int // event id → client → receipts
 	issued    map[string]lifeloop.Receipt
 	numbered  map[string]bool   // pairs of harness session and sequence that a receipt has
-	calls     map[string]string // call → client, until it is dispatched
+	calls     map[string]string // call → client, for calls that wait to be dispatched
 	orderAccount
 	flying   map[string]string // client → call
 	payloads map[string]int    // call#index → how often it was settled
@@ -163,7 +163,7 @@ type asked struct {
 	capacity          int
 	deadline          time.Time
 	opened            string // the harness's frame whose prompt the hook belongs to
-	waits             bool   // the hook of a prompt that opened no frame yet
+	waits             bool   // the call opened no frame; a later step may open the frame of its prompt
 	clears            bool   // its answer can empty the context
 	foreign           bool   // the hook is of another session
 	answers, recorded int
@@ -393,8 +393,8 @@ func (j *judge) sessionOpened(f kernel.HarnessSessionOpened) {
 	j.reach[fmt.Sprint("scope ", min(f.Scope, 3))]++
 }
 
-// sameContext notes the context of a scope: that of the newest earlier scope with the
-// same id, unless it begins empty.
+// sameContext gives a scope the context of the newest earlier scope with the same id. If
+// empty is true, the scope keeps its own context.
 func (j *judge) sameContext(scope int, id string, empty bool) {
 	for n := scope - 1; n > 0 && id != "" && !empty; n-- {
 		if j.ids[n] == id {
@@ -404,8 +404,8 @@ func (j *judge) sameContext(scope int, id string, empty bool) {
 	}
 }
 
-// locate notes where an event is observed. The launch that begins a harness
-// session is recorded after its session.starting.
+// locate notes the launch and the harness session of an event. A launch is recorded only
+// after the session.starting that it causes; located then notes the launch of that event.
 func (j *judge) locate(f kernel.Observed) {
 	at := j.identityAccount.now
 	at.session = j.ids[f.Scope]
@@ -421,7 +421,8 @@ func (j *judge) locate(f kernel.Observed) {
 	}
 }
 
-// located gives the identity of a launch to the events that came before its fact.
+// located gives the identity of a launch to those of its events that were observed before
+// the launch was recorded.
 func (j *judge) located(f kernel.Launching) {
 	a := &j.identityAccount
 	a.now = identity{adapter: j.cfg.Manifest.AdapterID, run: f.Run}
@@ -629,14 +630,14 @@ func (j *judge) observed(f kernel.Observed) {
 	}
 	var receivers []string
 	for _, c := range j.cfg.Clients {
-		// A client that required what is lost is called in any case.
+		// A client that requires the lost capability is called even without a subscription.
 		lost := slices.ContainsFunc(c.Wants, func(w negotiate.Want) bool {
 			return f.Degradation != nil && w.Capability == f.Degradation.Capability && w.Level == lifeloop.Required
 		})
 		if (c.Events[r.Event] || lost) && !j.ledgerLost {
 			receivers = append(receivers, c.ID)
 		}
-		for _, also := range f.Also { // a capability that a client asked for has its own event
+		for _, also := range f.Also { // a capability that a client wants has its own event, and is not listed in Also
 			require.False(j.t, slices.ContainsFunc(c.Wants, func(w negotiate.Want) bool { return w.Capability == also.Capability }), "%+v", f)
 			require.Equal(j.t, f.Degradation.PreviousSupport.Stronger(f.Degradation.CurrentSupport), also.PreviousSupport.Stronger(also.CurrentSupport), "%+v", f)
 		}
@@ -715,7 +716,7 @@ func (j *judge) receipt(f kernel.ReceiptIssued) {
 	j.credit(r.EventID, r.ClientID)
 }
 
-// transitions checks that a receipt lists what changed, each capability once.
+// transitions checks that a receipt lists only capabilities that changed, each one once.
 func (j *judge) transitions(r lifeloop.Receipt) {
 	named := map[string]bool{}
 	for _, d := range r.CapabilityDegradations {
@@ -768,8 +769,8 @@ func (j *judge) credit(event, client string) {
 }
 
 // inOrder checks that the receipts of a client follow the order of observation, and
-// that no event of a session or a frame was dropped. Clients may miss events only
-// when the ledger is lost, after a crash, and when their time to answer has ended.
+// that no event of a session or a frame was dropped. Such an event may be dropped only
+// at an abort, at a recovery, without a ledger, or after the clients' time to answer.
 func (j *judge) inOrder(f kernel.ReceiptIssued) {
 	if f.Call == "" {
 		return // a receipt of the wrapper as its own client, or of skipped events
@@ -1105,7 +1106,7 @@ func (w *fate) drawSignal(source string) telemetry.Signal {
 	return sig
 }
 
-// detail fills in what a signal of its kind carries.
+// detail sets the fields that belong to the kind of a signal.
 func (w *fate) detail(sig *telemetry.Signal) {
 	switch sig.Kind {
 	case telemetry.SessionLive:
@@ -1502,7 +1503,7 @@ func (w *fate) pass() {
 	}
 }
 
-// finish ends the world, in the order of the supervisor.
+// finish ends the world. The inputs come in an order that is possible for the supervisor.
 func (w *fate) finish() {
 	if w.cfg.Observing && !w.over {
 		w.feed(input.SourcesDrained{})
@@ -1567,8 +1568,8 @@ var depth = []string{
 	"hcp session_created", "hcp state_changed", "hcp progress", "hcp log", "hcp warning", "hcp error", "hcp session_closed",
 }
 
-// deep is what one world in a hundred or fewer reaches. Only a run of many worlds
-// must reach it.
+// deep lists the cases that at most one world in a hundred reaches. Only a run of at
+// least many worlds must reach all of them.
 var deep = []string{
 	"attempt rate_limit retry",
 	"attempt guardrail retry",
@@ -1585,8 +1586,8 @@ var deep = []string{
 	"answered true", "answered false", "answered true transport_error", "answered true timeout",
 }
 
-// many is the number of worlds from which on a run must reach deep. make chaos
-// plays that many.
+// many is the smallest number of worlds for which a run must reach all of deep. The flag
+// -rapid.checks sets the number of worlds.
 const many = 10_000
 
 // play draws one world, plays it to its end, and returns what it reached.

@@ -80,7 +80,7 @@ func sharedFiles(e *estate) (found []string) {
 type estate struct {
 	fields  map[*types.Var]string // field of a machine → the machine
 	records map[*types.Var]record // field of a record → the record
-	types   map[string]string     // name of a machine, of a part of one or of a record → the machine that owns it
+	types   map[string]string     // name of a type → the machine that the type is, or belongs to
 	files   map[string][]string   // machine → the files with its methods
 	info    types.Info
 }
@@ -148,9 +148,9 @@ func receiverOf(fn *ast.FuncDecl) string {
 	return x.(*ast.Ident).Name
 }
 
-// survey finds the machines, which are the fields of Kernel with hard or soft
-// state, and what they own. Imported packages are left empty: only the types of
-// this package matter.
+// survey finds the machines and notes what each of them owns. A machine is the type
+// of a field of Kernel: an unexported struct of this package. Imported packages are
+// left empty, because machines own only types of this package.
 func survey(t *testing.T, files []*ast.File) *estate {
 	e := &estate{fields: map[*types.Var]string{}, records: map[*types.Var]record{}, types: map[string]string{}, files: map[string][]string{},
 		info: types.Info{Uses: map[*ast.Ident]types.Object{}}}
@@ -191,8 +191,8 @@ func survey(t *testing.T, files []*ast.File) *estate {
 	return e
 }
 
-// own records which machine owns the fields of a struct, of the structs in it,
-// and of the records that it refers to.
+// own notes that a machine owns the fields of a struct, the fields of the structs in
+// it, and the records that these fields refer to.
 func (e *estate) own(s *types.Struct, machine string) {
 	for field := range s.Fields() {
 		e.fields[field] = machine

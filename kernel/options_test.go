@@ -18,7 +18,7 @@ import (
 	"lifeloop/profiles"
 )
 
-// A plan is what the words of `run` describe.
+// A plan holds the configuration that the command `run` of a scenario describes.
 type plan struct {
 	cfg      *kernel.Config
 	clients  []string

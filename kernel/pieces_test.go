@@ -16,8 +16,8 @@ import (
 )
 
 // TestPiecesAndTheirTimesMakeNoDifference: the same output gives the same facts,
-// however it was cut, and whenever the pieces came as long as each line was
-// complete within 200 ms.
+// however it is cut into pieces and whenever the pieces come, if each line is complete
+// within 200 ms.
 func TestPiecesAndTheirTimesMakeNoDifference(t *testing.T) {
 	rule := func(id, pattern string, severity attempt.Severity, recoverable bool) attempt.Rule {
 		return attempt.Rule{ID: id, On: attempt.OnOutput, Pattern: regexp.MustCompile(pattern), Severity: severity, Recoverable: recoverable}

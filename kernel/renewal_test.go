@@ -46,9 +46,9 @@ func (w *world) renewalOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		if len(a.Vals) > 0 {
 			cfg.Manifest.Renewal.Reset.Native = lifeloop.Support(a.Vals[0])
 		}
-	case "by-plugin": // a plugin resets the harness, and no line is lost
+	case "by-plugin": // a plugin resets the harness, and keeps a line that the user has begun
 		cfg.Means, cfg.KeepsLine = renewal.ByPlugin, true
-	case "by-hook": // the answer of a hook does so, at the end of a turn
+	case "by-hook": // the answer of a hook at the end of a turn resets the harness, and keeps the line
 		cfg.Means, cfg.KeepsLine = renewal.ByHook, true
 	case "keeps-line":
 		cfg.KeepsLine = true

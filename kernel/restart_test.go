@@ -126,8 +126,8 @@ func recoverAt(t *testing.T, w *world, entries []kernel.Entry, read iter.Seq[ker
 }
 
 // closeAt closes the session that a kernel has recovered from these entries. It checks
-// that the same turn ends the session, that nothing is started, and that HCP's last event
-// reports the end.
+// that one step ends the session without any effect, and that HCP's last event reports
+// the end.
 func closeAt(t *testing.T, k *kernel.Kernel, now time.Time, entries []kernel.Entry, l0 *l0Judge, hcp *hcpJudge) {
 	n := len(entries)
 	turn := k.Step(now, input.CloseAsked{})

@@ -74,7 +74,7 @@ func (w *world) command(d *datadriven.TestData) string {
 			w.step(input.AbortAsked{Signal: 15})
 		}
 		return w.step(input.Start{})
-	case "crash": // the wrapper dies with kept=N entries on its ledger, and another one recovers the session, without a terminal if it prints
+	case "crash": // the wrapper dies with kept=N entries on its ledger, and another wrapper recovers the session; with prints, it has no terminal, so no relaunch can renew the session
 		for _, a := range d.CmdArgs {
 			if a.Key == "prints" {
 				w.cfg.Renews = false
@@ -361,7 +361,7 @@ func (w *world) answer(d *datadriven.TestData) input.Input {
 		},
 		"renew": func(v string) { in.Renew = v },
 		"key":   func(v string) { last().IdempotencyKey = &v },
-		"ref":   func(v string) { last().Body, last().BodyRef = nil, &v }, // instead of the body, whose size remains
+		"ref":   func(v string) { last().Body, last().BodyRef = nil, &v }, // the reference replaces the body; ByteSize is still the size of the body
 		"digest": func(v string) {
 			digest := "sha256:" + strings.Repeat(v, 64)
 			last().ContentDigest = &digest
@@ -497,7 +497,7 @@ func checkTurn(t require.TestingT, turn kernel.Turn) {
 	if len(turn.Effects) > 0 {
 		require.NotEmpty(t, turn.Facts, "an effect without a fact")
 	}
-	// Every document is valid, by its schema and by the rules beyond it.
+	// Every document is valid, by its schema and by the rules that a schema cannot express.
 	for _, f := range turn.Facts {
 		switch f := f.(type) {
 		case kernel.ReceiptIssued:
@@ -521,7 +521,8 @@ func checkDocument(t require.TestingT, kind string, document any) {
 	require.NoError(t, lifelooptest.Check(kind, doc))
 }
 
-// factLine is one fact on one line, with what a reader looks for first.
+// factLine returns a fact as one line. For the most frequent facts it is a summary, for
+// the others the kind and the whole fact as JSON.
 func factLine(f kernel.Fact) string {
 	js := func(v any) string { b, _ := json.Marshal(v); return string(b) }
 	switch f := f.(type) {

@@ -19,7 +19,7 @@ import (
 type word struct{ key, value string }
 
 // parseSignals returns the signals of words, each a copy of base with its own
-// fields. now is the time that ago and limit count from. The word in names the
+// fields. The words "ago" and "limit" count from now. The word "in" names the
 // harness session of every signal that names none itself.
 func parseSignals(base telemetry.Signal, now time.Time, words []word) ([]telemetry.Signal, error) {
 	var out []telemetry.Signal
@@ -54,7 +54,8 @@ func parseSignals(base telemetry.Signal, now time.Time, words []word) ([]telemet
 	return out, nil
 }
 
-// beginSignal makes s the signal that w begins. It reports false for any other word.
+// beginSignal makes s the signal that w begins. It returns false if w does not begin
+// a signal.
 func beginSignal(s *telemetry.Signal, w word, now time.Time) (bool, error) {
 	var err error
 	switch w.key {
@@ -82,7 +83,7 @@ func beginSignal(s *telemetry.Signal, w word, now time.Time) (bool, error) {
 	case "window":
 		s.Kind = telemetry.WindowSeen
 		err = parseWindow(s, w.value)
-	case "limit": // seconds until it is lifted; 0 or nothing: unknown
+	case "limit": // seconds until the limit is lifted; 0 or no value: unknown
 		s.Kind = telemetry.LimitWait
 		var seconds int64
 		if seconds, err = parseNumber("0" + w.value); seconds > 0 {
@@ -109,7 +110,7 @@ func setField(s *telemetry.Signal, w word, now time.Time) error {
 		return nil
 	}
 	switch {
-	case w.key == "ago": // how long before now it happened
+	case w.key == "ago": // the time from the signal until now
 		d, err := time.ParseDuration(w.value)
 		s.At = now.Add(-d)
 		return err

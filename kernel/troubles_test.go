@@ -11,8 +11,8 @@ import (
 	"lifeloop/kernel/input"
 )
 
-// Every trouble that package input names has a case in the kernel. A word that it does not
-// name has none.
+// Every trouble that package input declares has a case in the kernel. A word that package
+// input does not declare has none.
 func TestEveryTroubleHasACase(t *testing.T) {
 	source, err := os.ReadFile("input/input.go")
 	require.NoError(t, err)

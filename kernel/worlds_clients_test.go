@@ -177,8 +177,9 @@ func (s *stage) Step(now time.Time, in input.Input) (all kernel.Turn) {
 	return all
 }
 
-// answersFor takes the place of the gate, if it does not decide by its policy at once:
-// its answer is late or missing, or it fails.
+// answersFor reports whether it takes over e, a question to the gate. The answer is
+// an input that is delivered later, or is missing. If the drawn behaviour is "", e is
+// not taken over, and the gate decides by its policy at once.
 func (s *stage) answersFor(now time.Time, e effect.Effect) bool {
 	q, asks := e.(effect.AskGate)
 	if !asks || len(s.gate) == 0 {
@@ -229,7 +230,8 @@ func (s *stage) perform(now time.Time, e effect.Effect) {
 	}
 }
 
-// returns plans the answer to a call, or its time-out.
+// returns schedules the input in, which answers a call. If the answer would come after
+// the timeout, the input late is scheduled for the end of the timeout instead.
 func (s *stage) returns(now time.Time, timeout time.Duration, call string, in, late input.Input) {
 	r := reply{now.Add(s.after[s.calls%len(s.after)]), call, in}
 	if end := now.Add(timeout); r.at.After(end) {
@@ -239,8 +241,8 @@ func (s *stage) returns(now time.Time, timeout time.Duration, call string, in, l
 	slices.SortStableFunc(s.due, func(a, b reply) int { return a.at.Compare(b.at) })
 }
 
-// answer is what a client returns. Its payload is always the same, with the same
-// key.
+// answer returns a client's answer of the given kind. All payloads of a client are
+// equal, including their idempotency keys.
 func answer(kind string, e effect.Dispatch) input.Returned {
 	in := input.Returned{Call: e.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}}
 	switch kind {

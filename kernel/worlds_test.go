@@ -158,7 +158,8 @@ func drawScript(r *rapid.T) []any {
 	return steps
 }
 
-// resets adds places in a script where the harness can be reset in place.
+// resets adds reset steps to a script. At a reset step the launch waits until a
+// renewal resets the harness in place.
 func resets(r *rapid.T, script []any) []any {
 	for i := range script {
 		if step, is := script[i].(object); is && step["hang"] == nil && step["start_fails"] == nil && chance(r, "reset", 3) {
@@ -168,7 +169,7 @@ func resets(r *rapid.T, script []any) []any {
 	return script
 }
 
-// turn is what a source reports of an ordinary turn.
+// turn returns the steps of an ordinary turn: a prompt, a tool, output and the end.
 func turn(frame, outcome string) []any {
 	return []any{
 		object{"signal": object{"kind": "frame_opened", "frame_id": frame}}, object{"signal": object{"kind": "tool_call", "id": frame, "name": "write"}},
@@ -220,8 +221,9 @@ func playWorld(r *rapid.T) map[string]int {
 	w, err := simulate.Parse(tree)
 	require.NoError(r, err, "the generator draws valid worlds")
 	clients, sets := drawClients(r), []time.Duration(nil)
-	// A set clock changes times of day: the end of a limit, and after a crash the
-	// times in the facts, from which timers count.
+	// The clock is set only in worlds that do not depend on the time of day. The end
+	// of a limit is a time of day. After a crash, timers count from the times in the
+	// facts, which are times of day too.
 	if clients.dies == 0 && !strings.Contains(string(doc), "resets_at_ms") {
 		for range 3 {
 			sets = append(sets, pick(r, "set", 0, time.Hour, -time.Hour, 24*time.Hour, -30*time.Millisecond))
@@ -243,8 +245,8 @@ func playWorld(r *rapid.T) map[string]int {
 	} else {
 		j.ended()
 	}
-	// Played without the judge, and on a machine whose clock is set meanwhile, the
-	// session is the same.
+	// A second run has no judge, and the clock of its machine is set while it runs. The
+	// session must be the same.
 	cfg := config()
 	again := w.RunOn(&stage{mortal: &clocked{bare: bare{Kernel: kernel.New(cfg), cfg: cfg}, sets: sets}, drawnClients: clients})
 	require.Equal(r, len(result.Entries), len(again.Entries))
@@ -299,8 +301,8 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// often is what one world in a hundred reaches, and seldom is what one world in a
-// thousand reaches.
+// often lists what at least one world in a hundred reaches, and seldom what at least
+// one world in a thousand reaches.
 var (
 	often = []string{"stuck", "many launches", "continued", "effect Suspend", "effect Continue", "reply capability_unsupported", "reply state_conflict",
 		"state REJECTED", "state PAUSED", "state ABORTED", "state COMPLETED", "state FAILED", "launch for retry", "launch for fallback",

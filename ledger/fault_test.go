@@ -90,7 +90,8 @@ func (f *badFile) Close() error {
 }
 
 // TestFaultsInPairs checks that the log writes nothing after a failure, and that a
-// new Open finds all acknowledged entries. It may also find others, but only whole ones.
+// new Open finds all acknowledged entries. Open may also find entries that were not
+// acknowledged, but no part of an entry.
 func TestFaultsInPairs(t *testing.T) {
 	const acknowledged = 3
 	for _, c := range []struct {

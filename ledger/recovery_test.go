@@ -25,10 +25,12 @@ import (
 //	cut segment=N bytes=N        take bytes off the end of a segment
 //	add segment=N                append the input (%0 is a NUL, %n a LF)
 //	edit segment=N line=N old=X new=Y
-//	forge (the same)             edit, and give the line the digest it then has
+//	                             replace the first X in a line with Y
+//	forge segment=N line=N old=X new=Y
+//	                             edit, and correct the digest in the line
 //	drop segment=N line=N        remove a line
 //	repeat segment=N line=N      write a line twice
-//	swap segment=N line=N        exchange a line and the next
+//	swap segment=N line=N        exchange a line with the next line
 //	move segment=N to=N          rename a segment
 //	remove segment=N             delete a segment
 //	empty segment=N              truncate a segment to no bytes

@@ -69,8 +69,9 @@ func TestReadFrom(t *testing.T) {
 	require.Empty(t, got)
 }
 
-// TestReadFromPassesDamageBefore checks that damage before the place is not read.
-// Damage after it is reported with its line, even if the search itself has read it.
+// TestReadFromPassesDamageBefore checks that damage before the requested entry is
+// ignored. Damage after the requested entry is reported with its line, even if the
+// search for the entry has read that line.
 func TestReadFromPassesDamageBefore(t *testing.T) {
 	dir := t.TempDir()
 	log := create(t, dir, Options{})

@@ -51,10 +51,10 @@ func printed(t *testing.T) [2]string {
 	return out
 }
 
-// Each JSON block of the contract equals one of our examples, or a part of one,
-// except for the members that the block elides. TestContractExamplesRoundTrip
-// checks that every example is valid, and
-// TestEnvelopeEchoesTheContractsExamples does so through the command.
+// Each JSON block of the contract equals one of our examples, or a part of an
+// example, except for the members that the block elides. Other tests check that
+// every example is valid: TestContractExamplesRoundTrip, and through the command
+// TestEnvelopeEchoesTheContractsExamples.
 func TestEveryPrintedBlockIsAnExample(t *testing.T) {
 	docs := printed(t)
 	want := []struct {
@@ -91,8 +91,8 @@ func TestEveryPrintedBlockIsAnExample(t *testing.T) {
 	}
 	require.Empty(t, blocks(t, docs[1]), "JSON blocks of the declaration")
 
-	// The dispatch envelope elides two documents, which are examples
-	// themselves.
+	// The contract prints the dispatch envelope without the two documents in it. Our
+	// example contains them, and each equals another example.
 	envelope := example(t, "dispatch_envelope")
 	require.JSONEq(t, string(example(t, "callback_request")), lookup(t, envelope, "request"))
 	require.JSONEq(t, string(example(t, "payload_envelope")), lookup(t, envelope, "payloads.0"))

@@ -14,8 +14,9 @@ import (
 	"lifeloop/telemetry/openclaw"
 )
 
-// Each event claim of these adapters is paired with bytes of the harness or of our
-// plugin in it, as for other adapters.
+// For each event that these adapters claim, except the wrapper's own events, there are
+// bytes that cause the event. The bytes come from the harness, or from our plugin in
+// the harness.
 func TestEventClaimsOfObservedAdapters(t *testing.T) {
 	proven := map[string]bool{}
 	for _, p := range observedProofs() {
@@ -47,8 +48,8 @@ func TestEventClaimsOfObservedAdapters(t *testing.T) {
 			case !slices.Contains(ours, e) && !proven[id+" "+string(e)]:
 				t.Errorf("%s claims %s %s, but no row shows a decoder for it", id, claim.Support, e)
 			}
-			// A launch reads none of the harness's files, so it has these events by
-			// hooks or not at all.
+			// A launch reads none of the harness's files, so the harness's events come
+			// from hooks or not at all. A launch of Hermes has no hooks.
 			if !slices.Contains(ours, e) && e != lifeloop.SessionStarted && claim.Support != lifeloop.Unavailable &&
 				(slices.Contains(claim.Modes, lifeloop.LauncherWrapper) || slices.Contains(claim.Modes, lifeloop.NativeHook) != (id == "openclaw")) {
 				t.Errorf("%s claims %s in the modes %v", id, e, claim.Modes)
@@ -70,7 +71,7 @@ func TestEventClaimsOfObservedAdapters(t *testing.T) {
 	}
 }
 
-// An eventProof is an event claim with bytes that cause it.
+// An eventProof is a claimed event with bytes that cause the event.
 type eventProof struct {
 	event lifeloop.Event
 	from  source
@@ -120,9 +121,9 @@ func observedProofs() []eventProof {
 	}
 }
 
-// OpenClaw's renewal is claimed for a gateway: its plugin reports the session that it has
-// reset, and the next prompt's hook carries the continuation. Any other launch lacks it,
-// and so does each launch a renewal by a new start.
+// OpenClaw's renewal is claimed for a launch of a gateway: the plugin reports the session
+// that was reset, and a hook at the next prompt delivers the continuation. Other launches
+// lack these capabilities. No launch of OpenClaw can be renewed by a new start.
 func TestRenewalClaimsOfOpenclaw(t *testing.T) {
 	m, _ := Get("openclaw")
 	require.Equal(t, lifeloop.Synthesized, m.Renewal.Reset.Native)

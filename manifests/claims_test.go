@@ -136,8 +136,8 @@ func TestEventClaimsOfV1Adapters(t *testing.T) {
 	}
 }
 
-// A placement class is claimed exactly if a hook of the harness provides it. Its
-// limit leaves room for the transport envelope around a body.
+// A placement class is claimed exactly if a hook of the harness provides it. The
+// claimed size limit is at most the size that the hook's answer allows.
 func TestPlacementClaimsOfV1Adapters(t *testing.T) {
 	for _, id := range IDs() {
 		if Conformance(id) != V1 {
@@ -397,8 +397,8 @@ func renewed(t *testing.T, id, name string) []renewal.State {
 }
 
 // inPlace renews a session by keys, with the adapter's own hooks, and returns the states
-// of the renewal. ends is what shows the end of the old session: its hook, or what its
-// process holds of the new one.
+// of the renewal. ends gives r the input that ends the old session: a call of the old
+// session's hook, or the lock of the new session.
 func inPlace(t *testing.T, id string, ends func(r *run, renewing string)) []renewal.State {
 	t.Helper()
 	r := begin(t, id, func(c *kernel.Config) {
@@ -446,8 +446,8 @@ func byHook(t *testing.T, id string) []renewal.State {
 	return r.renewals()
 }
 
-// locks reports the lock of a new thread, which begins the harness session before its hook
-// is called.
+// locks reports the lock of a new thread. It checks that the lock begins the new harness
+// session, before the hook of that session is called.
 func locks(r *run, renewing string) {
 	r.step(input.FreshSeen{Renewal: renewing, ID: "s2", Source: "threads", Detail: "s2.lock"})
 	require.True(r.t, slices.ContainsFunc(r.facts, func(f kernel.Fact) bool {
@@ -633,7 +633,7 @@ var proofs = map[string]proof{
 	"renewal.reset.manual":                  {"manual", cleared},
 	"renewal.continuation.observation":      {"native", cleared},
 	"renewal.continuation.payload_delivery": {"synthesized", func(t *testing.T, id string) bool { return seenAs("", "SessionStart").holds(t, id) && cleared(t, id) }},
-	// Gemini CLI drops an answer to the hook after /clear.
+	// Gemini CLI drops the hook's answer after /clear, so these proofs launch it again.
 	"gemini renewal.continuation.observation":      {"native", relaunched},
 	"gemini renewal.continuation.payload_delivery": {"synthesized", relaunched},
 	"renewal.profiles": {"listed", func(t *testing.T, id string) bool {

@@ -20,9 +20,10 @@ func claiming(s lifeloop.Support) lifeloop.Manifest {
 	return lifeloop.Manifest{LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{lifeloop.FrameOpening: {Support: s}}}
 }
 
-// TestEveryCombination checks each combination of claimed support, level, named
-// support and accepted partial support. A want that names synthesized has the same
-// result as one that names no support.
+// TestEveryCombination checks every claimed support with every want. Wants differ in
+// their level, in the support that they name, and in whether they accept partial
+// support. The result is the same for a want that names synthesized and for a want
+// that names no support.
 func TestEveryCombination(t *testing.T) {
 	const (
 		no       = lifeloop.CapabilityUnsupported

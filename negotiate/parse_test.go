@@ -38,8 +38,8 @@ func FuzzParseRequest(f *testing.F) {
 	})
 }
 
-// Valid payloads are rendered as one object with one key and an entry for each
-// payload that has a body or a reference.
+// Valid payloads are rendered as an object with one member, "payloads": a list with an
+// entry for each payload that has a body or a reference.
 func FuzzParsePayloads(f *testing.F) {
 	const one = `{"schema_version":1,"payload_id":"a","client_id":"c","payload_kind":"k","format":"f","content_encoding":"utf8","body":"x","byte_size":1,` +
 		`"acceptable_placements":[{"placement":"pre_prompt_frame","requirement":"required"}],"redaction":"none","metadata":{}}`

@@ -150,7 +150,7 @@ func TestPlacementIsTotal(t *testing.T) {
 			}
 			claim := claims[c.Class]
 			want := claim.Support
-			if c.Payload == developer && claim.SeenAs == lifeloop.SeenAsUser { // only a class at the start of a session may provide this
+			if c.Payload == developer && claim.SeenAs == lifeloop.SeenAsUser { // text seen as the user's is only partly a developer frame
 				want = partial
 			}
 			if want != c.Support || c.Support == manual || c.Support == unavailable || int64(p.Body.Len()) > *claim.MaxBytes {

@@ -24,9 +24,9 @@ type geminiCase struct {
 	env   []string
 	files map[string]string
 	root  bool
-	dir   string // instead of the project
+	dir   string // the working directory; "": the project
 
-	writable string // a path that others can write, as root
+	writable string // with root: a path that other users can write
 }
 
 func (c geminiCase) prepare(t *testing.T, guards bool) Launch {
@@ -47,8 +47,9 @@ func (c geminiCase) prepare(t *testing.T, guards bool) Launch {
 	return l
 }
 
-// TestGeminiWithoutHooks: where Gemini CLI would run no hook of ours, nothing guards the
-// launch under a policy, and without one it is observed by its files.
+// TestGeminiWithoutHooks: Gemini CLI would run no hook of ours in these launches. Under a
+// policy the launches are not guarded. Without a policy the launches are observed by
+// their chat files.
 func TestGeminiWithoutHooks(t *testing.T) {
 	one := func(path, text string) geminiCase { return geminiCase{files: map[string]string{path: text}} }
 	off := `{"hooksConfig":{"enabled":false}}`
@@ -92,8 +93,9 @@ func TestGeminiWithoutHooks(t *testing.T) {
 	}
 }
 
-// TestGeminiGuarded: these settings leave the hooks on. As root, a folder that may not be
-// trusted gets an extension, whose hooks run in any folder.
+// TestGeminiGuarded: with these settings Gemini CLI runs our hooks. For root in a trusted
+// folder, the hooks are in the system's default settings. Otherwise the hooks are in an
+// extension and run in any folder.
 func TestGeminiGuarded(t *testing.T) {
 	const overlay, defaults = "overlay", "defaults"
 	on := map[string]string{geminiUser: `{"hooksConfig":{"enabled":true,"disabled":["x"]},"tools":{"sandbox":{"enabled":false}}} // on`, geminiFallback: `{"tools":{"sandbox":"false"}}`,

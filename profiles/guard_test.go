@@ -26,12 +26,13 @@ func TestGuardCommandFailsClosed(t *testing.T) {
 			require.Equal(t, want, exit.ExitCode(), program)
 		}
 	}
-	// A shell cannot trap a signal that was ignored when it started, as under nohup. A
-	// signal that this process catches has its default action in the shell.
+	// A shell cannot trap a signal that was ignored when the shell started, as under
+	// nohup. So this process catches the signals, which gives them their default action
+	// in the shell.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
 	defer signal.Stop(caught)
-	for _, sig := range []string{"HUP", "INT", "QUIT", "TERM"} { // as the wrapper's guard does it, with a group of its own
+	for _, sig := range []string{"HUP", "INT", "QUIT", "TERM"} { // sent to the shell and the hook, as by the wrapper's guard
 		signalled := exec.Command("/bin/sh", "-c", guardCommand([]string{"/bin/sh", "-c", "kill -" + sig + " 0; exit 0"}, "PreToolUse", 0))
 		signalled.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		exit, failed := errors.AsType[*exec.ExitError](signalled.Run())
@@ -44,8 +45,8 @@ func TestGuardCommandFailsClosed(t *testing.T) {
 	require.Equal(t, 2, exit.ExitCode())
 }
 
-// TestGuardLimits: a guarding hook ends before the harness's own limit, whatever time
-// an approval may take, since a harness runs the tool after a hook that it had to end.
+// TestGuardLimits: a guarding hook ends before the harness's own limit for hooks, however
+// long an approval may take. A harness that had to end the hook would run the tool.
 func TestGuardLimits(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Millisecond, 50 * time.Minute, 1000 * time.Hour} {
 		limit, err := strconv.Atoi(guardLimit(wait))

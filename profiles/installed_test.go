@@ -66,8 +66,8 @@ func TestWhereHooksAreInstalled(t *testing.T) {
 	}
 }
 
-// The installed hooks are those of a launch that report an event, with the same
-// timeouts.
+// The installed hooks are those hooks of a launch that report a lifecycle event. Their
+// timeouts are the same as in a launch.
 func TestInstalledHooksAreThoseOfALaunch(t *testing.T) {
 	h := Host{Env: []string{"HOME=/home/dev"}, Dir: "/d", Exe: "/opt/lifeloop-wrap"}
 	p, _ := For("claude")

@@ -52,9 +52,10 @@ func newWorld(adapter string) *world {
 //	file /a/path       the input is the content of that file
 //	env                the input is more environment
 //	prepare [adapter=ID] [terminal] [hooks=always|never] [needs=WHAT] [root] [guards] [otlp] [full] [number=N] [resume=ID]
-//	                   the input is a command line, one word per line or in '…';
-//	                   prints the whole launch, but without `full` not the
-//	                   words and groups that every injection has
+//	                   the input is a command line, whose words are split at
+//	                   blanks and newlines outside '…'; prints the launch;
+//	                   `full` also prints the words and groups that every
+//	                   injection has
 //
 // Files and environment stay until the end of the story.
 func TestLaunches(t *testing.T) {
@@ -242,8 +243,8 @@ func shown(t *testing.T, f File, h Host, full bool) string {
 	return string(f.Data)
 }
 
-// withoutCodexHooks replaces the overrides that an ordinary launch has by one
-// word with their number.
+// withoutCodexHooks replaces the overrides that inject our hooks with one word,
+// which gives the number of hooks.
 func withoutCodexHooks(argv, hook []string) []string {
 	var out []string
 	hooks := 0

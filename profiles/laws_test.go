@@ -237,7 +237,8 @@ func FuzzPrepare(f *testing.F) {
 			if l.Plain && (len(l.Argv) != len(argv) || l.Hooks || l.Files != nil) {
 				t.Fatalf("%s: a plain launch has something injected: %+v", adapter, l)
 			}
-			// With a settings file of ours, a variable names what Claude Code may repeat.
+			// With a settings file of ours, the environment also has a variable, which
+			// lists the options that Claude Code repeats in its last line.
 			hinted := adapter == "claude" && terminal && l.Hooks
 			env := slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool { return hinted && strings.HasPrefix(kv, claudeHintVariable+"=") })
 			if want := []string{"HOME=/h", "A=b", "LIFELOOP_SESSION_ID=s", "LIFELOOP_SOCKET=/door"}; !slices.Equal(env, want) {

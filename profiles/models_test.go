@@ -32,8 +32,9 @@ func windowIn(t *testing.T, adapter, path, model string, h Host) string {
 	return fmt.Sprint(tokens, " ", source)
 }
 
-// The layers of OpenCode's settings, the weakest first, as `opencode models --verbose` of
-// 1.18.33 resolved each pair of them. Managed files were not played.
+// opencodeOrder lists the layers of OpenCode's settings, the weakest first. For each pair
+// of layers, `opencode models --verbose` of 1.18.33 showed which layer wins. The files
+// in /etc were not tried.
 var opencodeOrder = []string{
 	"/home/dev/.config/opencode/config.json", "/home/dev/.config/opencode/opencode.json", "/home/dev/.config/opencode/opencode.jsonc",
 	"/home/dev/custom.json", "/home/dev/opencode.json", "/home/dev/project/opencode.json", "/home/dev/project/opencode.jsonc",
@@ -108,7 +109,8 @@ func TestOpencodeWindows(t *testing.T) {
 	}
 }
 
-// A launch of `opencode run` has no plugin that knows the window.
+// A launch of `opencode run` has no plugin that reports the window, so the wrapper reads
+// the window from the settings.
 func TestOpencodeRunReadsTheWindow(t *testing.T) {
 	h := hostWith(map[string]string{"/home/dev/.config/opencode/opencode.json": `{"provider":{"p":{"models":{"m":{"limit":{"context":200000}}}}}}`})
 	h.RunDir, h.Socket, h.Key, h.Instructions = "/run/s", "/run/s/sock", "/run/s/key", "http://127.0.0.1:4000/instructions"

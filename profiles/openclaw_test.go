@@ -146,7 +146,7 @@ func newClawWorld(t *testing.T, guards bool) *clawWorld {
 	return startClaw(t, guards, "agent", "--local", "-m", "hi")
 }
 
-// startClaw is a world with the plugin of this command line.
+// startClaw returns a clawWorld with the plugin of the launch `openclaw ARGS`.
 func startClaw(t *testing.T, guards bool, args ...string) *clawWorld {
 	t.Helper()
 	node, err := exec.LookPath("node")
@@ -228,7 +228,8 @@ func (w *clawWorld) asks(conn net.Conn, in *bufio.Reader) {
 	_, _ = io.Copy(io.Discard, in)
 }
 
-// run drives the plugin. It returns what it printed and the calls.
+// run drives the plugin. It returns what the plugin's process printed, and the calls
+// that the plugin made.
 func (w *clawWorld) run(name string, more ...string) (out string, calls []string) {
 	w.t.Helper()
 	cmd := exec.Command(w.node, append([]string{filepath.Join(w.dir, "drive.mjs"), filepath.Join(w.dir, "plugin.mjs"), name}, more...)...)
@@ -269,8 +270,8 @@ before_prompt_build {"prependContext":"FIRST","appendContext":"NEXT"}`, out)
 	}, calls)
 }
 
-// TestOpenclawPluginFollowsOneSession: of a gateway's sessions one is reported at a time,
-// and a heartbeat and a sub-agent are no turns.
+// TestOpenclawPluginFollowsOneSession: the plugin reports one session of a gateway at a
+// time. A heartbeat and the run of a sub-agent do not count as turns.
 func TestOpenclawPluginFollowsOneSession(t *testing.T) {
 	w := newClawWorld(t, false)
 	w.serve()
@@ -321,8 +322,8 @@ before_prompt_build {"appendContext":"NEXT"}`, out)
 	}, starts)
 }
 
-// TestOpenclawPluginGuards: under a policy the plugin lets a tool run only after that
-// very answer, with the arguments that were asked about.
+// TestOpenclawPluginGuards: under a policy the plugin lets a tool run only after the
+// answer that allows it, and only with the arguments that the gate was asked about.
 func TestOpenclawPluginGuards(t *testing.T) {
 	const unanswered = `{"block":true,"blockReason":"lifeloop-wrap: the gate did not answer, so this call of a tool is denied"}`
 	for name, c := range map[string]struct{ answer, first, second string }{
@@ -351,9 +352,9 @@ func TestOpenclawPluginGuards(t *testing.T) {
 	}
 }
 
-// TestOpenclawPluginResets: on request the plugin lets the gateway reset its session, by the
-// key and the id that it knows, unless a run would be ended. The context of the fresh
-// session is asked for with its next prompt, and with no prompt of another session.
+// TestOpenclawPluginResets: on request the plugin lets the gateway reset the session, by
+// the session's key and id, unless the session has an active run. The plugin asks for the
+// fresh session's context at the next prompt, unless that prompt is for another session.
 func TestOpenclawPluginResets(t *testing.T) {
 	const (
 		fresh   = `{"op":"fresh","id":"rnw_1"}` + "\n"
@@ -370,7 +371,7 @@ func TestOpenclawPluginResets(t *testing.T) {
 		reply           string // after the id
 		methods         []string
 		starts          []string // the calls about the start of a session
-		prompts         []string // what the turns have before their prompts
+		prompts         []string // the context before each turn's prompt; "": none
 	}{
 		"the id stays":       {fresh, `{` + idle + `,"hooks":"s1"}`, "", ``, []string{list, reset}, []string{started, cleared, context}, []string{"FIRST", "NOTE", ""}},
 		"no hook is called":  {fresh, `{` + idle + `}`, "", ``, []string{list, reset}, []string{started, cleared, context}, []string{"FIRST", "NOTE", ""}},

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// driveGuard loads the plugin as OpenCode's server would, lets it judge one call of a
-// tool, and prints the decision, what another plugin could change, and the environment variables of
-// a tool and of an MCP server.
+// driveGuard loads the plugin as OpenCode's server would, and lets it judge one call of
+// a tool. It prints the decision, a line for each later change of the arguments that
+// succeeds, and the environment variables of a tool and of MCP servers.
 const driveGuard = `
 const { LifeloopGuard } = await import(process.argv[2])
 const hooks = await LifeloopGuard({ directory: "/p" })
@@ -86,7 +86,7 @@ func TestGuardPlugin(t *testing.T) {
 			require.True(t, l.Guards)
 			plugin, drive := filepath.Join(dir, "plugin.mjs"), filepath.Join(dir, "drive.mjs")
 			text := string(l.Files[len(l.Files)-1].Data)
-			if name == "stopped" { // the others do not wait for the limit
+			if name == "stopped" { // only this case waits until the limit, so the limit is shortened
 				text = strings.Replace(text, "= "+guardLimit(0), "= 300", 1)
 			}
 			require.NoError(t, os.WriteFile(plugin, []byte(text), 0o600))

@@ -99,7 +99,8 @@ func startTerminal(t *testing.T, attached bool, program string, args ...string) 
 	return p
 }
 
-// runTerminal runs the plugin and returns its first line, and the records as words.
+// runTerminal runs the plugin and returns what the plugin sent: the first line, and
+// each later record in a few words.
 func runTerminal(t *testing.T, attached bool, args ...string) (first string, records []string) {
 	t.Helper()
 	p := startTerminal(t, attached, driveTerminal, args...)
@@ -135,13 +136,14 @@ func TestTerminalPlugin(t *testing.T) {
 	_, records = runTerminal(t, true)
 	require.Equal(t, append(append([]string{"init", "event session.created a"}, turn...), "event session.created b"), records)
 
-	// A turn that began before the plugin was loaded is repeated.
+	// The plugin also reports a turn that began before the plugin was loaded.
 	_, records = runTerminal(t, false, "busy")
 	require.Equal(t, []string{"init a", "event message.updated a", "event message.part.updated a", "event message.updated a", "event session.created a"}, records[:5])
 }
 
-// resetTerminal is an interface whose server does what the session's id says: in
-// session busy a turn runs, session b cannot be shown, and so on.
+// resetTerminal loads the plugin in an interface with a simulated server. The first
+// argument is the id of the session on the screen: in "busy" a turn runs, and in "asks"
+// the user is asked for a permission. The second argument names what fails.
 const resetTerminal = `
 const plugin = (await import(process.argv[2])).default
 const [from, fails] = process.argv.slice(3)
@@ -222,10 +224,10 @@ func TestTerminalPluginResets(t *testing.T) {
 				if reply {
 					replies = append(replies, r.K+" "+string(r.O))
 				}
-				for asked := n != 1 && !reply; !asked && len(tc.ask) > 0; tc.ask = tc.ask[1:] { // the first two lines are the stream's own
+				for asked := n != 1 && !reply; !asked && len(tc.ask) > 0; tc.ask = tc.ask[1:] { // the requests are sent after the second line, and after each reply
 					_, err := p.Write([]byte(tc.ask[0] + "\n"))
 					require.NoError(t, err)
-					asked = !strings.Contains(tc.ask[0], `"stop"`) // which has no reply
+					asked = !strings.Contains(tc.ask[0], `"stop"`) // a stop request has no reply
 				}
 			}
 			require.Equal(t, tc.replies, replies)

@@ -71,9 +71,10 @@ func TestPluginIsRecognised(t *testing.T) {
 	}
 }
 
-// A launch without hooks lists exactly the claims of its manifest that it lacks.
+// A launch without hooks lists as weak exactly the claims of the manifest that the
+// launch lacks.
 func TestLaunchesWithoutHooksListMissingClaims(t *testing.T) {
-	for adapter, reads := range map[string]bool{"gemini": true, "opencode": false} { // whether it reads the harness's files
+	for adapter, reads := range map[string]bool{"gemini": true, "opencode": false} { // whether a launch reads the harness's files
 		m, ok := manifests.Get(adapter)
 		require.True(t, ok)
 		want := map[string]bool{}

@@ -15,8 +15,9 @@ import (
 var ours = []string{"session.starting", "session.ended", "supervisor.tick", "capability.degraded", "receipt.emitted",
 	"receipts.receipt_ledger", "session_identity.harness_run_id", "session_identity.harness_task_id", negotiate.ContinuationStore, "renewal.reset.manual", "renewal.reset.wrapper_mediated"}
 
-// TestEveryClaimRestsOnSomething compares the table with every manifest: each
-// claim depends on sources of that manifest, or on the wrapper.
+// TestEveryClaimRestsOnSomething checks the table of RestsOf against every manifest:
+// each claim depends on sources of that manifest, or needs no source. A capability
+// that is not claimed depends on no source.
 func TestEveryClaimRestsOnSomething(t *testing.T) {
 	for _, id := range manifests.IDs() {
 		m, _ := manifests.Get(id)
@@ -91,8 +92,8 @@ func TestWithoutAndReading(t *testing.T) {
 	}
 }
 
-// TestNeedsHooks checks what a client needs hooks for: an event that only they report, an
-// event whose answer can carry a payload, and a capability that only they provide.
+// TestNeedsHooks checks that hooks are needed for an event or a capability that only hooks
+// provide, and for an event whose payload only a hook can deliver.
 func TestNeedsHooks(t *testing.T) {
 	for _, c := range []struct {
 		adapter      string

@@ -249,8 +249,9 @@ func FuzzResume(f *testing.F) {
 	})
 }
 
-// TestAsk checks that only a session in a terminal is asked, that a copy of it is
-// used, and that the command line keeps the user's options but not the prompt.
+// TestAsk checks the command line that asks a session one question. Only interactive
+// sessions are asked. The command line uses a copy of the session, and keeps the user's
+// options but not the prompt.
 func TestAsk(t *testing.T) {
 	for line, want := range map[string]string{
 		"claude":                         "claude --print --fork-session --resume ID",

@@ -57,8 +57,8 @@ func query(t *testing.T, adapter, source string) string {
 	return ""
 }
 
-// A tailed is a database in which a query is run repeatedly, with the current
-// position.
+// A tailed runs a query repeatedly in a database, each time from the position that
+// the previous run reached.
 type tailed struct {
 	t    *testing.T
 	tail *sqlite.Tail

@@ -54,8 +54,8 @@ func TestHandWrittenPatterns(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		check(t, text.Draw(t, "text"))
-		// Check also with texts like those that the matchers are used for, which
-		// random strings rarely resemble.
+		// Random strings are rarely like the texts that the matchers are used for,
+		// so also check strings that are more like these texts.
 		check(t, rapid.StringMatching(`(\{| )?x?,? ?"?hooks"? ?= ?(true|false)[ ,}x_]?`).Draw(t, "table")+text.Draw(t, "rest"))
 		check(t, rapid.StringMatching(`(Read|Bash|Edit)?\(//?[a/é]?`).Draw(t, "rule"))
 	})

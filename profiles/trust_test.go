@@ -42,8 +42,8 @@ func TestTrustHashEqualsCodexHash(t *testing.T) {
 	}
 }
 
-// The file is the answer of a Codex that was started with the overrides of this
-// launch. It lists each command unchanged, as trusted.
+// codex-hooks-list.json is the answer of a Codex that was started with the overrides
+// that Prepare returns here. The answer lists each command unchanged, as trusted.
 func TestCodexTrustsInjectedHooks(t *testing.T) {
 	data, err := os.ReadFile("testdata/codex-hooks-list.json")
 	require.NoError(t, err)

@@ -107,7 +107,7 @@ func (w *world) command(d *datadriven.TestData) string {
 	return "ok"
 }
 
-// plain are the commands without arguments.
+// plain runs a command that has no arguments.
 func (w *world) plain(cmd string) string {
 	switch cmd {
 	case "agree":
@@ -198,8 +198,9 @@ func TestMovesAreClosed(t *testing.T) {
 	require.Equal(t, 16, n)
 }
 
-// TestRefusalWhenTheClockIsSet sets the clock between resets. The recorded times do not
-// show how long ago the resets were, but the times that the caller kept do.
+// TestRefusalWhenTheClockIsSet sets the clock between resets. The recorded times of the
+// resets are then wrong. The caller has kept times with monotonic clock readings, and
+// these times are right.
 func TestRefusalWhenTheClockIsSet(t *testing.T) {
 	began := time.Now()
 	var m renewal.Machine
@@ -211,6 +212,6 @@ func TestRefusalWhenTheClockIsSet(t *testing.T) {
 	now := began.Add(3 * time.Second)
 	_, why, _ := m.Refusal(now, renewal.Rules{}, kept)
 	require.Equal(t, "3 renewals within 30m0s", why)
-	_, why, _ = m.Refusal(now, renewal.Rules{}, kept[1:]) // the first one was before a crash
+	_, why, _ = m.Refusal(now, renewal.Rules{}, kept[1:]) // after a crash, the caller has no time of the first reset
 	require.Empty(t, why)
 }

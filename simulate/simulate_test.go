@@ -39,7 +39,7 @@ func parse(text string) (simulate.World, error) {
 	return simulate.Parse(doc)
 }
 
-// ledger returns the content of the ledger that the result would give.
+// ledger returns the facts of a result as text, each with its time and kind.
 func ledger(t testing.TB, r simulate.Result) string {
 	t.Helper()
 	var b strings.Builder

@@ -23,7 +23,7 @@ func TestFind(t *testing.T) {
 	for _, c := range []struct {
 		adapter string
 		variant string
-		env     string // one more variable; HOME is the test's folder
+		env     string // one more environment variable; HOME is replaced by the home folder
 		lay     func(t *testing.T, home string)
 		want    []string // sessions, the newest first
 	}{
@@ -31,7 +31,7 @@ func TestFind(t *testing.T) {
 			for i, dir := range []string{here, elsewhere, here} {
 				file(t, home, fmt.Sprintf(".claude/projects/p%d/s%d.jsonl", i, i), i, `{"type":"mode","sessionId":"s%d"}`+"\n"+`{"type":"user","cwd":%q,"sessionId":"s%d"}`, i, dir, i)
 			}
-			require.NoError(t, syscall.Mkfifo(filepath.Join(home, ".claude/projects/p0/fifo.jsonl"), 0o600)) // nothing waits for it
+			require.NoError(t, syscall.Mkfifo(filepath.Join(home, ".claude/projects/p0/fifo.jsonl"), 0o600)) // Find must not block on it
 			file(t, home, ".claude/projects/p0/s0/subagents/agent-a.jsonl", 9, `{"cwd":%q,"sessionId":"a"}`, here)
 		}, want: []string{"s2", "s0"}},
 		{adapter: "claude", variant: "elsewhere", env: "CLAUDE_CONFIG_DIR=HOME/config", lay: func(t *testing.T, home string) {
@@ -104,8 +104,8 @@ func largeFirstPrompt(i int, dir string) string {
 		i, strings.Repeat("iVBORw0KGgo", headSize/4), dir, i)
 }
 
-// TestUnfinishedPrompt: a first prompt that is being written does not decide whose
-// session a file is.
+// TestUnfinishedPrompt: while the first prompt is being written, examine does not decide
+// whether the session belongs to the folder.
 func TestUnfinishedPrompt(t *testing.T) {
 	profile, _ := profiles.For("claude")
 	home := t.TempDir()
@@ -140,8 +140,8 @@ func file(t *testing.T, home, path string, minute int, format string, args ...an
 	require.NoError(t, os.Chtimes(path, at, at))
 }
 
-// TestAmbiguous: the newest session is chosen unless it has just changed, and so has
-// another one.
+// TestAmbiguous: the choice is ambiguous if the newest session changed less than Recent
+// ago, and the next one less than Recent before the newest.
 func TestAmbiguous(t *testing.T) {
 	sessions := func(ages ...time.Duration) (found []Found) {
 		for _, age := range ages {

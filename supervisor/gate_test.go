@@ -43,7 +43,8 @@ func TestGateThatFails(t *testing.T) {
 	require.True(t, in.Decision.Allowed())
 }
 
-// TestEveryAppendMayFailUnderAPolicy fails each append of a run under a policy in turn.
+// TestEveryAppendMayFailUnderAPolicy repeats a run under a policy. In each run another
+// append fails: the first, then the second, and so on.
 // No launch, no payload and no tool call passes without its decision on the ledger. A
 // failure of the sync that follows the answer to a tool call ends the run.
 func TestEveryAppendMayFailUnderAPolicy(t *testing.T) {

@@ -37,7 +37,7 @@ func TestRepeatedTerminalSignals(t *testing.T) {
 }
 
 // Output that is read is posted with its text and stream. Lost output is reported
-// once, and its lines count.
+// once. The next output that is posted has the number of the lost lines.
 func TestTextIsPosted(t *testing.T) {
 	var posted []input.Input
 	s := &sink{post: func(in input.Input) { posted = append(posted, in) }}

@@ -39,8 +39,8 @@ func prompt(turn string) []telemetry.Signal {
 }
 
 // TestOneLaunchAfterAnother shows the order of a retry. The terminal is restored
-// and the sources are read to their end before the next launch is prepared, which
-// has its own sources.
+// and the sources are read to their end before the next launch is prepared. Each
+// launch has its own sources.
 func TestOneLaunchAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -187,8 +187,8 @@ func TestTheEndOfABackOff(t *testing.T) {
 	})
 }
 
-// TestAPause stops the tree after the pause is recorded, and continues it. Its
-// timers stop meanwhile.
+// TestAPause stops the process tree after the pause is recorded, and continues the
+// tree an hour later. The time-outs of the launch do not run during the pause.
 func TestAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

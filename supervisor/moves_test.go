@@ -19,8 +19,8 @@ import (
 	"lifeloop/watchers"
 )
 
-// registered is a home of Claude Code in which a process without hooks runs. Its registry
-// file names the session that it has.
+// registered is a home folder of Claude Code. A process without hooks runs in it, and the
+// registry file of this process names its session.
 type registered struct {
 	t        *testing.T
 	projects string
@@ -30,8 +30,8 @@ type registered struct {
 	want     []string
 }
 
-// launchedClaude follows the files of a launch of Claude Code without hooks, whose
-// session is S1, or that of the arguments.
+// launchedClaude follows the files of a launch of Claude Code without hooks. The launch
+// begins with session S1, unless args continue another session.
 func launchedClaude(t *testing.T, args ...string) *registered {
 	home := t.TempDir()
 	w := &registered{t: t, projects: filepath.Join(home, ".claude/projects"), began: time.Now().Add(-time.Minute).Truncate(time.Millisecond),
@@ -47,8 +47,7 @@ func launchedClaude(t *testing.T, args ...string) *registered {
 	return w
 }
 
-// names writes the registry file, and waits for the signals of it and of what was
-// posted with it.
+// names writes the registry file, and waits until exactly the lines in want were posted.
 func (w *registered) names(session, status string, want ...string) {
 	w.t.Helper()
 	w.registers(session, status)
@@ -67,7 +66,7 @@ func (w *registered) registersAt(session, status string, at time.Time) {
 	require.NoError(w.t, os.WriteFile(w.registry, []byte(text), 0o600))
 }
 
-// sees waits until exactly this was posted after what was posted before.
+// sees waits until exactly the lines in want were posted since the previous call of sees.
 func (w *registered) sees(want ...string) {
 	w.t.Helper()
 	w.want = append(w.want, want...)
@@ -100,7 +99,7 @@ func orphan(at time.Time) string {
 
 func stampOf(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// causes are the causes of the sessions that were followed.
+// causes returns the sessions that were followed, each with its cause.
 func (w *registered) causes() (out []string) {
 	w.read.mu.Lock()
 	defer w.read.mu.Unlock()
@@ -125,7 +124,7 @@ const (
 	asked    = "transcript S2 prompt"
 )
 
-// soon is after all records of a story so far.
+// soon returns a time that is later than all records of a story so far.
 func soon() time.Time { return time.Now().Add(time.Second) }
 
 func playMoves(t *testing.T, moves map[string]move) {
@@ -154,7 +153,7 @@ func TestMoves(t *testing.T) {
 		"the file comes after the registry": {nil, func(w *registered) {
 			w.names("S1", "idle", inFirst)
 			w.registers("S2", "idle")
-			w.asks(w.file("S1"), "S1", soon()) // a late record of the session before
+			w.asks(w.file("S1"), "S1", soon()) // a late record of the previous session
 			w.sees("transcript S1 prompt")
 			w.clears("S2")
 			w.sees(toSecond, "registry S2 idle")
@@ -178,22 +177,22 @@ func TestMoves(t *testing.T) {
 			require.NoError(w.t, os.MkdirAll(filepath.Dir(w.registry), 0o700))
 			w.asks(w.file("S9"), "S9", w.began.Add(-time.Hour))
 			require.NoError(w.t, os.WriteFile(w.registry, fmt.Appendf(nil, `{"pid":%d,"procStart":"1","sessionId":"S9"}`, os.Getpid()), 0o600))
-			w.asks(w.file("S1"), "S1", soon()) // in a folder that is read after the registry's
+			w.asks(w.file("S1"), "S1", soon()) // this file's folder is read after the folder of the registry
 			w.sees("transcript S1 prompt")
 			w.names("S1", "idle", inFirst)
 		}, nil},
 	})
 }
 
-// TestMovesToEarlierSessions: of a session that began before the process had it, only the
-// records since then are posted.
+// TestMovesToEarlierSessions: a process moves to a session that began earlier. Only the
+// records that were written since the move are posted.
 func TestMovesToEarlierSessions(t *testing.T) {
 	playMoves(t, map[string]move{
 		"an earlier session of another folder": {nil, func(w *registered) {
 			w.names("S1", "idle", inFirst)
 			path := filepath.Join(w.projects, "-elsewhere", "S2.jsonl")
 			w.asks(path, "S2", w.began.Add(-time.Hour))
-			w.asks(path, "S2", w.began.Add(time.Second)) // another process had the session then
+			w.asks(path, "S2", w.began.Add(time.Second)) // written by another process, before the move
 			w.names("S2", "idle", toSecond, "registry S2 idle")
 			w.asks(path, "S2", soon())
 			w.sees(asked)
@@ -202,7 +201,7 @@ func TestMovesToEarlierSessions(t *testing.T) {
 			w.names("S1", "idle", inFirst)
 			w.clears("S2")
 			w.names("S2", "idle", toSecond, "registry S2 idle")
-			w.asks(w.file("S1"), "S1", time.Now()) // the kernel refuses it
+			w.asks(w.file("S1"), "S1", time.Now()) // posted, although S1 was left; the kernel rejects it
 			w.sees("transcript S1 prompt")
 			w.names("S1", "idle", "folder S1 session_live", "registry S1 idle")
 		}, []string{"S2 clear", "S1 resume"}},
@@ -214,7 +213,7 @@ func TestMovesToEarlierSessions(t *testing.T) {
 		}, []string{"S2 resume"}},
 		"a session that another process began meanwhile": {nil, func(w *registered) {
 			w.names("S1", "idle", inFirst)
-			w.asks(w.file("S2"), "S2", time.Now().Add(time.Minute)) // the clock of the records runs ahead of named
+			w.asks(w.file("S2"), "S2", time.Now().Add(time.Minute)) // later than Moves.named, but earlier than the record that names S2
 			w.registersAt("S2", "idle", time.Now().Add(2*time.Minute))
 			w.sees(toSecond, "registry S2 idle")
 			w.asks(w.file("S2"), "S2", time.Now().Add(3*time.Minute))
@@ -246,8 +245,8 @@ type mover struct {
 	posted []string
 }
 
-// newMover returns a mover in session S1. The files of all sessions in dir began at a time,
-// with a cause.
+// newMover returns a mover whose first session is S1. For every session file in dir, Begins
+// returns began and cause.
 func newMover(dir string, began time.Time, cause string) *mover {
 	m := &mover{Moves: &Moves{First: "S1", Since: day, Chats: profiles.Chats{Dir: dir, Pattern: "*/{session}.jsonl", New: filepath.Join(dir, "c/{session}.jsonl"),
 		Begins: func([]byte) (time.Time, string) { return began, cause }}}}
@@ -263,8 +262,8 @@ func (m *mover) names(session string, kind telemetry.Kind) {
 	m.sees("", input.SignalsSeen{Signals: []telemetry.Signal{{Kind: kind, Source: "registry", Session: session, Process: &telemetry.Process{PID: os.Getpid()}}}})
 }
 
-// TestNoMove: no file is followed that may be another session's. After two turns in such
-// a session, the registry's signals are posted, which reports it.
+// TestNoMove: a session whose file is missing or uncertain is not followed. After two turns
+// in such a session, the registry signals that name the session are posted.
 func TestNoMove(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{"a/S2.jsonl", "b/S2.jsonl", "a/S4.jsonl"} {
@@ -277,7 +276,7 @@ func TestNoMove(t *testing.T) {
 			m.names(session, telemetry.Idle)
 			m.names(session, telemetry.Working)
 			require.Equal(t, []string{"S1 idle"}, m.posted)
-			m.names(session, telemetry.Idle) // the work was perhaps that of the change
+			m.names(session, telemetry.Idle) // not yet the second turn: the first work may be the change of the session
 			m.names(session, telemetry.Working)
 			require.Equal(t, []string{"S1 idle"}, m.posted)
 			m.names(session, telemetry.Idle)
@@ -285,7 +284,7 @@ func TestNoMove(t *testing.T) {
 			m.names(session, telemetry.Working)
 			m.end()
 			require.Equal(t, []string{session + " working"}, m.posted[6:], "the process has ended in a turn")
-			m.names("S1", telemetry.Idle) // the process is back, so a file of that session is another process's
+			m.names("S1", telemetry.Idle) // the process is in S1 again, so the file below is another process's
 			write(t, filepath.Join(dir, "c", session+".jsonl"), "{}\n")
 			m.handled(watchers.Position{})
 			m.names("S4", telemetry.Idle)
@@ -294,7 +293,8 @@ func TestNoMove(t *testing.T) {
 	}
 }
 
-// TestMoveAfterTheLastRecords: the session before is left when its file was read.
+// TestMoveAfterTheLastRecords: a process moves to another session. The move is posted only
+// after the file of the previous session was read to its end.
 func TestMoveAfterTheLastRecords(t *testing.T) {
 	dir := t.TempDir()
 	s1 := filepath.Join(dir, "c/S1.jsonl")

@@ -14,7 +14,8 @@ import (
 )
 
 // A callback that takes an hour delays neither the loop nor the harness. Events that
-// arrive while the queue is full are counted, and gaps in the numbers show where.
+// arrive while the queue is full are lost and counted. A gap in the event numbers shows
+// where events were lost.
 func TestSlowCallbackDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var received []uint64

@@ -80,7 +80,7 @@ func TestObserve(t *testing.T) {
 				}))
 				require.ErrorIs(t, err, tt.err)
 				require.Equal(t, tt.want, got)
-				time.Sleep(time.Minute) // until the unused signal was sent
+				time.Sleep(time.Minute) // until the timer has sent its signal, which may be unused
 			})
 		})
 	}

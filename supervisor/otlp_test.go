@@ -19,8 +19,8 @@ import (
 	"lifeloop/telemetry/claude"
 )
 
-// The harness's telemetry becomes inputs of the loop. The signals that the user had
-// exported are forwarded to the user's endpoint.
+// The harness's telemetry becomes inputs of the loop. If the user's settings export the
+// telemetry to another endpoint, it is forwarded to that endpoint.
 func TestExports(t *testing.T) {
 	var mu sync.Mutex
 	var passed []string

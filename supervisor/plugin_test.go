@@ -125,8 +125,8 @@ func renewsByPlugin(t *testing.T, prepare func(p *fakePlugin), then func(r *rig,
 	return r, last
 }
 
-// The continuation is consumed before the plugin is asked, and is sent to it only when
-// the fresh session is on the screen and that is recorded.
+// The continuation is consumed before the plugin is asked for a fresh session. It is sent
+// to the plugin only after the fresh session has begun and the placement is recorded.
 func TestPluginBeginsAFreshSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, last := renewsByPlugin(t, func(*fakePlugin) {}, nil)

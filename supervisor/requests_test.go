@@ -19,7 +19,7 @@ import (
 
 // fakeRequests decodes the events of a harness that asks. A record is a word:
 // "prompt" must come before the question about that prompt; any other word is a sign
-// of life, which is held back while a prompt is.
+// of life. After "prompt", signs of life are held back until the question arrives.
 type fakeRequests struct {
 	telemetry.Tally
 	prompted bool
@@ -140,8 +140,8 @@ func TestAQuestionWaitsForItsEvents(t *testing.T) {
 	})
 }
 
-// If the event of its prompt does not arrive, a question gets an empty answer
-// in time.
+// If a client is slow, a question gets an empty answer in time. If the harness stops
+// waiting, the question gets no answer.
 func TestAHarnessStopsWaitingForAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -173,8 +173,8 @@ func TestAHarnessStopsWaitingForAnAnswer(t *testing.T) {
 	})
 }
 
-// A stream without the key of the launch, or of another process than the first one,
-// is not read. At the end of a stream, held signals are released.
+// A stream is not read if it lacks the key of the launch, or if it comes from another
+// process than the first stream. At the end of a stream, held signals are released.
 func TestOnlyThePluginStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := asking(t, func(r *rig) {
@@ -207,7 +207,7 @@ func TestOnlyThePluginStreams(t *testing.T) {
 	})
 }
 
-// onlyCaller knows the process of the harness.
+// onlyCaller accepts calls only from the process pid. launched is the pid of the harness.
 type onlyCaller struct{ pid, launched int }
 
 func (c *onlyCaller) Launched(pid int) { c.launched = pid }
@@ -276,8 +276,8 @@ func TestTheStreamIsReadToItsEnd(t *testing.T) {
 
 var _ control.Follower = (*supervisor)(nil)
 
-// It is reported if a plugin does not connect, and again when it connects
-// later.
+// A report is made if a plugin does not connect, and a second one when the plugin
+// connects later.
 func TestAPluginIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := asking(t, func(r *rig) {

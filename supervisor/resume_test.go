@@ -71,7 +71,7 @@ func newObservation(t *testing.T, adapter, session string, follow bool, sources 
 }
 
 // observe observes the present content of the sources and returns the facts on the
-// ledger. It resumes after past, the facts of a killed observer.
+// ledger. If past has the facts of a killed observer, observe resumes after these facts.
 func (o *observation) observe(past []kernel.Entry) []kernel.Entry {
 	manifest, ok := manifests.Get(o.adapter)
 	require.True(o.t, ok)
@@ -125,9 +125,9 @@ func chronicle(t *testing.T, entries []kernel.Entry) (events []string, usage syn
 
 var allPrefixes = flag.Bool("prefixes", false, "kill an observer after each of its facts (make chaos), not only after the first of each kind and each twelfth")
 
-// TestEveryPrefixOfAnObservationResumes kills an observer between two of its facts, so
-// also between those of one record, and resumes an hour later. No event may be repeated
-// or lost, including an event that was only partly read before the kill.
+// TestEveryPrefixOfAnObservationResumes kills an observer between two of its facts, which
+// may belong to one record, and resumes an hour later. No event may be repeated or lost,
+// even if only some of the facts of its record were written before the kill.
 func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 	const claude, codex = "../telemetry/claude/testdata/transcripts/", "../telemetry/codex/testdata/"
 	began, tried, all := time.Now(), 0, 0

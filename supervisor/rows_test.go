@@ -54,8 +54,8 @@ func rowsAt(path string) profiles.Source {
 		Query: `SELECT id, record FROM log WHERE id > ?1 ORDER BY id`}
 }
 
-// TestRowsAreFollowed reads a database that is created late and written through
-// its log, up to the last row.
+// TestRowsAreFollowed follows a database that is created late and has a write-ahead log.
+// All rows are read, up to the last one.
 func TestRowsAreFollowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "late", "store.db")
 	r := read(t, Files{Fixed: []profiles.Source{rowsAt(path)}})
@@ -97,10 +97,10 @@ func TestADatabaseThatCannotBeReadYet(t *testing.T) {
 	w := writeTo(t, path)
 	w.add(entry("S1", "busy", day))
 	r.until("registry S1 working")
-	require.NoError(t, r.stop()) // a read would refuse the lock below
+	require.NoError(t, r.stop()) // a read at the same time would prevent the lock below
 
 	w.do(`PRAGMA journal_mode=DELETE`)
-	w.db.SetMaxOpenConns(1) // the connection that has the lock
+	w.db.SetMaxOpenConns(1) // so that COMMIT uses the connection that has the lock
 	w.do(`BEGIN EXCLUSIVE`)
 	resumed, err := NewFiles(Files{Fixed: []profiles.Source{rowsAt(path)}, AtEnd: true})
 	require.NoError(t, err)

@@ -80,8 +80,8 @@ func TestSignsThatWaitForABusyLoop(t *testing.T) {
 	}
 }
 
-// A turn takes all inputs that wait, also with a sign of life before each: settle promises
-// that what was posted before is on the ledger after the next turn.
+// A turn takes all waiting inputs, even if a sign of life is added before each of them.
+// settle needs this: it returns when all inputs posted before the call are on the ledger.
 func TestATurnTakesTheWholeInbox(t *testing.T) {
 	s := &supervisor{inbox: make(chan posted, batch)}
 	for range batch {

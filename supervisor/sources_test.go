@@ -132,8 +132,8 @@ func TestFilesAreReadToTheirEnd(t *testing.T) {
 	require.Len(t, r.posted, 51)
 }
 
-// Each change of an activity file is a sign of life, but not its state at the launch.
-// The file's time is ignored, because another machine may have set it.
+// Each change of an activity file after the launch is a sign of life, whatever the file's
+// time is: another machine may have set that time. A file that does not change is no sign.
 func TestActivityFiles(t *testing.T) {
 	dir := t.TempDir()
 	old, path, aside, bell := filepath.Join(dir, "old"), filepath.Join(dir, "alive"), filepath.Join(dir, "aside"), filepath.Join(dir, "bell")
@@ -154,8 +154,9 @@ func TestActivityFiles(t *testing.T) {
 		r.in[len(r.in)-1].(input.SignalsSeen).Signals)
 }
 
-// TestThePastIsSkipped skips the records that the file of a continued session has
-// from before the launch, and the present content with AtEnd.
+// TestThePastIsSkipped checks that two things are skipped: the records from before the
+// launch in the file of a continued session, and, with AtEnd, the present content of a
+// fixed source.
 func TestThePastIsSkipped(t *testing.T) {
 	dir := t.TempDir()
 	resumed, found := filepath.Join(dir, "resumed"), filepath.Join(dir, "found")

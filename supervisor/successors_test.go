@@ -29,8 +29,8 @@ import (
 // here is the working folder in the recordings.
 const here = "/home/dev/project"
 
-// A kept session is one that a harness wrote: its records in the order of writing, and
-// how they come into the home.
+// A kept session is one that a harness wrote: its id, and its records in the order of
+// writing.
 type kept struct {
 	id      string
 	records [][]byte
@@ -90,7 +90,8 @@ func appended(path string) func(t *testing.T, home string, k kept) {
 	}
 }
 
-// newest makes a session the one that changed last.
+// newest is the time of the last change of a session, in Unix milliseconds. Each insertion
+// increments it, so that the inserted session is the newest.
 var newest int64 = 1795300000000
 
 // inOpencode inserts the records into OpenCode's database.
@@ -122,7 +123,8 @@ func inOpenclaw(t *testing.T, home string, k kept) {
 	}
 }
 
-// inHermes inserts one turn for each record, which is its prompt. Hermes was not run.
+// inHermes inserts one turn for each record. The turns are made up: no recorded session of
+// Hermes is used.
 func inHermes(t *testing.T, home string, k kept) {
 	path := folder(t, home, ".hermes/state.db")
 	_, err := os.Stat(path)

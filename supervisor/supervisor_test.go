@@ -47,13 +47,13 @@ type rig struct {
 	signals     chan os.Signal
 	answers     map[string]func(ctx context.Context, event string) (string, error) // the answers of each client
 	options     Options
-	noTelemetry bool // the running process counts as a live harness session
+	noTelemetry bool // the running process is the only sign of a live harness session
 	policy      attempt.Policy
 	limits      setup.Limits
 	committed   func(kernel.Entry)
 	gate        Gate
 	renewer     Renewer
-	profile     renewal.Rules // of a session that is renewed
+	profile     renewal.Rules // the rules of renewals; used if renewer is set
 }
 
 func newRig(t *testing.T) *rig {
@@ -234,7 +234,7 @@ type fakeLauncher struct {
 	asks   telemetry.Requests
 	resets bool                    // the plugin begins fresh sessions
 	send   func(line []byte) error // receives what is sent to the plugin
-	unfit  map[int]error           // launches that cannot be prepared
+	unfit  map[int]error           // the error of Prepare, by launch number
 	over   sync.WaitGroup
 	settle func()
 	// callers decide which processes call the hooks; nil if only the harness can.
@@ -284,7 +284,7 @@ type fakeChild struct {
 	exit   chan input.ChildExited           // receives how the harness ended; only the first value counts
 	gone   chan struct{}                    // closed when its tree has ended
 	ignore bool                             // the harness ignores signals
-	killed []input.Process                  // killed processes of its tree
+	killed []input.Process                  // the processes that Killed returns
 	output atomic.Pointer[func() time.Time] // the function that LastOutput calls
 }
 
@@ -388,7 +388,7 @@ func brings(text string) func(context.Context, string) (string, error) {
 	}
 }
 
-// fakeSources posts nothing until its context ends. Then it posts last.
+// fakeSources posts nothing until its context ends. Then it posts the signals in last.
 type fakeSources struct {
 	*rig
 	last []telemetry.Signal
@@ -487,9 +487,9 @@ func (r *rig) receipts() []string {
 	return out
 }
 
-// TestARunFromStartToEnd shows the order of a run: facts before effects, the
-// terminal before the sources, the sources before the last events, and those
-// before the ledger is closed.
+// TestARunFromStartToEnd shows the order of a run. Each fact is on the ledger before its
+// effects. At the end, the terminal is restored, the sources are read to their end, the
+// last events are delivered, and the ledger is closed.
 func TestARunFromStartToEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -860,9 +860,8 @@ func TestSourcesThatCannotBeWatched(t *testing.T) {
 }
 
 // TestEveryAppendMayFail fails the first append, then the second, and so on to the
-// last. No effect of that turn is performed, and no caller is left waiting. Whether
-// the bytes reached the disk makes no difference here; the tests of package ledger
-// check that.
+// last. No effect of the turn whose append fails is performed, and no caller is left
+// waiting. The tests of package ledger check whether the bytes reach the disk.
 func TestEveryAppendMayFail(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		t.Run(fmt.Sprintf("keep going %t", keep), func(t *testing.T) {
@@ -890,7 +889,7 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 			if c.answers > 1 || c.after > 4500*time.Millisecond {
 				t.Errorf("append %d: hook %s got %d answers after %s", n, h, c.answers, c.after)
 			}
-			r.do("renew", "") // a command must be answered too
+			r.do("renew", "") // do checks that the command is answered
 			time.Sleep(time.Second)
 		}
 		r.do("pause", "")

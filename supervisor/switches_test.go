@@ -28,9 +28,9 @@ type typing struct {
 	now  time.Time
 	list []map[string]any
 	read *reader
-	seen []string // the argument of the last sees
+	seen []string // the arguments of the last call of sees
 
-	minute  string // in the names of the files
+	minute  string // the hour and minute in the names of the session files
 	project string // the digest of the working directory
 }
 
@@ -38,7 +38,7 @@ type typing struct {
 func launchedGemini(t *testing.T) *typing {
 	w := &typing{t: t, minute: "08-00", dir: filepath.Join(t.TempDir(), ".gemini/tmp/project/chats"), now: time.Now().Add(-time.Minute).Truncate(time.Millisecond)}
 	home := filepath.Join(w.dir, "../../../..")
-	w.typed("S1", "/clear") // the session was resumed, so these lines have the same one
+	w.typed("S1", "/clear") // S1 is resumed, so lines of its earlier process also have S1
 	w.typed("S1", "a line of the launch before")
 	p, ok := profiles.For("gemini")
 	require.True(t, ok)
@@ -58,7 +58,8 @@ func (w *typing) stamp() string {
 	return w.now.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// typed appends a line to the list, in the name of the first session of a process.
+// typed appends a line to the list and writes the list. first is the first session of the
+// process in which the line was typed.
 func (w *typing) typed(first, text string) {
 	w.t.Helper()
 	w.lists(first, text)
@@ -66,7 +67,7 @@ func (w *typing) typed(first, text string) {
 	require.NoError(w.t, os.WriteFile(w.path(), w.listed(), 0o600))
 }
 
-// lists adds a line to the list, without writing it.
+// lists adds a line to w.list, but does not write the list to its file.
 func (w *typing) lists(first, text string) {
 	w.list = append(w.list, map[string]any{"sessionId": first, "messageId": len(w.list), "type": "user", "message": text, "timestamp": w.stamp()})
 }
@@ -88,7 +89,8 @@ func (w *typing) chatPath(session string) string {
 	return filepath.Join(w.dir, "session-2026-11-21T"+w.minute+"-"+session+".jsonl")
 }
 
-// tears leaves the list without the end of its last line, as while it is being written.
+// tears writes the list without the end of its last line, as if Gemini CLI were still
+// writing the list.
 func (w *typing) tears() {
 	w.t.Helper()
 	list := w.listed()
@@ -113,8 +115,8 @@ func (w *typing) asks(session, text string) {
 	w.chat(session, fmt.Sprintf(`{"id":"%s-%d","timestamp":%q,"type":"user","content":[{"text":%q}]}`, session, w.now.UnixMilli(), w.stamp(), text))
 }
 
-// sees waits for what was posted since the start: "S2 prompt" is a prompt, and
-// "S2 clear" a switch with its cause.
+// sees waits until exactly the lines in want were posted since the start. "S2 prompt" is a
+// prompt in S2, and "S2 clear" a move to S2 with the cause clear.
 func (w *typing) sees(want ...string) {
 	w.t.Helper()
 	w.seen = want
@@ -124,9 +126,9 @@ func (w *typing) sees(want ...string) {
 		switch what {
 		case "prompt":
 			all = append(all, "transcript "+session+" prompt")
-		case "further": // the header of a further file
+		case "further": // the session continues in a further file, whose header is posted
 			all = append(all, "transcript "+session+" session_live")
-		case "resume": // the header of its file is read already, or older than the command
+		case "resume": // no header is posted: it was read before, or is older than the command
 			all = append(all, "folder "+session+" session_live")
 		default:
 			all = append(all, "folder "+session+" session_live", "transcript "+session+" session_live")
@@ -145,8 +147,8 @@ func (w *typing) sees(want ...string) {
 	}
 }
 
-// play plays stories, each with a launch of its own. What a story saw last must be all
-// that is posted.
+// play plays stories, each with a launch of its own. After the last call of sees in a
+// story, nothing more may be posted.
 func play(t *testing.T, stories map[string]func(w *typing)) {
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +212,7 @@ func TestSwitches(t *testing.T) {
 		"lines that became no prompt": func(w *typing) {
 			w.typed("S1", "/clear")
 			w.begins("S2")
-			w.typed("S1", "/resume") // closed without a choice
+			w.typed("S1", "/resume") // no session is chosen
 			w.typed("S1", "ls")      // to a shell
 			w.typed("S1", "two")
 			w.typed("S1", "/help")
@@ -238,7 +240,8 @@ func TestSwitches(t *testing.T) {
 	})
 }
 
-// alive shows that what was written before it was read.
+// alive writes a prompt to S1 and waits until the prompt is posted. All earlier records have
+// then been read.
 func (w *typing) alive() {
 	w.asks("S1", "sent by itself")
 	w.sees("S1 prompt")
@@ -360,12 +363,12 @@ func beganGemini(t *testing.T) *typing {
 	return w
 }
 
-// shows is a title of the terminal.
+// shows passes a signal that comes from a title of the terminal.
 func (w *typing) shows(kind telemetry.Kind) {
 	w.read.f.Shown([]telemetry.Signal{{Kind: kind, Source: "terminal"}})
 }
 
-// today makes the next step end at the present time.
+// today sets the clock so that the next line or record has the present time.
 func (w *typing) today() { w.now = time.Now().Add(-time.Second).Truncate(time.Millisecond) }
 
 // line types a line at the present time.
@@ -390,7 +393,8 @@ func (w *typing) backdate() {
 	}
 }
 
-// A start is what happens before and with the first titles, and what is posted.
+// A start is a story of a launch whose first session is not known, and the lines that are
+// posted in it.
 type start struct {
 	story func(w *typing)
 	want  []string
@@ -478,8 +482,8 @@ func TestFirstSession(t *testing.T) {
 	})
 }
 
-// TestFirstSessionOfStart: what began before the process counts neither as its session nor
-// as another one.
+// TestFirstSessionOfStart: a session of another project, or one that began before the
+// process, is ignored when the first session of the process is searched.
 func TestFirstSessionOfStart(t *testing.T) {
 	begin(t, map[string]start{
 		"the harness starts its process again": {func(w *typing) {
@@ -522,8 +526,8 @@ func TestFirstSessionOfStart(t *testing.T) {
 	})
 }
 
-// TestFirstSessionOfTwo: if two sessions began, two turns in which only one of them got a
-// prompt show the process's one, when the second turn ends.
+// TestFirstSessionOfTwo: two sessions began. If only one of them gets a prompt in each of
+// two turns, it is the session of the process. This is known when the second turn ends.
 func TestFirstSessionOfTwo(t *testing.T) {
 	begin(t, map[string]start{
 		"only one gets a prompt, twice": {func(w *typing) {
@@ -563,7 +567,7 @@ func TestFirstSessionOfTwo(t *testing.T) {
 			posted := []string{"trouble transcript unassigned", "terminal  working", "terminal  idle"}
 			for range 2 {
 				w.prompts("other", "two")
-				w.shows(telemetry.Working) // without a line of S1, which the list lacks
+				w.shows(telemetry.Working) // the list has no line of S1 for this turn
 				w.shows(telemetry.Idle)
 				posted = append(posted, "terminal  working", "terminal  idle")
 				w.read.until(posted...)
@@ -571,7 +575,7 @@ func TestFirstSessionOfTwo(t *testing.T) {
 		}, []string{"trouble transcript unassigned", "terminal  working", "terminal  idle", "terminal  working", "terminal  idle", "terminal  working", "terminal  idle"}},
 		"a line in another session during the work": {func(w *typing) {
 			w.begins("other")
-			w.line("S1", "one") // whose file was created and deleted before it was seen
+			w.line("S1", "one") // the file of S1 was created and deleted before it was seen
 			w.shows(telemetry.Working)
 			w.read.until("terminal  working")
 			w.prompts("other", "two")
@@ -597,7 +601,8 @@ func TestFirstSessionOfTwo(t *testing.T) {
 	})
 }
 
-// TestFirstSessionWithoutProof: what a file or the list lacks proves nothing.
+// TestFirstSessionWithoutProof: if a file lacks a prompt, if the list lacks a line, or if a
+// file is missing, this proves nothing.
 func TestFirstSessionWithoutProof(t *testing.T) {
 	begin(t, map[string]start{
 		"the prompt is of one, and the line of the other": {func(w *typing) {
@@ -636,8 +641,8 @@ func TestFirstSessionWithoutProof(t *testing.T) {
 	})
 }
 
-// TestNoFirstSession: nothing is posted of sessions that began earlier, or in another
-// terminal while the process has its session.
+// TestNoFirstSession: the records of a session that began before the process are not posted.
+// The same holds for a session that begins later in another terminal.
 func TestNoFirstSession(t *testing.T) {
 	begin(t, map[string]start{
 		"a prompt in an older session": {func(w *typing) {

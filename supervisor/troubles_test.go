@@ -40,8 +40,8 @@ func TestEveryTroubleIsConverted(t *testing.T) {
 	require.Empty(t, ofStreamTrouble("unknown"))
 }
 
-// TestNamesOfReaders checks that a reader names its sources, so that they are known if it
-// stops.
+// TestNamesOfReaders checks that a reader returns the names of its sources. They are
+// reported if the reader stops.
 func TestNamesOfReaders(t *testing.T) {
 	exports, err := NewExports("secret", zerolog.Nop())
 	require.NoError(t, err)
@@ -54,5 +54,5 @@ func TestNamesOfReaders(t *testing.T) {
 	require.Empty(t, readNames(nameless{}))
 }
 
-// nameless is a reader that knows no names.
+// nameless is a reader that does not return the names of its sources.
 type nameless struct{ Sources }

@@ -40,7 +40,8 @@ func TestWindowsOfOpencode(t *testing.T) {
 	require.Equal(t, []string{"null  null"}, observed("/home/dev/other"))
 }
 
-// TestWindowsAreAdded adds the windows to calls of the conversation that have none.
+// TestWindowsAreAdded adds the context window to model calls that report none. Calls of
+// sub-agents and side tasks, and of sessions in other folders, stay without a window.
 func TestWindowsAreAdded(t *testing.T) {
 	asked := 0
 	d := decoder{here: map[string]bool{}, models: map[string]modelWindow{}, windows: profiles.Windows{Dir: "/here", Of: func(model string) (int64, string) {

@@ -97,7 +97,7 @@ func config(t *testing.T, d *datadriven.TestData) (cfg synth.Config) {
 	return cfg
 }
 
-// kinds are the commands that are one signal.
+// kinds has the kind of signal for each command that is one signal.
 var kinds = map[string]telemetry.Kind{
 	"usage": telemetry.UsageSeen, "window": telemetry.WindowSeen, "compacting": telemetry.Compacting, "compacted": telemetry.Compacted,
 	"prompt": telemetry.Prompt, "stop": telemetry.TurnStop, "end": telemetry.TurnEnd, "idle": telemetry.Idle, "fault": telemetry.Fault,
@@ -332,8 +332,8 @@ func TestCostWithoutContextIsIgnored(t *testing.T) {
 	require.Equal(t, int64(800), now.Used)
 }
 
-// TestAnotherConfiguration changes to a launch without a status line: a usage
-// must then not be held for it.
+// TestAnotherConfiguration changes to a launch without a status line. A usage must
+// then be reported at once, and not wait for a report of the status line.
 func TestAnotherConfiguration(t *testing.T) {
 	usage := telemetry.Signal{Kind: telemetry.UsageSeen, Source: "transcript", Usage: &telemetry.Usage{Used: 60_000}}
 	s := synth.New(synth.Config{Statusline: true})

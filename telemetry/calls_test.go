@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A call is reported once, however many calls come between its records, up to a
-// bound.
+// A call is reported once, even if almost callsKept other calls come between its
+// records. After twice as many, the call is reported again.
 func TestCalls(t *testing.T) {
 	var c Calls
 	call := func(n int) bool { return c.News("s", "m"+strconv.Itoa(n), "r"+strconv.Itoa(n), 5) }

@@ -25,7 +25,7 @@ var digestCases = []struct {
 	decoder      string
 	records      []string
 	tool         string
-	args, result string // empty if the source does not have it
+	args, result string // each is empty if the source does not contain that value
 	wrong        string
 }{
 	{"claude-transcript", []string{

@@ -31,8 +31,8 @@ func TestInvalidHookInput(t *testing.T) {
 	}
 }
 
-// TestIsHookCall checks that a record is recognised exactly if HookCalls decodes it: each
-// recorded call is, and no record of another format.
+// TestIsHookCall checks that IsHookCall accepts each recorded hook call, but no malformed
+// call and no record of another format.
 func TestIsHookCall(t *testing.T) {
 	for _, file := range files(t, "*/testdata/hooks/sequence-*.jsonl") {
 		for _, record := range telemetrytest.Records(t, file) {

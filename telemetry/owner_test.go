@@ -18,7 +18,8 @@ import (
 	"lifeloop/telemetry/gemini"
 )
 
-// owners lists the functions that read whose file a file of records is.
+// owners lists the functions that return the session of a file, and whether the session
+// runs in the folder dir.
 var owners = map[string]func(head []byte, dir string) (session string, here bool){
 	"claude-transcript": claude.Owner,
 	"codex-rollout":     codex.Owner,
@@ -39,8 +40,8 @@ func TestEveryOwnerIsListed(t *testing.T) {
 	}
 }
 
-// TestOwnersOfRecordings compares the owner of each recorded file with the session, or the
-// sub-agent, in the first signals that the decoder reports for it.
+// TestOwnersOfRecordings checks that the owner of each recorded file is the session or the
+// sub-agent of the first signal that the decoder gives for the file.
 func TestOwnersOfRecordings(t *testing.T) {
 	for _, c := range sources {
 		owner := owners[c.name]
@@ -70,8 +71,8 @@ func TestOwnersOfRecordings(t *testing.T) {
 	}
 }
 
-// TestOwners checks the beginnings of files that have no owner, and the folder of those
-// that have one.
+// TestOwners checks which session the beginning of a file names, if any, and whether the
+// file is of a main session in the folder dir.
 func TestOwners(t *testing.T) {
 	const dir = "/home/dev/caf\u00e9\u00a0\u2060\"x\"" // not all of it is printable
 	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(dir)))

@@ -194,8 +194,8 @@ func TestEachRecordTwice(t *testing.T) {
 	}
 }
 
-// TestReportsWaiting compares ReportsWaiting with the golden lists: a decoder
-// with needs_input in its list must have the mark.
+// TestReportsWaiting checks that ReportsWaiting is true for exactly the decoders whose
+// golden lists contain needs_input, and for two more.
 func TestReportsWaiting(t *testing.T) {
 	reports := map[string]bool{"codex-osc": true, "codex-app-server": true} // these formats report waiting, but no recording contains an example
 	for _, path := range files(t, "*/testdata/golden/*/*") {

@@ -144,7 +144,7 @@ var names = map[string]bool{
 	"root_turn_id": true, "window_id": true,
 }
 
-// texts are members that hold text, and everything below them.
+// texts are the members that hold text. Everything below such a member is text too.
 var texts = map[string]bool{
 	"tool_input": true, "tool_response": true, "toolUseResult": true, "input": true, "arguments": true,
 	"output": true, "attachment": true, "replacement_history": true, "retained_context": true, "tool_calls": true,
@@ -175,7 +175,8 @@ func muffleText(v any, text bool) any {
 	return v
 }
 
-// openclawNames are the members whose strings are ids, times and words.
+// openclawNames are the members whose strings are ids, times and words of OpenClaw's
+// own vocabulary. The tests treat every other string of a record as text.
 var openclawNames = map[string]bool{
 	"k": true, "type": true, "id": true, "parentId": true, "timestamp": true, "ts": true, "session_id": true, "sessionId": true,
 	"runId": true, "session_key": true, "current_session_id": true, "cwd": true, "workspaceDir": true, "role": true, "model": true,
@@ -206,8 +207,8 @@ func muffleOpenclaw(v any, _ string) any {
 	return v
 }
 
-// otlpNames are the attributes whose strings are ids and words. The tests treat
-// every other string of a body as text.
+// otlpNames are the attributes whose strings are ids and words of the harness's own
+// vocabulary. The tests treat every other string of a body as text.
 var otlpNames = map[string]bool{
 	"event.name": true, "session.id": true, "prompt.id": true, "conversation.id": true, "request_id": true, "model": true,
 	"query_source": true, "trigger": true, "success": true, "decision": true, "tool_use_id": true, "call_id": true,
@@ -252,13 +253,14 @@ func TestHooksReportNoText(t *testing.T) {
 		for _, file := range files(t, pattern) {
 			stdin := read(t, file)
 			m := muffled(t, stdin, muffle)
-			// `error` is a word in StopFailure and a tool's output elsewhere.
+			// The member `error` is a name in StopFailure, so muffle keeps it. In
+			// PostToolUseFailure it is a tool's output, so the canary is added here.
 			if strings.Contains(file, "PostToolUseFailure") {
 				m = bytes.Replace(m, []byte(`"error":"`), []byte(`"error":"`+canary), 1)
 			}
 			replaced += bytes.Count(m, []byte("CANARY"))
 			got, want := decodeRecordedHook(t, decoder, m), decodeRecordedHook(t, decoder, stdin)
-			got.Use, want.Use = nil, nil // removed, because the gate reads it and nothing prints or records it
+			got.Use, want.Use = nil, nil // Use may contain text: only the gate reads it, and it is never printed or recorded
 			for _, call := range []telemetry.HookCall{got, want} {
 				for i := range call.Signals { // removed, because the canary has another digest than the text
 					call.Signals[i].Args, call.Signals[i].Result = nil, nil

@@ -100,9 +100,9 @@ func checkToolUses(t *testing.T, cases []toolUse) {
 	}
 }
 
-// TestEveryHarnessHasItsFiles fails for a harness of the registry whose settings and login
-// would be ordinary files to the gate. It lists the files of each harness: those from which
-// it reads hooks or permissions, and those with the user's login, as far as they are known.
+// TestEveryHarnessHasItsFiles checks that the gate recognises the files of each harness:
+// the settings, from which the harness reads hooks or permissions, and the user's login.
+// Where a list of logins is empty, we do not know the files.
 func TestEveryHarnessHasItsFiles(t *testing.T) {
 	files := map[string]struct{ settings, logins []string }{
 		"claude":   {[]string{".claude", ".claude/settings.json", ".claude/settings.local.json", ".claude.json"}, []string{".claude/.credentials.json"}},
@@ -137,8 +137,8 @@ func TestEveryHarnessHasItsFiles(t *testing.T) {
 	}
 }
 
-// TestUnknownTools: a path or command is found under names of arguments that only a
-// server of tools knows. Texts are not taken for paths.
+// TestUnknownTools checks that paths and commands are found in the arguments of any tool,
+// for example one of an MCP server. Other texts must not be taken for paths.
 func TestUnknownTools(t *testing.T) {
 	var cases []toolUse
 	for _, c := range [][3]string{

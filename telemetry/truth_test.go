@@ -323,8 +323,8 @@ func (c *codexThread) turn(chain *synth.Calls) {
 	c.put("event_msg", end)
 }
 
-// writeCodex writes a thread, those of its sub-agents and, where it refers to
-// its history, a fork of the thread whose totals continue.
+// writeCodex writes a thread and the threads of its sub-agents. With records, it may
+// also write a fork, which continues the totals of the thread.
 func writeCodex(records bool) func(*world) {
 	return func(w *world) {
 		begin := func(id, session string, meta obj) *codexThread {
@@ -421,8 +421,8 @@ func writeCodexExec(w *world) {
 	}
 }
 
-// writeGemini writes a chat file. A message of the model is repeated after its
-// tool calls, and all messages when the history is set.
+// writeGemini writes a chat file. A message of the model may be repeated with its tool
+// calls. A $set record repeats all messages.
 func writeGemini(w *world) {
 	file := w.file()
 	w.line(file, obj{"sessionId": "S", "projectHash": "h", "startTime": w.at(), "kind": "main"})

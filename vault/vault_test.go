@@ -246,8 +246,8 @@ func TestHeldAndSweep(t *testing.T) {
 	require.NoError(t, err, "what is held is not swept")
 }
 
-// A vault that is cleared has no text: none that is held, has expired or was damaged, and
-// none that was written for a program.
+// Clear erases all texts of a vault: those of held, expired and damaged tokens, and those
+// in the files that were written for programs.
 func TestClear(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "vault")
 	v := At(dir)
@@ -265,7 +265,8 @@ func TestClear(t *testing.T) {
 	refused(t, Discarded, err)
 }
 
-// A program of another process may still read the file that was written for it.
+// Sweep and Ungive keep a file while the process that made it runs, because a program of
+// that process may still read the file.
 func TestSweepLeavesAFileToItsProgram(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "vault")
 	v := At(dir)
@@ -288,7 +289,8 @@ func TestSweepLeavesAFileToItsProgram(t *testing.T) {
 	require.NotContains(t, texts(t, dir), given)
 }
 
-// A file that is being written is not removed, whatever the moment.
+// Ungive may be called at any moment. It never removes a file that another caller is
+// writing or still uses.
 func TestFilesAreNotRemovedWhileTheyAreWritten(t *testing.T) {
 	dir := t.TempDir()
 	v := At(dir)
@@ -362,7 +364,8 @@ func TestConcurrentCallersGetOneToken(t *testing.T) {
 	require.NotContains(t, texts(t, dir), canary)
 }
 
-// If a process is killed during Take, the token can still be taken or has ended.
+// After a process was killed during Take, the next Take either returns the token or
+// refuses it as consumed. The token's text is then erased.
 func TestKillBetweenTheSteps(t *testing.T) {
 	for step, survives := range map[string]bool{"read": true, "created": false, "recorded": false, "erased": false} {
 		t.Run(step, func(t *testing.T) {
@@ -393,8 +396,8 @@ func TestKillBetweenTheSteps(t *testing.T) {
 
 type crash struct{ step string }
 
-// For any order of calls, with crashes between steps, each token is given out at
-// most once, and its text is erased when it has ended.
+// For any order of calls, with crashes between steps, each token is given out at most
+// once. No error quotes a token.
 func TestAtMostOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := t.TempDir()

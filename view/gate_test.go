@@ -12,7 +12,8 @@ import (
 	"lifeloop/view"
 )
 
-// The last refusal is that of an act which the user has not approved later.
+// TestLastRefusal checks that Gate.Last is the newest refusal of an act that the user has
+// not approved later.
 func TestLastRefusal(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	refuse := func(intent string) kernel.Fact {

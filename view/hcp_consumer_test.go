@@ -88,8 +88,8 @@ func TestHCPConsumer(t *testing.T) {
 	}
 }
 
-// TestHCPConsumerBounds checks that one implausible number has no further effect,
-// that a closed session stays closed, and that the size of the state is limited.
+// TestHCPConsumerBounds checks that an event with an implausible number does not affect
+// other events, that a closed session stays closed, and that the state's size is limited.
 func TestHCPConsumerBounds(t *testing.T) {
 	const far = 1<<53 - 1
 	absurd := envelope(t, "a", far)
@@ -203,8 +203,8 @@ func TestHCPConsumerState(t *testing.T) {
 // TestLawHCPConsumer sends events of several sessions in random order, with
 // repetitions and omissions, while time passes and the consumer restarts. Each
 // event is delivered once and in order. A skipped number is reported once, by
-// one gap. No event is held too long, no more than the window are held, and
-// none disappears without a warning.
+// one gap. No event is held too long or disappears without a warning. No session
+// has more held events than the window allows.
 func TestLawHCPConsumer(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
 	reached := map[string]int{}
@@ -226,7 +226,7 @@ type onlooker struct {
 	reached  map[string]int
 }
 
-// books are the events of one session.
+// books record which events of one session arrived, were delivered or are missing.
 type books struct {
 	delivered []uint64
 	missing   map[uint64]int // how often each number was reported in a gap
@@ -282,7 +282,8 @@ func (o *onlooker) warning(n view.HCPNotice) {
 	}
 }
 
-// check compares the held events and the deadline.
+// check checks that no session holds too many events, that no event is held too long, and
+// that the consumer's deadline is right.
 func (o *onlooker) check() {
 	var want time.Time
 	for id, b := range o.sessions {

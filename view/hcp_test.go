@@ -71,7 +71,7 @@ func TestHCPErrors(t *testing.T) {
 		end         kernel.AttemptEnded
 		code        string // empty if there is no error
 		recoverable bool
-		follows     string // the code of the warning after it
+		follows     string // the code of the warning after the error; empty if there is none
 	}{
 		{"it failed", kernel.AttemptEnded{Cause: attempt.Model, Code: 1, Recovery: attempt.Halt}, "execution_error", false, ""},
 		{"it failed and is retried", kernel.AttemptEnded{Cause: attempt.Model, Code: 1, Recovery: attempt.Retry, Retry: retry}, "execution_error", true, "retry"},
@@ -130,8 +130,8 @@ func TestHCPCheckpoints(t *testing.T) {
 	require.Equal(t, []string{"checkpoint_created", "progress", "warning", "checkpoint_created"}, events)
 }
 
-// TestHCPCleanup checks that the last reason reports the remaining processes
-// that an abort killed, but not those of earlier attempts.
+// TestHCPCleanup checks that the reason of an aborted session reports the remaining
+// processes that were killed at the abort, but not those of earlier attempts.
 func TestHCPCleanup(t *testing.T) {
 	killed := kernel.StopSent{Rung: 3, Signal: 9, Tree: true}
 	named := kernel.ProcessesKilled{Processes: []input.Process{{PID: 7, Name: "sleep"}, {PID: 8, Name: "node"}}, More: 2}

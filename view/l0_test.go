@@ -262,8 +262,8 @@ func TestL0Callbacks(t *testing.T) {
 	plan := &kernel.RetryPlan{Number: 1, Of: 1, Counted: true}
 	for _, c := range []struct {
 		fact      kernel.Fact
-		calls     string // the calls of the functions, except OnEvent
-		callbacks string // the calls of the functions, printed as lines
+		calls     string // the calls of the functions in hooks, except OnEvent
+		callbacks string // the same calls, as lines of JSON from view.L0Callbacks
 	}{
 		{kernel.ToolCalled{Tool: "c1", Name: "search"}, "onToolCall search c1 <nil>", `{"callback":"onToolCall","args":["search","c1",null]}`},
 		{kernel.CheckpointSaved{Checkpoint: "T1", Units: 3}, "onCheckpoint T1 3", `{"callback":"onCheckpoint","args":["T1",3]}`},

@@ -9,8 +9,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// What worked before the version was known counts for that version, and so does what
-// earlier sessions have proven once it is seen again.
+// Two kinds of capabilities count for a version: those that worked before the version was
+// known, and those that earlier sessions have proven and that work again in this launch.
 func TestProofsOfAVersion(t *testing.T) {
 	var p Proofs
 	saw := func(event lifeloop.Event) kernel.Observed {

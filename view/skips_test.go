@@ -11,8 +11,8 @@ import (
 	"lifeloop/view"
 )
 
-// The client notes misses two levels of pressure and three events of a frame. Each
-// of these two runs of skipped events has one receipt, and every view finds it.
+// Two events of pressure and three events of a frame are skipped for the client "notes".
+// Each of these two series has one receipt, and every view shows the receipt.
 func TestSkippedEvents(t *testing.T) {
 	var entries []kernel.Entry
 	for i, f := range []struct{ kind, body string }{

@@ -169,7 +169,8 @@ func TestStatusOfRareFacts(t *testing.T) {
 	if got := s.Capabilities["frame.opened"]; got != lifeloop.Unavailable {
 		t.Errorf("without the first entries: %v", s.Capabilities)
 	}
-	// A turn whose origin is known only after its opening is not the user's.
+	// A FrameAdopted fact, which follows the opening, can show that the user did not
+	// start the turn.
 	opening := kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.FrameOpening}}
 	s = fold(began, opening, opening, kernel.FrameAdopted{Frame: "f2", Turn: "t2", Origin: telemetry.ByPeer}, kernel.FrameAdopted{Frame: "f1", Turn: "t1"})
 	if s.Turns != 1 || s.TurnsOther != 1 {

@@ -56,8 +56,8 @@ func TestWhyOfARecordedSession(t *testing.T) {
 	require.False(t, ok, "no event")
 }
 
-// A renewal is evidence of the harness sessions that it ends and begins, and not of those
-// after its delivery.
+// The evidence for a start or end of a harness session includes a renewal in progress, but
+// no renewal that was delivered before.
 func TestWhyNamesTheRenewalUntilItsDelivery(t *testing.T) {
 	moved := func(to renewal.State) kernel.Fact {
 		return kernel.RenewalMoved{Move: renewal.Move{Renewal: "rnw_1", To: to}}

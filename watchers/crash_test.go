@@ -25,9 +25,9 @@ import (
 // in a process that a test starts in order to kill it.
 const followed, formOf = "LIFELOOP_TEST_FOLLOW", "LIFELOOP_TEST_FORM"
 
-// A note is what the follower saves of each line. It is written at once, and the next
-// follower drops a part of one, so that the line and the position after it are both
-// saved or neither is.
+// A note is what the follower saves of each line: the text, and the position after the
+// line. Each note is one write. If a kill cuts a note off, the next follower drops it, so
+// text and position are always saved together.
 type note struct {
 	Text string
 	Pos  Position
@@ -81,8 +81,8 @@ func readNotes(path string) (notes []note) {
 	return notes
 }
 
-// dropPart removes the end of a note that a kill has cut off: the kernel may end a write
-// between two pages.
+// dropPart removes an incomplete note from the end of the file. A kill can cut off a note,
+// because the kernel may end a write between two pages.
 func dropPart(path string) {
 	if content, err := os.ReadFile(path); err == nil {
 		_ = os.Truncate(path, int64(bytes.LastIndexByte(content, '\n')+1))
@@ -170,7 +170,7 @@ func (f *killedFollower) start(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// await waits until the follower has saved that many notes.
+// await waits until the file has at least the given number of notes.
 func (f *killedFollower) await(t *testing.T, notes int) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); countNotes(f.notes()) < notes; time.Sleep(3 * time.Millisecond) {

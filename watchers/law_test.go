@@ -239,10 +239,11 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// FuzzValues writes content in two pieces and reads it through a tiny buffer. If
-// the content is only whole values, it delivers those that encoding/json finds.
-// For any content, the place of the cut and the size of the buffer make no
-// difference, and a value that begins a line after the content is delivered.
+// FuzzValues writes content in two pieces, and then a last value, and reads them through
+// a tiny buffer. For any content, the place of the cut and the size of the buffer make no
+// difference. Content without brackets and braces does not hide the last value. If the
+// content is only whole values, with the exceptions below, the watcher delivers the values
+// that encoding/json finds.
 func FuzzValues(f *testing.F) {
 	f.Add([]byte("{\n  \"a\": [1, \"\\\"}\"]\n}\n{\n  \"b\": {}\n}\n"), uint16(7), uint8(8))
 	f.Add([]byte("{\n  \"a\": {\n    \"b\": 1,{\n  \"c\": 2\n}\n{\n  \"d\": 3\n}\n"), uint16(20), uint8(0))
@@ -283,7 +284,7 @@ func FuzzValues(f *testing.F) {
 }
 
 // deliveredValues appends the pieces to a file, one after another, and returns the
-// values delivered through a buffer of that many bytes.
+// values delivered through a buffer of room bytes.
 func deliveredValues(t *testing.T, room int, pieces ...[]byte) (got []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log")

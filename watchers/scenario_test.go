@@ -53,11 +53,11 @@ var modes = []struct {
 
 var errNoInotify = errors.New("inotify is disabled in this test")
 
-// rig runs a Watcher on a folder of its own. It also watches one more file, called
-// the bell. The test writes to it (rings it); when the watcher delivers that, it
-// has seen all earlier changes. The callback for a ring can also block the watcher
-// while the test makes several changes. The bell is a Whole file, delivered at
-// most once in a round.
+// rig runs a Watcher on a folder of its own. The Watcher also watches a file outside the
+// folder, called the bell. A write to the bell is a ring. The test rings and waits for the
+// delivery, until the watcher has seen all earlier changes (see sync). The callback for a
+// ring can also block the watcher while the test makes several changes. The bell is a
+// Whole file, delivered at most once in a round.
 type rig struct {
 	t       *testing.T
 	dir     string
@@ -70,7 +70,7 @@ type rig struct {
 	bell   string
 	rings  int
 	rung   chan struct{}
-	held   chan struct{} // while the test blocks the watcher, its callback waits for this
+	held   chan struct{} // the bell's callback waits for this channel while the test blocks the watcher
 
 	mu     sync.Mutex // guards got and cursor
 	got    []report
@@ -129,7 +129,7 @@ func (r *rig) deliver(l Line) {
 
 func (r *rig) trouble(x Trouble) {
 	if r.polling && x.What == Polling && errors.Is(x.Err, errNoInotify) {
-		return // not printed: in this mode every file reports it
+		return // not printed, because in polling mode every file reports this trouble
 	}
 	what := string(x.What)
 	if x.What == LineTooLong || x.What == Broken {
@@ -271,8 +271,10 @@ func (r *rig) script(lines string) {
 //	start [max-line=N]             a watcher begins
 //	watch SOURCE PATH [pattern=P] [whole|values] [at-end] [resume]
 //	                               Add; resume starts at the last position delivered
-//	do                             the lines of the script, between two looks
-//	end                            like do, but the context ends before the next look
+//	do                             run the script while the watcher is blocked, then
+//	                               wait until it has seen the changes
+//	end                            like do, but the context ends after the script, before
+//	                               the watcher continues
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		for _, mode := range modes {

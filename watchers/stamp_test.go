@@ -63,8 +63,8 @@ func TestStampedFiles(t *testing.T) {
 	}
 }
 
-// TestStampsBeforeTheRun checks that AtEnd skips the present stamp, and From a
-// stamp that was delivered before.
+// TestStampsBeforeTheRun checks which stamps are not delivered: with AtEnd the present
+// stamp, and with From a stamp that was delivered before.
 func TestStampsBeforeTheRun(t *testing.T) {
 	r := newRig(t, false)
 	path := filepath.Join(r.dir, "alive")

@@ -36,8 +36,8 @@ func TestRunRunsOnce(t *testing.T) {
 	require.Error(t, w.Run(ctx))
 }
 
-// TestDo checks that a function is called after the files are read that the last one
-// added, also if Run ends meanwhile.
+// TestDo checks that Run reads the files that one function added before it calls the next
+// function, even if the context has already ended.
 func TestDo(t *testing.T) {
 	for name, ends := range map[string]bool{"while Run runs": false, "at its end": true} {
 		t.Run(name, func(t *testing.T) {
@@ -239,8 +239,9 @@ func TestLargeFileSharesTurns(t *testing.T) {
 	require.Equal(t, []string{"big", "small", "big"}, order)
 }
 
-// TestPositionsOfOtherFiles checks that each part of a position alone shows that
-// the file is another one. Then it is read from its start, and that is reported.
+// TestPositionsOfOtherFiles changes one part of a position at a time. For each part except
+// the path, the watcher must report that the file was replaced or truncated, and read the
+// file from its start.
 func TestPositionsOfOtherFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	appendTo(t, path, "one\ntwo\nthree\n")

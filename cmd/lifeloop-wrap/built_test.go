@@ -11,19 +11,19 @@ import (
 	"testing"
 )
 
-// Programs that start often are built, because this binary starts more slowly, and each
-// is built once for all tests.
+// The tests start some programs often. These programs are built, because the test binary
+// starts more slowly than they do. Each program is built once for all tests.
 
-// besides builds the programs that run beside lifeloop-wrap in a session, and puts them in
-// the folder with the copies of this binary, which is the first of PATH. The harnesses
-// there are replaced. The result is that folder.
+// besides builds the programs that run beside lifeloop-wrap in a session, and returns
+// their folder. This folder is the first in PATH and has copies of the test binary. The
+// built programs replace the copies that have the same names.
 var besides = sync.OnceValues(func() (string, error) {
 	wrap, err := exec.LookPath("lifeloop-wrap")
 	if err != nil {
 		return "", err
 	}
 	bin := filepath.Dir(wrap)
-	made := filepath.Join(filepath.Dir(bin), "besides") // testscript removes its parent
+	made := filepath.Join(filepath.Dir(bin), "besides") // at the end testscript removes the parent of this folder
 	if err := build(made, "lifeloop/cmd/lifeloop-hook", "lifeloop/testdata/fakeharness", "lifeloop/testdata/fakeclient"); err != nil {
 		return "", err
 	}

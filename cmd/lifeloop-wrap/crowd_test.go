@@ -57,7 +57,7 @@ const (
 // crowd, and in its last for the file over.
 func newCrowd(t *testing.T) *crowd {
 	c := &crowd{t: t, home: t.TempDir(), ended: make(chan error, 1), answers: map[string]int{}}
-	runtime, err := os.MkdirTemp("", "ll") // a short name: socket paths are limited
+	runtime, err := os.MkdirTemp("", "ll") // a short name, because the length of a socket's path is limited
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(runtime) })
 	c.env = append(os.Environ(), "HOME="+c.home, "XDG_RUNTIME_DIR="+runtime, "XDG_CONFIG_HOME="+c.home, "LIFELOOP_STATE_DIR="+filepath.Join(c.home, "state"),
@@ -112,8 +112,8 @@ func (c *crowd) sockets() (n int) {
 	return n
 }
 
-// do sends the session a command, which must be answered, and returns the
-// answer: "done", or its class and text.
+// do sends the session a command. It returns "done", or the failure class and the
+// text of a refusal. A command without an answer fails the test.
 func (c *crowd) do(name string, what any) string {
 	input, err := json.Marshal(what)
 	if err != nil {
@@ -163,7 +163,8 @@ func (c *crowd) follow(ctx context.Context) (facts int) {
 	return facts
 }
 
-// client is the work of client n: one of four kinds.
+// client does the work of client n. A client with n%5 == 3 only follows the ledger,
+// and does not call client.
 func (c *crowd) client(n int) {
 	switch n % 5 {
 	case 0: // frames of its own, one nested in the other

@@ -62,8 +62,8 @@ func configFaults() (rows []fault) {
 
 // recordFaults change the session's own files.
 func recordFaults() (rows []fault) {
-	// The record is lost. But the run must end, nothing else may be lost, and every
-	// command that reads the session must end and find the damage.
+	// The ledger is lost or damaged. But the run must end, nothing else may be lost,
+	// every command that reads the session must end, and `ledger verify` must fail.
 	ledger := func(what, command string) {
 		rows = append(rows, fault{what: "ledger: " + what, exits: exitsWith(0, 125), noRecord: "the record; `ledger verify` reports it",
 			inject: func(f *faulted) { f.sh("L=$S/ledger-000001.jsonl; " + command) }, after: (*faulted).damageIsFound})

@@ -36,7 +36,7 @@ func limitFaults() (rows []fault) {
 	}
 	for _, n := range []int{512, 800, 1024} {
 		row := limit(fmt.Sprint(n, " MiB of address space"), "as="+strconv.Itoa(n<<20))
-		if row.noThread = n < 740; row.noThread { // Go's runtime does not start
+		if row.noThread = n < 740; row.noThread { // Go's runtime does not start with less address space
 			row.exits = exitsWith(2)
 		}
 		rows = append(rows, row)
@@ -143,7 +143,7 @@ func limitedMain() {
 		}
 	}
 	words := os.Args[1:]
-	var nproc *syscall.Rlimit // set last: a change of the user above this limit lets Exec fail
+	var nproc *syscall.Rlimit // set after uid: if the new user exceeds the limit at the change, Exec fails
 	for ; len(words) > 0 && words[0] != "--" && words[0] != "inotify"; words = words[1:] {
 		name, value, _ := strings.Cut(words[0], "=")
 		n, err := strconv.Atoi(value)

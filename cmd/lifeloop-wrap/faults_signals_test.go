@@ -69,15 +69,16 @@ func signalFaults() (rows []fault) {
 	return rows
 }
 
-// The hook of the third prompt waits for a client that waits for the fault. It must not
-// give up because the client, on a busy machine, still has an earlier event.
+// With slowHook, the hook of the third prompt waits for a client, and the client waits
+// for the fault. hook_patience is long, because on a busy machine the client may still
+// work on an earlier event.
 const slowHook = `
 hook_patience: 30s
 clients: [{id: once, command: [sh, -c, "while test -e go && ! test -e answer; do sleep 0.02; done; exec fakeclient --client-id once --log asked-once"], events: [frame.opening], timeout: 30s}]
 `
 
-// signal sends a signal to a process of the session. A stopped process is continued
-// as soon as it has stopped, except a client: it times out.
+// signal sends a signal to a process of the session. A process that stops is continued
+// at once. Only a client stays stopped, and its call times out.
 func (f *faulted) signal(victim string, sig syscall.Signal) {
 	pid := 0
 	switch victim {
@@ -88,7 +89,7 @@ func (f *faulted) signal(victim string, sig syscall.Signal) {
 		f.continued = append(f.continued, pid)
 	case "harness":
 		pid = f.harness()
-		f.continued = append(f.continued, pid) // as without the wrapper, only the user continues a process that SIGSTOP stopped
+		f.continued = append(f.continued, pid) // the wrapper does not continue a harness that got SIGSTOP: the user (this test) must
 	case "client":
 		pid = f.pid("--client-id stays")
 	case "hook":
@@ -153,8 +154,8 @@ func (f *faulted) guard() int {
 	return guards[0].PID
 }
 
-// stop stops a process. The wrapper must be stopped before the guard, which it would
-// continue at once.
+// stop stops a process and waits until it has stopped. Stop the wrapper before its guard,
+// because a running wrapper continues a stopped guard at once.
 func (f *faulted) stop(pid int) {
 	require.NoError(f.t, syscall.Kill(pid, syscall.SIGSTOP))
 	require.True(f.t, eventually(func() bool { return processState(pid) == "T" }))

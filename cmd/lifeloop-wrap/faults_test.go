@@ -57,9 +57,9 @@ type fault struct {
 	noRecord string
 	refusal  bool          // the run may be refused before there is a session
 	noThread bool          // Go's runtime may end the wrapper, and its guard too
-	resumes  bool          // run --resume needs the command line, which is not stored
+	resumes  bool          // run --resume is given the command line, because the session has not stored it
 	pipe     bool          // stdout is a pipe that is not read
-	needs    func() string // why this machine cannot test it
+	needs    func() string // returns why this machine cannot test the row, or ""; nil if every machine can
 }
 
 const faultConfig = `
@@ -90,7 +90,7 @@ type faulted struct {
 	recovers int
 
 	continued      []int    // processes that are continued when they have stopped
-	reader, writer *os.File // the ends of stdout, if it is not the terminal
+	reader, writer *os.File // writer is stdout, nil for the terminal; reader is the other end of a pipe
 	runtime        string   // the folder for sockets
 	user           int      // the user id that the wrapper runs as
 }
@@ -393,11 +393,11 @@ func (f *faulted) promises() {
 	if !f.exits(f) {
 		t.Errorf("exit code %d: %s", f.code, f.screen())
 	}
-	// A harness may crash, as this one does at SIGQUIT. The wrapper does not.
+	// The scripted harness may crash, for example at SIGQUIT. The wrapper must not.
 	if text := f.screen(); f.code == 2 && !f.noThread && !(f.there() && asTheHarness(f)) && strings.Contains(text, "goroutine ") {
 		t.Errorf("it crashed: %s", text)
 	}
-	var left []string // after a KILL of the wrapper its guard restores the terminal
+	var left []string // modes to restore; after a KILL of the wrapper, its guard restores them
 	if !eventually(func() bool { left = f.terminal.left(); return len(left) == 0 || f.noThread && f.code == 2 }) {
 		t.Errorf("the terminal has other modes: %v", left)
 	}
@@ -528,7 +528,8 @@ func TestFaultMatrix(t *testing.T) {
 						t.Skip(why)
 					}
 				}
-				// The first cleanup runs last, after the search for what is left.
+				// Cleanups run in reverse order. This one runs last, after the cleanup that
+				// fails the test if the session left a process.
 				t.Cleanup(func() {
 					if lines[i].held = "all"; t.Failed() {
 						lines[i].held = "BROKEN"
@@ -549,8 +550,8 @@ func TestFaultMatrix(t *testing.T) {
 	t.Logf("%d rows in %v\n%s", len(rows), time.Since(began).Round(time.Second), &table)
 }
 
-// faultPrograms returns a folder with the programs of a session. With a few rows,
-// this test binary takes the place of the wrapper. With all rows, it is built.
+// faultPrograms returns a folder with the programs of a session. With -faults, the
+// folder also has a built lifeloop-wrap. Otherwise the test binary takes its place.
 func faultPrograms(t *testing.T) string {
 	bin := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(bin), 0o755)) // rows that run as another user need this

@@ -20,11 +20,13 @@ import (
 )
 
 // This file is the kill matrix of a session with a renewal. A client asks for
-// it after the first turn. Whichever process is killed, and at whichever
-// append, each renewal has one end with linked receipts, and its continuation
-// leaves the vault at most once.
+// the renewal after the first turn. Then one process is killed at one append.
+// In every case each renewal has one end, each of its receipts names the receipt
+// before it as its parent, and the continuation is taken from the vault at most
+// once.
 
-// renewalConfig is the configuration of that session. The client asks once.
+// renewalConfig is the configuration of a session whose client asks for a renewal
+// once. Each plot replaces the word PATH.
 const renewalConfig = `
 clients:
   - id: notes
@@ -60,8 +62,8 @@ func inPlacePlot() plot {
 	return p
 }
 
-// inPlaceCodexPlot is the same session with a stand-in for Codex. A lock
-// shows its fresh thread, whose first hook is called with the next turn.
+// inPlaceCodexPlot is the session of [inPlacePlot] with a stand-in for Codex. A lock
+// file shows the fresh thread before the next turn, in which its first hook is called.
 func inPlaceCodexPlot() plot {
 	p := inPlacePlot()
 	p.argv = []string{"codex"}
@@ -71,8 +73,9 @@ func inPlaceCodexPlot() plot {
 	return p
 }
 
-// byHookPlot is the same as Gemini CLI, whose hook at the end of a turn empties the
-// context. The client asks in its answer about that turn. The next prompt is sent at once.
+// byHookPlot is a session with a stand-in for Gemini CLI, whose hook at the end of a turn
+// can empty the context. The client asks for the renewal in its answer to frame.ending.
+// The next prompt comes at once.
 func byHookPlot() plot {
 	p := renewalPlot()
 	p.config = strings.NewReplacer("PATH", "in_place, relaunch", "frame.ended", "frame.ending").Replace(renewalConfig)
@@ -122,7 +125,7 @@ func (m *matrix) renewed() (ends []renewal.State) {
 		require.Equal(t, want, last.Status, "the last receipt of a renewal that is %s", state)
 	}
 
-	given, _ := os.ReadFile(filepath.Join(m.dir, "given")) // missing if no program got it
+	given, _ := os.ReadFile(filepath.Join(m.dir, "given")) // missing if the program of continue was not run
 	lines := strings.Fields(string(given))
 	require.LessOrEqual(t, len(lines), 1, "the continuation left the vault twice")
 	require.LessOrEqual(t, strings.Count(m.printed, "go on with canary"), len(lines), "it was delivered twice")
@@ -149,8 +152,8 @@ func TestKillRenewal(t *testing.T) { killRenewal(t, renewalPlot()) }
 // TestKillRenewalInPlace kills sessions whose renewal types keys.
 func TestKillRenewalInPlace(t *testing.T) { killRenewal(t, inPlacePlot()) }
 
-// TestKillRenewalInPlaceCodex is the same for a harness whose fresh session is known before
-// its first hook is called.
+// TestKillRenewalInPlaceCodex kills sessions of a harness whose fresh harness session is
+// known before its first hook is called.
 func TestKillRenewalInPlaceCodex(t *testing.T) {
 	calm := killRenewal(t, inPlaceCodexPlot())
 	require.True(t, slices.ContainsFunc(calm.entries(), func(e kernel.Entry) bool {
@@ -159,8 +162,8 @@ func TestKillRenewalInPlaceCodex(t *testing.T) {
 	}), "the lock does not show the fresh thread: %s", calm.facts())
 }
 
-// TestKillRenewalByHook kills sessions whose renewal answers a hook. A harness that lives on
-// has emptied its context, and keeps its session.
+// TestKillRenewalByHook kills sessions whose renewal answers a hook. After the answer the
+// harness empties its context and keeps its harness session.
 func TestKillRenewalByHook(t *testing.T) {
 	calm := killRenewal(t, byHookPlot())
 	require.True(t, slices.ContainsFunc(calm.entries(), func(e kernel.Entry) bool {
@@ -170,7 +173,8 @@ func TestKillRenewalByHook(t *testing.T) {
 	require.Contains(t, calm.printed, "Agent execution stopped: lifeloop-wrap renews the context")
 }
 
-// killRenewal returns the session in which nothing was killed.
+// killRenewal plays a story without a kill, and then once for each point of the kill
+// matrix. It returns the session without a kill.
 func killRenewal(t *testing.T, story plot) *matrix {
 	t.Parallel()
 	bin := built(t, besides)

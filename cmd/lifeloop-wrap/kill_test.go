@@ -37,9 +37,10 @@ import (
 
 var kills = flag.Int("kills", 10, "number of points of the kill matrix to test, spread evenly; 0 for all (make chaos)")
 
-// killAt names an environment variable, which says which process to kill, how, and
-// at which append, by its number or as "last" for the one that ends the session.
-// torn3 writes three whole facts of that append and a part of the fourth.
+// killAt is the name of an environment variable with three words: the process to kill,
+// how, and the append at which to kill it. The append is a number, or "last" for the
+// append that ends the session. With "torn3" as the second word, three whole facts of
+// the append are written, and a part of the fourth.
 const killAt = "LIFELOOP_TEST_KILL"
 
 // A killer is a ledger that kills a process at one of its appends.
@@ -139,8 +140,8 @@ func (k *killer) tear() {
 	}
 }
 
-// killMarked kills the programs with a name and a word in their environment that
-// this script started.
+// killMarked kills each process of this script whose command line contains program
+// and whose environment contains word.
 func killMarked(word, program string) (died bool) {
 	mark := os.Getenv(scriptMark)
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -166,8 +167,8 @@ attempts: {retry: {attempts: 1, backoff: {base_ms: 10}}, crash_loop: {launches: 
 client_drain: 3s
 `
 
-// The first profile crashes during a turn and after one; the fallback does the
-// work.
+// The first profile crashes twice: in its first launch during a turn, in its second
+// launch after a turn. Then the fallback runs.
 var matrixCommand = []string{"claude", "-p", "--launches", "count",
 	"--script-json", `{"start":{}}{"hook":"UserPromptSubmit"}{"exit":3}`,
 	"--script-json", `{"start":{}}{"turn":{"prompt":"p","answer":"a","used":6000}}{"exit":4}`}
@@ -181,8 +182,8 @@ type plot struct {
 	argv   []string
 	env    []string
 	files  map[string]string
-	// open keeps stdin open. Otherwise a harness that starts slowly may read the end of
-	// the input, which the wrapper types while the terminal still is in line mode.
+	// open keeps stdin open. At the end of stdin, the wrapper types the end-of-file key
+	// if the terminal is in line mode. A harness that starts slowly may read this key.
 	open bool
 }
 
@@ -202,7 +203,7 @@ type matrix struct {
 }
 
 func newMatrix(t *testing.T, bin string, p plot) *matrix {
-	runtime, err := os.MkdirTemp("", "ll") // a short name: sockets have little room
+	runtime, err := os.MkdirTemp("", "ll") // a short name, because the length of a socket's path is limited
 	require.NoError(t, err)
 	m := &matrix{t: t, plot: p, dir: t.TempDir(), mark: filepath.Base(runtime)}
 	m.state = filepath.Join(m.dir, "state")
@@ -364,8 +365,8 @@ func (m *matrix) holds() {
 	m.asked()
 }
 
-// attempts counts the newest launch of each attempt, and the ends of attempts, by
-// launch.
+// attempts counts the newest launch of each attempt, and the ends of attempts. The keys
+// of both maps are the run ids of launches.
 type attempts struct {
 	launches, ended map[string]int
 	run             string // the newest launch

@@ -31,8 +31,8 @@ func TestTooFewTasks(t *testing.T) {
 	require.Regexp(t, `^lifeloop-wrap: this user may start \d+ more processes and threads, and a session needs 32\nhint: `, string(out))
 }
 
-// With too little address space the program gives its reason, as long as Go's runtime
-// starts at all, which it may not do below 800 MiB. A hook does not stop its harness.
+// If there is too little address space, the program says so. Below 800 MiB it may not,
+// because Go's runtime may not start. A hook exits with 0, so that its harness continues.
 func TestTooLittleAddressSpace(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAbandon: only the lock of a process of this machine that has ended becomes old.
+// TestAbandon checks that abandon makes a lock's heartbeat old only if the owner of the
+// lock was a process of this machine and has ended.
 func TestAbandon(t *testing.T) {
 	here, err := os.Hostname()
 	require.NoError(t, err)

@@ -22,9 +22,9 @@ import (
 	"lifeloop/synth"
 )
 
-// An observer is killed with SIGKILL at one of its appends, while a client is
-// called, and resumed. Its events, its usage and its receipts are those of an
-// observer that was never killed.
+// In these tests an observer with a client is killed with SIGKILL at one of its
+// appends, and then resumed. Its events and its usage must equal those of an
+// observer that was not killed, and each call of the client must have one receipt.
 
 // transcript has the lines of some turns. Each model call is in two lines, and one
 // turn ends with a compaction.
@@ -51,7 +51,7 @@ func transcript(turns int) (lines []string) {
 
 // An observed is what an observation recorded.
 type observed struct {
-	events   []string // without ids and times of our own
+	events   []string // each event as JSON, without the ids and times that the observer made
 	usage    synth.Usage
 	receipts map[string]int // number of receipts, by client and event id
 }
@@ -64,7 +64,7 @@ func (m *matrix) observer(kill string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// An announced passes on what an observer writes to its stderr.
+// An announced copies the stderr of an observer to the stderr of the test.
 type announced struct{ session chan struct{} } // closed when the observer has its ledger
 
 func (a *announced) Write(b []byte) (int, error) {
@@ -119,7 +119,7 @@ func (m *matrix) recorded() (o observed) {
 }
 
 // same checks that an observation recorded the same as one without a kill, and
-// that its client was called once for each event.
+// that its client was called at most once for each event.
 func (m *matrix) same(want, got observed) {
 	require.Equal(m.t, want.events, got.events)
 	require.Equal(m.t, want.usage, got.usage)
@@ -213,8 +213,9 @@ func TestFollowerIsKilled(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileItWasNotObserved reports that records may be missing, and
-// observes no turn twice.
+// TestReplacedWhileItWasNotObserved replaces the transcript of an observer that was
+// killed. The resumed observer reports that records may be missing, and observes no
+// turn twice.
 func TestReplacedWhileItWasNotObserved(t *testing.T) {
 	bin, lines := built(t, besides), transcript(observedTurns)
 	m := newObserved(t, bin, lines[:8])

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// asksMain asks the model server of a probe, as Claude Code does for a turn with a
-// tool. Its argument is the number of times that the first request has the note.
+// asksMain sends the model server of a probe the requests of a turn with a tool, as
+// Claude Code does. The program's argument says how often the prompt repeats demoNote.
 func asksMain() {
 	ask := func(texts ...string) string {
 		messages := []map[string]string{}

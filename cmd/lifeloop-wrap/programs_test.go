@@ -131,7 +131,7 @@ func terminal(ts *testscript.TestScript, neg bool, args []string) {
 
 // A screen is what a terminal has shown, and how much of it was already searched.
 type screen struct {
-	mu   sync.Mutex // guards both fields above
+	mu   sync.Mutex // guards the fields below
 	text bytes.Buffer
 	seen int
 }

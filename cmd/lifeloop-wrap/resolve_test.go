@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestResolved: links are followed before the .. after them, as the kernel does.
+// TestResolved checks that resolved follows a link before it applies a ".." after the
+// link, as the kernel does.
 func TestResolved(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -39,8 +39,9 @@ func TestHookWords(t *testing.T) {
 	}
 }
 
-// Signals that are ignored at the start are ignored by the harness. It is the built
-// program that is tested, because go test leaves out the symbol table.
+// The harness ignores the signals that were ignored when lifeloop-wrap started. To find
+// some of them, lifeloop-wrap reads its own symbol table. The test runs the built program,
+// because go test leaves out the symbol table.
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	wrap := built(t, product)
 	t.Setenv("LIFELOOP_STATE_DIR", filepath.Join(t.TempDir(), "state"))
@@ -53,8 +54,8 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	require.Equal(t, ignoring(), ignoring(wrap, "run", "--"))
 }
 
-// Signals that are ignored at the start do not end the wrapper either, nor a program
-// that follows its events.
+// A signal that was ignored when lifeloop-wrap started does not end it. The test checks
+// this for the commands `run` and `events --follow`.
 func TestIgnoredSignalsDoNotEndTheWrapper(t *testing.T) {
 	wrap := built(t, product)
 	t.Setenv("LIFELOOP_STATE_DIR", filepath.Join(t.TempDir(), "state"))

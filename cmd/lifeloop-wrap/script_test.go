@@ -30,9 +30,9 @@ import (
 	"lifeloop/lifeloop/lifelooptest"
 )
 
-// The scripts in testdata/script are run with this test binary in the place of
-// lifeloop-wrap. The scripted harness, also under the names of the real ones, the hook
-// and the scripted client are built. The demo starts this binary as a harness.
+// The scripts in testdata/script run this test binary in the place of lifeloop-wrap. The
+// hook, the scripted client and the scripted harness are built. The scripted harness also
+// has the names of real ones. The demo starts this binary as a harness.
 func TestMain(m *testing.M) {
 	if os.Args[0] == "/proc/self/exe" { // lifeloop-wrap has started itself as the guard
 		main()
@@ -71,7 +71,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if signal.Ignored(syscall.SIGHUP) { // as below nohup; a shell cannot trap it then
+	if signal.Ignored(syscall.SIGHUP) { // for example under nohup; a shell cannot trap a signal that was ignored when it started
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	testscript.Run(t, testscript.Params{
@@ -88,7 +88,7 @@ func TestScripts(t *testing.T) {
 		},
 		Condition: func(word string) (bool, error) {
 			if word == "tiocsti" {
-				value, err := os.ReadFile("/proc/sys/dev/tty/legacy_tiocsti") // missing in old systems, which allow it
+				value, err := os.ReadFile("/proc/sys/dev/tty/legacy_tiocsti") // missing in old systems, which allow TIOCSTI
 				return os.Getuid() == 0 || err != nil || string(value) == "1\n", nil
 			}
 			_, err := harness.Containable()
@@ -97,7 +97,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			runtime, err := os.MkdirTemp("", "ll") // a short name: socket paths are limited
+			runtime, err := os.MkdirTemp("", "ll") // a short name, because the length of a socket's path is limited
 			if err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ func leavesNothing(t testing.TB, mark, runtime string) {
 	}
 }
 
-// documentsAreValid checks each event, receipt and request that a script left on a
+// documentsAreValid checks each event, receipt and request that a script left in a
 // ledger or in the log of a client.
 func documentsAreValid(t testing.TB, dir string) {
 	t.Helper()
@@ -209,7 +209,7 @@ func marked(mark string) (list []string) {
 
 func eventually(ok func() bool) bool {
 	deadline := time.Now().Add(patience)
-	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) { // ok may start a program, or read all of /proc
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) { // the pause grows, because ok may start a program or read all of /proc
 		if ok() {
 			return true
 		}

@@ -13,8 +13,8 @@ import (
 	"lifeloop/simulate"
 )
 
-// A plan that was simulated is the same policy when it is the attempts block of
-// a configuration.
+// The plan of a simulation and the attempts block of a configuration give the same
+// policy if they have the same members.
 func TestSimulatedPlanIsTheConfiguredPolicy(t *testing.T) {
 	const block = `
   profiles: [{name: a}, {name: b, command: ["true"], accepts_continuation: true}]

@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Harnesses start a hook at every turn and wait for it, and each start runs the
-// initialization of every linked package, whatever the command. Its allocations
-// are the same on every machine, unlike its time, so the test measures those.
+// Harnesses start a hook at every turn and wait for it. Each start initializes every
+// linked package, whatever the command. The test counts the allocations of the
+// initialization and not its time, because only its time depends on the machine.
 func TestStartingIsCheap(t *testing.T) {
 	const (
-		ours      = 2        // objects: tables and patterns belong into functions
-		others    = 32       // objects: one compiled pattern has more
-		otherSize = 16 << 10 // bytes: the tables of package unicode have 11 KiB
+		ours      = 2        // objects for each package of ours: tables and patterns belong in functions
+		others    = 32       // objects for any other package: one compiled pattern has more
+		otherSize = 16 << 10 // bytes for any other package: the tables of package unicode have 11 KiB
 	)
 	// These packages are needed to read databases and servers of harnesses,
 	// to write the page of a session, and to parse shell commands for the

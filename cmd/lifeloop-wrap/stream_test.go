@@ -23,7 +23,7 @@ import (
 // because the ledger is replayed while it is read, and is not held in memory.
 func TestResumeStreams(t *testing.T) {
 	dir := t.TempDir()
-	runtime, err := os.MkdirTemp("", "ll") // a short name: sockets have little room
+	runtime, err := os.MkdirTemp("", "ll") // a short name, because the length of a socket's path is limited
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(runtime) })
 	peak := func(id string, entries int) int {
@@ -51,8 +51,8 @@ func TestResumeStreams(t *testing.T) {
 	require.Less(t, 2*many, 3*few)
 }
 
-// Resuming an observation of ten times the turns needs about the same memory: its
-// ledger, and the records that were read, are read once more and not stored.
+// Resuming an observation of ten times the turns needs about the same memory, because
+// the ledger and the old records of the transcript are read and not held in memory.
 func TestResumeOfAnObservationStreams(t *testing.T) {
 	peak := func(turns int) int {
 		dir := t.TempDir()

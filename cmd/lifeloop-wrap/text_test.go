@@ -74,9 +74,9 @@ func spoil(v reflect.Value) {
 	}
 }
 
-// What is printed for people stays on its line and does not move the cursor,
-// whatever text is in names, labels, ids, reasons and clients' answers. The
-// functions are tested without the filter, which all output passes as well.
+// Output for people quotes text from outside: such text begins no line and does not
+// move the cursor. It may be in names, labels, ids, reasons and clients' answers. The
+// test calls the functions without the filter that all output passes as well.
 func TestHostileTextIsQuoted(t *testing.T) {
 	session := *hostileValue[store.Session]()
 	session.Damage = errors.New(hostile)
@@ -135,7 +135,7 @@ func TestOutputPassesTheFilter(t *testing.T) {
 	allowed := []string{"vt.NewFilter(os.Std", "harness.OpenTerminal(", "term.IsTerminal(",
 		"run.Stderr = ",       // the demo's harness
 		"f := os.Stderr",      // --events -, which is filtered when it is written
-		"hostHook(",           // answers a harness; what it says to people is quoted
+		"hostHook(",           // answers a harness; its messages to people are quoted
 		"demoClientMain(",     // answers the wrapper
 		"Fprintln(os.Stderr,", // the demo's client reports an error
 		"fakeharness.Run("}
@@ -163,8 +163,8 @@ func TestHostileTextKeepsColumns(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out.String(), "\n"))
 }
 
-// The help of the commands for evidence fits a terminal of 80 columns, except for a line of
-// the library. A paragraph has no short line before its last one.
+// The help of `evidence` and of its commands fits a terminal of 80 columns, except for a
+// line that package cobra adds. In a paragraph only the last line may be short.
 func TestHelpOfEvidenceFitsATerminal(t *testing.T) {
 	commands := 0
 	var walk func(cmd *cobra.Command)

@@ -10,8 +10,8 @@ import (
 	"lifeloop/kernel/input"
 )
 
-// observe has a text for every trouble of a source. For a word of another version it prints
-// the word.
+// troubleText has a text for every trouble of a source. It returns any other word
+// unchanged.
 func TestEveryTroubleHasAText(t *testing.T) {
 	source, err := os.ReadFile("../../kernel/input/input.go")
 	require.NoError(t, err)

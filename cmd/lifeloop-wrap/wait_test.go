@@ -56,7 +56,8 @@ func (s *fakeSession) record(facts ...kernel.Fact) {
 	require.NoError(s.t, err)
 }
 
-// wait starts `wait` and returns when it waits; line returns its first line.
+// wait starts the command `wait` and returns when the command watches the ledger. line
+// returns the first line that the command prints.
 func (s *fakeSession) wait(word string) (line func() string) {
 	cmd := exec.Command("lifeloop-wrap", "wait", s.id, "--for", word, "--json")
 	cmd.Env = append(os.Environ(), "LIFELOOP_STATE_DIR="+s.dir, "XDG_CONFIG_HOME="+s.dir, "GORACE=atexit_sleep_ms=0")
@@ -85,8 +86,8 @@ func watches(pid int) bool {
 	})
 }
 
-// wait prints the fact that it waited for, and says that it is new. The log shows
-// the times from the fact to its line; they depend on the load of the machine.
+// The command wait prints the fact that it waited for, and that the fact is new. The
+// test logs the times from a fact to its line, which depend on the load of the machine.
 func TestWaitReturnsWithTheFact(t *testing.T) {
 	s := newFakeSession(t)
 	var took []time.Duration

@@ -22,7 +22,8 @@ func line(a evidence.Anchor) string {
 	return fmt.Sprintf(`{"session_id":"%s","checkpoint_index":%d,"checkpoint_digest":"%s"}`+"\n", a.SessionID, a.Index, a.Digest)
 }
 
-// A move is one step of a wrapper: checkpoint n was published, or could not be (-n).
+// after returns p after some moves. The move n means that checkpoint n was published, and
+// -n that it could not be published.
 func after(p progress, moves ...int) progress {
 	for _, n := range moves {
 		if n > 0 {
@@ -34,7 +35,8 @@ func after(p progress, moves ...int) progress {
 	return p
 }
 
-// What is stored says which checkpoints are missing, whatever earlier wrappers published.
+// The stored state shows which checkpoints are missing, including those that an earlier
+// wrapper could not publish.
 func TestProgress(t *testing.T) {
 	missing := store.Published{Last: anchor(4), Failed: 2, From: 2, Why: "before"}
 	for _, c := range []struct {
@@ -94,7 +96,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// Without a file and a command, lines are printed; otherwise not.
+// Lines are printed only if there is neither a file nor a command.
 func TestPrint(t *testing.T) {
 	w := newWorld("")
 	require.NoError(t, w.Open())
@@ -107,8 +109,9 @@ func TestPrint(t *testing.T) {
 	require.Equal(t, line(anchor(1))+line(anchor(2)), w.printed)
 }
 
-// A file gets each line once, and the command all of them. Lines of other sessions do not
-// matter. Another digest of a checkpoint in the file is an error, and changes nothing.
+// The command gets every line, but the file gets only lines that it does not have yet. Lines
+// of other sessions in the file are ignored. If the file has another digest for a
+// checkpoint, an error is reported and the file is not changed.
 func TestFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "anchors")
 	other, rewritten := anchor(2), anchor(1)
@@ -128,8 +131,8 @@ func TestFile(t *testing.T) {
 	require.Empty(t, w.printed+w.warned)
 }
 
-// What an earlier process published is not published again, unless the process could not
-// publish an older checkpoint.
+// An anchor that an earlier process published is not published again, unless that process
+// could not publish the anchor of an older checkpoint.
 func TestEarlierProcess(t *testing.T) {
 	w := newWorld("")
 	w.last = anchor(3)
@@ -149,7 +152,8 @@ func TestEarlierProcess(t *testing.T) {
 	require.Equal(t, []int{4}, w.saved)
 }
 
-// A failure is reported, as Explain says, and the next anchor is published.
+// The error that Explain returns for a failure is reported, and the next anchor is
+// published.
 func TestFailure(t *testing.T) {
 	w := newWorld("")
 	w.Push = func(_ context.Context, l []byte) error {
@@ -195,7 +199,7 @@ func TestMissingNewline(t *testing.T) {
 	require.Empty(t, w.warned)
 }
 
-// A file that cannot take anchors is an error with a hint.
+// If anchors cannot be appended to the file, Open returns an error with a hint.
 func TestFileError(t *testing.T) {
 	dir := t.TempDir()
 	for file, fix := range map[string]string{filepath.Join(dir, "no", "anchors"): "make the folder first, or name a file in another one", dir: "name a regular file that you may read and write"} {

@@ -81,7 +81,8 @@ func secrets() []sample {
 	}
 }
 
-// Names and values with escapes, keys in the middle of something, whole headers.
+// The samples include escaped names and values, private keys within other text, and whole
+// headers.
 func TestSecretsInOddForms(t *testing.T) {
 	check(t, oddSecrets())
 }
@@ -126,7 +127,8 @@ func oddSecrets() []sample {
 	}
 }
 
-// Values that are strings with blanks, other operators, more names, and passwords with @.
+// The samples include quoted values with blanks, assignments of several languages, further
+// names, and passwords with @.
 func TestSecretsOfAssignments(t *testing.T) {
 	check(t, assignedSecrets())
 	require.Regexp(t, `^postgres://u:\[redacted url_password sha256:[0-9a-f]{16}\]@host/db@1$`, New().Text("postgres://u:p@ss@host/db@1"))
@@ -170,7 +172,7 @@ func assignedSecrets() []sample {
 	}
 }
 
-// Programs and sentences about secrets have none.
+// Source code and sentences that only mention secrets are not changed.
 func TestTextAboutSecrets(t *testing.T) {
 	r := New()
 	for _, text := range []string{
@@ -252,8 +254,8 @@ func quoted(text string) string {
 	return string(doc)
 }
 
-// The same laws as those of FuzzText, for texts that are put together from the parts of
-// the rules.
+// The laws of FuzzText hold for random texts that are put together from parts that the
+// rules search for.
 func TestRandomTexts(t *testing.T) {
 	r := New()
 	parts := []string{`"`, `\"`, `\\`, `\`, `'`, "\n", `\n`, ` `, `: `, `:`, `, `, `=`, `[`, `]`, `{`, `}`, "password", "api_key", "token", "tokens", "Authorization", "Cookie", "auth", "pwd",
@@ -310,8 +312,8 @@ func BenchmarkText(b *testing.B) {
 	}
 }
 
-// The search for words and for what follows them finds what a search of the whole text
-// finds.
+// Text searches only near the words of a rule. It finds the same secrets as a search of
+// the whole text.
 func TestLawWordsMissNoSecret(t *testing.T) {
 	r := New()
 	slow := func(text string) string {

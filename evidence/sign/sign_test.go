@@ -70,7 +70,7 @@ func TestSignAndVerify(t *testing.T) {
 	require.ErrorContains(t, err, "not a digest")
 }
 
-// Every other character at every place of a signature is refused.
+// A signature is refused if any one of its characters is replaced by another one.
 func TestEveryCharacterOfASignatureCounts(t *testing.T) {
 	a := testKey(1)
 	digest := Sum(nil)

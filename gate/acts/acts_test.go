@@ -115,8 +115,8 @@ func TestFileTools(t *testing.T) {
 	}
 }
 
-// TestPatternsOfTools: a search tool reads what its pattern matches. The path of a tool that
-// writes is no pattern if the harness takes it as it is written.
+// TestPatternsOfTools: a search tool reads the files that its pattern matches. The path of
+// a tool that writes is not a pattern if the harness is known to use the path literally.
 func TestPatternsOfTools(t *testing.T) {
 	for _, c := range []struct{ path, op, want, tool string }{
 		{"{.env,x}", "match", "secret", "Write"},
@@ -200,8 +200,8 @@ func FuzzTool(f *testing.F) {
 	})
 }
 
-// TestLimits: a line that would take long to analyse is undecidable. What is counted is
-// the same on every machine.
+// TestLimits: a line that would take long to analyse is undecidable. The limits count parts
+// of the line, and not time, so that the result is the same on every machine.
 func TestLimits(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat(`echo "$(`, n) + "ls" + strings.Repeat(`)"`, n) }
 	quoted := func(n int) string { return strings.Repeat(`echo ')' "$(`, n) + "ls" + strings.Repeat(`)"`, n) }
@@ -259,8 +259,8 @@ func TestManyTargets(t *testing.T) {
 	}
 }
 
-// TestCopiesAreSearchedOnce: writes through copies ask the file system about each path
-// once, although each of them may follow each copy.
+// TestCopiesAreSearchedOnce: each write is compared with each copy, but a path is not looked
+// up in the file system again for each pair of a write and a copy.
 func TestCopiesAreSearchedOnce(t *testing.T) {
 	asked := map[string]int{}
 	at := scene()

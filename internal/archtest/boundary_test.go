@@ -235,7 +235,7 @@ type branches struct {
 	file
 	fixed map[string]bool   // constants and variables of all packages
 	local map[string]bool   // the constants in the declaration
-	holds map[string]string // local variables that have the value of an owned field, with that field
+	holds map[string]string // local variable with the value of an owned field → name of the field
 }
 
 func (b branches) learn(d ast.Decl) {
@@ -311,9 +311,9 @@ func (b branches) look(n ast.Node) (broken []string) {
 	return broken
 }
 
-// ownedIn returns the name of the owned field that an expression stands for: a
-// field of a struct, a member of a JSON object, or a local variable with its
-// value.
+// ownedIn returns the name of the owned field whose value an expression has, or "". The
+// expression is a field of a struct, a member of a JSON object, or a local variable
+// that has the value of the field.
 func (b branches) ownedIn(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
@@ -322,7 +322,7 @@ func (b branches) ownedIn(e ast.Expr) string {
 		return b.ownedIn(e.X)
 	case *ast.TypeAssertExpr:
 		return b.ownedIn(e.X)
-	case *ast.CallExpr: // a conversion, unless a method is called, whose name is not a field
+	case *ast.CallExpr: // only the conversion string(x) counts as x
 		if id, ok := e.Fun.(*ast.Ident); ok && id.Name == "string" && len(e.Args) == 1 {
 			return b.ownedIn(e.Args[0])
 		}

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// TestDependenciesNameTheirUsers holds the column "where" of DEPENDENCIES.md true, and the
-// table libraries without permissions that no package uses.
+// TestDependenciesNameTheirUsers checks that the column "where" of DEPENDENCIES.md is
+// true, and that the document lists every library. It also checks that each package
+// which may import a library, by the table libraries, does import the library.
 func TestDependenciesNameTheirUsers(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "DEPENDENCIES.md"))
 	if err != nil {

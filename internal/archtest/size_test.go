@@ -13,8 +13,8 @@ const (
 	runFile         = "cmd/lifeloop-wrap/run.go" // wires a session, and decides nothing
 )
 
-// sizes checks the length of a file's functions, the width of the kernel's structs,
-// also in its tests, and the length of runFile.
+// sizes checks the length of a file's functions, the number of fields of the structs in
+// package kernel and in its tests, and the length of runFile.
 func sizes(f file) (broken []string) {
 	if lines := f.fset.File(f.syntax.Pos()).LineCount(); f.path == runFile && lines > longestRun {
 		broken = append(broken, f.at(f.syntax, "the file has %d lines, and may have %d: move what decides to the packages below", lines, longestRun))
@@ -25,7 +25,7 @@ func sizes(f file) (broken []string) {
 			if lines := f.fset.Position(n.End()).Line - f.fset.Position(n.Pos()).Line + 1; lines > longestFunction {
 				broken = append(broken, f.at(n, "%s has %d lines, and may have %d: split it", n.Name.Name, lines, longestFunction))
 			}
-		case *ast.StructType: // also the part of a machine that has no name of its own
+		case *ast.StructType: // with or without a name, for example the type of a field
 			if f.pkg == "kernel" && n.Fields.NumFields() > widestStruct {
 				broken = append(broken, f.at(n, "the struct has %d fields, and may have %d: split it", n.Fields.NumFields(), widestStruct))
 			}

@@ -51,7 +51,7 @@ func (w world) options() Options {
 	}
 }
 
-// untrusted is the first line of a project's file that is not trusted.
+// untrusted begins the text of each project file that is not trusted.
 const untrusted = "# untrusted"
 
 // project returns the nearest project file.
@@ -68,15 +68,15 @@ func (w world) project(string) trust.File {
 	return trust.File{}
 }
 
-// TestScenarios runs testdata/*.txt. Commands:
+// TestScenarios runs testdata/scenarios. Commands:
 //
 //	file PATH    the input is the file's text (for the rest of the scenario file)
 //	load         loads; input lines are `env NAME=VALUE`, `flag NAME VALUE` and
-//	             `config PATH`; prints what has no default, or the error.
-//	             `show` prints everything, `json` prints JSON; `unseen` says that
-//	             the JSON Schema cannot see what the loader refuses.
+//	             `config PATH`; prints the values that are not defaults, or the
+//	             error. `show` prints all values, `json` prints JSON; `unseen` says
+//	             that the loader fails although the JSON Schema accepts the files.
 //
-// After each load, checkSchema and checkShown run too.
+// checkSchema runs after each load, and checkShown after each load without an error.
 func TestScenarios(t *testing.T) {
 	sch := compileSchema(t)
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
@@ -361,8 +361,8 @@ func TestParseClientFlag(t *testing.T) {
 	require.Equal(t, Client{ID: "n", Command: []string{"x"}, Mode: "oneshot", Events: []string{"*"}, Timeout: 5 * time.Second}, c)
 }
 
-// TestSplitUndoesQuoting checks that words in single quotes are split into the
-// same words.
+// TestSplitUndoesQuoting puts random words in single quotes, and checks that split
+// returns these words.
 func TestSplitUndoesQuoting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.String(), 1, 6).Draw(t, "words")

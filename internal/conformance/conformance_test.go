@@ -42,8 +42,8 @@ func run(t *testing.T, mode string, timeout time.Duration, flags ...string) *Rep
 	return r
 }
 
-// A correct client breaks no rule. It receives and answers every event,
-// and the session contains each part of the script.
+// A correct client breaks no rule. It receives and answers every event, and the report
+// has calls from each of the listed steps of the script.
 func TestAGoodClient(t *testing.T) {
 	for _, c := range []struct {
 		mode  string
@@ -173,7 +173,7 @@ func TestSentencesAreThoseOfTheDocuments(t *testing.T) {
 	}
 }
 
-// With any adapter, the session plays its script to the end.
+// With each adapter, Run plays the script to the end and finds no violation.
 func TestEveryAdapter(t *testing.T) {
 	client, err := built()
 	require.NoError(t, err)
@@ -187,7 +187,7 @@ func TestEveryAdapter(t *testing.T) {
 	}
 }
 
-// A sample document has the same members that a session sends for its event.
+// A session also sends each member that the sample document of an event has.
 func TestSamplesAreLikeThoseOfASession(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	require.True(t, run(t, Persistent, time.Minute, "--persistent", "--log", log).OK)

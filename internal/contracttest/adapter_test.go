@@ -98,7 +98,8 @@ func newOverlay(t *testing.T) *overlay {
 	return &overlay{t, t.TempDir(), repository, map[string]string{}, nil}
 }
 
-// add applies a block of the document: a new file, or a diff of one.
+// add applies a block of the document. The block is a new file, or a diff of the file at
+// path.
 func (o *overlay) add(b block, path string) {
 	o.Helper()
 	text := b.text

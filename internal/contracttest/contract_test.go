@@ -53,8 +53,8 @@ func rows(t *testing.T, file string) []row {
 }
 
 // problems returns the errors of a row. exists reports whether a folder has a
-// test function; for a name such as "Test/file" it also checks that the test has
-// that scenario, script or world.
+// test function; for a name such as "Test/file" exists also checks that the test has
+// a scenario file, a script or an L0 scenario of that name.
 func problems(r row, exists func(folder, test string) bool) []string {
 	var out []string
 	if r.sentence == "" {

@@ -80,7 +80,8 @@ func TestEveryL0ScenarioHasItsPlace(t *testing.T) {
 	}
 }
 
-// docs/contract/l0.md lists the excluded scenarios with the same reasons.
+// docs/contract/l0.md lists the scenarios that testdata/l0/index.json excludes, with the
+// same reasons.
 func TestLeftOutL0ScenariosAreListed(t *testing.T) {
 	index, _ := l0Scenarios(t)
 	doc, err := os.ReadFile(filepath.Join(root, "docs", "contract", "l0.md"))

@@ -53,7 +53,8 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// TestCapabilities checks what `make e2e-newest` prints of the table of capabilities.
+// TestCapabilities checks the states of capabilities that `make e2e-newest` prints, from
+// the table of capabilities in docs/harnesses/stories.md and from the test results.
 func TestCapabilities(t *testing.T) {
 	results := filepath.Join(t.TempDir(), "results")
 	require.NoError(t, os.WriteFile(results, []byte(`version Claude Code 2.1.332

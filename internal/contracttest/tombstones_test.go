@@ -12,8 +12,8 @@ import (
 )
 
 // "Each break ships with a tombstone in `docs/tombstones/`": every version in the
-// published schemas, except the current one, has a tombstone. It names the
-// successor and what is still accepted. There are no other tombstones.
+// published schemas, except the current one, has a tombstone. The tombstone
+// names the successor and what is still accepted. There are no other tombstones.
 func TestTombstones(t *testing.T) {
 	common, err := os.ReadFile(filepath.Join(root, "lifeloop/schema/common.json"))
 	require.NoError(t, err)

@@ -71,8 +71,8 @@ func (p place) command(t *testing.T, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// settings returns the flag --settings, with the hook program for these events and
-// as the status line command.
+// settings returns the flag --settings with its value. The value makes the hook program
+// the hook for these events, and the status line command.
 func (p place) settings(t *testing.T, events ...string) []string {
 	t.Helper()
 	hooks := map[string]any{}
@@ -201,8 +201,8 @@ func TestCodexDemo(t *testing.T) {
 	}))
 }
 
-// TestGemini gives the program the home that the profile prepares, and lets a hook empty
-// its context. The decoders for the real program's files read its chats.
+// TestGemini gives the program the home that the profile prepares. A hook makes the
+// program clear its context. The decoder for Gemini CLI's files reads the first chat.
 func TestGemini(t *testing.T) {
 	p := newPlace(t)
 	profile, ok := profiles.For("gemini")
@@ -448,8 +448,8 @@ func waited(t *testing.T, cmd *exec.Cmd) syscall.WaitStatus {
 	return cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
-// TestRecordsAlone checks that a turn can be written to the transcript without
-// hooks, and a single record from the script.
+// TestRecordsAlone checks that the program can write a turn to the transcript without
+// running hooks, and that it writes a single record that the script gives.
 func TestRecordsAlone(t *testing.T) {
 	p := newPlace(t)
 	script := `{"turn":{"records":true,"prompt_id":"p-1","prompt":"p","answer":"a","usage":{"input_tokens":7,"cache_read_input_tokens":1000,"cache_creation_input_tokens":30,"output_tokens":5}}}
@@ -646,8 +646,9 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAChildIsNoSignal lets a child end while the pipe for signals holds many
-// changes of the window's size, so that the news of the child's end comes after them.
+// TestTheEndOfAChildIsNoSignal lets a child end while many changes of the window's size
+// wait in the pipe for signals. The SIGCHLD comes after these changes. The harness
+// must read the SIGCHLD as the end of the child, and not handle it as a signal.
 func TestTheEndOfAChildIsNoSignal(t *testing.T) {
 	h := &harness{args: arguments{speed: 1, print: true}, env: map[string]string{"HOME": t.TempDir()}}
 	h.kind, h.term = newClaude(h), openTerminal(os.Stdin, os.Stdout)

@@ -15,9 +15,9 @@ import (
 	"lifeloop/internal/hook"
 )
 
-// TestGuardFailsClosed checks that a hook which asks whether a tool may run allows it
-// only after exactly the answer Pass. A killed wrapper closes the connection; a stopped
-// one does not answer.
+// TestGuardFailsClosed checks a hook that asks whether a tool may run. The hook allows
+// the tool only if the answer is exactly Pass. A killed wrapper closes the connection; a
+// stopped wrapper does not answer.
 func TestGuardFailsClosed(t *testing.T) {
 	pass := serve(t, func(call *control.HookCall) { call.Answer([]byte(hook.Pass)) })
 	deny := serve(t, func(call *control.HookCall) { call.Answer([]byte(`{"deny":"it"}`)) })

@@ -313,7 +313,7 @@ func TestHookWaitsForTheInputOfItsCommand(t *testing.T) {
 		t.Cleanup(func() { read.Close(); write.Close() })
 		go func() {
 			for range pieces {
-				time.Sleep(100 * time.Millisecond) // all take more than a second
+				time.Sleep(100 * time.Millisecond) // in total the pieces take more than a second
 				write.WriteString("x")
 			}
 			write.Close()

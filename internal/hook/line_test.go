@@ -72,7 +72,7 @@ func TestLinesAreJSON(t *testing.T) {
 	}
 }
 
-// The pieces in which an answer arrives do not change it.
+// An answer that arrives in pieces is read like an answer that arrives whole.
 func TestAnswersInPieces(t *testing.T) {
 	long := strings.Repeat("x", 3*maxLine)
 	for _, c := range []struct{ name, sent, want, err string }{

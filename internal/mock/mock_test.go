@@ -202,8 +202,8 @@ func TestUsagesAreUnique(t *testing.T) {
 	}
 }
 
-// TestCallsOutsideTheConversation checks that they do not change the usages of the
-// conversation.
+// TestCallsOutsideTheConversation checks that calls outside the conversation do not
+// change the usages of the calls in the conversation.
 func TestCallsOutsideTheConversation(t *testing.T) {
 	main := firstRequests["anthropic"]
 	costs := func(title bool) (given []Usage) {

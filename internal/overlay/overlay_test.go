@@ -133,14 +133,15 @@ func TestAHomeWithoutTheFolder(t *testing.T) {
 	w.has("home/.agent/settings.json", "{}")
 }
 
-// copied calls copyTo, which moves what cannot be renamed because the home is on
-// another file system, and returns the modes of the files in the home.
+// copied copies an entry of the overlay to the home, and returns the modes of the copied
+// files and folders. It calls copyTo, which replaces a rename if the home is on another
+// file system.
 func (w *world) copied(name string) map[string]fs.FileMode {
 	w.t.Helper()
 	require.NoError(w.t, copyTo(w.path("o/"+name), w.path("home/"+name)))
 	modes := make(map[string]fs.FileMode)
 	require.NoError(w.t, fs.WalkDir(os.DirFS(w.home), name, func(path string, d fs.DirEntry, err error) error {
-		if path == name && err != nil { // it was not copied
+		if path == name && err != nil { // copyTo has not copied the entry
 			return nil
 		}
 		info, err := os.Lstat(filepath.Join(w.home, path))
@@ -188,8 +189,8 @@ func TestAFolderIsCopiedWithItsModes(t *testing.T) {
 	require.NoDirExists(t, w.path("home/new.lifeloop-part"))
 }
 
-// After a crash between the copy of an entry and the removal of the overlay, the entry
-// is in both.
+// A crash between the copy of an entry and the removal of the overlay leaves the entry
+// both in the overlay and in the home.
 func TestWhatWasCopiedIsNotGivenBackAgain(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, os.Mkdir(w.path("o/new"), 0o700))

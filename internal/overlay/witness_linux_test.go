@@ -20,7 +20,8 @@ const (
 	inHome = "home/.agent/creds"
 )
 
-// newSignedIn is a world whose program removes the file creds, which is old.
+// newSignedIn returns a world in which the program may remove the files creds and
+// tokens. Only creds exists, with the text "old".
 func newSignedIn(t *testing.T) *world {
 	w := newWorld(t)
 	require.NoError(t, os.RemoveAll(w.spec.Root))
@@ -36,8 +37,8 @@ func newSignedIn(t *testing.T) *world {
 // tick waits until the file system shows another time.
 func tick() { time.Sleep(30 * time.Millisecond) }
 
-// crash settles the folders as often as a wrapper that is killed before it can remove the
-// overlay.
+// crash settles the folders twice, as if two wrappers in a row were killed before they
+// removed the overlay.
 func (w *world) crash() {
 	w.t.Helper()
 	data, err := durable.ReadFile(w.record)
@@ -51,16 +52,16 @@ func (w *world) crash() {
 	}
 }
 
-// TestWhatTheProgramRemoved: a step is what the program does in the overlay, or another process
-// in the home. The last row of a case says what the home has at the end.
+// TestWhatTheProgramRemoved: a step is a change by the program in the overlay, or by another
+// process in the home. After the steps, the test settles the overlay and checks the home.
 func TestWhatTheProgramRemoved(t *testing.T) {
 	removes := func(w *world) { require.NoError(w.t, os.Remove(w.path(linked))) }
 	writes := func(name, text string) func(w *world) { return func(w *world) { w.write(name, text) } }
 	renames := func(w *world) { w.replace(linked, "new") }
 	for name, c := range map[string]struct {
 		steps  []func(w *world)
-		has    string // "" means that there is no such file
-		beside string // the program's own file beside it
+		has    string // the text of creds in the home at the end; "" if there is no such file
+		beside string // the text of creds.lifeloop-1, the program's file beside that of another process; or ""
 	}{
 		"nothing":                      {nil, "old", ""},
 		"signed out":                   {[]func(w *world){removes}, "", ""},
@@ -117,8 +118,8 @@ func TestWhatTheProgramRemoved(t *testing.T) {
 	}
 }
 
-// TestALinkedCredential: in the home, the credential is a symbolic link, as of a user who
-// keeps such files elsewhere.
+// TestALinkedCredential: in the home, the file creds is a symbolic link to a file that the
+// user keeps elsewhere.
 func TestALinkedCredential(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile, writes, want string
@@ -151,8 +152,8 @@ func TestALinkedCredential(t *testing.T) {
 	}
 }
 
-// TestDiscardBeginsWithTheWitnesses: a link that was removed with the overlay, before a
-// crash, would otherwise count as removed by the program.
+// TestDiscardBeginsWithTheWitnesses: discard removes the second names of links first. If it
+// crashed after it removed a link first, the link would count as removed by the program.
 func TestDiscardBeginsWithTheWitnesses(t *testing.T) {
 	w := newSignedIn(t)
 	fd, err := syscall.InotifyInit()
@@ -171,8 +172,8 @@ func TestDiscardBeginsWithTheWitnesses(t *testing.T) {
 	require.EqualValues(t, 2, binary.NativeEndian.Uint32(events[:4]), "the first file to be removed is in the second folder")
 }
 
-// TestOnlyListedFilesAreRemoved: a file that the program creates and removes again, and the
-// link to a file that it has no reason to remove.
+// TestOnlyListedFilesAreRemoved: when the program removes links, only the files that Removes
+// lists are removed from the home. The listed file tokens was created through its link.
 func TestOnlyListedFilesAreRemoved(t *testing.T) {
 	w := newSignedIn(t)
 	w.write("o/.agent/tokens", "created through the link")
@@ -219,8 +220,9 @@ func TestTwoOverlaysOfOneHome(t *testing.T) {
 	}
 }
 
-// TestWithoutWitnesses: on a file system without hard links to links, nothing is removed,
-// and a file that changed since the overlay was made is not replaced.
+// TestWithoutWitnesses: without second names of the links, as on a file system without hard
+// links to symbolic links, no file of the home is removed. A file of the home that changed
+// since the overlay was made is not replaced.
 func TestWithoutWitnesses(t *testing.T) {
 	for name, removesOnly := range map[string]bool{"out": true, "out and in": false} {
 		t.Run(name, func(t *testing.T) {

@@ -54,8 +54,8 @@ func started(id string) []kernel.Fact {
 
 func over() kernel.Fact { return kernel.SessionMoved{From: session.Running, To: session.Completed} }
 
-// A wrapper creates its folder a moment before it locks the ledger. Prune leaves
-// that folder alone, and removes the folder of a wrapper that died before the lock.
+// A wrapper creates its folder a moment before it locks the ledger. Prune keeps a new
+// folder without a ledger, and removes an old one: its wrapper died before the lock.
 func TestPruneLeavesASessionThatBegins(t *testing.T) {
 	st := Open(filepath.Join(t.TempDir(), "state"))
 	f := st.Folder(first)
@@ -162,7 +162,7 @@ func TestCommandLine(t *testing.T) {
 	f := Folder(t.TempDir())
 	_, err := f.Command()
 	require.Error(t, err)
-	// The words of a command line are any bytes.
+	// The arguments of a command line can contain any bytes.
 	c := CommandLine{Dir: "/r\xff", Argv: []string{"a", "b-\xfe.txt", `{"base64":"YQ=="}`}, Flags: map[string][]string{"pty": {"never"}, "meta": {"a=\xff"}}}
 	f.SaveCommand(c)
 	read, err := f.Command()

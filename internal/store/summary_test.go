@@ -245,8 +245,8 @@ func forged(t *testing.T, summary []byte, old, now string) []byte {
 }
 
 // TestListsReadOnlySummaries checks that lists read only the summary of an ended
-// session, so that they even show a forged one. Read, which `status` uses, reads
-// the ledger.
+// session: they show a forged summary as it is. Read, which `status` uses, reads the
+// ledger.
 func TestListsReadOnlySummaries(t *testing.T) {
 	st, path, whole := kept(t)
 	require.NoError(t, os.WriteFile(path, forged(t, whole, `"state":"COMPLETED"`, `"state":"ABORTED"`), 0o600))
@@ -274,7 +274,8 @@ func TestSummaryOfALostSession(t *testing.T) {
 }
 
 // TestSummaryOfABrokenLedger checks that a ledger that ends with an unfinished line, or
-// is damaged in the middle, has a summary too, which lists use until the ledger changes.
+// is damaged in the middle, also gets a summary. The lists use this summary until the
+// ledger changes.
 func TestSummaryOfABrokenLedger(t *testing.T) {
 	for name, spoil := range map[string]func(text []byte) []byte{
 		"an unfinished last line":     func(text []byte) []byte { return text[:len(text)-30] },
@@ -315,7 +316,7 @@ func TestSummaryForm(t *testing.T) {
 	for _, e := range demo(t) {
 		k.Apply(e)
 	}
-	k.Capabilities = nil // from the manifests, whose changes form detects
+	k.Capabilities = nil // they depend on the manifests; the function form detects a change of these
 	text, err := json.Marshal([]any{k.Status, k.Claims})
 	require.NoError(t, err)
 	require.Equal(t, "2 sha256:8674f69c412d988d3d228bcbec8a593a30336b30fd6d695afe8162f0528b2480", fmt.Sprint(summaryForm, " ", canon.Sum(text)))

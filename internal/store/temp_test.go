@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The folder of a killed session is removed, that of a live one and what is not ours
-// remain.
+// RemoveTemps removes the folder of a killed session. It keeps the folder of a live
+// session, a folder outside of tempParent, a folder that others can write to, and a link.
 func TestRemoveTemps(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	live, err := CreateTemp()
@@ -20,7 +20,7 @@ func TestRemoveTemps(t *testing.T) {
 	killed, err := CreateTemp()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(string(killed.Folder), "door"), nil, 0o600))
-	require.NoError(t, killed.lock.Unlock()) // as the system does
+	require.NoError(t, killed.lock.Unlock()) // as the system does when a process is killed
 	other := filepath.Join(os.TempDir(), "lifeloop-run")
 	require.NoError(t, os.Mkdir(other, 0o700))
 	open := filepath.Join(tempParent(), "open")
@@ -49,7 +49,7 @@ func TestTempsBesideATakenName(t *testing.T) {
 	require.NoError(t, err)
 	killed, err := CreateTemp()
 	require.NoError(t, err)
-	require.NoError(t, killed.lock.Unlock()) // as the system does
+	require.NoError(t, killed.lock.Unlock()) // as the system does when a process is killed
 
 	RemoveTemps()
 	require.NoDirExists(t, string(killed.Folder))

@@ -38,8 +38,8 @@ func TestWord(t *testing.T) {
 	}
 }
 
-// Wherever it is cut, filtered JSON is the same document, and contains nothing
-// on which a terminal acts.
+// A filter does not change the value of a JSON document, wherever the document is cut.
+// Its output contains nothing that a terminal acts on.
 func TestFilterKeepsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("\u009b\u202e\x7f\x1b\u0085\"\\a💻")))).Draw(t, "text")

@@ -198,8 +198,8 @@ func TestDefaultLimits(t *testing.T) {
 	require.Equal(t, []time.Duration{l.Prepare, l.Continue}, []time.Duration{p.Prepare.Timeout, p.Continue.Timeout})
 }
 
-// The rules of a profile have every value that it sets. Manifests name only built-in
-// profiles, so the rules of any other one name its family.
+// The rules of a profile have every value that the profile sets. Manifests list only
+// built-in profiles. The rules of any other profile have its family in Claims.
 func TestRules(t *testing.T) {
 	p, err := parse(t, `name: a, client: notes, prepare: {command: [x], timeout: 1s}, continue: {timeout: 2s}, paths: [relaunch], cut: true,
 		timeouts: {idle: 3s, note: 4s, reset: 5s}, limits: {max: 6, window: 7s, session: 8}`)
@@ -213,7 +213,7 @@ func TestRules(t *testing.T) {
 	}
 	for text, claims := range map[string]string{
 		`name: handoff, prepare: {command: [x]}`:      "",
-		`name: self-handoff, prepare: {command: [x]}`: "handoff", // it has the name of a built-in profile, and works in another way
+		`name: self-handoff, prepare: {command: [x]}`: "handoff", // not the built-in profile of this name, which has a note and no command
 		`name: a, note: {prompt: write}`:              "self-handoff",
 	} {
 		p, err := parse(t, text)

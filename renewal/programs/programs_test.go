@@ -32,8 +32,8 @@ type world struct {
 
 func sh(script string) []string { return []string{"sh", "-c", script, "sh"} }
 
-// newWorld creates a world for a profile whose defaults the function edit
-// changes.
+// newWorld creates a world with one profile. edit changes the default values of
+// this profile.
 func newWorld(t *testing.T, edit func(*profile.Profile)) *world {
 	t.Helper()
 	w := &world{dir: t.TempDir(), vault: filepath.Join(t.TempDir(), "vault"), now: at}
@@ -67,7 +67,7 @@ func fails(t *testing.T, class lifeloop.FailureClass, why string, err error) {
 	}
 }
 
-// found lists the files below the folders that hold the canary.
+// found lists the files below the folders. It lists only files that contain the canary.
 func found(t *testing.T, dirs ...string) (files []string) {
 	t.Helper()
 	for _, dir := range dirs {
@@ -162,7 +162,8 @@ func TestPrepareThatFails(t *testing.T) {
 	fails(t, lifeloop.OperatorRequired, "profile other is not active", err)
 }
 
-// A continuation whose program fails is lost: it was consumed before.
+// If the continue command fails, the continuation is lost, because it was consumed
+// before the command was started.
 func TestContinueThatFails(t *testing.T) {
 	for _, c := range []struct {
 		name   string

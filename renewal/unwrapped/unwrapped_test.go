@@ -19,8 +19,8 @@ import (
 	"lifeloop/vault"
 )
 
-// A world is a folder in which hooks are called, with the answer of the client that owns
-// the profile.
+// A world is a folder in which hooks are called. It is also the client of the profile, and
+// each call of the client returns answer and failure.
 type world struct {
 	t        *testing.T
 	cfg      Config
@@ -88,8 +88,9 @@ func (w *world) held() int {
 	return len(held)
 }
 
-// The first hook prepares, and a hook at the start of another harness session delivers,
-// once. The client is called only for the events that it subscribed to.
+// If the client asks for a renewal, the hook prepares a continuation. A hook at the start
+// of another harness session delivers this continuation, once. The client is called only
+// for the events that it subscribed to.
 func TestTwoCalls(t *testing.T) {
 	w := newWorld(t)
 	require.Empty(t, w.hook("old", lifeloop.FrameEnding))
@@ -127,8 +128,8 @@ func TestNotDelivered(t *testing.T) {
 	require.Len(t, w.reported, 1, "it is reported once")
 }
 
-// A renewal that fails leaves the client's answer as it is, and an error of the client
-// remains its error.
+// If a renewal fails, the client's answer is returned unchanged. If the client fails, its
+// error is returned, and nothing is prepared.
 func TestFailures(t *testing.T) {
 	w := newWorld(t)
 	w.asks()
@@ -147,7 +148,7 @@ func TestFailures(t *testing.T) {
 	require.Zero(t, w.held())
 }
 
-// Another folder, and another adapter, do not get a continuation.
+// A continuation is not delivered in another folder, or to the harness of another adapter.
 func TestBinding(t *testing.T) {
 	w := newWorld(t)
 	w.asks()

@@ -46,7 +46,7 @@ func TestBegins(t *testing.T) {
 				clock = at.UTC().Format("15:04:05.999")
 			}
 			require.Equal(t, c.at, clock)
-			for cut := range text { // a part of the file says nothing else
+			for cut := range text { // a cut file gives the same cause or none
 				if _, early := Begins([]byte(text[:cut])); early != "" {
 					require.Equal(t, c.cause, early, "%d bytes", cut)
 				}

@@ -93,7 +93,7 @@ func TestOTLPOddities(t *testing.T) {
 func TestOTLPRemembersFewSessions(t *testing.T) {
 	d := &otlp{}
 	for i := range 3 * maxOthers {
-		d.next = 0 // the events of each session continue the numbers
+		d.next = 0 // expect the number 0, which the record below has
 		require.Len(t, d.live(&otlplog.Record{}, telemetry.Signal{Session: strconv.Itoa(i)}), 1)
 	}
 	require.Len(t, d.others, maxOthers)

@@ -75,7 +75,8 @@ func TestOrdinalsOfAReplacedFile(t *testing.T) {
 	}
 }
 
-// A history that was rewritten under the same numbers is reported.
+// A repeated record is not reported again. A record with the same ordinal but another
+// time belongs to a rewritten history, so it is reported.
 func TestRewrittenHistory(t *testing.T) {
 	meta := `{"timestamp":"2026-01-02T03:04:05.000Z","ordinal":0,"type":"session_meta","payload":{"id":"a"}}`
 	compacted := `{"timestamp":"2026-01-02T03:04:06.000Z","ordinal":1,"type":"compacted","payload":{}}`
@@ -87,7 +88,8 @@ func TestRewrittenHistory(t *testing.T) {
 		`compacted from=rollout detail="ordinal 1" at=03:05:06.000 session=a half=record trigger=unknown`}, got)
 }
 
-// An unknown record does not show the purpose of the preceding call.
+// The purpose of a model call is shown by a later record. If an unknown record comes
+// first, the decoder waits for the next one.
 func TestUnknownRecordBeforeACompaction(t *testing.T) {
 	call := `{"timestamp":"2026-01-02T03:04:05.000Z","type":"token_usage_record","payload":{"thread_id":"a","turn_id":"t","response_id":"r","usage":{"input_tokens":9,"output_tokens":1,"total_tokens":10}}}`
 	for _, unknown := range []string{`{"type":"of_a_later_version","payload":{}}`, `{"type":"event_msg","payload":{"type":"of_a_later_version"}}`, `{`} {
@@ -231,8 +233,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The app-server writes the same error words in camel case that the rollout
-// writes with underscores.
+// The rollout writes error codes with underscores. The app-server writes the same codes
+// in camel case.
 func TestErrorsInCamelCase(t *testing.T) {
 	for info, want := range map[string]telemetry.ErrorKind{
 		`{"httpConnectionFailed":{"httpStatusCode":401}}`:           telemetry.ErrAuth,

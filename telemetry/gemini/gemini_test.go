@@ -39,8 +39,8 @@ func chatPrompt(second int, id string) string {
 	return fmt.Sprintf(`prompt from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s`, id, second, id)
 }
 
-// chatAsked returns a message whose usage has no output, chatUsage one whose usage
-// has output.
+// chatAsked returns the signal of a model call without an outcome. chatUsage returns one
+// with the outcome completed.
 func chatAsked(second int, id, turn string, input, output int) string {
 	return fmt.Sprintf(`usage from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s used=%d call=%s input=%d output=%d model=gemini-2.5-pro`, id, second, turn, input, id, input, output)
 }
@@ -223,8 +223,8 @@ func TestUnknownRecordsAreCounted(t *testing.T) {
 	}
 }
 
-// TestTitleOfAStart: the first title is of a start, also after Gemini CLI has released the
-// terminal.
+// TestTitleOfAStart checks that the first title is not reported as the end of a turn. The
+// same holds for the first title after an empty one, which releases the terminal.
 func TestTitleOfAStart(t *testing.T) {
 	d := OSC()
 	for _, title := range []struct {

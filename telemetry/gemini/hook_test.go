@@ -9,8 +9,8 @@ import (
 	"lifeloop/telemetry/gemini"
 )
 
-// TestClear checks the answer that empties the context: only the hook at the end of a turn
-// has one, and says so.
+// TestClear checks the answer that makes Gemini CLI empty its context. Only AfterAgent, the
+// hook at the end of a turn, has such an answer, and only its call has Clears set.
 func TestClear(t *testing.T) {
 	var dialect telemetry.Clearer = gemini.Hooks{}
 	for _, event := range []string{"SessionStart", "SessionEnd", "BeforeAgent", "AfterAgent", "BeforeTool", "AfterTool", "Notification", "PreCompress"} {

@@ -36,7 +36,8 @@ func TestTypedLines(t *testing.T) {
 	require.Len(t, lines, 1)
 }
 
-// TestTypedPrompt: the record of a prompt has the text that the list has.
+// TestTypedPrompt checks for which records TypedPrompt returns the same text as the list
+// of typed lines.
 func TestTypedPrompt(t *testing.T) {
 	lines, _ := TypedLines([]byte(`[{"sessionId":"s","type":"user","message":"say \"hi\"","timestamp":"2026-11-21T08:00:01.000Z"}]`))
 	for name, c := range map[string]struct {
@@ -64,7 +65,8 @@ func TestTypedPrompt(t *testing.T) {
 	}
 }
 
-// FuzzTyped: what is returned has a time, and a line of a list has a process.
+// FuzzTyped checks that each returned line has a time, and that each line of a list also
+// has a session.
 func FuzzTyped(f *testing.F) {
 	f.Add([]byte(`[{"sessionId":"s","type":"user","message":"a","timestamp":"2026-11-21T08:00:01.000Z"}]`))
 	f.Add([]byte(typed(1, "p", "a")))

@@ -313,7 +313,7 @@ func TestOnlyThisMachine(t *testing.T) {
 	_, err := New(Config{URL: "http://192.0.2.1/event", Anywhere: true})
 	require.NoError(t, err)
 
-	// A name may resolve to another machine.
+	// A local name may resolve to another machine, so each connection checks the address.
 	s, err := New(Config{URL: "http://localhost:1/"})
 	require.NoError(t, err)
 	_, err = s.client.Transport.(*http.Transport).DialContext(t.Context(), "tcp", "192.0.2.1:80")
