@@ -73,8 +73,8 @@ func makePrivate(dir string) error {
 	if created != nil && !errors.Is(created, fs.ErrExist) {
 		return created
 	}
-	// Reject a symbolic link: it could be safe, but the sockets would be in a
-	// folder with other files.
+	// Reject a symbolic link, even one to a safe folder: the sockets need a folder of their
+	// own, and that folder may have other files.
 	info, err := os.Lstat(dir)
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a folder", dir)

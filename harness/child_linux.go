@@ -562,8 +562,8 @@ func (c *Child) closeFiles(except ...*source) {
 // PID returns the harness's process id, which is also its process group's.
 func (c *Child) PID() int { return c.pid }
 
-// Signal signals the harness's process group. A stop by Signal does not stop the
-// wrapper.
+// Signal signals the harness's process group. If sig stops the harness, the wrapper does not
+// stop with it.
 func (c *Child) Signal(sig syscall.Signal) error {
 	if c.ended.Load() {
 		return os.ErrProcessDone

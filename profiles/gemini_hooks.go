@@ -58,7 +58,7 @@ func geminiGroup(command string, milliseconds int) []hookGroup {
 func (l *Launch) injectGemini(line commandLine, h Host) (reason string) {
 	switch {
 	case h.Hooks == Never:
-		return "the user asked for no hooks"
+		return "the user turned hooks off"
 	case h.Hooks != Always && h.Needs == "" && !h.Guards:
 		return "no client, policy or requirement needs hooks, and they would show on the screen; `--hooks always` injects them"
 	case len(h.Hook) == 0:

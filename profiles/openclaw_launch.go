@@ -111,7 +111,7 @@ func openclawHookless(line commandLine, sure bool) string {
 func (l *Launch) injectOpenclaw(line commandLine, h Host) (reason string) {
 	switch {
 	case h.Hooks == Never:
-		return "the user asked for no hooks"
+		return "the user turned hooks off"
 	case h.Socket == "" || len(h.Key) == 0:
 		return "there is no socket for the plugin"
 	case h.Hooks != Always && h.Needs == "" && !h.Guards:

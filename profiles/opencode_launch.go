@@ -229,7 +229,7 @@ func opencodeLogs(line commandLine, h Host) bool {
 func opencodeInjectable(line commandLine, h Host) (reason string) {
 	switch {
 	case h.Hooks == Never:
-		return "the user asked for no hooks"
+		return "the user turned hooks off"
 	case h.Socket == "" || len(h.Key) == 0:
 		return "there is no socket for the plugin"
 	case !utf8.ValidString(h.RunDir) || !utf8.ValidString(h.Socket) || !utf8.ValidString(h.Key):

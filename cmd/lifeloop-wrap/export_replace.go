@@ -15,9 +15,9 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// replaceable refuses an export that would replace anything but evidence: the private
-// key, a ledger, another program's file. A folder must be of the same session. files are
-// the ones to be written.
+// replaceable refuses an export that would replace a file other than evidence, such as the
+// private key, a ledger or another program's file. A folder that exists must have evidence
+// of the same session. files are the ones to be written.
 func replaceable(st store.Store, id string, e exportation, files []string) error {
 	refuse := func(format string, args ...any) error {
 		return no(lifeloop.InvalidRequest, format, args...).withHint("choose another --out; a file with content is replaced only if it is valid evidence")

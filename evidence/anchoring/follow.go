@@ -50,7 +50,9 @@ func (p progress) miss(index int, why string) progress {
 	if index >= p.earlier.Index {
 		p.Failed = p.missed
 	} else {
-		p.Failed = max(p.Failed, p.missed) // other checkpoints that an earlier wrapper could not publish are tried after this one
+		// Failed contains this checkpoint, and others that an earlier wrapper failed to
+		// publish. They are tried after this one, so Failed must not decrease here.
+		p.Failed = max(p.Failed, p.missed)
 	}
 	if p.From == 0 || index < p.From {
 		p.From = max(index, 1)

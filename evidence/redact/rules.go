@@ -151,8 +151,9 @@ func (r *Redactor) headers() {
 }
 
 // headerValue returns the whole value of a header. A value in quotes ends with its string.
-// A value without quotes ends at the next quote or backslash, or with its line. For an
-// expression of a program or a sentence without quotes, headerValue returns nothing.
+// A value without quotes ends at the next quote or backslash, or with its line. It returns
+// nothing for a value without quotes that looks like a program's expression (see
+// [Redactor.expression]) or like a sentence.
 func (r *Redactor) headerValue(text string, m []int) ([]span, int) {
 	from := m[1]
 	opening := ""

@@ -664,8 +664,8 @@ func (s *shell) uses(name string, args []arg) string {
 	return "read"
 }
 
-// operandsRead returns the arguments without those that name no file to be read, such as
-// the pattern of grep, and the file to which cp copies.
+// operandsRead returns the arguments that name files to be read. It leaves out others, such
+// as the pattern of grep and the file to which cp copies.
 func (s *shell) operandsRead(name string, u usage, in invocation, args []arg) []arg {
 	if name == "jq" || name == "yq" || name == "gojq" {
 		return in.withoutProgram(args, func(a arg) bool { return name == "yq" && s.mayExist(a) })
