@@ -50,14 +50,52 @@ type health struct {
 
 // reports holds the observations of the sources of a launch.
 type reports struct {
-	worth    map[string]lifeloop.Support // the support of each source that is weaker than claimed
-	hooked   bool                        // a hook was called in this launch
-	missed   bool                        // the hook of the newest prompt was not called
-	noWindow bool                        // the context window is unknown
-	away     bool                        // the harness has left the current session for one with unknown files
-	reported map[string]bool             // sources that reported something in this launch
-	spoken   map[string]bool             // sources that reported something in this turn
-	silent   map[string]int              // how many turns in a row an expected source did not report
+	worth    map[loss]lifeloop.Support // the support that each loss leaves to its source
+	hooked   bool                      // a hook was called in this launch
+	missed   bool                      // the hook of the newest prompt was not called
+	noWindow bool                      // the context window is unknown
+	away     bool                      // the harness has left the current session for one with unknown files
+	reported map[string]bool           // sources that reported something in this launch
+	spoken   map[string]bool           // sources that reported something in this turn
+	silent   map[string]int            // how many turns in a row an expected source did not report
+}
+
+// A loss is one reason why a source is weaker than claimed. A source may have several.
+// When one of them ends, the others remain.
+type loss struct {
+	source string
+	by     lossKind
+}
+
+type lossKind int
+
+const (
+	byTrouble lossKind = iota // the newest trouble of the source
+	byNoHook                  // the injected hooks are not called
+	bySilence                 // the source misses turns
+	byAbsence                 // the harness has left the current session for one with unknown files
+	countLosses
+)
+
+// worthOf returns the weakest support that the losses of a source leave; empty if it has
+// no loss.
+func (r *reports) worthOf(source string) (worth lifeloop.Support) {
+	for by := range countLosses {
+		if to := r.worth[loss{source, by}]; to != "" && (worth == "" || worth.Stronger(to)) {
+			worth = to
+		}
+	}
+	return worth
+}
+
+// regain ends the given losses of a source.
+func (r *reports) regain(source string, ended ...lossKind) {
+	for _, by := range ended {
+		delete(r.worth, loss{source, by})
+		if by == bySilence {
+			delete(r.silent, source)
+		}
+	}
 }
 
 type (
@@ -136,7 +174,7 @@ func (h *health) launched() {
 // launching clears the reports of the previous launch's sources.
 func (h *health) launching() {
 	h.soft.watched = map[string]bool{}
-	h.soft.reports = reports{worth: map[string]lifeloop.Support{}, reported: map[string]bool{}, spoken: map[string]bool{}, silent: map[string]int{}}
+	h.soft.reports = reports{worth: map[loss]lifeloop.Support{}, reported: map[string]bool{}, spoken: map[string]bool{}, silent: map[string]int{}}
 }
 
 // observed stores what the fact of an event shows. An event shows that the capability
@@ -197,7 +235,7 @@ func (h *health) proven(s *step, claims lifeloop.Manifest, capability string) li
 	}
 	on := s.cfg.Rests[capability]
 	if source, is := strings.CutPrefix(capability, telemetryPrefix); is {
-		if worth, changed := h.soft.worth[source]; changed {
+		if worth := h.soft.worthOf(source); worth != "" {
 			limit(worth)
 		}
 		on = []string{source}
@@ -205,7 +243,7 @@ func (h *health) proven(s *step, claims lifeloop.Manifest, capability string) li
 	if capability == string(lifeloop.SessionStarted) && s.scopes.begun() || capability == identityCapability && s.scopes.identified() {
 		on = nil // information that is already known stays known after its source is lost
 	}
-	lost := func(source string) bool { return h.soft.worth[source] == lifeloop.Unavailable }
+	lost := func(source string) bool { return h.soft.worthOf(source) == lifeloop.Unavailable }
 	switch {
 	case len(on) > 0 && !slices.ContainsFunc(on, func(source string) bool { return !lost(source) }):
 		limit(lifeloop.Unavailable)
@@ -305,24 +343,24 @@ func (h *health) restart(s *step) {
 // worked handles a sign of a turn. If the harness calls its first hook at the first
 // prompt, worked starts the wait for that hook.
 func (h *health) worked(s *step, source string) {
-	if s.cfg.Hooks && s.cfg.HookAtPrompt && source != "hook" && !h.soft.hooked && h.soft.hookDue.IsZero() && h.soft.worth[hooksSource] == "" {
+	if s.cfg.Hooks && s.cfg.HookAtPrompt && source != "hook" && !h.soft.hooked && h.soft.hookDue.IsZero() && h.soft.worthOf(hooksSource) == "" {
 		h.expectHook(s)
 	}
 }
 
 // hookCalled ends the wait for the first hook. If hooks counted as lost, they are
-// available again, and so are the expected sources that have reported nothing yet: a
-// hook may now report the paths of their files.
+// available again. So are the expected sources that have reported nothing yet, unless
+// they have a trouble: a hook may now report the paths of their files.
 func (h *health) hookCalled(s *step) {
 	h.stopExpecting()
 	h.soft.hooked = true
-	if h.soft.worth[hooksSource] != lifeloop.Unavailable {
+	if h.soft.worthOf(hooksSource) != lifeloop.Unavailable {
 		return
 	}
-	delete(h.soft.worth, hooksSource)
+	h.soft.regain(hooksSource, byTrouble, byNoHook, bySilence, byAbsence)
 	for _, source := range s.cfg.Expected {
 		if !h.soft.reported[source] {
-			delete(h.soft.worth, source)
+			h.soft.regain(source, byNoHook, bySilence, byAbsence)
 		}
 	}
 	h.assess(s, "the harness called a hook")
@@ -371,10 +409,10 @@ func (h *health) wake(s *step) {
 	if !s.attempts.alive() {
 		return
 	}
-	h.soft.worth[hooksSource] = lifeloop.Unavailable
+	h.soft.worth[loss{hooksSource, byNoHook}] = lifeloop.Unavailable
 	for _, source := range s.cfg.Expected {
 		if !h.soft.reported[source] {
-			h.soft.worth[source] = lifeloop.Unavailable
+			h.soft.worth[loss{source, byNoHook}] = lifeloop.Unavailable
 		}
 	}
 	since := "of the launch"
@@ -384,15 +422,15 @@ func (h *health) wake(s *step) {
 	h.assess(s, "no hook was called within "+s.cfg.FirstHook.String()+" "+since+": a dialog may be open, or hooks are turned off")
 }
 
-// sourceWorth sets the support of a source from now on. If to is empty, the source
-// has its claimed support again.
-func (h *health) sourceWorth(s *step, source string, to lifeloop.Support, why string) {
-	h.sourcesWorth(s, []string{source}, to, why)
+// lose records a loss of sources, which leaves them the support to until it ends.
+func (h *health) lose(s *step, sources []string, by lossKind, to lifeloop.Support, evidence string) {
+	h.change(s, sources, false, evidence, func(name string) { h.soft.worth[loss{name, by}] = to })
 }
 
-// sourcesWorth is sourceWorth for several sources, whose capabilities change in one turn.
-// Sources that the adapter does not claim are left out.
-func (h *health) sourcesWorth(s *step, sources []string, to lifeloop.Support, why string) {
+// change calls set for each of the sources, whose capabilities then change in one turn.
+// back says whether set ends losses. Sources that the adapter does not claim are left
+// out.
+func (h *health) change(s *step, sources []string, back bool, evidence string, set func(name string)) {
 	if s.scopes.number() == 0 || s.ending.draining() || s.attempts.exit() != nil {
 		return
 	}
@@ -403,18 +441,14 @@ func (h *health) sourcesWorth(s *step, sources []string, to lifeloop.Support, wh
 			continue
 		}
 		names = append(names, name)
-		if to == "" {
-			delete(h.soft.worth, name)
-		} else {
-			h.soft.worth[name] = to
-		}
+		set(name)
 	}
 	if len(names) == 0 {
 		return
 	}
-	h.assess(s, why)
+	h.assess(s, evidence)
 	if slices.Contains(names, statuslineSource) {
-		s.pressure.expectWindow(s, to == "")
+		s.pressure.expectWindow(s, back)
 	}
 }
 
@@ -498,8 +532,12 @@ func (h *health) earlyTroubles(s *step) {
 
 // troubled changes the support of a source after a trouble.
 func (h *health) troubled(s *step, in input.SourceTrouble) {
-	if to, why, _ := consequence(in); why != "" {
-		h.sourcesWorth(s, concerned(in), to, why)
+	switch to, why, _ := consequence(in); {
+	case why == "":
+	case to == "":
+		h.change(s, concerned(in), true, why, func(name string) { h.soft.regain(name, byTrouble, byNoHook, bySilence) })
+	default:
+		h.lose(s, concerned(in), byTrouble, to, why)
 	}
 }
 
@@ -512,8 +550,8 @@ func concerned(in input.SourceTrouble) []string {
 }
 
 // consequence returns the support of the sources after a trouble, and the evidence for
-// it. The support is empty if it is the claimed one again; the evidence is empty if the
-// support does not change. known is false if in.What is not a known trouble.
+// it. The support is empty if the trouble has ended; the evidence is empty if the support
+// does not change. known is false if in.What is not a known trouble.
 func consequence(in input.SourceTrouble) (to lifeloop.Support, why string, known bool) {
 	the := "the " + in.Source
 	switch in.What {
@@ -550,38 +588,29 @@ func consequence(in input.SourceTrouble) (to lifeloop.Support, why string, known
 // unknown. The other sources are then unavailable until the process names the current
 // session again.
 func (h *health) unfollowed(s *step, sig telemetry.Signal) {
-	hooks := s.cfg.Hooks && !h.soft.missed && h.soft.worth[hooksSource] != lifeloop.Unavailable
+	hooks := s.cfg.Hooks && !h.soft.missed && h.soft.worthOf(hooksSource) != lifeloop.Unavailable
 	old := !sig.At.IsZero() && s.attempts.launchedAfter(sig.At, s.now)
 	if sig.Process == nil || h.soft.away || hooks || old || s.cfg.Observing || s.attempts.exit() != nil {
 		return
 	}
 	h.soft.away = true
-	h.otherWorth(s, sig.Source, lifeloop.Unavailable, "the "+sig.Source+" names another harness session, and no hook names its files")
+	for _, on := range s.cfg.Rests {
+		for _, source := range on {
+			if source != sig.Source {
+				h.soft.worth[loss{source, byAbsence}] = lifeloop.Unavailable
+			}
+		}
+	}
+	h.assess(s, "the "+sig.Source+" names another harness session, and no hook names its files")
 }
 
 // followed handles a signal about the current harness session.
 func (h *health) followed(s *step, sig telemetry.Signal) {
 	if sig.Process != nil && sig.Session != "" && h.soft.away && s.attempts.exit() == nil {
 		h.soft.away = false
-		h.otherWorth(s, sig.Source, "", "the "+sig.Source+" names the harness session again")
+		maps.DeleteFunc(h.soft.worth, func(l loss, _ lifeloop.Support) bool { return l.by == byAbsence })
+		h.assess(s, "the "+sig.Source+" names the harness session again")
 	}
-}
-
-// otherWorth sets the support of all sources of this launch but one. If to is empty, they
-// have their claimed support again.
-func (h *health) otherWorth(s *step, one string, to lifeloop.Support, why string) {
-	for _, on := range s.cfg.Rests {
-		for _, source := range on {
-			switch {
-			case source == one:
-			case to == "":
-				delete(h.soft.worth, source)
-			default:
-				h.soft.worth[source] = to
-			}
-		}
-	}
-	h.assess(s, why)
 }
 
 // silentTurns is how many turns in a row an expected source must miss to count as
@@ -592,7 +621,12 @@ const silentTurns = 2
 func (h *health) spoke(s *step, source string) {
 	h.soft.spoken[source], h.soft.reported[source] = true, true
 	if h.soft.silent[source] >= silentTurns {
-		h.sourceWorth(s, source, "", "the "+source+" reports turns again")
+		h.change(s, []string{source}, true, "the "+source+" reports turns again", func(name string) {
+			h.soft.regain(name, byNoHook, bySilence)
+			if h.soft.worth[loss{name, byTrouble}] == lifeloop.Unavailable {
+				h.soft.regain(name, byTrouble) // a source that reports can be read
+			}
+		})
 	}
 	delete(h.soft.silent, source)
 }
@@ -606,7 +640,7 @@ func (h *health) turnEnded(s *step) {
 		}
 		h.soft.silent[source]++
 		if h.soft.silent[source] == silentTurns {
-			h.sourceWorth(s, source, lifeloop.Unavailable, "the "+source+" did not report two turns that other sources reported")
+			h.lose(s, []string{source}, bySilence, lifeloop.Unavailable, "the "+source+" did not report two turns that other sources reported")
 		}
 	}
 	clear(h.soft.spoken)
