@@ -46,7 +46,7 @@ func (s *step) recover(in input.Restarted) {
 	s.books.recovered()
 	s.guards.settleLost(s)
 	if i := s.recovery.spent().Profile; i > 0 && i < len(s.cfg.Manifests) {
-		s.cfg.Manifest = s.cfg.Manifests[i]
+		s.cfg.Manifest, s.cfg.Weak = s.cfg.Manifests[i], nil // Weak may be the list of the first profile
 	}
 	if s.session.is(session.None) || s.session.is(session.Pending) {
 		s.begin()
