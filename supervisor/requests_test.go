@@ -12,6 +12,7 @@ import (
 
 	"lifeloop/control"
 	"lifeloop/kernel"
+	"lifeloop/kernel/effect"
 	"lifeloop/kernel/input"
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
@@ -295,5 +296,21 @@ func TestAPluginIsMissing(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{"plugin unreadable", "plugin recovered"}, troubles)
+	})
+}
+
+// The answer of the kernel may come after a waiting hook was released. The loop does not
+// wait until the hook takes one of them.
+func TestAReleasedHookIsAnsweredOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &supervisor{requests: newRequests()}
+		answered, done := await(&s.requests, s.requests.hooks, "h1")
+		defer done()
+		s.requests.releaseHooks()
+		s.answerHook(effect.HookAnswer{Hook: "h1"})
+		require.Empty(t, s.results)
+		s.answerHook(effect.HookAnswer{Hook: "h1", Clear: true})
+		require.Equal(t, []input.Input{input.HookClosed{Hook: "h1"}}, s.results)
+		require.Equal(t, answer{}, <-answered)
 	})
 }
