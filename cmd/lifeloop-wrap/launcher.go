@@ -94,6 +94,7 @@ func (l *launcher) close() {
 	if l.asking != nil {
 		l.asking.Close()
 	}
+	l.exports, l.asking = nil, nil
 }
 
 func (l *launcher) plan(e effect.Launch) (supervisor.Plan, error) {
