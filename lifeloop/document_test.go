@@ -263,6 +263,8 @@ var manifestFlaws = []flaw{
 	{"adapter_manifest", "context_pressure", ``, "context_pressure: missing: expected an object"},
 	{"adapter_manifest", "known_degradations", `[{"event":"capability.degraded","capability":"context_pressure","previous_support":"native","current_support":"partial","observed_at_epoch_s":0,"evidence":"token q7f3k9x2m5v8b1n4c6z0l3j5h7g9d2s4","retry_class":"safe_retry"}]`, "known_degradations[0].evidence: expected words"},
 	{"adapter_manifest", "context_pressure.evidence", `"token q7f3k9x2m5v8b1n4c6z0l3j5h7g9d2s4"`, "context_pressure.evidence: expected words"},
+	{"adapter_manifest", "context_pressure.evidence", `"éééééééééééééééééééééééééééééé1"`, ""},
+	{"adapter_manifest", "context_pressure.evidence", `"ééééééééééééééééééééééééééééééé1"`, "context_pressure.evidence: expected words; a run of 32 letters and digits"},
 	{"adapter_manifest", "receipts.receipt_ledger", `true`, "receipts.receipt_ledger: expected a string, got true"},
 	{"adapter_manifest", "receipts.native", `"no"`, "receipts.native: expected true or false"},
 	{"adapter_manifest", "session_identity.harness_run_id", ``, "session_identity.harness_run_id: missing"},

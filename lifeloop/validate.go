@@ -153,8 +153,8 @@ func (l *list) evidence(at path, s string) {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-+=", r)
 	}
 	for _, run := range strings.FieldsFunc(s, func(r rune) bool { return !isToken(r) }) {
-		if len(run) > longestWord && strings.ContainsAny(run, "0123456789") {
-			l.add(at, "expected words; a run of %d letters and digits may be a token, which evidence must not contain", len(run))
+		if n := utf8.RuneCountInString(run); n > longestWord && strings.ContainsAny(run, "0123456789") {
+			l.add(at, "expected words; a run of %d letters and digits may be a token, which evidence must not contain", n)
 			return
 		}
 	}
