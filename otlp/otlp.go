@@ -315,6 +315,11 @@ func (r *Receiver) pass(ctx context.Context, p passed) {
 			return errors.New("the address to forward to is invalid")
 		}
 		maps.Copy(req.Header, p.header)
+		for _, named := range p.header["Connection"] { // the headers that it names belong to the connection too
+			for key := range strings.SplitSeq(named, ",") {
+				req.Header.Del(strings.TrimSpace(key))
+			}
+		}
 		for _, key := range hopByHop {
 			req.Header.Del(key)
 		}

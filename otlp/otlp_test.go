@@ -80,6 +80,8 @@ func (w *world) post(path, kind, encoding string, body []byte) (int, string, str
 	require.NoError(w.t, err)
 	req.Header.Set("Content-Type", kind)
 	req.Header.Set("Authorization", "Bearer the user's")
+	req.Header.Set("Connection", "keep-alive, X-Hop")
+	req.Header.Set("X-Hop", "of the connection")
 	if encoding != "" {
 		req.Header.Set("Content-Encoding", encoding)
 	}
@@ -205,6 +207,7 @@ func TestRequestsAreForwardedUnchanged(t *testing.T) {
 		require.Equal(t, "key=1", seen[i].query)
 		require.Equal(t, "Bearer the user's", seen[i].header.Get("Authorization"))
 		require.Equal(t, "theirs", seen[i].header.Get("X-Key"))
+		require.NotContains(t, seen[i].header, "X-Hop")
 	}
 	require.Equal(t, "gzip", seen[0].header.Get("Content-Encoding"))
 	require.NotContains(t, seen[0].header, "Transfer-Encoding")
