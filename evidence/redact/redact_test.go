@@ -116,6 +116,8 @@ func oddSecrets() []sample {
 		{"a new cookie", `{"Set-Cookie":"sid=a1b2c3d4e5; HttpOnly"}`, "a1b2c3d4e5", "cookie"},
 		{"an address in capitals", "HTTPS://u:hunter22@h/x", "hunter22", "url_password"},
 		{"a password with a slash", "postgres://u:ab/hunter22@db/x", "hunter22", "url_password"},
+		{"a password that begins with a slash", "postgres://u:/hunter22@db/x", "hunter22", "url_password"},
+		{"a password that begins with #", "postgres://u:#hunter22@db/x", "hunter22", "url_password"},
 		{"a token as the user", "https://a1b2c3d4e5f6a7b8c9@github.com/a/b", "a1b2c3d4e5f6a7b8c9", "url_password"},
 		{"a key in a query", "https://x/v1?alt=json&key=a1b2c3d4e5", "a1b2c3d4e5", "url_query"},
 		{"a signature in a query in JSON", `"https://x/v1?sv=1\u0026sig=a1b2c3d4e5"`, "a1b2c3d4e5", "url_query"},

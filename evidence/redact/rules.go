@@ -249,10 +249,11 @@ func (r *Redactor) vendors() {
 func (r *Redactor) addresses() {
 	const scheme = `(?i)\b[a-z][a-z0-9+.-]*://`
 	// The password may contain a slash and an @. If the part before the first /, ? or # is
-	// empty or a number, it is the port, and the match contains no password.
+	// a number, it is the port, and the match contains no password. An empty part is not
+	// taken for an empty port, because some programs accept a password such as /x.
 	r.add("url_password", scheme+`[^\s/:@"'\\]*:([^\s@"'\\\[\]]+(?:@[^\s@/?#,"'\\\[\]]*)*)@`, func(s string) bool {
 		i := strings.IndexAny(s, "/?#")
-		return i >= 0 && number(s[:i])
+		return i > 0 && number(s[:i])
 	}, "://")
 	r.add("url_password", scheme+`([^\s/:@"'\\\[\]]{16,})@`, prose, "://")
 	r.add("url_query", `(?i)(?:[?&]|\\u0026)(?:key|sig|signature|auth|hmac|x-(?:amz|goog)-(?:signature|credential|security-token))=(`+value+`{8,})`, prose, "key=", "sig=", "signature=", "auth=", "hmac=", "credential=", "token=")
