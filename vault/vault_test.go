@@ -397,10 +397,12 @@ func TestKillBetweenTheSteps(t *testing.T) {
 type crash struct{ step string }
 
 // For any order of calls, with crashes between steps, each token is given out at most
-// once. No error quotes a token.
+// once. No error quotes a token. After Sweep, the text of an ended token is erased.
 func TestAtMostOnce(t *testing.T) {
+	taken := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		dir := t.TempDir()
+		above := t.TempDir()
+		dir := filepath.Join(above, "vault") // Put makes it, and refuses a folder that is not private
 		given := map[Ticket]int{}
 		names := rapid.SampledFrom([]string{"a", "b"})
 		for range rapid.IntRange(1, 12).Draw(rt, "calls") {
@@ -433,11 +435,20 @@ func TestAtMostOnce(t *testing.T) {
 			}
 		}
 		require.NoError(rt, At(dir).Sweep(later, at))
+		held, err := At(dir).Held(func(Binding) bool { return true }, later)
+		require.NoError(rt, err)
+		for _, ticket := range held {
+			_, err := At(dir).Take(ticket, later)
+			require.NoError(rt, err, "the text of an ended token is left")
+		}
+		require.NotContains(rt, texts(t, above), canary)
 		for ticket := range given {
 			_, err := At(dir).Take(ticket, later)
 			refused(t, Consumed, err)
 		}
+		taken += len(given)
 	})
+	require.Positive(t, taken, "no token was given out")
 }
 
 func perform(v *Vault, call string, ticket Ticket, token Token, got func(Token)) (err error) {
