@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -268,8 +271,29 @@ func TestRateLimit(t *testing.T) {
 	require.Len(t, l.used, 1, "windows that are over are forgotten")
 }
 
-// The digests and the decision depend neither on the order of targets and rules nor on
-// repeated targets.
+// written is a value as JSON, with the members of objects in any order and with blanks.
+func written(t *rapid.T, v any) string {
+	blank := func() string { return rapid.SampledFrom([]string{"", " ", "\n\t"}).Draw(t, "blank") }
+	list := func(parts []string) string { return blank() + strings.Join(parts, blank()+","+blank()) + blank() }
+	parts := []string{}
+	switch v := v.(type) {
+	case object:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			parts = append(parts, written(t, name)+blank()+":"+blank()+written(t, v[name]))
+		}
+		return "{" + list(rapid.Permutation(parts).Draw(t, "member order")) + "}"
+	case []object:
+		for _, value := range v {
+			parts = append(parts, written(t, value))
+		}
+		return "[" + list(parts) + "]"
+	}
+	text, _ := json.Marshal(v)
+	return string(text)
+}
+
+// The digests and the decision depend neither on the order of members, targets and rules,
+// nor on blanks or repeated targets. A second decision about an intent equals the first.
 func TestLawDecisionsAreDeterministic(t *testing.T) {
 	verdicts := rapid.SampledFrom([]string{"allow", "block", "dry_run", "require_approval"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -279,18 +303,12 @@ func TestLawDecisionsAreDeterministic(t *testing.T) {
 		})
 		list := rapid.SliceOfN(target, 0, 4).Draw(t, "targets")
 		turned := rapid.Permutation(append(append([]object{}, list...), list...)).Draw(t, "other order")
-		type rule struct {
-			Name   string `json:"name"`
-			Effect string `json:"effect"`
-			Match  object `json:"match"`
-		}
-		rules := []rule{}
+		rules := []object{}
 		for i := range rapid.IntRange(0, 4).Draw(t, "rules") {
-			rules = append(rules, rule{string(rune('a' + i)), verdicts.Draw(t, "effect"), object{"target_kinds": []string{rapid.SampledFrom([]string{"path", "url"}).Draw(t, "match")}}})
+			rules = append(rules, object{"name": string(rune('a' + i)), "effect": verdicts.Draw(t, "effect"), "match": object{"target_kinds": []string{rapid.SampledFrom([]string{"path", "url"}).Draw(t, "match")}}})
 		}
-		policy := func(rules []rule) *Policy {
-			text, _ := json.Marshal(object{"rules": rules})
-			doc, err := document.ParseJSON(text)
+		policy := func(rules []object) *Policy {
+			doc, err := document.ParseJSON([]byte(written(t, object{"rules": rules})))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -300,23 +318,16 @@ func TestLawDecisionsAreDeterministic(t *testing.T) {
 			}
 			return p
 		}
-		p, q := policy(append([]rule{}, rules...)), policy(append([]rule{}, rapid.Permutation(rules).Draw(t, "rule order")...))
+		p, q := policy(rules), policy(rapid.Permutation(rules).Draw(t, "rule order"))
 		read := func(targets []object) Intent {
 			var doc object
 			_ = json.Unmarshal([]byte(plain), &doc)
-			doc["targets"] = targets
-			text, _ := json.Marshal(doc)
-			in, err := ParseIntent(text)
+			doc["targets"], doc["args"] = targets, object{"a": 1, "b": object{"c": "x", "d": nil}}
+			in, err := ParseIntent([]byte(written(t, doc)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			return in
-		}
-		if list == nil {
-			list = []object{}
-		}
-		if len(turned) == 0 {
-			turned = []object{}
 		}
 		a, b := read(list), read(turned)
 		if a.IntentDigest != b.IntentDigest || p.Digest() != q.Digest() {
@@ -324,8 +335,9 @@ func TestLawDecisionsAreDeterministic(t *testing.T) {
 		}
 		x, _ := json.Marshal(p.Decide(a, "test"))
 		y, _ := json.Marshal(q.Decide(b, "test"))
-		if !bytes.Equal(x, y) {
-			t.Fatalf("%s\n%s", x, y)
+		again, _ := json.Marshal(p.Decide(a, "test"))
+		if !bytes.Equal(x, y) || !bytes.Equal(x, again) {
+			t.Fatalf("%s\n%s\n%s", x, y, again)
 		}
 	})
 }
