@@ -51,9 +51,8 @@ func transcript(turns int) (lines []string) {
 
 // An observed is what an observation recorded.
 type observed struct {
-	events   []string // each event as JSON, without the ids and times that the observer made
-	usage    synth.Usage
-	receipts map[string]int // number of receipts, by client and event id
+	events []string // each event and the clients it was sent to as JSON, without the ids and times that the observer made
+	usage  synth.Usage
 }
 
 // observer returns the command that runs an observer of t.jsonl in a matrix.
@@ -90,36 +89,38 @@ func (m *matrix) only() (store.Folder, bool) {
 func (m *matrix) recorded() (o observed) {
 	folder, ok := m.only()
 	require.True(m.t, ok)
-	o.receipts = map[string]int{}
-	calls, sequence := map[string]lifeloop.Event{}, map[int]int64{}
+	calls, receipts, sequence := map[string]lifeloop.Event{}, map[string]int{}, map[int]int64{}
 	for e, err := range folder.Facts(0) {
 		require.NoError(m.t, err)
 		switch f := e.Fact.(type) {
 		case kernel.Observed:
-			data, err := json.Marshal([]any{f.Record.Event, f.Record.FrameContext, f.Record.Evidence, f.Record.Data, f.Record.HarnessSessionID})
-			require.NoError(m.t, err)
-			o.events = append(o.events, string(data))
+			var clients []string
 			for _, c := range f.Calls {
 				calls[c.Client+" "+f.Record.EventID] = f.Record.Event
+				clients = append(clients, c.Client)
 			}
+			data, err := json.Marshal([]any{f.Record.Event, f.Record.FrameContext, f.Record.Evidence, f.Record.Data, f.Record.HarnessSessionID, clients})
+			require.NoError(m.t, err)
+			o.events = append(o.events, string(data))
 		case kernel.UsageCounted:
 			o.usage = f.Usage
 		case kernel.ReceiptIssued:
-			o.receipts[f.Receipt.ClientID+" "+f.Receipt.EventID]++
+			receipts[f.Receipt.ClientID+" "+f.Receipt.EventID]++
 			sequence[f.Scope]++
 			require.Equal(m.t, sequence[f.Scope], *f.Receipt.Sequence, "receipts have a gap or a duplicate")
 		}
 	}
+	require.NotEmpty(m.t, calls, "no client was called")
 	for name, event := range calls {
 		if event != lifeloop.ReceiptEmitted {
-			require.Equal(m.t, 1, o.receipts[name], "receipts of %s for %s", name, event)
+			require.Equal(m.t, 1, receipts[name], "receipts of %s for %s", name, event)
 		}
 	}
 	return o
 }
 
-// same checks that an observation recorded the same as one without a kill, and
-// that its client was called at most once for each event.
+// same checks that an observation recorded the same as one without a kill, also for which
+// events its client was to be called, and that it was called at most once for each.
 func (m *matrix) same(want, got observed) {
 	require.Equal(m.t, want.events, got.events)
 	require.Equal(m.t, want.usage, got.usage)
