@@ -1,6 +1,7 @@
 package acts
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ const maxCopied = 64
 type copied struct {
 	to   string // absolute
 	from string // absolute; empty if unknown
+	some bool   // files in the folder from were copied, as in cp -a from/* to
 }
 
 // copied notes a copy that keeps links. If the command unpacks an archive, from is not
@@ -31,14 +33,8 @@ func (s *shell) copied(from, to arg) {
 		return // the copies to the choices are noted above; any other such write is undecidable already
 	}
 	for _, dir := range s.below(to) {
-		sources := []string{""}
-		if from.known {
-			if sources = s.below(from); strings.ContainsAny(from.text, "*?[") { // a copy whose source is a pattern is not noted
-				continue
-			}
-		}
-		for _, source := range sources {
-			switch copy := (copied{to: dir, from: source}); {
+		for _, copy := range s.sources(from) {
+			switch copy.to = dir; {
 			case slices.Contains(s.placed, copy):
 			case len(s.placed) == maxCopied:
 				s.undecidable("path")
@@ -48,6 +44,23 @@ func (s *shell) copied(from, to arg) {
 			}
 		}
 	}
+}
+
+// sources returns the copies that a command may make from a word, without to. If a pattern
+// names several folders, from is not known.
+func (s *shell) sources(from arg) (all []copied) {
+	folder, name := path.Split(from.text)
+	some := strings.ContainsAny(name, "*?[")
+	switch {
+	case !from.known, strings.ContainsAny(folder, "*?["):
+		return []copied{{}}
+	case some:
+		from.text = cmp.Or(folder, ".")
+	}
+	for _, source := range s.below(from) {
+		all = append(all, copied{from: source, some: some})
+	}
+	return all
 }
 
 // throughCopy reports whether a write or deletion may follow a link that was copied.
@@ -63,6 +76,7 @@ func (c *collector) throughCopy(p, op string) bool {
 			if rest != "" {
 				return true
 			}
+		case copy.some && rest == "": // to is taken for a folder, although a pattern with one match may put a link there
 		case c.linked(copy.from, rest), strings.HasPrefix(rest+"/", path.Base(copy.from)+"/") && c.linked(copy.from, strings.TrimPrefix(rest, path.Base(copy.from))):
 			return true
 		}
