@@ -77,8 +77,8 @@ func (g *globals) examine(cmd *cobra.Command, args []string) (*doctor.Report, er
 	}
 	host.RunDir, host.Socket, host.SessionID, host.NewID = "/nonexistent/run", "/nonexistent/door", uuid.Nil.String(), uuid.Nil.String()
 	host.Terminal = true
-	host.Guards, host.Guarded = cfg.Policy != "", func(string) bool { return guarded(existing(cfg.StateDir)) } // in a real run, RunDir is a folder below StateDir
-	host.Key, host.Instructions = "/nonexistent/key", "http://127.0.0.1:1/instructions"                        // placeholders, because nothing is started
+	host.Guards, host.Guarded = cfg.Policy != "", guardedAs(host.RunDir, cfg.StateDir)
+	host.Key, host.Instructions = "/nonexistent/key", "http://127.0.0.1:1/instructions" // placeholders, because nothing is started
 	var notes, problems []doctor.Finding
 	if _, err := policyOf(cfg); err != nil {
 		problems = append(problems, doctor.Finding{About: "machine", What: "run refuses to start: " + err.Error(), Fix: "lifeloop-wrap gate eval --policy FILE --intent FILE # tests a policy"})

@@ -23,3 +23,14 @@ func guarded(path string) bool {
 		path = filepath.Dir(path)
 	}
 }
+
+// guardedAs is guarded for a host without a session. In a session, runDir would be a
+// folder below stateDir, so its result is that of stateDir.
+func guardedAs(runDir, stateDir string) func(path string) bool {
+	return func(path string) bool {
+		if path == runDir {
+			path = existing(stateDir)
+		}
+		return guarded(path)
+	}
+}

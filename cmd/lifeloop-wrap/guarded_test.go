@@ -1,0 +1,22 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Doctor, which has no session, judges the folder of a session by the state directory,
+// and every other path by itself.
+func TestGuardedWithoutASession(t *testing.T) {
+	const runDir, rootsDir = "/nonexistent/run", "/proc/sys"
+	if !guarded(rootsDir) {
+		t.Skipf("%s does not belong to root here", rootsDir)
+	}
+	open := t.TempDir()
+	require.NoError(t, os.Chmod(open, 0o777))
+	require.True(t, guardedAs(runDir, rootsDir+"/nonexistent/state")(runDir))
+	require.False(t, guardedAs(runDir, rootsDir+"/nonexistent/state")(open))
+	require.False(t, guardedAs(runDir, open)(runDir))
+}
