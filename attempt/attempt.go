@@ -53,14 +53,14 @@ type Policy struct {
 	Retries
 	Timeouts
 	Continuation    bool  // later launches continue from checkpoints
-	CheckpointEvery int64 // units of output between two checkpoints; a unit is a line, or a piece that is passed as whole
+	CheckpointEvery int64 // units of output between two checkpoints; a unit is a line, or the text of one call of Watch.Text with whole set
 	Checks
 }
 
 // Retries limits the retries and their delays.
 type Retries struct {
 	Attempts   int            // limit of the counted retries of one profile; see Cause.Counted
-	MaxRetries int            // limit of all retries of a session, without the free ones; see Next.Free
+	MaxRetries int            // limit of all retries of a session; free retries do not count (see Next.Free)
 	On         map[Cause]bool // the causes that are retried
 	Backoff    Backoff
 	Loop       CrashLoop
@@ -71,13 +71,14 @@ type Retries struct {
 	Decide time.Duration
 }
 
-// Timeouts are the timers of an attempt and of the session; 0 is off.
+// Timeouts are the timers of an attempt and of the session; 0 is off. A sign of life is
+// output, a hook call or another signal from the harness.
 type Timeouts struct {
-	Initial time.Duration `yaml:"initial,ms"` // longest silence before the first sign of life
-	Inter   time.Duration `yaml:"inter,ms"`   // longest silence later, unless the reason for it is known
+	Initial time.Duration `yaml:"initial,ms"` // longest time from the launch to the first sign of life
+	Inter   time.Duration `yaml:"inter,ms"`   // longest time between two signs of life, unless the reason for the silence is known
 	Tool    time.Duration `yaml:"tool,ms"`    // longest tool call
 	Session time.Duration `yaml:"session,ms"` // longest session, from its start
-	Idle    time.Duration `yaml:"idle,ms"`    // longest time without any fact or sign of life
+	Idle    time.Duration `yaml:"idle,ms"`    // longest time without a new fact or a sign of life
 }
 
 // Checks configures the checks of an attempt's output.
@@ -98,7 +99,8 @@ type Profile struct {
 }
 
 // A CrashLoop limits launches that each end soon after their start. After a series of
-// them, a retry is delayed, because it would probably end soon too.
+// such launches, the next retry is delayed, because its launch would probably end soon
+// too.
 type CrashLoop struct {
 	Launches   int           `yaml:"launches"`         // how many short launches in a row make a series; 0 is off
 	Within     time.Duration `yaml:"within_ms,ms"`     // a launch that ends within this time is short
@@ -114,7 +116,7 @@ func DefaultCrashLoop() CrashLoop {
 type OnLimit string
 
 const (
-	LimitOff      OnLimit = ""         // retry it like any other failure
+	LimitOff      OnLimit = ""         // handle a rate limit like any other failure
 	LimitWait     OnLimit = "wait"     // wait until the limit is lifted
 	LimitFallback OnLimit = "fallback" // launch the next profile
 	LimitExit     OnLimit = "exit"     // end the session
@@ -159,9 +161,9 @@ type Spent struct {
 	Profile   int // index of the current profile
 	Launches  int // attempts of the current profile, including the first
 	Counted   int // counted retries of the current profile
-	Uncounted int // the other retries of the current profile
+	Uncounted int // retries of the current profile that are not counted
 	Total     int // retries of all kinds and profiles
-	Free      int // those of Total that count toward no budget
+	Free      int // retries that count toward no budget; they are included in Total
 	Short     int // consecutive launches that ended within CrashLoop.Within
 }
 
@@ -178,7 +180,8 @@ type Failure struct {
 	Limit time.Duration
 }
 
-// A Recovery is what follows a failed attempt. Its values are the names in L0.
+// A Recovery says what follows a failed attempt. Its values are the names that the L0
+// specification uses.
 type Recovery string
 
 const (
@@ -200,16 +203,18 @@ const (
 // Next is the decision about what follows a failed attempt.
 type Next struct {
 	Recovery Recovery
-	// For a retry: its number within this profile, from 1; the length of and reason
-	// for its wait; and whether it counts toward the profile's budget.
+	// Retry, Delay, Wait and Counted are set only for a retry. Retry is the number of
+	// the retry within this profile, from 1. Delay is how long the retry waits, and Wait
+	// is the reason. Counted means that the retry counts toward the profile's budget.
 	Retry   int
 	Delay   time.Duration
 	Wait    Wait
 	Counted bool
-	// Free means that the retry counts toward no budget: it waits for a limit with a
-	// known end (DECISIONS Z3).
+	// Free means that the retry counts toward no budget, because it waits for the known
+	// end of a rate limit (DECISIONS Z3).
 	Free bool
-	// Profile is the index of the profile to launch next, or the current one.
+	// Profile is the index of the profile to launch next; for Halt, that of the current
+	// profile.
 	Profile int
 	// GaveUp means that the current profile gets no more retries, after at least one
 	// counted retry (DECISIONS Z2).
@@ -227,7 +232,7 @@ func (p *Policy) After(s Spent, f Failure, seed string) Next {
 	}
 	limited := f.Cause == RateLimit && p.OnLimit != LimitOff
 	counted := f.Cause.Counted()
-	// Waiting for a limit with a known end needs no budget.
+	// A retry that waits for the known end of a rate limit needs no budget.
 	waits := limited && p.OnLimit == LimitWait && f.Limit > 0
 	if waits || p.mayRetry(s, f) && (!limited || p.OnLimit == LimitWait) {
 		n := s.Uncounted
@@ -247,7 +252,7 @@ func (p *Policy) After(s Spent, f Failure, seed string) Next {
 		}
 		if p.Loop.Launches > 0 && s.Short >= p.Loop.Launches && p.Loop.Quarantine > next.Delay {
 			next.Delay = p.Loop.Quarantine
-			if !waits { // a retry that waits for the limit needs no budget, and its Wait stays WaitLimit
+			if !waits { // a retry that waits for the known end of a rate limit keeps WaitLimit as its reason
 				next.Wait = WaitQuarantine
 			}
 		}

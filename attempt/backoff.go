@@ -34,8 +34,8 @@ const (
 	FixedJitter Jitter = "fixed" // between the wait and 1.5 times the wait
 )
 
-// Delay returns the wait before a retry. n is the number of earlier retries of the same
-// profile: of the counted ones if this retry is counted, otherwise of the uncounted ones.
+// Delay returns the wait before a retry. If this retry is counted, n is the number of
+// earlier counted retries of the same profile, otherwise that of the uncounted ones.
 // Jitter is computed from seed, which identifies the session, and number, which
 // identifies the retry. So the same retry always has the same delay.
 func (b Backoff) Delay(n int, seed string, number int) time.Duration {

@@ -57,7 +57,7 @@ type RuleResult struct {
 // A Finding is what a [Watch] found in one line of the output, or in the part of a
 // line that was read so far.
 type Finding struct {
-	Units int64        // the number of lines so far, including this one, whether or not it is complete
+	Units int64        // units of output so far; the line of this Finding is included even if it is incomplete
 	Rules []RuleResult // the results of all output rules, if one was broken for the first time
 	Drift bool         // the line repeats earlier ones too often
 }
@@ -95,7 +95,7 @@ type stream struct {
 	strip    stripper
 	line     []byte    // the output since the last end of a line
 	examined int       // how many bytes of line the rules were matched against
-	held     bool      // the last bytes of line[:examined] were not matched, because the rest of a character is missing
+	held     bool      // line[:examined] ends with an incomplete character, which was not matched
 	since    time.Time // when the first byte after the examined ones was read
 	kept     int       // how many bytes of line were added to Watch.text
 	counted  bool      // line was already counted in Watch.units
@@ -128,9 +128,10 @@ func (w *Watch) Recall(rules []string) {
 // Printed reports whether the lines so far contained a visible character.
 func (w *Watch) Printed() bool { return w.printed }
 
-// Oldest returns the earliest time at which a stream received text of an incomplete line
-// that was not matched against the output rules yet, or zero if there is no such text.
-// If the rest of the line does not arrive soon, the caller should call Examine.
+// Oldest returns the earliest time at which a stream received text that was not matched
+// against the output rules yet, because its line is incomplete. Oldest returns zero if
+// there is no such text. If the rest of the line does not arrive soon, the caller should
+// call Examine.
 func (w *Watch) Oldest() (at time.Time) {
 	for _, s := range w.streams {
 		if w.output && s.examined < len(s.line) && (at.IsZero() || s.since.Before(at)) {
@@ -200,8 +201,9 @@ func (w *Watch) Text(at time.Time, stream int, b []byte, whole bool) iter.Seq[Fi
 	}
 }
 
-// Examine checks the incomplete lines that have waited since the given time or
-// longer. It yields those in which it found something.
+// Examine checks the incomplete lines with unchecked text that was read at the time
+// since or earlier. It yields a Finding for each of these lines that breaks a rule for
+// the first time.
 func (w *Watch) Examine(since time.Time) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		for _, s := range w.streams {

@@ -50,7 +50,7 @@ func hook(b *bench) []row {
 					must(errors.New("a hook did not read its answer"))
 				}
 			case <-time.After(patience):
-				must(errors.New("a hook did not call"))
+				must(errors.New("the server received no call from the hook"))
 			}
 			return spent
 		}

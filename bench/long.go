@@ -34,8 +34,8 @@ func long(b *bench) []row {
 			event = r.EventID
 		}
 	}
-	// Processor time is measured, because a busy machine delays the longer of two
-	// programs more.
+	// Processor time is measured, because other programs on a busy machine would change
+	// the ratio of the elapsed times: they delay the longer of two programs more.
 	run := func(argv ...string) func(int) time.Duration {
 		return func(int) time.Duration {
 			cmd := b.command(argv...)

@@ -83,7 +83,7 @@ func main() {
 func run() (missed bool, err error) {
 	b := &bench{}
 	flag.StringVar(&b.wrap, "wrap", "bin/lifeloop-wrap", "`program` to measure, with lifeloop-hook in the same folder")
-	flag.IntVar(&b.rounds, "rounds", 24, "`number` of rounds, from which each measurement derives how often it runs; the measurement echo needs at least 20")
+	flag.IntVar(&b.rounds, "rounds", 24, "`number` of rounds; some measurements run a multiple or a fraction of it; the measurement echo needs at least 20")
 	only := flag.String("only", "", "`names` of the measurements to run, separated by commas; default all")
 	flag.Parse()
 	chosen, err := choose(*only)

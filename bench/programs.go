@@ -101,13 +101,13 @@ func (s *screen) settle() {
 	}
 }
 
-// close reads to the end and returns the time at which the program ended. An exit
-// code other than 0 is an error.
+// close discards the rest of the program's output, waits for the end of the program and
+// returns the time of that end. An exit code other than 0 is an error.
 func (s *screen) close() (ended time.Time) {
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		_, _ = io.Copy(io.Discard, s.tty) // ends with the error EIO
+		_, _ = io.Copy(io.Discard, s.tty) // ends with EIO, or at the deadline that is set below
 	}()
 	watchdog := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
 	err := s.cmd.Wait()

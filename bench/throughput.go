@@ -35,8 +35,8 @@ func writeScreenful(path string) (sum uint32) {
 	return crc32.ChecksumIEEE(data)
 }
 
-// pour runs argv and reads all of its output. It returns the time from the first
-// byte to the last, without the start of the program.
+// pour runs argv and reads all of its output. It returns the time from the first byte
+// of the output to the last. The start of the program is not included.
 func (b *bench) pour(argv []string, want uint32) time.Duration {
 	s := open(b.command(argv...))
 	var began time.Time

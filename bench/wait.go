@@ -14,9 +14,9 @@ import (
 	"lifeloop/session"
 )
 
-// wait measures the time from a fact appended to a ledger to the exit of the `wait`
-// command for it. The floor is a program that waits for the next line of a file
-// without decoding it.
+// wait measures the time from a fact appended to a ledger to the exit of a `wait`
+// command that waits for this fact. The floor is a program that waits for the next line
+// of a file without decoding it.
 func wait(b *bench) []row {
 	const id = "11111111-1111-4111-8111-111111111111"
 	log := got(ledger.Create(filepath.Join(b.dir, "state", "sessions", id), ledger.Options{}))

@@ -3,9 +3,9 @@ package control
 import "sync"
 
 // Callers distinguishes the hook calls of a launched harness from those of another program
-// below it. A harness whose hooks are found by the environment passes that environment to
-// its tools, so the same harness, started as a tool, calls the same hooks with the same
-// key.
+// below it. Some harnesses find their hooks by environment variables, which their tools
+// inherit. If a tool starts the same harness again, the second process calls the same
+// hooks with the same key.
 //
 // The harness is the process below the launch that called first: each harness calls a hook
 // before its first tool. As long as that process runs, only its own calls belong to the
@@ -75,9 +75,9 @@ func (c *Callers) Own(peer int) bool {
 		c.harness = caller
 		return true
 	case !known, !running && has(c.above, caller):
-		// If no harness is known, the launch passed its work to a process that is not
-		// below it. Otherwise the harness has ended, and a process above the launch has
-		// adopted its hook.
+		// If no harness is known, the launched program passed its work to a process that
+		// is not its descendant. Otherwise the harness has ended, and the harness's hook
+		// was adopted by an ancestor of the launched program.
 		return true
 	}
 	if hooks == 0 {

@@ -2,7 +2,7 @@
 
 package control
 
-// On other systems there is no socket, and so no caller ([checkSystem]).
+// On systems other than Linux, [checkSystem] allows no socket, so no hook can call.
 
 func ancestry(int) []process    { return nil }
 func runs(process) bool         { return false }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The limits for all peers of a server together, so that a process that connects in a
-// loop cannot exhaust the wrapper's memory and descriptors.
+// These limits apply to all peers of a server together. They prevent a process that
+// connects in a loop from exhausting the wrapper's memory and descriptors.
 const (
 	maxPeers = 64
 	maxHeld  = 32 << 20 // the largest size of all requests together, in bytes

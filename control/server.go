@@ -64,8 +64,8 @@ func Listen(path string) (*Server, error) {
 	return &Server{ln}, nil
 }
 
-// errRemoved says that the folder was removed with the last socket of another
-// session.
+// errRemoved is the error for a folder that another session removed, because no socket
+// was left in the folder.
 var errRemoved = errors.New("the folder was removed")
 
 func lockDir(dir string) (unlock func(), err error) {
@@ -167,8 +167,8 @@ func (s *Server) Serve(ctx context.Context, h Handler) error {
 			return nil
 		}
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED) {
-			// Temporary errors of this process or of the peer. Peers wait in the
-			// queue meanwhile.
+			// These errors are temporary: no file descriptor is free, or the peer has
+			// closed. Peers wait in the socket's queue meanwhile.
 			select {
 			case <-ctx.Done():
 			case <-time.After(10 * time.Millisecond):
@@ -190,7 +190,7 @@ func (s *Server) Serve(ctx context.Context, h Handler) error {
 	}
 }
 
-// serveConn handles one connection. Its caller closes it.
+// serveConn handles one connection. The caller closes the connection.
 func serveConn(ctx context.Context, conn *peer, h Handler) {
 	pid, uid, err := peerOf(conn.UnixConn)
 	if err != nil || uid != os.Geteuid() {

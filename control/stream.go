@@ -13,17 +13,18 @@ import (
 // A Stream is a peer that sends records, one per line, until it closes.
 type Stream struct {
 	Key   string // the secret of the launch that started the peer
-	Event string // the event that its request names, such as "plugin"
+	Event string // the event that the peer's request names, such as "plugin"
 	PID   int    // the process that connected
-	// Records yields the lines, without their ends. A line is valid until the next
-	// one. A line of more than 64 KiB ends the stream.
+	// Records yields each line that the peer sends after its request, without the line's
+	// end. A line is valid until the next line is read. A line of more than 64 KiB ends
+	// the stream.
 	Records func(yield func(record []byte) bool)
 	// Send sends a line to the peer, which must read it within two seconds.
 	Send func(line []byte) error
 }
 
 // A Follower is a Handler that also reads streams. Follow is called in the
-// connection's own goroutine. The records end when ctx ends, at the latest.
+// connection's own goroutine. The records end when the peer closes or ctx ends.
 type Follower interface {
 	Follow(ctx context.Context, s Stream)
 }
@@ -45,9 +46,9 @@ func sender(conn *net.UnixConn) func(line []byte) error {
 	}
 }
 
-// records returns an iterator over the lines that follow a request. It reads the
-// buffered bytes of the bufio.Reader, and then conn directly, because the lines do not
-// count toward the size of the request.
+// records returns an iterator over the lines that follow a request. It reads the bytes
+// that are buffered in the bufio.Reader, and then conn. It does not use peer.Read, which
+// counts all bytes as bytes of the request.
 func records(in *bufio.Reader, conn *net.UnixConn) func(yield func([]byte) bool) {
 	read, _ := in.Peek(in.Buffered()) // exactly the bytes that were already read into the buffer
 	rest := io.MultiReader(bytes.NewReader(bytes.Clone(read)), conn)

@@ -58,8 +58,9 @@ func (cfg *Config) timedOut() *Failure {
 	return cfg.fail(lifeloop.Timeout, fmt.Sprintf("no answer within %v", cfg.Timeout), context.DeadlineExceeded)
 }
 
-// failure returns why an exchange that ended with e failed, once the client has
-// been reaped. It returns nil if the client exited with 0.
+// failure returns the reason why the exchange with a client failed; e is how the
+// exchange ended. The client has been reaped. The result is nil if e is exited or
+// answered, and the client exited with 0.
 func (cfg *Config) failure(ctx context.Context, c *process, e end, status syscall.WaitStatus, waitErr error) *Failure {
 	switch e {
 	case timedOut:

@@ -14,7 +14,7 @@ import (
 //
 // The call ends when ctx ends, even if the function has not returned; what it
 // returns later is dropped. A function cannot be killed. It should therefore
-// watch ctx, and it must allow that the next call begins while it still runs.
+// watch ctx. The next call may begin while the function still runs.
 type Func func(ctx context.Context, env lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error)
 
 // Call decodes env, calls f and encodes its answer. Every error is a

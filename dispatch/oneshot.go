@@ -158,8 +158,9 @@ type Answer struct {
 	Duration time.Duration // from the start of the call until the client was reaped, or a persistent client's line ended
 }
 
-// Call starts the client, writes env to it, and returns what it printed once it
-// has exited with 0. Every error is a [*Failure]. A client need not read env.
+// Call starts the client and writes env to its stdin. After the client has exited
+// with 0, Call returns the client's stdout. Every error is a [*Failure]. A client need
+// not read env.
 //
 // The call occupies the calling goroutine's thread and starts no goroutine. If
 // a process that the client left behind still holds its stdout, Call waits for

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// One call is one thread in one poll(2) loop over the client's pipes, its
+// A call uses one thread, which runs one poll(2) loop over the client's pipes, its
 // pidfd and an eventfd that reports the end of the context. os/exec would need a
-// copying goroutine per stream, and each switch between them costs about as much
-// as starting the client. A persistent client uses the same loop, which returns
-// at the end of a line and is entered again.
+// goroutine to copy each stream, and each switch between these goroutines costs
+// about as much as starting the client. A persistent client uses the same loop,
+// which returns at the end of a line and is entered again.
 
 const (
 	// lingerGrace limits the wait for a process that a client left behind and

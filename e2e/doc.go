@@ -10,8 +10,9 @@
 //
 // Each test is a story that the same script plays twice: with the harness alone, and
 // with the harness under lifeloop-wrap. The script waits only for the harness's own
-// output, so that it does not hide a difference. Stories that need lifeloop-wrap (a
-// relaunch, a pause, an abort) are played only with it. Each test runs in its own
-// namespaces (isolate.sh), with a loopback network, a fresh home and its own processes.
-// To enter the namespaces, the test starts its own program again inside them.
+// output. A script that also waited for lifeloop-wrap could hide a difference between the
+// two plays. Stories that need lifeloop-wrap (a relaunch, a pause, an abort) are played
+// only with lifeloop-wrap. Each test runs in its own namespaces (isolate.sh), with a
+// loopback network, a fresh home and its own processes. To enter the namespaces, the test
+// starts its own program again inside them.
 package e2e

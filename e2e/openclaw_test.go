@@ -130,7 +130,7 @@ func TestOpenclaw(t *testing.T) {
 				require.NotContains(t, r.gatewayLog(), "lifeloop")
 				facts, err := r.tool("events", "last", "--as", "facts")
 				require.NoError(t, err)
-				require.Contains(t, facts, "a running gateway has the session")
+				require.Contains(t, facts, "the session runs in a separate gateway process")
 				r.checkOpenclawLeft(openclawConfig)
 			},
 		},
@@ -147,7 +147,7 @@ func TestOpenclawRefused(t *testing.T) {
 	alone(t, openclaw, func(t *testing.T) {
 		r := newWorld(t, s).start(s, true)
 		r.leavesWith(125)
-		require.Contains(t, r.stderr.String(), "a running gateway has the session")
+		require.Contains(t, r.stderr.String(), "the session runs in a separate gateway process")
 		require.Empty(t, r.model.Calls())
 	})
 }

@@ -23,11 +23,11 @@ const (
 	maxEntry   = 100 << 20 // the largest size of an entry in bytes, as in the reference
 	maxTotal   = 256 << 20 // the largest size of all entries together
 
-	// The largest size and number of values of a JSON document. Decoding a few bytes
-	// of JSON can need hundreds of bytes of memory, and a small archive can contain
-	// much JSON. A large document may have more values than maxValues, as a runpack with
-	// a long timeline needs: one for each valueBytes bytes of its size. Decoding such a
-	// document needs only a few times its size.
+	// The largest size of a JSON document, and the largest number of its values. Decoding
+	// a few bytes of JSON can need hundreds of bytes of memory, and a small archive can
+	// contain much JSON. A document with more than maxValues*valueBytes bytes, such as a
+	// long timeline, may have more values: one for each valueBytes bytes. The memory for
+	// decoding such a document is only a few times its size.
 	maxDocument = 64 << 20
 	maxValues   = 1 << 20
 	valueBytes  = 16

@@ -38,12 +38,12 @@ func (x *Export) judged(e kernel.Entry, f kernel.GateAnswered) {
 	if f.Rule != "" {
 		ev.MatchedRuleIDs = []string{f.Rule}
 	}
-	if f.Act == gate.ActTool || f.Act == gate.ActInject { // the ledger has no result of a tool, and the result of a delivery only later
+	if f.Act == gate.ActTool || f.Act == gate.ActInject { // the verdict is the result: the ledger never has a tool's result, and has a delivery's only later
 		x.settle(key, outcome{OK: f.Allowed(), Status: string(f.Verdict)})
 	}
 }
 
-// trace adds the TraceRecord of a decision. Both of its times are the time of the
+// trace adds the TraceRecord of a decision. Both times in the record are the time of the
 // ledger's entry. A decision without an evaluation has no trace.
 func (x *Export) trace(e kernel.Entry, f kernel.GateAnswered) {
 	if f.TraceID == "" {
@@ -79,8 +79,8 @@ func (x *Export) Traces(key ed25519.PrivateKey) (map[string][]byte, error) {
 // launchNext is the key of a launch whose decision is recorded before the launch.
 const launchNext = "launch:next"
 
-// launching gives an allowed launch its name. If the launch is recorded before its
-// decision, launching stores the name for that decision.
+// launching links an allowed launch to the event of its decision; run is the launch's id.
+// If the launch is recorded before its decision, launching stores run until the decision.
 func (x *Export) launching(run string) {
 	if id, decided := x.waiting[launchNext]; decided {
 		delete(x.waiting, launchNext)

@@ -59,10 +59,10 @@ const (
 
 // Options control a verification.
 type Options struct {
-	// Compat gives the same verdicts as the reference.
+	// Compat makes Verify give the verdicts of the reference implementation of Gait.
 	Compat bool
-	// PublicKey verifies signatures. Without it they are skipped, and the report
-	// says so.
+	// PublicKey verifies signatures. If PublicKey is nil, signatures are not verified, and
+	// the report says so.
 	PublicKey ed25519.PublicKey
 	// RequireSignature refuses an artifact without a verified signature.
 	RequireSignature bool
@@ -94,7 +94,7 @@ type Report struct {
 	Unreadable bool   `json:"unreadable,omitempty"`
 	Mode       string `json:"mode"` // strict or compat
 	ID         string `json:"id,omitempty"`
-	Digest     string `json:"digest,omitempty"` // of the manifest, the pack or the last checkpoint; of a trace, the digest of its intent
+	Digest     string `json:"digest,omitempty"` // digest of the manifest, the pack or the last checkpoint; for a trace, of its intent
 	LegacyType string `json:"legacy_type,omitempty"`
 
 	Checked          int    `json:"checked"` // number of files, checkpoints or records
@@ -217,7 +217,7 @@ func (r *Report) limits(o Options) {
 	}
 	r.truncation()
 	if r.Kind == ChainKind {
-		r.note("journal: a journal beside the chain was not verified with it")
+		r.note("journal: a journal that lies beside the chain was not verified")
 	}
 	r.note("vantage: the file shows only what the producer recorded, on a machine that the producer controls")
 	r.note("completeness: the file lacks acts that the producer did not observe; even an unchanged file can be incomplete")

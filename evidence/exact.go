@@ -110,8 +110,8 @@ func decodeAsReference(doc []byte, into any, closed bool) error {
 	return nil
 }
 
-// lines yields each line of a JSON Lines file that is not blank, without its line
-// end, and its number from 1.
+// lines yields the number, from 1, and the text, without line end, of each line of a JSON
+// Lines file. It skips blank lines, but counts them.
 func lines(doc []byte, yield func(n int, line []byte) bool) {
 	n := 0
 	for line := range bytes.Lines(doc) {

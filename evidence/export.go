@@ -46,10 +46,10 @@ type Export struct {
 	events   []SessionEvent
 	outcomes map[string]outcome // the results of acts, by intent id
 	waiting  map[string]string  // intent ids of acts, by the key that settle uses for their results
-	run      string             // the launch that is recorded and whose decision follows
+	run      string             // id of a launch that is recorded before its decision; empty after the decision
 	asked    map[string]kernel.GateAsked
 	seals    []seal
-	anchored Checkpoint // the last one that NextAnchor returned
+	anchored Checkpoint // the last checkpoint whose anchor NextAnchor returned
 	timeline []Timeline
 	receipts []Ref
 	traces   map[string]gate.Trace // decisions, by the name of the file that Traces returns
@@ -106,7 +106,7 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 	case kernel.GateAnswered:
 		x.judged(e, f)
 	case kernel.Launching:
-		if x.guarded() { // the decision becomes the event; this entry only has the name of the launch
+		if x.guarded() { // the decision becomes the event; this entry only has the id of the launch
 			x.launching(f.Run)
 			break
 		}
@@ -190,11 +190,11 @@ func (x *Export) seal(at time.Time) {
 	}
 }
 
-// stateRef begins the reference of a timeline's entry to a state of the session.
+// stateRef is the prefix of a Timeline.Ref that names a state of the session.
 const stateRef = "state:"
 
-// happened adds an entry to the timeline if the timeline shows its kind of
-// fact.
+// happened adds an entry of the ledger to the timeline, if the timeline shows that kind
+// of fact.
 func (x *Export) happened(e kernel.Entry) {
 	ref := ""
 	switch f := e.Fact.(type) {

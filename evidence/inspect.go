@@ -18,8 +18,8 @@ type Document struct {
 	Name   string `json:"name"`
 	Bytes  int    `json:"bytes"`
 	SHA256 string `json:"sha256"`
-	// Records are its JSON documents: one, or one for each line; none if it is not
-	// JSON.
+	// Records are the JSON documents in the file: one, or one for each line. Records is
+	// empty if the file is not JSON.
 	Records []json.RawMessage `json:"records,omitempty"`
 }
 
@@ -86,10 +86,10 @@ func (in *inspection) add(name string, data []byte) {
 	in.list = append(in.list, d)
 }
 
-// A Difference is a place where two artifacts differ. If one artifact does not
-// have this place, its side is empty.
+// A Difference is a place where two artifacts differ. Left and Right are the values in
+// the first and the second artifact; empty in an artifact that does not have the place.
 type Difference struct {
-	Path  string `json:"path"` // FILE, FILE#RECORD.MEMBER, or archive for the whole file
+	Path  string `json:"path"` // FILE, FILE#RECORD.MEMBER, or "archive" for the whole archive
 	Left  string `json:"left,omitempty"`
 	Right string `json:"right,omitempty"`
 }
@@ -159,7 +159,7 @@ func flatten(data []byte) (*leaves, error) {
 }
 
 // leaves are the values of documents, by their paths. The paths of deeply nested
-// values are long, so their size is limited.
+// values are long, so the total size of paths and values is limited.
 type leaves struct {
 	values  map[string]string
 	digests map[string]string // of the documents
@@ -199,8 +199,8 @@ func (l *leaves) walk(at string, v any) {
 	}
 }
 
-// pathName returns the name of a member in a path. One with a character that separates the
-// parts of a path is quoted.
+// pathName returns the name of a member as it appears in a path. pathName quotes a name
+// that is empty or has a character with a meaning in paths.
 func pathName(name string) string {
 	if name == "" || strings.ContainsAny(name, `.[]"#`) {
 		return strconv.Quote(name)

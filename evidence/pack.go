@@ -149,7 +149,7 @@ const (
 
 var jobStatuses = []PackStatus{JobRunning, JobPaused, JobDecisionNeeded, JobBlocked, JobCompleted, JobCancelled, JobStopped}
 
-// pack verifies a pack. A runpack is accepted as the older form of one.
+// pack verifies a pack. A runpack, the older form of a pack, is accepted too.
 func (r *Report) pack(data []byte, o Options) {
 	a, ok := r.open(data, o)
 	if !ok {

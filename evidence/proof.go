@@ -121,8 +121,8 @@ func (r *Report) proofSignature(at string, p proof, o Options) {
 	}
 }
 
-// isOf reports whether a record describes a file of the pack. The record may be
-// from another version of the producer.
+// isOf reports whether a record describes a file of the pack. The producer_version of the
+// record is not compared, because another version may have written the record.
 func (p proof) isOf(e packEntry, size int, m packManifest) bool {
 	var have proofEvent
 	if unknown, err := decodeExact(p.Event, &have); err != nil || len(unknown) > 0 {

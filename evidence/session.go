@@ -338,8 +338,8 @@ func (r *Report) summarize(checkpoints int, o Options) {
 	}
 }
 
-// anchors checks that the published digests are in the chain. A file of anchors may be
-// that of several sessions. Anchors of other sessions are ignored, unless two of them
+// anchors checks that the published digests are in the chain. A file of anchors may hold
+// those of several sessions. Anchors of other sessions are ignored, unless two of them
 // contradict each other, or there is no anchor of this session.
 func (r *Report) anchors(session string, list []Checkpoint, o Options) {
 	r.reach.checkpoints = list
@@ -439,8 +439,9 @@ func (r *Report) journal(doc []byte, o Options) {
 	}
 	head := chain{Header: j.header.Header, SessionID: j.header.SessionID, RunID: j.header.RunID}
 	if !j.header.StartedAt.Equal(j.header.CreatedAt) {
-		// An export writes the same time to started_at and created_at, but the head has
-		// only created_at. Without this time the digest of the head does not match.
+		// An export writes the same time to started_at and created_at, so one of the two
+		// was changed. The digest of the head covers only created_at. Clear created_at, so
+		// that the digest of the head does not match.
 		head.CreatedAt = time.Time{}
 	}
 	for _, c := range j.checkpoints {
@@ -462,7 +463,7 @@ func (r *Report) journal(doc []byte, o Options) {
 	r.summarize(len(j.checkpoints), o)
 }
 
-// compacted says that the events of a checkpoint are not in the journal. The reference
+// compacted reports that the events of a checkpoint are not in the journal. The reference
 // removes the events of checkpoints when it compacts a journal; this program keeps them.
 func (r *Report) compacted(c Checkpoint) {
 	if c.ours() {
@@ -511,7 +512,7 @@ func (j *journal) read(n int, line []byte, o Options) error {
 		if len(j.events) > 0 && c.SequenceEnd > j.last {
 			return fmt.Errorf("the checkpoint ends with event %d, which is not in a line before it", c.SequenceEnd)
 		}
-		j.last = max(j.last, c.SequenceEnd) // a compacted journal no longer has the events
+		j.last = max(j.last, c.SequenceEnd) // a compacted journal lacks the events that its checkpoints cover
 		j.checkpoints = append(j.checkpoints, c)
 		return nil
 	}
@@ -580,8 +581,8 @@ const (
 
 func ledgerLocator(session string) string { return "session:" + session }
 
-// sealEvents makes the intents and results of a checkpoint's runpack. The formulas
-// are the reference's.
+// sealEvents makes the intents and results of a checkpoint's runpack. It computes their
+// ids, digests and statuses as the reference does.
 func sealEvents(events []SessionEvent, run, producer string) (intents []Intent, results []Result, err error) {
 	for i, e := range events {
 		id := strings.TrimSpace(e.IntentID)

@@ -22,7 +22,7 @@ func signedDigest(doc []byte) (string, error) {
 
 // signatures verifies the signatures of a document. One valid signature is enough,
 // so that several parties can sign. If a key is given, a strict verification also
-// refuses a document without signatures, or with an invalid signature of this
+// refuses a document without signatures, or with an invalid signature that has this
 // key's id, because signatures could have been removed or replaced.
 func (r *Report) signatures(list []sign.Signature, doc []byte, o Options) {
 	r.SignaturesTotal = len(list)

@@ -87,7 +87,8 @@ func traceDigest(members map[string]json.RawMessage) (digest string, uncovered [
 	return sign.Sum(text), uncovered, err
 }
 
-// traceMember returns the known member of a trace with a name in any case, or "".
+// traceMember returns the known name of a trace's member that differs from name at most
+// in case, or "" if there is none.
 func traceMember(name string) string {
 	for _, names := range [][]string{traceRequired, traceTimes, traceOptional, {"signature"}} {
 		if i := slices.IndexFunc(names, func(known string) bool { return strings.EqualFold(known, name) }); i >= 0 {
@@ -98,7 +99,8 @@ func traceMember(name string) string {
 }
 
 // foldedMembers returns the members of a valid document as the decoder of the reference
-// reads them: a known name may have another case, and the last one counts.
+// reads them: a known name may have another case, and of several members with the same
+// name the last one counts.
 func foldedMembers(doc []byte) map[string]json.RawMessage {
 	members := map[string]json.RawMessage{}
 	dec := json.NewDecoder(bytes.NewReader(doc))

@@ -131,16 +131,16 @@ func (x *Export) refs(run string, at time.Time, list []Ref) Refs {
 	return Refs{Header: x.header(refsSchema, at), RunID: run, Receipts: list}
 }
 
-// ledgerRef binds a runpack to the ledger: the digest of an entry covers all
-// earlier entries.
+// ledgerRef returns the receipt that binds a runpack to the ledger. The digest of an
+// entry covers all earlier entries.
 func (x *Export) ledgerRef(h ledgerHead, at time.Time) (Ref, error) {
 	query, err := sign.Digest(map[string]any{"seq": h.seq})
 	return Ref{RefID: "ledger", SourceType: ledgerSource, SourceLocator: ledgerLocator(x.began.SessionID),
 		QueryDigest: query, ContentDigest: h.digest, RetrievedAt: at.UTC(), RedactionMode: Reference, Immutability: "immutable"}, err
 }
 
-// chainRef covers the head of the chain and of the journal, which no digest of the
-// format covers.
+// chainRef returns the receipt with the digest of the head of the chain and of the
+// journal. No other digest in the format covers the head.
 func chainRef(c chain, at time.Time) (Ref, error) {
 	c.Checkpoints, c.Relationship, c.SchemaID = nil, nil, chainSchema
 	digest, err := sign.Digest(c)
@@ -148,8 +148,8 @@ func chainRef(c chain, at time.Time) (Ref, error) {
 		QueryDigest: sign.Sum([]byte(c.SessionID)), ContentDigest: digest, RetrievedAt: at.UTC(), RedactionMode: Reference, Immutability: "immutable"}, err
 }
 
-// eventsRef covers the members of events that the intents and results of a checkpoint
-// leave out, such as the rule that decided.
+// eventsRef returns the receipt with the digest of a checkpoint's events. The intents and
+// results leave out some members of the events, such as the rule that decided.
 func eventsRef(events []SessionEvent, at time.Time) (Ref, error) {
 	text, err := jsonLines(events)
 	first, last := events[0], events[len(events)-1]
@@ -349,8 +349,8 @@ func (x *Export) RunPack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
 	return x.pack("run", c.run.RunID, map[string][]byte{runPayloadFile: payload, nestedRunpack: data}, key)
 }
 
-// reasonCode returns the reason of a move to a state without the user's text, which may
-// contain a secret: a code replaces the whole reason, or the user's text is cut off. Only
+// reasonCode removes the user's text, which may contain a secret, from the reason of a
+// move to a state. A code replaces the whole reason, or the user's text is cut off. Only
 // the reasons of moves to the states below can contain a user's text.
 func (x *Export) reasonCode(to session.State, reason string) string {
 	switch to {
@@ -360,7 +360,7 @@ func (x *Export) reasonCode(to session.State, reason string) string {
 		}
 	case session.Rejected:
 		if x.answered {
-			reason, _, _ = strings.Cut(reason, "; the user's reason: ") // as the kernel writes it
+			reason, _, _ = strings.Cut(reason, "; the user's reason: ") // package kernel writes these words before the user's reason
 		}
 	}
 	return reason
@@ -447,10 +447,10 @@ func (x *Export) pack(kind, source string, files map[string][]byte, key ed25519.
 	return writeArchive(files)
 }
 
-// NextAnchor returns the oldest checkpoint that it has not returned before, to be
-// published where the producer cannot change or remove it. It needs no key: a
-// checkpoint's digest does not cover signatures. It makes only the new checkpoint, so a
-// caller may use it after each Apply.
+// NextAnchor returns the anchor of the oldest checkpoint whose anchor it has not returned
+// before. The anchor is to be published where the producer cannot change or remove it.
+// NextAnchor needs no key, because a checkpoint's digest does not cover signatures. It
+// makes only the new checkpoint, so it is fast enough to be called after each Apply.
 func (x *Export) NextAnchor() (a Anchor, ok bool, err error) {
 	n := x.anchored.Index
 	if n >= len(x.seals) {

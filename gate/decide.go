@@ -21,7 +21,8 @@ type Result struct {
 	Violations      []string  `json:"violations"`   // sorted, without duplicates, never null
 }
 
-// A Decision is a result with the rule, digests and limits behind it.
+// A Decision is a Result, with the rule that decided, the policy's digest, the trace's id
+// and the rate limits.
 type Decision struct {
 	Result       Result
 	MatchedRule  string // empty if the default or a fail-closed check decided

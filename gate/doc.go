@@ -46,7 +46,7 @@ const (
 )
 
 // strictness orders the verdicts from the least strict to the strictest. It is
-// 0 for no verdict.
+// 0 if v is not one of them.
 func (v Verdict) strictness() int {
 	switch v {
 	case Allow:

@@ -157,7 +157,7 @@ type Sandbox struct {
 	WritablePaths       []string `json:"writable_paths,omitempty"`
 }
 
-// request is an IntentRequest as it is written.
+// request is an IntentRequest as it was read, before it is normalised.
 type request struct {
 	SchemaID        string          `json:"schema_id"`
 	SchemaVersion   string          `json:"schema_version"`
@@ -172,7 +172,7 @@ type request struct {
 }
 
 // ParseIntent reads, checks and normalises an IntentRequest and computes its
-// digests. Unknown members are ignored, as the contract demands.
+// digests. Unknown members are ignored, as in the reference.
 func ParseIntent(doc []byte) (Intent, error) {
 	canonical, err := canon.Transform(doc)
 	if err != nil {
@@ -251,9 +251,9 @@ func memberNames(t reflect.Type) members {
 	return m
 }
 
-// checkNames refuses a member whose name differs from a known one only in case:
-// encoding/json would accept it, and other programs would not see it. The document
-// is known to be JSON.
+// checkNames refuses a member whose name differs from a known name only in case:
+// encoding/json would accept such a member, and other programs would ignore it. doc
+// must be JSON.
 func checkNames(doc []byte) error {
 	if plainNames(doc, 0) {
 		return nil
@@ -293,8 +293,8 @@ func plainNames(doc []byte, i int) bool {
 	return plain
 }
 
-// value checks an object, or a list of objects, that begins at doc[i]. It returns what a
-// callback of scan.Walk returns.
+// value checks an object, or a list of objects, that begins at doc[i]. Like a callback of
+// scan.Walk, it returns the index after the value, StepOver or Halt.
 func (m members) value(doc []byte, i int, path string, wrong *error) int {
 	switch {
 	case doc[i] == '{':

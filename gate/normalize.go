@@ -123,7 +123,7 @@ func trim(v any) (any, *trimFault) {
 				return nil, &trimFault{what: "a member has an empty name"}
 			}
 			if _, twice := out[key]; twice {
-				return nil, &trimFault{what: fmt.Sprintf("two members differ only in the space around the name %q", key)}
+				return nil, &trimFault{what: fmt.Sprintf("two member names differ only in the white space around %q", key)}
 			}
 			if text, is := item.(string); is && namesASecret(key) && isSecret(strings.TrimSpace(text)) {
 				return nil, &trimFault{"." + key, "this looks like a secret; send a digest instead, or a reference that begins with ref: or env:"}
@@ -253,7 +253,7 @@ var (
 	executes = []string{"exec", "spawn", "run", "shell", "command"}
 )
 
-// endpointClass infers the class of a target that does not name it.
+// endpointClass infers the class of a target whose endpoint_class is empty.
 func endpointClass(kind, operation, tool string) string {
 	name := path.Base(tool)
 	has := func(parts ...string) bool {
@@ -390,8 +390,8 @@ func (a *AgentIdentity) normalize() error {
 		ordered("context.agent_identity", "issued_at", a.IssuedAt, a.ExpiresAt), ordered("context.agent_identity", "approved_at", a.ApprovedAt, a.ExpiresAt))
 }
 
-// ordered checks that expires is after from, the time of the named member, if both are
-// given.
+// ordered checks that expires is after from, if both times are given. name is the name of
+// the member that has the time from.
 func ordered(at, name string, from, expires time.Time) error {
 	if from.IsZero() || expires.IsZero() || expires.After(from) {
 		return nil

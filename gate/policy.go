@@ -12,8 +12,8 @@ import (
 	"lifeloop/internal/document"
 )
 
-// A Policy is a normalised policy. Its fields are exported because the policy
-// digest is that of its JSON, whose member names are the reference's Go names.
+// A Policy is a normalised policy. Its fields are exported, and have the Go names of
+// the reference, because the policy digest is computed from the JSON of a Policy.
 // Use [DecodePolicy] to make one.
 type Policy struct {
 	SchemaID       string
@@ -25,7 +25,7 @@ type Policy struct {
 	digest string
 }
 
-// FailClosed says which risk classes are blocked if the intent lacks something.
+// FailClosed says for which risk classes an intent is blocked if it lacks information.
 type FailClosed struct {
 	Enabled        bool     `yaml:"enabled"`
 	RiskClasses    []string `yaml:"risk_classes"`
@@ -109,7 +109,7 @@ type SandboxRule struct {
 	AllowedUserModes            []string `yaml:"allowed_user_modes"`
 }
 
-// policyFile is a policy as it is written.
+// policyFile is a policy as it was read, before it is normalised.
 type policyFile struct {
 	SchemaID       string     `yaml:"schema_id"`
 	SchemaVersion  string     `yaml:"schema_version"`

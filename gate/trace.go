@@ -33,14 +33,14 @@ type Trace struct {
 
 // A DelegationRef refers to the delegation of an intent. The token was not verified.
 type DelegationRef struct {
-	DelegationTokenRef string `json:"delegation_token_ref,omitempty"` // the first one of the intent
+	DelegationTokenRef string `json:"delegation_token_ref,omitempty"` // the first token reference of the delegation
 	RequesterIdentity  string `json:"requester_identity,omitempty"`
-	DelegationDepth    int    `json:"delegation_depth,omitempty"` // the number of links
+	DelegationDepth    int    `json:"delegation_depth,omitempty"` // the number of links in the chain
 	ScopeClass         string `json:"scope_class,omitempty"`
-	ChainDigest        string `json:"chain_digest,omitempty"` // of the whole delegation in its normal form
+	ChainDigest        string `json:"chain_digest,omitempty"` // the digest of the whole delegation in its normal form
 }
 
-// ref returns the reference to a delegation in its normal form; nil without one.
+// ref returns a reference to d, which must have its normal form; nil if d is nil.
 func (d *Delegation) ref() *DelegationRef {
 	if d == nil {
 		return nil
@@ -56,7 +56,8 @@ func (d *Delegation) ref() *DelegationRef {
 	return &r
 }
 
-// Trace returns the record of a decision that is emitted at the time observed.
+// Trace returns the TraceRecord of the decision d about the intent in. observed is the time
+// at which the record is emitted.
 func (d Decision) Trace(in Intent, observed time.Time) Trace {
 	observed = observed.UTC()
 	return Trace{

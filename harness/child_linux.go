@@ -17,8 +17,8 @@ import (
 	"lifeloop/internal/vt"
 )
 
-// Child is one running harness. The fields that no comment assigns to an owner
-// are set by start and not changed afterwards.
+// Child is one running harness. Its fields are set by start and not changed afterwards,
+// except for atomic fields and those with a comment about an owner, a lock or a time.
 type Child struct {
 	terminal *Terminal
 	guard    *guardProcess
@@ -50,7 +50,7 @@ type pauses struct {
 	held    []proc      // stopped by Hold, parents first
 }
 
-// output is what the pumps, the goroutines that copy the child's output, report.
+// output holds the reports of the pumps, the goroutines that copy the child's output.
 type output struct {
 	total   atomic.Int64          // bytes of output
 	lines   atomic.Int64          // ends of lines; counted only without a tap
@@ -87,11 +87,11 @@ type source struct {
 	file     *os.File
 	to       *os.File
 	tracker  *tracker // the tracker of a pty's output; nil for a pipe
-	modes    modes    // modes and look as the tracker last reported them; owned by the source's pump
+	modes    modes    // this field and the field look are the tracker's last report; owned by the source's pump
 	look     bool
 	caughtUp chan struct{}
 	onTTY    bool        // the output file, to, is a terminal
-	stream   int         // the number of the stream
+	stream   int         // the index of the source in Child.sources
 	closed   bool        // the output file, to, accepts no more output, for example because its reader has closed it; owned by the source's pump
 	partial  atomic.Bool // the last line of the output so far has no line end
 }
@@ -129,7 +129,7 @@ func (t *Terminal) take() error {
 		return wrapperError("start a harness: the terminal is closed")
 	}
 	if t.busy {
-		return wrapperError("start a harness: another one is using the terminal")
+		return wrapperError("start a harness: another harness is using the terminal")
 	}
 	t.busy = true
 	return nil
@@ -301,7 +301,7 @@ func newPty() (ptmx, slave *os.File, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open a pty: %w", err)
 	}
-	// pty.Open leaves the master blocking, where deadlines have no effect.
+	// The master that pty.Open returns is blocking, so deadlines have no effect on it.
 	fd, err := unix.FcntlInt(uintptr(fdOf(master)), unix.F_DUPFD_CLOEXEC, 0)
 	master.Close()
 	if err != nil {
@@ -330,7 +330,7 @@ func openPty(t *Terminal) (ptmx, slave *os.File, err error) {
 		attrs.Oflag &^= unix.OPOST // the outer terminal still does output processing: see enter
 	}
 	if !t.typed {
-		attrs.Lflag &^= unix.ECHO // no user types: input must not appear in the output
+		attrs.Lflag &^= unix.ECHO // input does not come from a keyboard, so the pty must not echo it
 	}
 	if err := setTermios(slave, attrs); err != nil {
 		return ptmx, slave, fmt.Errorf("set the pty's attributes: %w", err)
@@ -352,8 +352,8 @@ func pipe(childWrites bool) (theirs, ours *os.File, err error) {
 	return os.NewFile(uintptr(their), "pipe"), os.NewFile(uintptr(our), "pipe"), nil
 }
 
-// sameFile reports whether two files are the same open file, so that the order
-// of writes to them matters.
+// sameFile reports whether a and b are the same open file. If they are, writes to
+// both must keep their order.
 func sameFile(a, b *os.File) bool {
 	infoA, errA := a.Stat()
 	infoB, errB := b.Stat()
@@ -656,16 +656,16 @@ func (c *Child) Killed() Killed {
 	return Killed{Processes: slices.Clone(c.killed.Processes), More: c.killed.More}
 }
 
-// note records killed processes of the tree. total is the number killed so far,
-// including those that no message of the guard names; 0 if the message does not have it.
+// note records killed processes of the tree. total is the number killed so far, including
+// the processes that no message of the guard names; 0 if the number is not known.
 func (c *Child) note(total int, killed ...KilledProcess) {
 	c.killedMu.Lock()
 	defer c.killedMu.Unlock()
 	c.killed.add(killed, total)
 }
 
-// add names killed processes, as long as there is room for them. total is the number
-// killed so far, including those that are not named.
+// add appends killed processes to k.Processes, up to maxKilled. total is the number of
+// processes killed so far, including those that are not in the list.
 func (k *Killed) add(killed []KilledProcess, total int) {
 	k.Processes = append(k.Processes, killed[:min(len(killed), maxKilled-len(k.Processes))]...)
 	k.More = max(k.More, total-len(k.Processes))
@@ -725,7 +725,7 @@ func (c *Child) follow() {
 func (c *Child) end(exit Exit) {
 	at := c.interrupt.Load()
 	exit.Interrupted = at != nil && time.Since(*at) < interruptPatience
-	c.terminal.setChild(0) // not earlier: until its status is known, reap must leave the harness alone
+	c.terminal.setChild(0) // not earlier: reap must not reap the harness before its exit status is known
 	c.terminal.mu.Lock()
 	c.terminal.byKey = exit.Signal != 0 && exit.Signal == syscall.Signal(c.bySignal.Load())
 	c.terminal.mu.Unlock()

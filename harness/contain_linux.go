@@ -46,7 +46,7 @@ func (t *Terminal) Contain(guard []string) error {
 		os.Remove(group.Name())
 		return err
 	}
-	if err := t.prepare(guard); err != nil { // starts a guard now, because the system may refuse a process in the new group
+	if err := t.prepare(guard); err != nil { // starts a guard, so that Contain fails if the system refuses a process in the new group
 		t.contained.close()
 		t.contained = nil
 		return err
@@ -81,8 +81,8 @@ func Containable() (string, error) {
 	return filepath.Dir(group.Name()), os.Remove(group.Name())
 }
 
-// RemoveEmptyGroups removes the groups that Contain created for wrappers which no
-// longer run, if they are empty. Such a group remains if its warden was killed.
+// RemoveEmptyGroups removes the empty groups that Contain created for wrappers that
+// have ended. Such a group remains if its warden was killed.
 // Contain and Containable remove these groups too.
 func RemoveEmptyGroups() {
 	if parent, err := parentGroup(); err == nil {
@@ -97,7 +97,7 @@ func removeEmptyIn(parent string) {
 		if err != nil || owner != os.Getpid() && Runs(owner, 0) {
 			continue
 		}
-		removeEmptyIn(dir) // groups of wrappers that were started below that wrapper
+		removeEmptyIn(dir) // the groups of other wrappers that ran within the group dir
 		_ = os.Remove(dir) // the system refuses the removal while the group has a process
 	}
 }
@@ -138,6 +138,7 @@ func groupFolder(own, mounts []byte) (string, error) {
 		}
 	}
 	for line := range bytes.Lines(mounts) {
+		// The fields of the line are:
 		// id parent device root folder options [tags] - type source options
 		about, kind, _ := strings.Cut(string(line), " - ")
 		fields := strings.Fields(about)

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Die ends this process by a signal, so that its parent sees the death of a harness
-// as it would see it without the wrapper. If group is set, the other processes of
-// its group get the signal too. It writes no core file: the harness may have
-// written its own. It returns only if the signal does not end the process, for
-// example because it is the first process of a container.
+// Die ends this process by a signal. So the parent process sees the same death as if
+// it had started the harness without the wrapper. If group is set, the other
+// processes of this process's group get the signal too. Die writes no core file: the
+// harness may have written its own. Die returns only if the signal does not end this
+// process, for example because the process is the first one of a container.
 func Die(sig syscall.Signal, group bool) {
 	runtime.LockOSThread() // the signal goes to this thread, which does not block it
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})

@@ -26,14 +26,14 @@ import (
 // is continued would never read the signal that is to end it.
 
 // groundPause is the pause between two checks of a terminal that another process
-// group has. The system does not report when a running job gets it.
+// group has. The system does not report when a running job gets the terminal.
 const groundPause = 200 * time.Millisecond
 
 // ground is the state of a child that may be in the background.
 type ground struct {
 	fresh    unix.Termios // the attributes of the pty before the harness changed any
 	frozen   atomic.Bool  // freeze has stopped the harness, because it must not write in the background
-	parked   atomic.Bool  // since the job was last in the foreground, it was stopped because the harness must not write
+	parked   atomic.Bool  // the job was stopped because the harness must not write; false again in the foreground
 	passed   passedStop   // a SIGTSTP that the wrapper passed on to the harness
 	stopping atomic.Bool  // the harness was asked to end
 	taking   sync.Mutex   // held by the goroutine that takes the terminal for the child
@@ -126,7 +126,8 @@ func (c *Child) surface() {
 	c.moved.ring()
 }
 
-// resume handles the continuation of the wrapper.
+// resume is called after the wrapper received SIGCONT. It continues the harness and, in
+// the foreground, takes the terminal.
 func (c *Child) resume() {
 	if !c.terminal.inBackground() {
 		c.surface()
@@ -192,7 +193,7 @@ func (c *Child) ashore(s *source, b []byte) []byte {
 }
 
 // endsLinesTwice reports whether both the pty and the terminal add a carriage return
-// to the end of a line. In the foreground enter prevents that, unless the terminal is
+// to the end of a line. In the foreground, enter prevents that, unless the terminal is
 // shared.
 func (c *Child) endsLinesTwice() bool {
 	const both = unix.OPOST | unix.ONLCR
@@ -239,8 +240,8 @@ func (c *Child) atFront() bool {
 }
 
 // blockTTIN makes a read of this thread in the background fail with EIO, instead of
-// stopping the job. The terminal may move to another group between the check and the
-// read.
+// stopping the job. A check before the read is not enough: the terminal may move to
+// another group between the check and the read.
 func blockTTIN() (unblock func()) {
 	runtime.LockOSThread()
 	set, before := unix.Sigset_t{}, unix.Sigset_t{}
@@ -290,8 +291,8 @@ func underShell() bool {
 
 // stopJob stops the wrapper's whole process group, as Ctrl-Z would: in a script or a
 // pipeline, the shell waits until every process of the group has stopped. stopJob returns
-// after the continuation. If the parameter since has seen a SIGCONT, no further SIGCONT
-// would end a stop, so stopJob continues the harness and stops nothing.
+// after the continuation. If since has seen a SIGCONT, the job was already continued, and
+// another stop might never end. So stopJob continues the harness and stops nothing.
 func (c *Child) stopJob(sig syscall.Signal, since *contWatch) {
 	switch sig {
 	case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
@@ -310,8 +311,8 @@ func (c *Child) stopJob(sig syscall.Signal, since *contWatch) {
 	}
 }
 
-// kernelAction has room for the kernel's struct sigaction on every architecture. A
-// value of zeros is the default action. Package os/signal cannot set it:
+// kernelAction is at least as large as the kernel's struct sigaction on any architecture.
+// A value of zeros is the default action. Package os/signal cannot set it:
 // signal.Reset restores Go's handler, which prints a stack trace for some signals.
 type kernelAction [4]uint64
 

@@ -22,7 +22,7 @@ const (
 	guardSocket = 3 + iota
 	guardPage
 	guardScreen
-	guardLifeline // open only if there is a containment
+	guardLifeline // open only if the wrapper called Contain
 )
 
 // termGrace is the time between SIGTERM and SIGKILL.
@@ -44,11 +44,11 @@ var guardIgnores = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, 
 
 // GuardMain runs a guard and returns its exit code. The main function must call
 // it, before anything else, when the program was started with the command in
-// Spec.Guard. It needs the files that Start leaves open for it.
+// Spec.Guard. GuardMain needs the open files that the wrapper gives to this command.
 //
 // A guard is the parent of one harness and of every orphan below it, and the
 // leader of their session, as a shell would be. That lets a harness stop itself
-// on Ctrl-Z. The guard exits when the wrapper has ended and none of its processes is left,
+// on Ctrl-Z. The guard exits when the wrapper has ended and no other process is left,
 // neither one of the harness nor one that the wrapper started for itself.
 func GuardMain() int {
 	if os.Args[len(os.Args)-1] == wardenWord {
@@ -61,7 +61,7 @@ func GuardMain() int {
 	}
 	var err error
 	if g.page, err = mapPage(guardPage); err != nil {
-		fmt.Fprintln(os.Stderr, "guard: only the wrapper can start it:", err)
+		fmt.Fprintln(os.Stderr, "guard: only the wrapper can start a guard:", err)
 		return 125
 	}
 	unix.Close(guardPage)
@@ -72,8 +72,9 @@ func GuardMain() int {
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}
 	}
-	// The harness gets a signal when the thread that started it ends. The thread is locked
-	// after the calls of Notify, which would take longer on a locked thread.
+	// Pdeathsig sends the harness a signal when the thread that started the harness ends,
+	// so this goroutine keeps its thread. Notify comes first: it is slower on a locked
+	// thread.
 	runtime.LockOSThread()
 	reserveThreads()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -83,8 +84,8 @@ func GuardMain() int {
 }
 
 // reserveThreads creates the threads that the guard will need. If the runtime cannot create
-// a thread, it ends the program, and the wrapper cannot report why. When reserveThreads is
-// called, there is no harness yet that would end with the guard.
+// a thread, it ends the guard, and the wrapper cannot report why. So reserveThreads is
+// called while there is no harness that would end with the guard.
 func reserveThreads() {
 	const needed = 3 // for listen, for reap, and for the main goroutine beside them
 	var ready sync.WaitGroup
@@ -107,7 +108,7 @@ type guard struct {
 	socket int
 	page   *page
 	asked  chan message // messages of the wrapper, from listen; closed when the wrapper has ended
-	waited chan waited  // changes of the harness, from reap; closed when no child is left
+	waited chan waited  // changes of the harness's state, from reap; closed when no child is left
 
 	pid      int // pid of the harness
 	owned    []owned
@@ -262,8 +263,8 @@ func (g *guard) start(fds []int) error {
 	return err
 }
 
-// isText uses the rule of shells: a file with a NUL in its first line is not a
-// script.
+// isText reports whether a file may be a script. As in shells, a file with a NUL in its
+// first line cannot be one.
 func isText(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -295,7 +296,7 @@ func (g *guard) listen() {
 	}
 }
 
-// reap waits for every child, and sends each change of the harness to g.waited.
+// reap waits for every child, and sends each change of the harness's state to g.waited.
 // Orphans become children of the guard, so the guard has a child as long as a process
 // of the harness lives.
 func (g *guard) reap() {
@@ -332,8 +333,8 @@ func reapEnded() bool {
 	}
 }
 
-// report reports to the wrapper what happened to the harness. The processes that the
-// harness has left behind are counted and get SIGTERM before that.
+// report reports to the wrapper what happened to the harness. If the harness has left
+// processes behind, report first counts them and sends them SIGTERM.
 func (g *guard) report(w waited) {
 	switch {
 	case w.status.Stopped():
@@ -428,11 +429,10 @@ func (g *guard) forgetEnded(procs []proc) {
 	})
 }
 
-// stop signals the harness's group and begins a grace period for the whole tree,
-// including processes that outlive the harness. If sig is SIGTERM, the other groups of
-// the tree get SIGTERM too: after half of the grace period if sig is the first signal, so
-// that the harness can end these groups itself. If another signal came first, they get
-// SIGTERM at once.
+// stop signals the harness's group and begins a grace period for the whole tree. The
+// grace period continues after the harness's end. If sig is SIGTERM, the other groups of
+// the tree get SIGTERM too. They get it at once if stop was called before. Otherwise they
+// get it after half of the grace period: until then the harness can end them itself.
 func (g *guard) stop(sig unix.Signal, grace time.Duration) {
 	if sig == unix.SIGTERM && !g.ended && g.termAt.IsZero() {
 		g.termAt = time.Now()
@@ -471,8 +471,8 @@ func (g *guard) due() time.Time {
 	return g.termAt
 }
 
-// end schedules SIGKILL, unless it is scheduled. At least termGrace remains for processes
-// that have just got SIGTERM.
+// end schedules SIGKILL, unless SIGKILL is already scheduled. Processes that have just
+// got SIGTERM have at least termGrace until then.
 func (g *guard) end() {
 	if !g.killAt.IsZero() {
 		return

@@ -38,13 +38,13 @@ import (
 type Mode string
 
 const (
-	// Auto uses a pty if stdin or stdout is a terminal. The pty is used for those
+	// Auto means a pty if stdin or stdout is a terminal. The pty is used for those
 	// of the three files that are terminals for the wrapper. The others are pipes,
 	// but a stdin that is not a terminal is inherited.
 	Auto Mode = "auto"
-	// Always uses a pty for all three files.
+	// Always means a pty for all three files.
 	Always Mode = "always"
-	// Never uses pipes, but a stdin that is not a terminal is inherited.
+	// Never means pipes and no pty. A stdin that is not a terminal is inherited.
 	Never Mode = "never"
 )
 
@@ -73,7 +73,7 @@ type Spec struct {
 	// cursor is hidden.
 	Cursor bool
 	// SameInput makes each child read the same input if stdin is a file or a pipe.
-	// Without it a child starts where the previous child stopped reading.
+	// Otherwise a child begins to read where the previous child stopped.
 	SameInput bool
 }
 
@@ -98,8 +98,8 @@ type Sink interface {
 	// OSC passes the text of an operating system command in Spec.OSC. A text of
 	// more than 4 KiB is dropped.
 	OSC(number int, text string)
-	// Line reports that the user has begun a line, or has sent it, if Spec.Line is set. An
-	// open dialog counts as a begun line if Spec.Cursor is set.
+	// Line reports, if Spec.Line is set, that the user has begun a line (begun is true) or
+	// has sent it (false). If Spec.Cursor is set, an open dialog counts as a begun line.
 	Line(begun bool)
 	// Stopped reports that a signal stopped the child.
 	Stopped(sig syscall.Signal)
@@ -112,18 +112,18 @@ type Exit struct {
 	// Code is the exit code as a shell reports it: 128 plus the number for a
 	// death by signal, or 125 if the child's status is unknown.
 	Code int
-	// Signal is the signal that killed it, or 0.
+	// Signal is the signal that killed the child, or 0.
 	Signal syscall.Signal
-	// Leftover is the number of descendants that were alive when it ended. They
-	// get SIGTERM at once and SIGKILL a second later, or at the end of the grace
-	// period of Child.Stop if that is later.
+	// Leftover is the number of descendants that were alive when the child ended. They
+	// get SIGTERM at once. They get SIGKILL a second later, or at the end of the grace
+	// period of Child.Stop if that end is later.
 	Leftover int
 	// GuardLost means that the guard died before it reported the child's end, and that
 	// the wrapper ended the tree.
 	GuardLost bool
-	// OutputLost is the error that prevented writing some of its output, for
-	// example a full disk. The error of a closed reader is not reported here, because
-	// the harness gets it itself.
+	// OutputLost is the error with which some of the child's output could not be written,
+	// for example to a full disk. The error of an output that its reader has closed is not
+	// reported here, because the child gets that error itself.
 	OutputLost error
 	// Interrupted means that the user typed the interrupt key at most 10 s before
 	// the end.
@@ -133,8 +133,8 @@ type Exit struct {
 // Killed names the processes of a child's tree to which this package sent
 // SIGKILL.
 type Killed struct {
-	Processes []KilledProcess // the first maxKilled of them
-	More      int             // the number of the others
+	Processes []KilledProcess // the first ones, at most maxKilled
+	More      int             // how many other processes got SIGKILL
 }
 
 // A KilledProcess is a process that got SIGKILL. Name is the system's name of the process,

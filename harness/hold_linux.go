@@ -73,9 +73,9 @@ func (c *Child) Free() error {
 }
 
 // outdated reports whether a message of the guard must be dropped. The message says that
-// the harness has stopped or, if stopped is false, that it was continued. It is dropped
-// if it is not true at present, or if Hold has caused the stop. Otherwise a quick Hold and
-// Free would be reported as a stop by another program.
+// the harness has stopped or, if stopped is false, that the harness was continued. Such a
+// message is dropped if it is not true at present, or if Hold has caused the stop.
+// Otherwise a quick Hold and Free would be reported as a stop by another program.
 func (c *Child) outdated(stopped bool) bool {
 	c.holding.Lock() // wait for a running Hold or Free
 	defer c.holding.Unlock()

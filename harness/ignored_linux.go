@@ -59,8 +59,8 @@ func Notify(c chan<- os.Signal, signals ...os.Signal) {
 func startedIgnoring() sigset { return atStart()() }
 
 // atStart looks up the signals that this process ignores. It returns a function that
-// returns these signals and those that replaced finds. Call atStart before signal.Notify,
-// which hides the signals that were ignored: without a symbol table, replaced finds none.
+// returns these signals and those that replaced finds. Call atStart before signal.Notify.
+// After Notify only replaced can find an ignored signal, and it needs a symbol table.
 var atStart = sync.OnceValue(func() func() sigset {
 	now := nowIgnored()
 	return sync.OnceValue(func() sigset { return now | replaced() })
@@ -128,7 +128,7 @@ func replaced() (found sigset) {
 }
 
 // symbol returns the address of the variable that has the name and the size in bytes. It
-// compares sizes before names, because the names are spread over a megabyte of the file.
+// compares the sizes first: comparing all names would read a megabyte more of the file.
 func symbol(file []byte, head *elf.File, name string, size int) (at uint64, ok bool) {
 	symbols, names := head.Section(".symtab"), head.Section(".strtab")
 	if head.Class != elf.ELFCLASS64 || symbols == nil || names == nil || max(symbols.Offset+symbols.Size, names.Offset+names.Size) > uint64(len(file)) {

@@ -37,8 +37,8 @@ type Typing struct {
 
 // Typed says what [Child.Type] has typed.
 type Typed struct {
-	Strokes int  // how many of Typing.Strokes
-	Aside   bool // whether Typing.Aside was typed before
+	Strokes int  // how many of Typing.Strokes were typed
+	Aside   bool // whether Typing.Aside was typed, at least in part
 }
 
 // ErrLine means that nothing was typed, because the user has begun a line, has just sent
@@ -71,17 +71,17 @@ const justSent = 2 * time.Second
 
 // A line follows the keys of the user, to know whether the harness's input line may
 // hold text. In case of doubt the line counts as begun: a key whose effect is unknown
-// begins a line, and only Enter ends a line. Enter does not end it right after text that
-// came faster than a person types: a harness may take both for a paste. What a terminal
-// itself sends (answers, focus, mouse) is no key.
+// begins a line, and only Enter ends a line. An Enter right after text that came faster
+// than a person types does not end the line: a harness may take text and Enter for a
+// paste. What a terminal itself sends (answers, focus, mouse) is no key.
 type line struct {
 	begun  bool
-	since  bool      // a key that may change the line came since Type has typed
+	since  bool      // the user has pressed a key that may change the line, after the last keys of Type
 	sent   time.Time // time of the newest Enter
 	doubt  bool      // the newest key is an Enter that does not count, because it may be a part of a paste
 	kept   bool      // Ctrl-S stored a line, which the harness restores after the next command
 	paste  bool
-	slash  bool      // the newest key is a backslash: Enter after it is a part of the line
+	slash  bool      // the newest key is a backslash: an Enter after the backslash is a part of the line
 	burst  int       // how many keys of text came fast, one after another
 	text   time.Time // time of the newest key of text
 	esc    bool      // the newest key of the kitty protocol is Esc
@@ -183,8 +183,8 @@ func (l *line) begin() {
 	l.since = true
 }
 
-// taken is called when the harness has taken a line as a prompt. If the newest key was
-// an Enter in doubt, that Enter has sent the line.
+// taken is called when the harness has taken a line as a prompt. If the newest key is an
+// Enter that did not count (doubt is true), that Enter has sent the line.
 func (l *line) taken() {
 	if l.doubt {
 		l.begun, l.kept, l.sent, l.doubt = l.kept, false, l.text, false
@@ -192,7 +192,7 @@ func (l *line) taken() {
 }
 
 // list handles the second Esc, which opens a list of earlier prompts. The next Enter
-// chooses one, and brings it back to the line.
+// copies a prompt from the list to the line.
 func (l *line) list() {
 	l.begin()
 	l.listed = true
@@ -287,7 +287,7 @@ func (l *line) kitty(code, rest []byte, now time.Time) {
 // An expected waits for a text in the child's output. The output's pump calls read.
 type expected struct {
 	words  string        // the text, with one space where the output may have spaces and control sequences
-	came   chan struct{} // closed when the text was read
+	came   chan struct{} // closed when the output has shown the text in words
 	parser vt.Parser
 	tail   []byte // the end of the output so far
 	seen   bool

@@ -30,7 +30,7 @@ func (l *look) render(body []byte) {
 	for i := 0; ; i++ { // an empty field is 0
 		n := 0
 		for ; i < len(body) && body[i]-'0' <= 9; i++ {
-			n = min(10*n+int(body[i]-'0'), 1<<16) // a program may send any number
+			n = min(10*n+int(body[i]-'0'), 1<<16) // limited, because a program may send any number of digits
 		}
 		if n < len(properties) {
 			p := properties[n]

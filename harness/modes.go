@@ -17,7 +17,7 @@ import (
 type tracker struct {
 	parser vt.Parser
 	wanted []int     // numbers of the operating system commands to collect
-	texts  []oscText // collected; the owner empties it
+	texts  []oscText // the collected commands; the caller of scan empties the list
 	modes  modes
 	raw    bool // the terminal did not use UTF-8 at the start; then sequences that select an encoding are ignored
 
@@ -31,21 +31,22 @@ type tracker struct {
 
 type span struct{ from, to int }
 
-// savedCursor is what ESC 7, and entering the alternate screen with mode 1049, saves
-// beside the position.
+// savedCursor is what ESC 7 saves in addition to the cursor's position. Mode 1049 saves
+// the same when it switches to the alternate screen.
 type savedCursor struct {
 	look     look
 	charsets charsets
 }
 
-// keptModes is what CSI ? n s saves: the DEC private modes with these numbers.
-// Not all terminals forget it on RIS, so it is kept.
+// keptModes holds the DEC private modes that CSI ? n s has saved. The reset sequence RIS
+// does not clear it, because some terminals keep the saved modes after RIS.
 type keptModes struct {
 	flipped uint64 // bit i: switches[i] was saved, and differed from its default
-	other   bool   // the alternate screen was on when it was saved, with any of its numbers 47, 1047 and 1049
+	other   bool   // the alternate screen was on when one of its modes (47, 1047, 1049) was last saved
 }
 
-// pushedLooks is the stack of CSI # { and CSI # }. It is kept on RIS, as keptModes is.
+// pushedLooks is the stack of CSI # { and CSI # }. As with keptModes, RIS does not clear
+// it.
 type pushedLooks struct {
 	looks [10]look // the outermost ones, as many as terminals store; the last element also combines all deeper ones
 	depth int
@@ -77,8 +78,8 @@ type modes struct {
 // charsets are the designated character sets and the one in use.
 type charsets struct {
 	sets [4]byte // final byte for G0 to G3; 0 is ASCII
-	left byte    // which of them is in GL
-	side byte    // which of them is in GR; 0 is G2, the default
+	left byte    // which of G0 to G3 is in GL
+	side byte    // which set is in GR: 1 is G1, 3 is G3, and 0 is G2, the default
 }
 
 // never is the part of m that no program leaves set on purpose. The other
@@ -128,7 +129,7 @@ var switches = [...]struct {
 	{number: 2048},                       // in-band resize reports
 	{number: 9001},                       // win32 input
 	{number: 1},                          // application cursor keys
-	{number: 66},                         // application keypad, by number
+	{number: 66},                         // application keypad, which ESC = sets too
 	{number: 5},                          // reverse video
 	{number: 6},                          // origin
 	{number: 69},                         // left and right margins
@@ -172,11 +173,11 @@ func (t *tracker) scan(p []byte) (changed bool) {
 		switch {
 		case seq == nil:
 		case seq.Kind == vt.Control:
-			// Most sequences set a look or a position or erase, and change no mode.
+			// Most sequences set a look or a position, or erase text, and change no mode.
 			switch f := seq.Final; {
 			case seq.Marker != 0:
 				if seq.Marker == '?' && bytes.Contains(seq.Body, []byte("104")) {
-					t.render(all) // may save or restore the look
+					t.render(all) // the sequence may save or restore the look
 				}
 				did = t.control(seq)
 			case f == 'm' && seq.Inter == 0:
@@ -271,7 +272,7 @@ func (t *tracker) escape(seq *vt.Sequence) bool {
 		return assign(&sets.side, 0)
 	case 'c':
 		t.look, t.under, t.saved = 0, 0, savedCursor{}
-		// Only some terminals reset colours on RIS, or return to UTF-8, so these are kept.
+		// Not all terminals reset colours or return to UTF-8 on RIS, so these modes stay.
 		return assign(&t.modes, modes{latin: t.modes.latin, palette: t.modes.palette, progress: t.modes.progress, colours: t.modes.colours})
 	}
 	return false
@@ -447,8 +448,9 @@ func (t *tracker) keep(n int) {
 	}
 }
 
-// recall performs CSI ? n r. Not all terminals know this sequence. So a mode that was
-// saved with its default keeps its recorded state: undoing it twice does no harm.
+// recall performs CSI ? n r. Not all terminals know this sequence. So recall may record
+// that a mode is changed, but not that it is unchanged: undoing an unchanged mode
+// does no harm.
 func (t *tracker) recall(n int) bool {
 	if t.kept.other && (n == 47 || n == 1047 || n == 1049) {
 		return t.setPrivate(n, true)
@@ -461,8 +463,8 @@ func (t *tracker) recall(n int) bool {
 	return false
 }
 
-// plain reports whether text appears in the default look, also after the alternate
-// screen was left.
+// plain reports whether text appears in the default look, both at present and after the
+// program leaves the alternate screen.
 func (t *tracker) plain() bool { return t.look == 0 && t.under == 0 }
 
 // showsCursor reports whether the cursor is visible.
@@ -772,7 +774,8 @@ func writeSwitch(b *strings.Builder, n int, ansi, on bool) {
 	}
 }
 
-// number reads a decimal parameter; an empty or too large one is the default.
+// number reads a decimal parameter. It returns otherwise if the parameter is empty, too
+// large or no number.
 func number(field []byte, otherwise int) int {
 	n, err := strconv.Atoi(string(field))
 	if err != nil || n > 1<<16 {

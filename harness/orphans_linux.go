@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adoption is the wrapper as the parent of orphans. As a subreaper it adopts the
-// processes that its clients leave behind, whatever their session or group. Package
-// os/exec and the clients' calls wait for their own processes. So the reaper must not
-// wait for every child: it reaps only those that this process has not started.
+// adoption is the state of the wrapper as the parent of orphans. As a subreaper it adopts
+// the processes that its clients leave behind, whatever their session or group. Each
+// child that this process has started is reaped by the code that started it. So the
+// reaper reaps only children that this process has not started.
 type adoption struct {
 	forks   sync.Mutex // held while a process is started and registered, or reaped and unregistered
 	changes chan os.Signal
@@ -26,7 +26,7 @@ type adoption struct {
 
 // Adopt makes this process the parent of every process that is orphaned below it.
 // Until Close, a goroutine reaps the orphans that end, and continues a guard that a
-// signal has stopped. If this process is killed, the guard ends the other orphans.
+// signal has stopped. If this process is killed, the guard ends the living orphans.
 // After Adopt, the caller must hold Forks while it starts a process and registers it
 // with Own.
 func (t *Terminal) Adopt() error {
@@ -76,8 +76,8 @@ func (t *Terminal) endAdoption() (nothingLeft bool) {
 }
 
 // Forks is held while a process of the wrapper is started and registered with Own,
-// and while it is reaped and unregistered with Disown. Between these steps it would
-// look like an orphan.
+// and while it is reaped and unregistered with Disown. Between these steps the process
+// would look like an orphan.
 func (t *Terminal) Forks() sync.Locker { return &t.forks }
 
 // continueGuards continues the guards that a signal has stopped. A stopped guard
@@ -104,8 +104,8 @@ func (t *Terminal) reap(thread string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	pids := children(thread)
-	// While the guard runs, orphans of the harness become children of the guard. So if
-	// the guard still runs after the list was made, no process in the list is of its tree.
+	// While the guard runs, orphans of the harness become children of the guard. If the
+	// guard still runs after the list was made, the list contains no such orphan.
 	running := t.child == 0 || t.guard != nil && runsChild(t.guard.pid)
 	for _, pid := range pids {
 		o, known := t.owned[pid]
@@ -125,7 +125,7 @@ func (t *Terminal) reap(thread string) {
 	}
 }
 
-// runsChild reports whether a child has not ended. A child that has ended is not reaped.
+// runsChild reports whether a child still runs. It does not reap a child that has ended.
 func runsChild(pid int) bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
@@ -235,8 +235,8 @@ func (t *Terminal) adopted() (orphans []owned) {
 	return orphans
 }
 
-// strangers reports whether this process has a child in another session that it has
-// not started: a process of a harness whose guard has died.
+// strangers reports whether this process has a child that it did not start and that is
+// in another session than session: a process of a harness whose guard has died.
 func (t *Terminal) strangers(session int) bool {
 	t.forks.Lock()
 	defer t.forks.Unlock()
@@ -258,7 +258,7 @@ func (t *Terminal) strangers(session int) bool {
 type Orphans struct{ inherited inherited }
 
 // Adopt makes this process the parent of every process that is orphaned below it. If
-// this process is killed, nothing ends them.
+// this process is killed, nothing ends the orphans.
 func Adopt() (*Orphans, error) {
 	if err := subreaper(); err != nil {
 		return nil, err
@@ -267,8 +267,8 @@ func Adopt() (*Orphans, error) {
 }
 
 // inherited are the children that this process had before it started any, by pid with
-// their start times. A shell that became this program has left them to it (x & exec
-// lifeloop-wrap …). They are the user's, and nothing here ends or reaps them.
+// their start times. A shell started them and then became this program (x & exec
+// lifeloop-wrap …). They belong to the user, so this package neither ends nor reaps them.
 type inherited map[int]uint64
 
 func presentChildren() inherited {

@@ -17,7 +17,7 @@ import (
 // guard are the same program, so they share the compiler's memory layout.
 type page struct {
 	valid atomic.Uint32 // index of the valid slot
-	look  atomic.Bool   // text would not appear in the default look, so the guard resets the look
+	look  atomic.Bool   // the look of text differs from the default, so the guard must reset the look
 	slots [2]struct {
 		guard       uint32
 		saved, ours unix.Termios

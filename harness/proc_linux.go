@@ -25,7 +25,7 @@ type proc struct {
 
 // readProc reads /proc/pid/stat.
 func readProc(pid int) (proc, error) {
-	// One plain read: allProcs does this for every process of the machine.
+	// Not os.ReadFile, which is slower: allProcs calls readProc for every process.
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return proc{}, err
@@ -136,9 +136,9 @@ func descendants(procs []proc, root int, leaveOut func(proc) bool) []proc {
 // alive removes the processes that have ended from procs.
 func alive(procs []proc) []proc { return slices.DeleteFunc(procs, proc.dead) }
 
-// kill signals p if its pid still is the same process. With a pidfd nothing can
-// happen between the check and the signal; without one there is a gap of
-// microseconds.
+// kill signals p if the pid still belongs to the same process. With a pidfd the signal
+// cannot reach another process. Without a pidfd the pid could be reused in the
+// microseconds between the check and the signal.
 func (p proc) kill(sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err == nil {
@@ -209,7 +209,7 @@ func (k kills) add(procs []proc) (added []KilledProcess) {
 type owned struct {
 	pid, pgrp, session int
 	start              uint64
-	adopted            bool // a client left it behind
+	adopted            bool // a client left this process behind
 }
 
 // members returns those of procs that belong to o: the registered process with its

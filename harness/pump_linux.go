@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// After the harness has ended, a descendant may continue to write. Its output is read for
-// at least drainTime, and until it is silent or drainBytes were read.
+// After the harness has ended, a descendant may continue to write. Its output is read
+// until no output waits, or until drainTime is over and more than drainBytes were read.
 const (
 	drainTime  = time.Second
 	drainBytes = 2 << 20
-	restTime   = 100 * time.Millisecond // time for the last bytes, when no process is left
+	restTime   = 100 * time.Millisecond // how long a pipe is still read when no process of the tree is left
 )
 
-// inputPatience limits the wait for the input pump. The pump hangs in a read if
-// another program has read the keys that poll reported to both programs. It
-// then ends at the next key, which the next child gets.
+// inputPatience limits the wait for the input pump. The pump hangs in a read if another
+// program has read the keys that poll reported to the pump. Such a pump ends at the next
+// key, which the next child gets.
 const inputPatience = 200 * time.Millisecond
 
 // longAgo is a deadline that interrupts a read or write at once.
@@ -90,7 +90,7 @@ func (c *Child) run(signals caught) {
 }
 
 // rest returns the pipes to which processes that outlived the harness may still write.
-// It returns none unless pumped is closed, which means that no pump reads them any more.
+// As long as a pump may still read a pipe (pumped is not closed), rest returns none.
 func (c *Child) rest(pumped <-chan struct{}) (rest []*source) {
 	select {
 	case <-pumped:
@@ -122,13 +122,13 @@ func (c *Child) passRest(rest []*source) {
 		})
 	}
 	<-c.empty
-	for _, s := range rest { // programs outside the tree may hold the pipe open
+	for _, s := range rest { // wait only restTime, because a program outside the tree may hold the pipe open
 		s.file.SetReadDeadline(time.Now().Add(restTime))
 	}
 	pumps.Wait()
 }
 
-// after returns a channel that is closed when all of wg have returned.
+// after returns a channel that is closed when all goroutines of wg have returned.
 func after(wg *sync.WaitGroup) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -159,8 +159,8 @@ func (c *Child) pump(s *source) {
 		switch {
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			// The deadline is a request to read all that is there. It is reset
-			// first, because the end of the child sets it again.
+			// The deadline is a request to read all output that waits. Reset it before
+			// reading: a later reset could remove the deadline that the child's end sets.
 			s.file.SetReadDeadline(time.Time{})
 			over := c.ended.Load()
 			if !c.drain(s, to, buf) || over {
@@ -173,9 +173,9 @@ func (c *Child) pump(s *source) {
 	}
 }
 
-// drain copies what is there without waiting for more. The read returns all that
-// the writer wrote before its death, so an empty read is the end. Waiting for the read
-// error after the last writer's exit would mean waiting for every background process.
+// drain copies the output that is there, and does not wait for more. All that a dead
+// process has written is there, so its output ends when nothing is left to read. The
+// file ends later, when no background process has it open any more.
 func (c *Child) drain(s *source, to int, buf []byte) (more bool) {
 	conn, err := s.file.SyscallConn()
 	if err != nil {
@@ -272,7 +272,7 @@ func (c *Child) track(s *source, b []byte) {
 	if !c.terminal.onTTY {
 		return
 	}
-	if m := &s.tracker.modes; changed && *m != s.modes { // compared, because programs set and reset the same modes with each redraw
+	if m := &s.tracker.modes; changed && *m != s.modes { // compared, because a redraw often sets modes and resets them at once
 		s.modes = *m
 		c.terminal.setModes(*m)
 	}
@@ -430,9 +430,9 @@ func (c *Child) noteInterrupt(keys []byte) {
 	}
 }
 
-// await reads from one of the wrapper's files for the child; n is 0 at the end
-// of the file. It waits with poll, so that it can be interrupted without having
-// read anything: ok is then false. A keyboard is not read in the background.
+// await reads input for the child from one of the wrapper's files; n is 0 at the end of
+// the file. It waits with poll. If the wait is interrupted, await has read nothing, and
+// ok is false. A keyboard is not read while the wrapper is in the background.
 func (c *Child) await(from int, buf []byte, keyboard bool) (n int, ok bool) {
 	ready := []unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}, {Fd: int32(fdOf(c.wakeup)), Events: unix.POLLIN}}
 	if keyboard && c.terminal.shared {
@@ -525,7 +525,7 @@ func (t *Terminal) returnKeys() {
 	defer t.reading.Unlock()
 	keys := append(t.takeUnread(), t.typedAhead...)
 	t.typedAhead = nil
-	if len(keys) == 0 || t.inBackground() || t.enter() != nil || t.shared && t.hush() != nil { // a raw terminal does not echo
+	if len(keys) == 0 || t.inBackground() || t.enter() != nil || t.shared && t.hush() != nil { // enter and hush turn off the echo, so that the terminal does not show the keys
 		return
 	}
 	fd := fdOf(t.keys)
@@ -677,19 +677,19 @@ func (c *Child) stopped(sig syscall.Signal) {
 	}
 }
 
-// suspend restores the terminal and stops the wrapper's process group by the signal
+// suspend restores the terminal and stops the wrapper's process group with the signal
 // that has stopped the harness. If since has seen a SIGCONT, the process group is not
 // stopped, and suspend continues the harness.
 func (c *Child) suspend(sig syscall.Signal, since *contWatch) {
 	if !c.frozen.Load() { // if the harness is frozen, its pump waits and cannot answer
-		s := c.sources[0] // the pty, or without one the pipe of stdout
+		s := c.sources[0] // the pty or, if there is none, the pipe of stdout
 		select {
 		case <-s.caughtUp: // drop the answer to an earlier request
 		default:
 		}
 		s.file.SetReadDeadline(longAgo())
 		select {
-		case <-s.caughtUp: // all output is written, so the undo comes after it
+		case <-s.caughtUp: // all output is written, so the sequences that undo the modes come after it
 		case <-time.After(termGrace / 2):
 		}
 	}

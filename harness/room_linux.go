@@ -27,7 +27,7 @@ func TaskRoom() (room int, limited bool) {
 			continue // the process has ended
 		}
 		if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) == os.Getuid() {
-			room -= int(s.Nlink) - 2 // a link for each thread
+			room -= int(s.Nlink) - 2 // the folder has two links, and one more for each thread
 		}
 	}
 	return max(room, 0), true

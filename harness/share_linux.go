@@ -48,8 +48,8 @@ type sharing struct {
 }
 
 // share sets t.shared and prepares the terminal if it is shared. It opens the terminal
-// again, so that reads do not block: if another program waits for the same key, only one
-// of the two gets the key.
+// again, so that reads do not block. Otherwise a read could hang, because another program
+// that waits for the same key may get the key first.
 func (t *Terminal) share() {
 	t.shared = t.pty && t.typed && t.job >= 0 && t.isTTY[0] != t.isTTY[1]
 	if !t.shared {
@@ -79,7 +79,7 @@ func (t *Terminal) atRest(now *unix.Termios) bool {
 	return t.resting && sameTermios(now, &t.rest) || now.Lflag&lines == lines
 }
 
-// follow makes the outer attributes follow those of the pty. Callers hold turning.
+// follow makes the outer attributes follow those of the pty. Callers hold t.turning.
 func (t *Terminal) follow(c *Child) {
 	inner, err1 := getTermios(c.ptmx)
 	outer, err2 := getTermios(t.attrs)
@@ -115,7 +115,7 @@ func (t *Terminal) follow(c *Child) {
 // mirror returns the outer attributes for the attributes of the pty. Callers hold mu.
 func (t *Terminal) mirror(inner *unix.Termios) unix.Termios {
 	want := t.saved
-	if inner.Lflag&unix.EXTPROC == 0 { // the harness has set all flags itself, so the pty does all the work
+	if inner.Lflag&unix.EXTPROC == 0 { // the harness has cleared EXTPROC, so the pty processes input and output
 		makeRaw(&want)
 	} else {
 		want.Iflag, want.Lflag, want.Cc = inner.Iflag, inner.Lflag&^unix.EXTPROC, inner.Cc
@@ -140,7 +140,7 @@ func (t *Terminal) change(want unix.Termios) {
 	t.publish()
 	t.mu.Unlock()
 	setTermios(t.attrs, &want)
-	if now, err := getTermios(t.attrs); err == nil { // the terminal may not support every flag
+	if now, err := getTermios(t.attrs); err == nil { // read back, because the terminal may not support every flag
 		t.mu.Lock()
 		t.ours = *now
 		t.publish()
@@ -148,8 +148,8 @@ func (t *Terminal) change(want unix.Termios) {
 	}
 }
 
-// release resets the outer attributes of a shared terminal, unless another program has
-// changed them since.
+// release resets the outer attributes of a shared terminal. It leaves them alone if
+// another program has changed them after the wrapper did.
 func (t *Terminal) release() {
 	t.mu.Lock()
 	changed, ours, saved := t.changed, t.ours, t.saved
@@ -166,7 +166,8 @@ func (t *Terminal) release() {
 	t.mu.Unlock()
 }
 
-// hush makes a shared terminal at rest not echo, until release.
+// hush turns off the echo of a shared terminal that is at rest; release turns the echo on
+// again.
 func (t *Terminal) hush() error {
 	now, err := getTermios(t.attrs)
 	if err != nil {
@@ -204,7 +205,7 @@ func (c *Child) awaitShared(from int, buf []byte) (n int, ok bool) {
 		if !c.atFront() {
 			continue
 		}
-		if t.turning.TryLock() { // otherwise writeShared is writing output, and calls follow itself
+		if t.turning.TryLock() { // if writeShared holds the lock, writeShared calls follow
 			t.follow(c)
 			t.turning.Unlock()
 		}
@@ -269,7 +270,7 @@ func anyReadsTTY(which func(proc) bool) bool {
 			if name, err := os.Readlink(folder + f.Name()); err != nil || name != "/dev/tty" {
 				continue
 			}
-			if info, err := os.Lstat(folder + f.Name()); err == nil && info.Mode()&0o400 != 0 { // the link has the modes of the open file
+			if info, err := os.Lstat(folder + f.Name()); err == nil && info.Mode()&0o400 != 0 { // the permissions of the link show how the file was opened
 				return true
 			}
 		}
@@ -278,7 +279,8 @@ func anyReadsTTY(which func(proc) bool) bool {
 }
 
 // signalKeys sends the signals for keys to the harness's foreground group, and returns
-// the other keys. A shared terminal does that itself only while it reads lines.
+// the other keys. While the terminal edits lines, it makes signals of these keys itself,
+// and signalKeys returns all keys.
 func (c *Child) signalKeys(keys []byte) []byte {
 	inner, err := getTermios(c.ptmx)
 	if err != nil || !c.terminal.shared || inner.Lflag&(unix.EXTPROC|unix.ISIG|unix.ICANON) != unix.EXTPROC|unix.ISIG {

@@ -18,7 +18,7 @@ const maxSaved = 16 << 20
 // input. A file is rewound. What is read from a pipe is saved.
 type feed struct {
 	file  *os.File
-	start int64 // the position in a file at which the first child started; -1 for a pipe
+	start int64 // where in a file the first child began to read; -1 for a pipe
 
 	mu    sync.Mutex // held by the one goroutine that reads the pipe
 	saved []byte

@@ -81,8 +81,8 @@ func (c *Child) passTogether() {
 	}
 }
 
-// continueAfterStop continues the harness if it was sent a SIGTSTP whose stop was not
-// handled yet.
+// continueAfterStop continues the harness if the wrapper has passed on a SIGTSTP, and has
+// not yet handled the stop that this signal causes.
 func (c *Child) continueAfterStop() {
 	c.passed.mu.Lock()
 	defer c.passed.mu.Unlock()

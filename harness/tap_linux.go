@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// tapSize is the limit of bytes that wait for the sink. The sink may be
-	// processing as many.
+	// tapSize is the limit of bytes that wait for the sink. At the same time, the sink
+	// may be processing up to tapSize other bytes.
 	tapSize = 1 << 20
-	// tapPiece is the most that a sink gets at once.
+	// tapPiece is the largest number of bytes that a sink gets in one call.
 	tapPiece = 64 << 10
 )
 
@@ -19,13 +19,13 @@ const (
 type tap struct {
 	wake chan struct{} // has a buffer of 1; full if there is something to take
 
-	mu      sync.Mutex // guards the fields below; locked only for a copy
+	mu      sync.Mutex // guards the fields below; not held while the sink is called
 	waiting []segment
 	size    int // the bytes of all queued segments
 	lost    loss
-	// gaps has an entry for each stream with a gap: the bytes before the stream's next
-	// bytes were dropped. The value is the number of bytes that mend has dropped after
-	// the gap, because they had no line end.
+	// gaps has an entry for each stream with a gap. A stream has a gap if bytes were
+	// dropped directly before its next bytes. The value is the number of bytes that mend
+	// has dropped after the gap, because they had no line end.
 	gaps map[int]int
 }
 
@@ -82,8 +82,8 @@ func (t *tap) drop(n int) {
 }
 
 // mend drops the bytes of a stream after a gap, up to the next '\n', so that the text
-// before the gap and the text after it do not become one line. If there is none within
-// tapPiece bytes, it inserts one.
+// before the gap and the text after the gap do not become one line. If no '\n' comes
+// within tapPiece bytes, mend inserts a '\n'.
 func (t *tap) mend(s segment) segment {
 	lost, gap := t.gaps[s.stream]
 	if !gap {

@@ -15,7 +15,7 @@ import (
 )
 
 // Terminal is the outer terminal: the three files that the wrapper was started
-// with, terminals or not. A process has one. Several children use it, one after
+// with, terminals or not. A process has one Terminal, which its children use one after
 // another. A real terminal is not changed before the first child starts.
 type Terminal struct {
 	outside
@@ -30,7 +30,7 @@ type Terminal struct {
 	byKey  bool   // the last child died of a signal that the pty made of a key
 
 	reading    sync.Mutex // held by the one goroutine that reads stdin
-	typedAhead []byte     // read from stdin but not yet written to a child; guarded by reading
+	typedAhead []byte     // read from stdin but not yet written to a child; guarded by the mutex reading
 }
 
 // outside is what OpenTerminal finds. It does not change afterwards.
@@ -40,10 +40,10 @@ type outside struct {
 	mode     Mode
 	pty      bool
 	screen   *os.File // receives a pty's output
-	onTTY    bool     // screen is a terminal
+	onTTY    bool     // whether the file screen is a terminal
 	attrs    *os.File // the terminal whose attributes are changed, or nil
 	keys     *os.File // the file that is copied to the child's input, or nil
-	typed    bool     // keys is a terminal
+	typed    bool     // whether the file keys is a terminal
 	tty      *os.File // the terminal opened by the wrapper to read keys, or nil
 	opened   *os.File // the terminal opened by the wrapper to write output, or nil
 	pageFile *os.File
@@ -57,8 +57,8 @@ type attributes struct {
 	ours    unix.Termios
 	changed bool        // the terminal has the attributes in ours, not those in saved
 	modes   modes       // the modes that a child's output has set
-	look    bool        // text would appear in a look that a child's output has set
-	shelved modes       // the modes to set again in surface, saved by suspend or leave
+	look    bool        // the look of text (see type look) differs from the default
+	shelved modes       // the modes that surface sets again; saved by suspend, leave or setModes
 	undone  bool        // the shelved modes were undone on the terminal
 	behind  atomic.Bool // another process group had the terminal at the last check
 }
@@ -82,7 +82,7 @@ type guarding struct {
 // OpenTerminal inspects the three files of this process, normally os.Stdin,
 // os.Stdout and os.Stderr. It does not change them. Call it before signal.Notify: the
 // harness is to ignore the signals that this process ignored at its start, and Notify
-// hides which these are.
+// hides which signals these are.
 func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) {
 	t := &Terminal{
 		outside: outside{
@@ -126,10 +126,10 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 	return t, nil
 }
 
-// findKeys selects the file that is copied to the child's input. A stdin that is
-// not a terminal is given to the child itself. The user can still type at the
-// terminal of the output, and the child reads these keys from its own terminal,
-// the pty. The terminal is then shared with other programs: see share.
+// findKeys selects the file that is copied to the child's input, if there is one. In the
+// mode Always the file is stdin. In the other modes it is a terminal: stdin or, if only
+// stdout is a terminal, the terminal of stdout. In the last case the child's stdin is
+// another file, and the child reads the keys from its pty.
 func (t *Terminal) findKeys() {
 	switch {
 	case t.isTTY[0] || t.mode == Always:
@@ -166,8 +166,8 @@ func (t *Terminal) findScreen() error {
 	case t.isTTY[2]:
 		t.screen, t.onTTY = t.outer[2], true
 	default:
-		// Only stdin is a terminal, so the pty's echo is written to that terminal.
-		// The given file may be open for reading only.
+		// Only stdin is a terminal, so the pty's echo is written to that terminal. The
+		// terminal is opened again, because stdin may be open for reading only.
 		tty, err := os.OpenFile("/dev/tty", os.O_WRONLY|unix.O_NOCTTY, 0)
 		if err != nil {
 			tty, err = os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fdOf(t.outer[0])), os.O_WRONLY|unix.O_NOCTTY, 0)
@@ -265,7 +265,8 @@ func (t *Terminal) Restore() {
 		return
 	}
 	t.mu.Lock()
-	// A child that still runs when the terminal is closed is ended by a signal.
+	// A child that still runs when the terminal is closed will die of a signal, so all
+	// its modes are undone.
 	undo, changed, saved := t.undoString(t.closed && t.busy), t.changed, t.saved
 	t.mu.Unlock()
 	if undo != "" {
@@ -277,8 +278,8 @@ func (t *Terminal) Restore() {
 	case changed:
 		setTermios(t.attrs, &saved)
 	}
-	// Publish only after the write: if the wrapper is killed before, the guard
-	// restores the terminal again.
+	// Publish after the write: if the wrapper is killed before it publishes, the guard
+	// restores the terminal too.
 	t.mu.Lock()
 	t.modes, t.changed = modes{}, false
 	t.publish()
@@ -294,13 +295,13 @@ func (t *Terminal) EndedByKey() bool {
 	return t.byKey
 }
 
-// closeTime is how long Close waits for the guards. Without a child they exit within
-// milliseconds; one that still ends the wrapper's own processes may need longer.
+// closeTime is how long Close waits for the guards. If no child runs, they exit within
+// milliseconds. A guard that still ends processes of the wrapper may need longer.
 const closeTime = time.Second
 
-// Close restores the terminal, dismisses the guards, and waits for their end unless a
-// child still runs: not every system has a process that would reap them afterwards. A
-// container's first program often does not.
+// Close restores the terminal and dismisses the guards. Unless a child still runs, it
+// waits for the end of the guards and reaps them. After the wrapper's end, not every
+// system would reap them: a container's first program often reaps no orphans.
 func (t *Terminal) Close() {
 	t.Dismiss()
 	t.mu.Lock()
@@ -336,8 +337,8 @@ func (t *Terminal) Dismiss() {
 }
 
 // dismiss dismisses the guards and closes the files. Unless a child still runs, it sets
-// ending. relieved means that no process of the wrapper is left, so the guards need not
-// search for one.
+// t.ending. relieved means that no process of the wrapper is left, so the guards need not
+// search for such processes.
 func (t *Terminal) dismiss(relieved bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -390,8 +391,8 @@ func (t *Terminal) closeFiles() {
 // find the processes that such a program has moved to another session.
 func (t *Terminal) Mark() string { return markVariable + "=" + t.mark }
 
-// Own registers a process of the wrapper itself, with its process group if it
-// leads one. The guard ends it if the wrapper dies.
+// Own registers a process of the wrapper itself. If the wrapper dies, the guard ends this
+// process and, if the process leads a group, the group.
 func (t *Terminal) Own(pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -452,8 +453,8 @@ func (t *Terminal) setModes(m modes) {
 	t.publish()
 }
 
-// setLook records whether text would not appear in the default look. The look
-// changes often, so the page has a separate field for it.
+// setLook records whether the look of text differs from the default. The look changes
+// often, so the page has a separate field for the look.
 func (t *Terminal) setLook(changed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -473,8 +474,8 @@ func (t *Terminal) undoString(ended bool) string {
 	return undo
 }
 
-// enter sets the attributes for a child on a pty: the pty now does the input and
-// output processing of the outer terminal.
+// enter sets the outer terminal's attributes for a child on a pty. The pty processes
+// input and output, so the outer terminal must not process them a second time.
 func (t *Terminal) enter() error {
 	if t.attrs == nil || t.shared {
 		return nil
@@ -567,7 +568,7 @@ func makeRaw(t *unix.Termios) {
 	t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
 }
 
-// makeSane sets the flags that stty sane sets. It does not change the keys.
+// makeSane sets the flags that stty sane sets. It does not change the key assignments.
 func makeSane(t *unix.Termios) {
 	t.Iflag &^= unix.IGNBRK | unix.INLCR | unix.IGNCR | unix.IXOFF | unix.IUCLC | unix.IXANY
 	t.Iflag |= unix.BRKINT | unix.ICRNL | unix.IMAXBEL | unix.IXON
@@ -602,7 +603,7 @@ func fdOf(f *os.File) int {
 	return n
 }
 
-// A guardProcess is the wrapper's end of a guard.
+// A guardProcess is a guard as the wrapper sees it: a pid and a socket.
 type guardProcess struct {
 	pid    int
 	socket *os.File
@@ -669,7 +670,7 @@ func startGuard(argv, env []string, files []*os.File, cgroup *os.File) (pid int,
 	if cgroup != nil {
 		sys.UseCgroupFD, sys.CgroupFD = true, fdOf(cgroup)
 	}
-	// Package os would start another process to test the kernel's features.
+	// Not os.StartProcess: it may start another process, to test the kernel's features.
 	return syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: env, Files: fds, Sys: sys})
 }
 
@@ -688,8 +689,8 @@ func reap(pid int) {
 	}
 }
 
-// guardEnv is the environment of the warden and, with the wrapper's mark, of a guard.
-// One processor keeps the guard small, since every wrapped harness has a guard.
+// guardEnv is the environment of the warden. A guard also gets a variable with the
+// wrapper's mark. The limit of one processor keeps these processes small.
 var guardEnv = []string{"GOMAXPROCS=1"}
 
 func (g *guardProcess) own(o owned) {

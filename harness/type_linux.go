@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// typing coordinates keys that the wrapper types with those of the user.
+// typing keeps apart the keys that the wrapper types and the keys of the user.
 type typing struct {
 	watches bool       // Spec.Line
 	cursor  bool       // Spec.Cursor
 	mu      sync.Mutex // guards line; held for a write of the user's keys, and for all strokes of Type
 	line    line
 	begun   atomic.Bool // a copy of line.begun, for the method Child.report
-	hidden  atomic.Bool // the child hides its cursor; always false unless cursor is set
+	hidden  atomic.Bool // the child hides its cursor; always false if Spec.Cursor is false
 	expects atomic.Pointer[expected]
 }
 
@@ -114,7 +114,7 @@ func (c *Child) forward(keys []byte) (int, error) {
 // newest key is an Enter that did not count, because it may have been a part of a paste,
 // that Enter has sent the line.
 func (c *Child) LineTaken() {
-	if !c.typing.mu.TryLock() { // keys are being written, so the line is not free
+	if !c.typing.mu.TryLock() { // while keys are being written, the line stays as it is
 		return
 	}
 	defer c.typing.mu.Unlock()
@@ -131,8 +131,8 @@ func (c *Child) noteLine() {
 	}
 }
 
-// read looks in the output b of a pty for what Type needs to know. cursor says whether
-// the cursor is visible after b; a change of it wakes the reader of wake.
+// read searches a pty's output b for the text that Type waits for. cursor says whether
+// the cursor is visible after b. If t.hidden changes, read wakes the reader of wake.
 func (t *typing) read(b []byte, cursor bool, wake chan<- struct{}) {
 	if e := t.expects.Load(); e != nil {
 		e.read(b)

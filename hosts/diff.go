@@ -11,7 +11,7 @@ import (
 type Change struct {
 	Path          string
 	Before, After *string
-	// Backup is the path of a copy of Before, empty without one.
+	// Backup is the path of a copy of Before. It is empty if there is no copy.
 	Backup string
 }
 

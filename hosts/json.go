@@ -15,7 +15,7 @@ import (
 // A Flaw is the reason why a file cannot be edited.
 type Flaw struct {
 	Path         string
-	Line, Column int // from 1; columns count characters
+	Line, Column int // counted from 1; a column is one character, not one byte
 	Text         string
 }
 
@@ -25,7 +25,7 @@ func (f *Flaw) Error() string {
 
 const byteOrderMark = "\ufeff"
 
-// flawAt returns a flaw at a byte offset of text, without its path.
+// flawAt returns a flaw at a byte offset of text. The flaw's Path is empty.
 func flawAt(text string, at int, format string, args ...any) *Flaw {
 	at = min(at, len(text))
 	before := strings.TrimPrefix(text[:at], byteOrderMark)

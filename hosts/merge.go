@@ -15,8 +15,8 @@ import (
 // {"hooks": [HANDLER, …]}, a HANDLER is {"type", "command", "timeout"}.
 const hooksName = "hooks"
 
-// earlier records how the values "hooks" and "hooks/EVENT" were written before our hooks
-// were added, if they were empty or null, so that a removal restores them exactly.
+// earlier has an entry for each of the values "hooks" and "hooks/EVENT" that was empty or
+// null before our hooks were added. A removal of our hooks restores these values.
 type earlier map[string]string
 
 const (
@@ -119,8 +119,8 @@ func (d *document) ours(ours func(string) bool) []handler {
 }
 
 // strip removes our handlers, and each container that held nothing else: the
-// group, the event, the member hooks. A container that before lists is not removed:
-// it gets its earlier value.
+// group, the event, the member hooks. A container with an entry in before is not removed,
+// but gets its earlier value.
 func strip(settings string, ours func(string) bool, before earlier) (string, error) {
 	d, err := open(settings)
 	if err != nil {

@@ -30,7 +30,7 @@ type Report struct {
 type note struct {
 	Absent   bool              `json:"absent,omitempty"`   // there was no such file
 	Was      earlier           `json:"was,omitempty"`      // containers that were empty before our hooks
-	Values   []string          `json:"values,omitempty"`   // consents that we recorded
+	Values   []string          `json:"values,omitempty"`   // the values of the consents to our hooks
 	Replaced map[string]string `json:"replaced,omitempty"` // the earlier values of the records that we replaced or extended, by key
 }
 
@@ -103,7 +103,7 @@ func inspect(settings, trust *string, in profiles.Installation) (Report, error) 
 	return r, nil
 }
 
-// emptySettings is a new settings file before its first hook.
+// emptySettings is the text to which hooks are added if there is no settings file.
 const emptySettings = "{}\n"
 
 // withHooks returns a settings text that has each of our hooks once, as this
@@ -177,9 +177,9 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 		now.Absent, now.Replaced = before.Absent, before.Replaced
 		return text, now, nil
 	}
-	// Remove existing consents to the new hooks too, even if our note does not list them:
-	// the user gave them, or the note was lost. They are added again below, so that a
-	// later removal of our hooks removes them.
+	// Also remove consents to the new hooks that our note does not list, because the user
+	// gave these consents or the note was lost. consentTo adds them again below. Then a
+	// later removal of our hooks removes the consents too.
 	base, err := withdraw(text, in.Trust, slices.Concat(now.Values, before.Values, earlierValues(earlier, in)), before.Replaced)
 	if err != nil {
 		return "", now, err
@@ -198,7 +198,7 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 	case err != nil || back != base:
 		return "", now, fmt.Errorf("%s was not changed: a later removal of the added records of trust would not restore it exactly", in.Trust.Path)
 	case cause != nil || slices.Contains(given, false):
-		return "", now, fmt.Errorf("%s was not changed: with the added records of trust, the harness would still not run the hooks", in.Trust.Path)
+		return "", now, fmt.Errorf("%s was not changed: even with the added records of trust, the harness would not run the hooks", in.Trust.Path)
 	}
 	return out, now, nil
 }

@@ -70,7 +70,7 @@ func (s *Store) look(in profiles.Installation) (w world, err error) {
 	if err != nil {
 		return w, fmt.Errorf("read the record of what was installed in %s: %w", in.Path, err)
 	}
-	// A note that cannot be parsed counts as none.
+	// Ignore a note that cannot be parsed, or that is about another file.
 	if json.Unmarshal(data, &w.origin) != nil || w.origin.Path != in.Path {
 		w.origin = origin{}
 	}
@@ -101,7 +101,7 @@ func (s *Store) Status(in profiles.Installation) (Report, error) {
 	return r, inFile(err, in.Path)
 }
 
-// inFile sets the path of a [*Flaw] without a path.
+// inFile sets the Path of err to path, if err is a [*Flaw] whose Path is empty.
 func inFile(err error, path string) error {
 	if flaw := (*Flaw)(nil); errors.As(err, &flaw) && flaw.Path == "" {
 		flaw.Path = path
@@ -124,7 +124,7 @@ func (s *Store) Remove(in profiles.Installation, dry bool) ([]Change, error) {
 // A plan lists the file replacements of an edit, in order.
 type plan struct {
 	moves  []move
-	origin origin // the new note; without a path the note is to be deleted
+	origin origin // the new note; if its Path is empty, the note is deleted
 }
 
 // A move is the replacement of one file.
@@ -226,7 +226,7 @@ func (p plan) changes() []Change {
 	return list
 }
 
-// lock excludes the other processes that use this folder.
+// lock locks the store's folder. It waits while another process has the lock.
 func (s *Store) lock() (unlock func(), err error) {
 	if err := durable.Private(s.dir); err != nil {
 		return nil, err
@@ -267,7 +267,8 @@ func (s *Store) perform(in profiles.Installation, w world, p plan) (changes []Ch
 			return nil, fmt.Errorf("create the folder of %s: %w", m.file.path, err)
 		}
 	}
-	// The note is written before the files, since it is valid for the old files too.
+	// The note is valid for the old files too. So it is written first, and a crash before
+	// the files are written does no harm.
 	if p.origin.Path != "" {
 		p.origin.Folders = append(made, p.origin.Folders...)
 		data, err := json.Marshal(p.origin)
@@ -330,6 +331,6 @@ func undo(moves []move) error {
 // folders of two trees.
 func unmake(made []string) {
 	for _, dir := range made {
-		_ = syscall.Rmdir(dir) // not os.Remove: a file or a link in the place of the folder is the user's
+		_ = syscall.Rmdir(dir) // os.Remove would also delete a file or a link with the name of the folder
 	}
 }

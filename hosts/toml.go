@@ -14,8 +14,8 @@ type statement struct {
 	header     bool
 	list       bool     // [[…]]
 	path       []string // the whole key, from the root table
-	start, end int      // offsets of its lines, with the last line end
-	value      [2]int   // offsets of a pair's value
+	start, end int      // offsets of the statement's lines; end is after the last line break
+	value      [2]int   // start and end offset of the value; zero for a header
 }
 
 // scan splits a TOML file into statements.

@@ -85,8 +85,8 @@ func consentGiven(text string, t *profiles.Trust, list []consent) (given []bool,
 	return given, nil
 }
 
-// consentTo records the consents in list. A table that already exists may have the
-// consent to a hook that no longer exists, which is then overwritten. replaced maps the
+// consentTo records the consents in list. If a hook's table exists and has a different
+// consent, which was for an earlier hook, the consent is overwritten. replaced maps the
 // key of each changed table to its old value, or to "" if the table had no consent.
 func consentTo(text string, t *profiles.Trust, list []consent) (out string, replaced map[string]string, err error) {
 	found, err := scan(text)
@@ -156,8 +156,9 @@ func closed(text string, found []statement, table []string) error {
 	return nil
 }
 
-// withdraw is the inverse of consentTo. It removes every consent to a hook of this
-// settings file that equals one of values, or restores the old value from replaced.
+// withdraw is the inverse of consentTo. It removes each consent to a hook of this
+// settings file if the consent's value is one of values. If replaced has an old value for
+// the consent's key, withdraw restores the old value instead.
 func withdraw(text string, t *profiles.Trust, values []string, replaced map[string]string) (string, error) {
 	done := map[string]bool{} // edit each key only once, because a restored value may equal one of values
 	for {

@@ -1,7 +1,7 @@
 // Package instructions serves the URL that a harness reads before each request to
 // its model. The harness waits for the answer, which becomes a part of that request.
 //
-// The harness sends the URL to the model, so it cannot contain a secret. Instead the
+// The harness sends the URL to the model, so the URL cannot contain a secret. Instead the
 // server asks the system which process is at the other end of a connection, and
 // answers only the launched harness. For the request of another process it calls
 // foreign, and answers with an empty text. The server neither interprets nor stores

@@ -76,7 +76,7 @@ type (
 		// Until is when a limit_wait ends, if known.
 		Until *time.Time `json:"until,omitempty"`
 	}
-	// ActivityConfirmed records that a second kind of source reports the same.
+	// ActivityConfirmed records that a second kind of source reports the activity To.
 	ActivityConfirmed struct {
 		To     string `json:"to"`
 		Source string `json:"source"`
@@ -116,9 +116,9 @@ func (a *activity) lineBegun() bool       { return a.soft.begun }
 // launching clears the state of the previous launch.
 func (a *activity) launching() { *a = newActivity() }
 
-// signal applies the activity that a signal reports. A record of work may arrive
-// after a request for input although the record is older. Such a record does not
-// mean that the input was given.
+// signal applies the activity that a signal reports. A record of work may be read
+// after a request for input although the record was written earlier. Such a record
+// does not mean that the user gave the input.
 func (a *activity) signal(s *step, what string, sig telemetry.Signal) {
 	switch {
 	case what == needsInput && sig.At.IsZero():
@@ -182,7 +182,7 @@ func (a *activity) waited(s *step) {
 	a.soft.freed = s.now
 }
 
-// lives handles a sign of life at a time before this step.
+// lives handles a sign of life that happened at the time at, before this step.
 func (a *activity) lives(s *step, at time.Time) {
 	if !s.attempts.alive() {
 		return
@@ -195,7 +195,7 @@ func (a *activity) lives(s *step, at time.Time) {
 }
 
 // output handles output of the harness to its terminal. Output is a sign of life.
-// It confirms the activities starting and working, and ends wedged.
+// It confirms the activities starting and working, and ends the activity wedged.
 func (a *activity) output(s *step, in input.OutputSeen) {
 	a.alive(s)
 	a.sign(s, ActivitySeen{Output: in.Total})
@@ -208,10 +208,10 @@ func (a *activity) output(s *step, in input.OutputSeen) {
 	}
 }
 
-// next returns when silence will count as wedged. It is zero while only the wrapper
-// reports work, or while the reason for the silence is known: a tool runs or waits
-// for an approval, input is needed, the harness waits for a limit, or the session is
-// paused.
+// next returns the time at which silence will count as wedged. The time is zero while
+// only the wrapper reports work, or while the reason for the silence is known: a tool
+// runs or waits for an approval, input is needed, the harness waits for a limit, or the
+// session is paused.
 func (a *activity) next(k *Kernel) time.Time {
 	if k.session.is(session.Paused) || !a.is(working) || a.toolRuns() || k.guards.asksUser() || len(a.soft.by) == 1 && a.soft.by[wrapperSource] {
 		return time.Time{}

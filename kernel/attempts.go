@@ -27,13 +27,13 @@ type attempts struct {
 		Run    string        // harness_run_id of the newest launch
 		Number int           // the number of launches so far
 		Alive  bool          // the harness runs
-		Exit   *Exited       // how the newest launch ended; nil until it has
+		Exit   *Exited       // how the newest launch ended; nil until it has ended
 		Last   *AttemptEnded // how the newest attempt ended
 		Broke  []string      // the guardrails that this attempt broke, oldest first; not those of severity warning
 		Stop   stopReason    // why the attempt is being ended; empty if it is not
 		Limit  *LimitMet     // the newest rate limit of this launch
-		// Turn is the outcome of the last turn that ended; empty in a turn, and before
-		// the first one of a launch or of an observed harness session.
+		// Turn is the outcome of the last turn that ended; empty during a turn, and
+		// before the first turn of a launch or of an observed harness session.
 		Turn telemetry.Outcome
 	}
 	soft struct {
@@ -86,8 +86,8 @@ func (a attempting) renewed() attempting {
 }
 
 type (
-	// Launching records that the harness is about to be started, and which
-	// attempt that is.
+	// Launching records that the harness is about to be started, and the attempt
+	// to which this launch belongs.
 	Launching struct {
 		Run   string `json:"run"`   // harness_run_id
 		Cause string `json:"cause"` // first, retry, fallback, restart or renewal
@@ -107,8 +107,8 @@ type (
 	Running struct {
 		Run string `json:"run"`
 		PID int    `json:"pid"`
-		// Hooks says what the injected hooks are needed for. It is empty if none
-		// were injected, or if this harness always gets hooks.
+		// Hooks is the reason why hooks were injected. It is empty if no hooks were
+		// injected, or if this harness always gets hooks.
 		Hooks string `json:"hooks,omitempty"`
 		// Containment names the means that ends the launch if wrapper and guard are
 		// killed together: cgroup, or empty if there is none.
@@ -251,9 +251,9 @@ func (a *attempts) exitsByLimit() bool {
 	return a.limited() && a.hard.Limit.Action == attempt.LimitExit
 }
 
-// launchedAfter reports whether the launch was decided after t, the time of a record.
-// A record has the time of day. So the time of day of the launch is computed, with the
-// clock's present setting: the time now, minus the time since the launch.
+// launchedAfter reports whether the launch was decided after t, the time of day in a
+// record. The clock may have been set since the launch. So the launch's time of day is
+// computed by the present clock: now, minus the duration since the launch.
 func (a *attempts) launchedAfter(t, now time.Time) bool {
 	return t.Before(now.Add(-now.Sub(a.soft.launchedAt)).Round(0))
 }
@@ -294,7 +294,7 @@ func (a *attempts) recovered(s *step) {
 	if limit == nil || limit.Until == nil {
 		return
 	}
-	if a.hard.Stop.cause == attempt.RateLimit || limit.Until.After(s.now) { // a limit that is not over is probably why a harness failed
+	if a.hard.Stop.cause == attempt.RateLimit || limit.Until.After(s.now) { // a rate limit that still lasts has probably made the harness fail
 		a.soft.limited = true
 		a.soft.failure = &input.FailureSeen{Cause: attempt.RateLimit, Until: *limit.Until, Source: limit.Source}
 	}
@@ -449,7 +449,7 @@ func (a *attempts) lastTurn() telemetry.Outcome   { return a.hard.Turn }
 func (a *attempts) observed(k *Kernel, f Observed) {
 	switch f.Record.Event {
 	case lifeloop.SessionStarting:
-		if k.cfg.Observing { // the last turn belongs to another harness session
+		if k.cfg.Observing { // the last turn was in the previous harness session
 			a.hard.Turn = ""
 		}
 	case lifeloop.FrameOpening:
@@ -519,7 +519,7 @@ func (a *attempts) signal(s *step, sig telemetry.Signal) {
 		if !a.late(sig) {
 			a.soft.turn, a.soft.failure = "", nil
 		}
-		if s.cfg.Resumes { // before the first prompt there is nothing to continue
+		if s.cfg.Resumes { // a harness session can be continued only after its first prompt
 			a.checkpoint(s, s.scopes.current().ID)
 		}
 	case telemetry.UsageSeen:
@@ -543,7 +543,7 @@ func (a *attempts) signal(s *step, sig telemetry.Signal) {
 }
 
 // failed keeps the cause of an error that a signal reports, if its kind has a known
-// cause. Another error is dropped, because the exit code shows the failure too.
+// cause. Other errors are dropped, because the exit code shows the failure too.
 func (a *attempts) failed(s *step, sig telemetry.Signal, kind telemetry.ErrorKind) {
 	if c, _ := consequences(kind); c != "" {
 		a.failureSeen(s, input.FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
@@ -581,7 +581,8 @@ func (a *attempts) late(sig telemetry.Signal) bool {
 // stop ends the attempt. The caller has recorded the fact that says why. The
 // harness first receives its own quit signal.
 func (a *attempts) stop(s *step) {
-	// The attempt may be ended during a pause, because earlier output may be read late.
+	// Output from before a pause can be read during the pause, and can end the attempt.
+	// Then the pause ends too.
 	if s.session.pausedByCommand() {
 		s.session.unpause(s, beingEnded)
 		if s.session.is(session.Paused) {

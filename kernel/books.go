@@ -27,8 +27,8 @@ type books struct {
 type (
 	// UsageCounted records the sum of the session's model calls so far.
 	UsageCounted struct{ synth.Usage }
-	// UnknownCounted has the number of records of a source so far, by type, that
-	// its decoder does not know.
+	// UnknownCounted records, for each type of record that a source's decoder does
+	// not know, the number of such records so far.
 	UnknownCounted struct {
 		Source string         `json:"source"`
 		Types  map[string]int `json:"types"`
@@ -66,13 +66,13 @@ func (b *books) recovered() {
 	if b.soft.recalled {
 		total := b.soft.meter.Total()
 		b.soft.base = b.hard.Usage.Less(total)
-		b.soft.changed = b.soft.base.Plus(total) != b.hard.Usage // the last sum was not recorded
+		b.soft.changed = b.soft.base.Plus(total) != b.hard.Usage // true if the last sum was not recorded
 	}
 }
 
 // next returns the time at which a changed sum must be recorded; zero if the sum has
-// not changed. That time can be before the end of the turn, which a long tool call
-// delays.
+// not changed. A long tool call delays the end of the turn, so that a changed sum can
+// be recorded before the turn ends.
 func (b *books) next(*Kernel) (at time.Time) {
 	if b.soft.changed {
 		at = b.soft.savedAt.Add(saveEvery)

@@ -17,16 +17,16 @@ import (
 // an effect.
 
 type (
-	// RetryAsked records that the program is asked. It has both possible ends of
-	// the attempt, so that a recovered session knows them too.
+	// RetryAsked records that the policy's program is asked about a retry. The fact
+	// has both possible ends of the attempt, so that a recovered session knows them.
 	RetryAsked struct {
 		Ask     string       `json:"ask"`
 		Until   time.Time    `json:"until"`
 		Planned AttemptEnded `json:"planned"` // what follows if the program allows the retry, with the delay of the policy's own rule
 		Refused AttemptEnded `json:"refused"` // what follows if the program refuses the retry
 	}
-	// RetryAnswered records the answer. If Failure is set, the policy's own rule
-	// applies.
+	// RetryAnswered records the answer of the policy's program. If Failure is set,
+	// there is no valid answer, and the policy's own rule applies.
 	RetryAnswered struct {
 		Ask        string                `json:"ask"`
 		Retry      bool                  `json:"retry"`

@@ -11,9 +11,10 @@ import (
 )
 
 // This file records what was negotiated, announces changes of support (DECISIONS L8),
-// and handles their consequences for clients and payloads. Each capability that a client or the owner
-// negotiated gets its own event. The first event also names all others; if none was
-// negotiated, one event names all.
+// and handles their consequences for clients and payloads. Each changed capability that
+// a client or the owner negotiated gets its own event. The first event also names the
+// changed capabilities that were not negotiated. If no changed capability was
+// negotiated, one event names all of them.
 
 // A SupportChange is the previous and the current support of a capability.
 type SupportChange struct {
@@ -62,7 +63,7 @@ func (h *health) assess(s *step, evidence string) {
 
 // announce emits capability.degraded for changes in one direction, weaker or
 // stronger. Each capability that a client or the owner negotiated has its own
-// event; the first event also names the others.
+// event; the first event also names the capabilities that were not negotiated.
 func (h *health) announce(s *step, changes []SupportChange, evidence string) {
 	var own, also []SupportChange
 	for _, c := range changes {
@@ -89,7 +90,7 @@ func (h *health) announce(s *step, changes []SupportChange, evidence string) {
 	}
 }
 
-// degrade emits one capability.degraded, in either direction.
+// degrade emits one capability.degraded, for support that became weaker or stronger.
 func (s *step) degrade(c SupportChange, also []SupportChange, evidence string) {
 	retry := lifeloop.RetryAfterReconfigure
 	if !c.weaker() {
@@ -100,7 +101,7 @@ func (s *step) degrade(c SupportChange, also []SupportChange, evidence string) {
 	data := map[string]any{"capability": c.Capability, "previous_support": string(c.PreviousSupport), "current_support": string(c.CurrentSupport),
 		"observed_at_epoch_s": d.ObservedAtEpochS, "evidence": evidence, "retry_class": string(retry)}
 	if len(also) == 0 {
-		also = nil // as when the fact is read from the ledger, where an empty list is omitted
+		also = nil // a fact that is read from the ledger has nil too, because the ledger omits an empty list
 	} else {
 		names := make([]any, len(also))
 		for i, other := range also {
@@ -112,7 +113,7 @@ func (s *step) degrade(c SupportChange, also []SupportChange, evidence string) {
 }
 
 // degradations returns the degradations that a call about capability.degraded
-// reports: that of the event, and those that the event also names.
+// reports: the event's own degradation, and one for each capability in Also.
 func (k *call) degradations() []lifeloop.Degradation {
 	if k.Degradation == nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// This file asks the gate about payloads before a hook carries them to the model
-// (DECISIONS G1). A payload without a permission is not delivered.
+// This file asks the gate about each payload before the answer of a hook passes the
+// payload to the model (DECISIONS G1). A payload without a permission is not delivered.
 
 // A permission is the state of the gate's decision about delivering a payload in the
 // answer of one hook.

@@ -35,7 +35,7 @@ type ending struct {
 		rung     int               // the number of the newest rung; 0 before the first
 		first    int               // the signal of the first rung
 		stopDue  time.Time         // when the next rung is due
-		killAt   time.Time         // the end of the grace period, for the whole tree
+		killAt   time.Time         // the end of the grace period of the harness and of the processes below it
 		drainDue time.Time
 		draining bool
 		left     bool // the harness has ended, but processes below it still run
@@ -235,7 +235,7 @@ func (e *ending) nextRung(s *step) {
 	default:
 		e.send(s, sigKILL, true)
 	}
-	if s.due(e.soft.stopDue) { // there is no grace
+	if s.due(e.soft.stopDue) { // the grace period is 0, so the next rung is due at once
 		e.nextRung(s)
 	}
 }
@@ -301,7 +301,7 @@ func (s *step) sourcesDrained() {
 	s.books.save(s)
 	s.pressure.save(s)
 	if s.cfg.Observing || s.cfg.OneHook {
-		s.pressure.flush(s) // the frames stay open, because their end was not observed
+		s.pressure.flush(s) // open frames stay open, because no source reported their end
 		s.slots.giveUpScope(s, s.scopes.number(), "no further hook can deliver it")
 		s.ending.drain(s)
 		return
@@ -327,7 +327,7 @@ func (e *ending) drain(s *step) {
 }
 
 // wait records DrainBegan once during the drain, when a client has something to
-// answer: usually at its beginning, but sometimes only at a later event.
+// answer: usually when the drain begins, but sometimes only at a later event.
 func (e *ending) wait(s *step) {
 	if e.soft.draining && !e.soft.waits && s.router.open() {
 		e.soft.waits = true
@@ -354,7 +354,7 @@ func (e *ending) finish(s *step) {
 	}
 	programs := slices.ContainsFunc(s.cfg.Clients, func(c setup.Client) bool { return c.Program })
 	switch {
-	case !programs || s.session.closing(): // there is no client process to end: those of the dead wrapper ended with it
+	case !programs || s.session.closing(): // no client process is left: the clients of a wrapper that died ended with that wrapper
 	case e.soft.clients == clientsRun:
 		e.soft.clients = clientsEnding
 		s.do(effect.EndClients{})
@@ -399,13 +399,13 @@ const (
 	ledgerRefuses = ledgerLost + ", so commands are refused"
 )
 
-// ledgerLost continues the run without a ledger: from now on hooks are answered
-// empty, no client is called, and the capability of a receipt ledger is gone
-// (DECISIONS X4).
+// ledgerLost continues the run without a ledger: from now on hooks get empty
+// answers, no client is called, and the capability of a receipt ledger is
+// unavailable (DECISIONS X4).
 func (s *step) ledgerLost() {
 	const why = ledgerLost
 	s.session.loseLedger()
-	s.guards.settle(s, why) // no permission can be recorded
+	s.guards.settle(s, why) // refuse a waiting launch, because its permission could not be recorded
 	if s.session.state().Terminal() {
 		return // settle has refused the first launch, for which the session waited
 	}

@@ -29,7 +29,7 @@ type guards struct {
 	}
 	soft struct {
 		acts     map[string]pending // the acts that wait for an answer, by the id of the question
-		admitted bool               // the first launch is allowed already, so launch does not ask
+		admitted bool               // the first launch is already allowed, so guards.launch does not ask the gate
 	}
 }
 
@@ -37,11 +37,11 @@ type guards struct {
 type pending struct {
 	asked, until time.Time
 	limit        time.Time      // when the hook of the act must be answered; zero without a hook
-	launch       *effect.Launch // the launch; nil for the session's first one, and for other acts
+	launch       *effect.Launch // the launch; nil for the session's first launch, and for other acts
 	hook         string         // the hook of a tool call or of a delivery
 	canAsk       bool           // the hook of a tool call can make the harness ask its user
 	parcel       *parcel        // the payload to deliver
-	renewal      string         // the renewal that is asked about
+	renewal      string         // the id of the renewal, if the act is a renewal
 	path         renewal.Path   // how the renewal resets the harness
 	reply        string         // the command that asked for a renewal and has no reply yet
 	decision     GateAnswered   // the gate's decision, if the act waits for an approval
@@ -120,8 +120,8 @@ func (g *guards) question(ask string) *GateAsked {
 	return nil
 }
 
-// decided handles the gate's answer. A late one is dropped, because its act was
-// refused already.
+// decided handles the gate's answer. A late answer is dropped, because the act was
+// already refused.
 func (g *guards) decided(s *step, in input.GateDecided) {
 	q := g.question(in.Ask)
 	if q == nil {

@@ -34,7 +34,7 @@ type health struct {
 		Agreed    map[string]lifeloop.Support // newest negotiated support, by client and capability
 		Versions  []string                    // versions that this launch reported, in order
 		Announced []string                    // the untested versions announced in this session, as "ADAPTER VERSION"
-		Unproven  map[string]bool             // capabilities that have not worked yet with an untested version
+		Unproven  map[string]bool             // capabilities that have not worked yet in this launch of an untested version
 		Early     map[string]bool             // capabilities that worked in this launch before its version was known
 		Proven    int                         // how many capabilities have left Unproven, because they worked
 		Weak      map[string]bool             // capabilities that this launch lacks from its start
@@ -57,7 +57,7 @@ type reports struct {
 	away     bool                      // the harness has left the current session for one with unknown files
 	reported map[string]bool           // sources that reported something in this launch
 	spoken   map[string]bool           // sources that reported something in this turn
-	silent   map[string]int            // how many turns in a row an expected source did not report
+	silent   map[string]int            // by expected source, the number of turns in a row in which it reported nothing
 }
 
 // A loss is one reason why a source is weaker than claimed. A source may have several.
@@ -104,15 +104,15 @@ type (
 		Capability string `json:"capability"`
 		Reason     string `json:"reason"`
 	}
-	// SourceNamed records that the harness reported the path of one of its files,
-	// which is then read.
+	// SourceNamed records that the harness reported the path of one of its files.
+	// The wrapper then reads this file.
 	SourceNamed struct {
 		Path string `json:"path"`
 		By   string `json:"by"`
 	}
 	// TranscriptCopied records that a transcript of the harness was copied into the
-	// session's folder, because harnesses delete theirs. File is the name of the copy;
-	// Why is set instead if there is none.
+	// session's folder, because harnesses delete their transcripts. File is the name of
+	// the copy. If there is no copy, Why is set instead.
 	TranscriptCopied struct {
 		Path   string `json:"path"`
 		File   string `json:"file,omitempty"`
@@ -121,7 +121,8 @@ type (
 		Why    string `json:"why,omitempty"`
 	}
 	// SourceRead records how far a telemetry source was read. An observer with a
-	// ledger records it for each record with signals, and resumes there.
+	// ledger records one SourceRead for each record with signals. A resumed
+	// observation continues after the last SourceRead.
 	SourceRead struct {
 		Source string `json:"source"`
 		input.Position
@@ -214,8 +215,8 @@ func (h *health) support(s *step, capability string) lifeloop.Support {
 	return h.claimed(s, capability)
 }
 
-// worth returns the support that a capability has now. A capability that has not
-// worked yet with an untested version is at most partial.
+// worth returns the support that a capability has now. With an untested version, the
+// support is at most partial until the capability has worked in this launch.
 func (h *health) worth(s *step, claims lifeloop.Manifest, capability string) lifeloop.Support {
 	now := h.proven(s, claims, capability)
 	if h.hard.Unproven[capability] && now.Stronger(lifeloop.Partial) {
@@ -267,8 +268,8 @@ func (h *health) manifest(s *step) lifeloop.Manifest {
 }
 
 // placing returns the manifest by which payloads are placed, without the placements
-// that are unavailable now. A placement that only became weaker keeps its claim,
-// because the next hook may still be called.
+// that are unavailable now. A placement that only became weaker keeps its claimed
+// support, because the next hook may be called and can then deliver a payload.
 func (h *health) placing(s *step) lifeloop.Manifest {
 	m := s.claims()
 	for _, class := range lifeloop.Placements() {
@@ -366,8 +367,8 @@ func (h *health) hookCalled(s *step) {
 	h.assess(s, "the harness called a hook")
 }
 
-// prompted handles a prompt: byHook says whether its hook reported it. In a launch
-// with hooks, a prompt that another source reported shows a missed hook.
+// prompted handles a prompt. byHook says whether the hook for prompts reported it. If
+// another source reported the prompt in a launch with hooks, the hook was not called.
 func (h *health) prompted(s *step, source string, byHook bool) {
 	switch {
 	case !byHook && s.cfg.Hooks:
@@ -477,8 +478,8 @@ const resumedWithin = 2 * time.Second
 
 // read records how far a source was read, after its signals were handled. before is
 // the number of facts in this turn before those of the signals. The position of a record
-// that led to facts is always recorded; otherwise at most one per second, so that a
-// source with many records does not fill the ledger.
+// that led to facts is always recorded. Other positions are recorded at most once a
+// second, so that a source with many records does not fill the ledger.
 func (h *health) read(s *step, in input.SignalsSeen, before int) {
 	switch {
 	case in.Position == nil || s.cfg.Observing && !s.cfg.Ledger:
@@ -575,7 +576,7 @@ func consequence(in input.SourceTrouble) (to lifeloop.Support, why string, known
 		return "", the + " can be read normally again", true
 	case input.TroubleTruncated, input.TroubleReplaced: // the source is read from its start, so no record is lost
 		return "", "", true
-	case input.TroubleLineTooLong, input.TroubleBroken, input.TroubleEventTooLong, input.TroubleLost: // the source still reports what follows
+	case input.TroubleLineTooLong, input.TroubleBroken, input.TroubleEventTooLong, input.TroubleLost: // the source still reports later records
 		return "", "", true
 	case input.TroubleOverflow, input.TroubleNotPassedOn: // the source itself lost nothing
 		return "", "", true
@@ -631,8 +632,8 @@ func (h *health) spoke(s *step, source string) {
 	delete(h.soft.silent, source)
 }
 
-// turnEnded counts for each expected source how many turns in a row it did not report.
-// After silentTurns such turns, the source counts as lost.
+// turnEnded counts, for each expected source, the turns in a row in which the source
+// reported nothing. After silentTurns such turns, the source counts as lost.
 func (h *health) turnEnded(s *step) {
 	for _, source := range s.cfg.Expected {
 		if h.soft.spoken[source] {

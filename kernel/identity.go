@@ -16,8 +16,8 @@ import (
 // the decision, and the kernel accepts it.
 
 // storeSource is the source name in signals from a database of many sessions.
-// pluginSource is that of our plugin, which runs in the harness and sends its
-// events.
+// pluginSource is the source name in signals from our plugin, which runs in the
+// harness and sends the harness's events.
 const (
 	storeSource  = "store"
 	pluginSource = "plugin"
@@ -45,8 +45,8 @@ func (s *step) signals(in input.SignalsSeen) {
 	s.health.read(s, in, before)
 }
 
-// signal applies one signal. h is the open hook whose call carried it; nil if it
-// came from elsewhere.
+// signal applies one signal. h is the open hook whose call reported the signal; nil if
+// the signal came from elsewhere.
 func (s *step) signal(sig telemetry.Signal, h *hook) {
 	if s.ending.draining() || s.recovery.between() || s.renewals.between() {
 		return // the session or the attempt has ended, or the next launch is being prepared
@@ -195,9 +195,9 @@ func (s *step) revive(sig telemetry.Signal) {
 	}
 }
 
-// identify reports whether a signal belongs to the current harness session. If a
-// hook proves that the harness has a new session, that one becomes the current one
-// first.
+// identify reports whether a signal belongs to the current harness session. If a hook
+// or our plugin proves that the harness has a new session, identify first makes that
+// session the current one.
 func (s *step) identify(sig telemetry.Signal, h *hook) bool {
 	hs := s.scopes.current()
 	if sig.Session == "" || sig.Session == hs.ID {

@@ -23,11 +23,11 @@ const maxKeys = 1000
 type keyed struct {
 	Content   canon.Digest
 	Call      string
-	Index     int             // index of the payload in its answer
+	Index     int             // index of the payload in the client's answer
 	Of        int             // the number of payloads in the same answer; 0 if the answered call gets no receipt
 	Status    lifeloop.Status // empty while the payload waits for a slot
 	Placement lifeloop.PayloadPlacement
-	Receipt   *ReceiptIssued // receipt of its call
+	Receipt   *ReceiptIssued // the receipt of Call; nil until it is issued
 }
 
 // protects reports whether the key must not be used again, because its payload was
@@ -36,8 +36,8 @@ type keyed struct {
 func (u *keyed) protects() bool { return u.Status == "" || u.Status == lifeloop.Delivered }
 
 // keyOf returns the use of a key that counts for a call: the oldest use that protects
-// the key, or else the newest use; nil if there is none. It looks only in scopes, which
-// share the model's context with the call, oldest first.
+// the key, or else the newest use; nil if the key was not used. scopes are the scopes to
+// search, oldest first: those that share the model's context with the call.
 func (r *router) keyOf(c *call, key *string, scopes []int) (first *keyed) {
 	if key == nil {
 		return nil
@@ -134,9 +134,9 @@ func (r *router) usedBefore(s *step, c *call, i int) *PayloadSettled {
 	return f
 }
 
-// key returns the idempotency key of a call's receipt: the client's own key, if there
-// is one and all payloads with a key have the same; otherwise the kernel's key of the
-// call.
+// key returns the idempotency key for a call's receipt: the client's own key if the
+// payloads of its answer use exactly one key. If they use no key or several, the result
+// is the kernel's key of the call.
 func (c *call) key() string {
 	own := ""
 	if c.Answer != nil {

@@ -25,8 +25,9 @@ type parcel struct {
 	client string
 	scope  int
 	frame  string // frame of the event that the payload answers; empty if the event has none
-	// after is the number of prompts before the answered event, if that is frame.ending
-	// or frame.ended: pre_prompt_frame then means the next prompt. Otherwise after is -1.
+	// after is the number of prompts before the answered event if the event is
+	// frame.ending or frame.ended; pre_prompt_frame then means the next prompt. For all
+	// other events after is -1.
 	after   int
 	payload lifeloop.PayloadEnvelope
 	choices []negotiate.Candidate // the possible placements, in the client's order
@@ -41,8 +42,8 @@ type parcel struct {
 }
 
 type (
-	// A PayloadFact is the part of a payload that the ledger may contain. The body
-	// never belongs to it.
+	// A PayloadFact is the part of a payload that the ledger may contain. This part
+	// never includes the body.
 	PayloadFact struct {
 		ID          string  `json:"payload_id"`
 		PayloadKind string  `json:"payload_kind"`
@@ -62,8 +63,8 @@ type (
 		Index     int                       `json:"index"`
 		Placement lifeloop.PayloadPlacement `json:"placement"`
 		Status    lifeloop.Status           `json:"status"`
-		Class     lifeloop.Placement        `json:"class,omitempty"`   // the slot that carried it
-		Support   lifeloop.Support          `json:"support,omitempty"` // support of that slot for the placement
+		Class     lifeloop.Placement        `json:"class,omitempty"`   // the slot that delivered the payload; empty if no slot did
+		Support   lifeloop.Support          `json:"support,omitempty"` // support of the slot in Class for the placement
 		// Claimed is the support that the launch claims for the slot, if Support is
 		// weaker.
 		Claimed lifeloop.Support      `json:"claimed,omitempty"`
@@ -137,8 +138,8 @@ func (l *slots) stage(s *step, renewal string, p lifeloop.PayloadEnvelope, choic
 		choices: choices, required: true})
 }
 
-// expired is the reason in the outcome of an expired payload. Such a payload does not
-// even count as delivered by receipt_only.
+// expired is the reason in the outcome of an expired payload. An expired payload does not
+// count as delivered, even if the client accepts receipt_only.
 const expired = "expired"
 
 // refusal returns the reason why a payload cannot wait for a slot; empty if it can,
@@ -199,7 +200,7 @@ func (l *slots) settle(s *step, p *parcel, st lifeloop.Status, class lifeloop.Fa
 	} else if k != nil {
 		f.Placement = k.Answer.Payloads[p.index].First
 	} else {
-		f.Placement = p.payload.AcceptablePlacements[0].Placement // the continuation of a renewal: no answer of a client contains it
+		f.Placement = p.payload.AcceptablePlacements[0].Placement // the continuation of a renewal is in no client's answer, so use its own first placement
 	}
 	l.soft.waiting = slices.DeleteFunc(slices.Clone(l.soft.waiting), func(w *parcel) bool { return w == p })
 	s.record(f)

@@ -92,10 +92,9 @@ func (l *slots) reachable(s *step, p *parcel, c negotiate.Candidate) bool {
 	return session || l.asking(s, p.frame) || c.Payload == lifeloop.PrePromptFrame && l.nextPrompt(s, p)
 }
 
-// nextPrompt reports whether the prompt after the event that a payload answers can
-// still carry the payload, because that prompt was not submitted yet or its hook
-// still waits for an answer. It is false unless the event is frame.ending or
-// frame.ended.
+// nextPrompt reports whether a payload can still be added to the prompt that follows the
+// answered event: the user has not submitted this prompt, or the prompt's hook still waits
+// for an answer. The result is false unless the event is frame.ending or frame.ended.
 func (l *slots) nextPrompt(s *step, p *parcel) bool {
 	if p.after < 0 {
 		return false
@@ -155,11 +154,11 @@ func (l *slots) review(s *step) {
 		case s.scopes.of(p.scope).Ending:
 			l.giveUp(s, p, lifeloop.PayloadRejected, "the harness session ended")
 		case next:
-			l.giveUp(s, p, lifeloop.PayloadRejected, "the next prompt was submitted without it")
+			l.giveUp(s, p, lifeloop.PayloadRejected, "the next prompt was submitted without the payload")
 		case p.frame != "" && !s.turns.isOpen(p.frame):
 			l.giveUp(s, p, lifeloop.PayloadRejected, "its frame ended")
 		default:
-			l.giveUp(s, p, lifeloop.PlacementUnavailable, "none of its placements can be reached any more")
+			l.giveUp(s, p, lifeloop.PlacementUnavailable, "no placement of the payload can be reached any more")
 		}
 	}
 }

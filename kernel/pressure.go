@@ -36,7 +36,7 @@ type ContextMeasured struct {
 	// that the harness computed after a compaction.
 	Stale    bool      `json:"stale,omitempty"`
 	Estimate bool      `json:"estimate,omitempty"`
-	At       time.Time `json:"at,omitzero"` // when it was measured
+	At       time.Time `json:"at,omitzero"` // time of the measurement
 }
 
 func (ContextMeasured) key() (string, bool) { return "context_measured", false }
@@ -132,8 +132,8 @@ func (p *pressure) save(s *step) {
 func (p *pressure) forget(cfg synth.Config) { p.soft.synth = synth.New(cfg) }
 
 // expectWindow sets whether a status line is expected to report the size of the
-// context window. If none is, a measurement that waits for the size is reported
-// without the size.
+// context window. If expected is false, a measurement that waits for the size is
+// reported without the size.
 func (p *pressure) expectWindow(s *step, expected bool) {
 	cfg := s.cfg.Synth
 	cfg.Statusline = cfg.Statusline && expected
@@ -143,9 +143,9 @@ func (p *pressure) expectWindow(s *step, expected bool) {
 	}
 }
 
-// before is called before sig is handled. A compaction that was reported once is held
+// before must be called before sig is handled. A compaction that was reported once waits
 // for a second report from another source. If sig shows that the harness has continued,
-// for example with the next prompt, before emits the compaction without that report.
+// for example with the next prompt, the compaction is emitted without the second report.
 func (p *pressure) before(s *step, sig telemetry.Signal) { p.emit(s, p.soft.synth.Before(sig)) }
 
 func (p *pressure) see(s *step, sig telemetry.Signal) {
@@ -232,8 +232,8 @@ func pressureData(p synth.Pressure, stale bool) map[string]any {
 		data["estimate"] = true
 	}
 	if f, ok := p.Fraction(); ok {
-		// The fraction is cut to four digits, which is precise enough, so that it is
-		// the same on every machine.
+		// The fraction is cut to four digits, so that it is the same on every machine.
+		// Four digits are precise enough.
 		data["level"], data["window_tokens"], data["fraction"] = string(p.Level), p.Window, float64(int64(f*10_000))/10_000
 	}
 	return data

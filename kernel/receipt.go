@@ -89,7 +89,7 @@ func (r *router) receipt(s *step, k *call, o outcome) {
 			o.status = lifeloop.Degraded
 		}
 	}
-	if class := s.unmet(k); class != "" && o.failure == "" { // "must not silently downgrade a required capability"
+	if class := s.unmet(k); class != "" && o.failure == "" { // the receipt must show that a capability is weaker than the client requires
 		o.failure = class
 		if o.status != lifeloop.Skipped {
 			o.status = lifeloop.Degraded

@@ -24,7 +24,7 @@ type recovery struct {
 		Spent attempt.Spent
 		Name  string        // name of the profile that was launched last
 		Asked *RetryAsked   // the open question of retry.decide
-		Next  *AttemptEnded // the end of the last attempt, until the launch planned in it begins; nil if none is planned
+		Next  *AttemptEnded // the end of the last attempt, if the next launch is planned and has not begun; otherwise nil
 		// Checkpoint is the id of the checkpoint from which the next launch may continue;
 		// empty if there is none. CheckpointUnits is how many units of output were
 		// counted when it was saved, and CheckpointBy the index of the profile that
@@ -35,7 +35,7 @@ type recovery struct {
 	}
 	soft struct {
 		due   time.Time // when the next retry begins, as a time of Step's clock
-		asked time.Time // when the open question was asked, on the same clock
+		asked time.Time // when the open question of retry.decide was asked, as a time of Step's clock
 	}
 }
 
@@ -160,7 +160,8 @@ func (r *recovery) launched(f Launching) {
 	h.Spent.Launches = f.Attempt
 }
 
-// postponed sets a new time for the next attempt, if one waits and to is not nil.
+// postponed sets a new time for the planned retry. It does nothing if no retry is
+// planned, or if the new time is nil.
 func (r *recovery) postponed(to *time.Time) {
 	if n := r.hard.Next; to != nil && n != nil && n.Retry != nil {
 		next, retry := *n, *n.Retry
@@ -265,7 +266,7 @@ func (r *recovery) relaunch(s *step) {
 }
 
 // renew launches the harness again within the same attempt. The launch continues the
-// harness session old, or begins a fresh one if old is empty.
+// harness session with the id old. If old is empty, the launch begins a fresh session.
 func (r *recovery) renew(s *step, old string) {
 	s.launching()
 	l := r.launching(s, causeRenewal, r.hard.Spent.Profile, r.hard.Spent.Launches)

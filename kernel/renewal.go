@@ -38,7 +38,7 @@ type renewals struct {
 	hard struct {
 		renewal.Machine
 		Receipt string // the newest receipt of the renewal, the parent of the next one
-		Left    bool   // the old harness session has ended, and the renewal's receipt for that was issued
+		Left    bool   // the old harness session has ended, and the renewal's receipt for its end was issued
 	}
 	soft struct {
 		act   renewal.Act // the act in progress
@@ -46,8 +46,8 @@ type renewals struct {
 		// resets are the start times of this process's resets, with monotonic readings,
 		// so that the limit on resets within a time holds even if the clock is set.
 		resets []time.Time
-		// The fields below belong to a reset in place, except that again also delays a
-		// relaunch.
+		// The fields below belong to a reset in place. The field named again can also
+		// delay a relaunch.
 		held    *inHand          // the continuation, until the fresh session begins
 		fresh   *input.FreshSeen // the report of the fresh session, until enter begins it
 		typing  bool             // keys are being typed
@@ -236,7 +236,7 @@ func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class li
 	case !s.attempts.alive() || s.ending.stopping():
 		return rules, lifeloop.StateConflict, "no harness is running, or the harness is being ended"
 	}
-	s.pressure.save(s) // this may show that the newest renewal left too much context; begin then refuses a further one
+	s.pressure.save(s) // the measurement may show that the newest renewal left too much context; begin then refuses another renewal
 	return *found, "", ""
 }
 
@@ -335,10 +335,8 @@ func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifelo
 
 // path returns why a reset cannot take the given path now; the failure class is empty if
 // the path is possible. If the profile lists relaunch after this path (level is not
-// Required), a reset in place that would have to wait (untimely) is refused, and the
-// harness is relaunched. This happens during a turn that the profile may cut, because
-// keys are typed only at the prompt. It also happens at the prompt, if the harness can
-// be reset only by a hook at the end of a turn.
+// Required), path refuses a reset in place that would have to wait (untimely). The
+// harness is then relaunched instead.
 func (r *renewals) path(s *step, m lifeloop.Manifest, rules renewal.Rules, path renewal.Path, level lifeloop.Requirement) (lifeloop.FailureClass, string) {
 	capability := negotiate.WrapperReset
 	switch {
@@ -356,8 +354,8 @@ func (r *renewals) path(s *step, m lifeloop.Manifest, rules renewal.Rules, path 
 }
 
 // untimely reports whether a reset in place would have to wait, and a relaunch would
-// not. The wait would be for the end of a turn that the profile may cut, or for the end
-// of the next turn.
+// not. This is true during a turn, if the profile allows a relaunch to cut the turn off.
+// It is also true at the prompt, if a reset in place needs the hook at the end of a turn.
 func (r *renewals) untimely(s *step, rules renewal.Rules) bool {
 	return rules.Cut && !s.activity.atPrompt() || s.byHook() && s.activity.atPrompt() && s.turns.top() == nil && !s.slots.ending()
 }
@@ -418,9 +416,9 @@ func (r *renewals) review(s *step) {
 	}
 }
 
-// mayReset reports whether the harness may be ended now, or keys may be typed. The
-// prepare command runs only if mayReset is true too. A question to the user is never
-// cut off. A running turn is cut off only if the profile allows it, and never by keys.
+// mayReset reports whether a renewal may now run the prepare command, end the harness or
+// type keys. A question to the user is never cut off. A running turn is cut off only by a
+// relaunch, and only if the profile allows it.
 func (r *renewals) mayReset(s *step) bool {
 	hs := s.scopes.current()
 	switch {
@@ -529,10 +527,10 @@ func (r *renewals) obstacle(s *step) string {
 	return ""
 }
 
-// continued applies the result of the continue command: the harness gets a fresh
-// session, by a relaunch or in place, and the command's text waits for a slot of
-// it. If the command failed, or no slot can take the text, the old harness session
-// continues if it can.
+// continued applies the result of the continue command. After a success, the harness
+// gets a fresh session, by a relaunch or in place, and the command's text waits for a
+// slot of this session. If the command failed, or no slot can take the text, the old
+// harness session continues if it can.
 func (r *renewals) continued(s *step, in input.RenewalContinued) {
 	if in.Renewal != r.hard.ID || r.soft.act != renewal.Continue {
 		return
@@ -688,17 +686,18 @@ func (r *renewals) conclude(s *step, why string) {
 	}
 }
 
-// abandon ends the renewal and the attempt between the old launch and the new one.
+// abandon ends the renewal and the attempt. It is called while no harness runs: the old
+// launch has ended, and the new one has not begun.
 func (r *renewals) abandon(s *step, why string) {
 	r.conclude(s, why)
 	s.attempts.over(s)
 }
 
-// recover handles a renewal that was open when the wrapper died. If its reset had begun,
-// its token is not consumed and a relaunch is possible, recover continues the renewal;
-// done is then true. Otherwise it ends the renewal; again is then true if the reset had
-// begun to end the harness, so that the old harness session must be launched again.
-// A reset in place ends no harness.
+// recover handles a renewal that was open when the wrapper died. It continues a renewal
+// whose reset had begun and whose token is not consumed, if a relaunch is possible and
+// continues is true; done is then true. Otherwise recover ends the renewal. The result
+// again is true if the old harness session must be launched again, because the reset had
+// begun to end the harness. A reset in place ends no harness.
 func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 	if !r.hard.Open() {
 		return false, false
@@ -711,8 +710,8 @@ func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 			return r.drained(s), false
 		}
 	}
-	// The vault may hold a token: stored although no fact records it, or not taken
-	// out although a fact says that it is consumed.
+	// The vault may still have a token that no fact records, or a token that was not
+	// taken out although a fact says that it is consumed.
 	unsure := r.hard.Prepares && r.hard.Digest == "" || r.hard.Unused()
 	r.conclude(s, why)
 	if unsure {

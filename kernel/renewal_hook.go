@@ -9,8 +9,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file resets a harness in place by the answer of a hook that it calls at the end of
-// a turn (renewal.ByHook). The harness then empties its context, and waits for its user:
+// This file resets a harness in place by the answer to a hook that the harness calls at
+// the end of a turn (renewal.ByHook). The answer makes the harness empty its context and
+// wait for its user:
 //
 //	the turn ends, the hook waits ──► prepare ──► the token is recorded as consumed
 //	         ──► continue ──► the hook is answered: clear
@@ -28,7 +29,7 @@ type atTurnEnd struct {
 	hook   string            // the hook at the end of a turn that waits for the renewal, or whose answer was to clear the context
 	prompt *input.HookCalled // the hook of the next prompt, which waits for the fresh session
 	until  time.Time         // until when prompt waits
-	rests  time.Time         // when detour tries a relaunch, unless the hook at the end of a turn is called before; zero if detour plans none
+	rests  time.Time         // when detour tries a relaunch, unless the hook at the end of a turn is called first; zero if detour plans no relaunch
 }
 
 const (
@@ -124,7 +125,7 @@ func (r *renewals) proceed(s *step) {
 	}
 	s.slots.called(s, *p)
 	// If review called proceed, Step has already woken the machines and will not wake
-	// slots again.
+	// slots again, so slots must wake here.
 	if s.due(s.slots.next(s.Kernel)) {
 		s.slots.wake(s)
 	}

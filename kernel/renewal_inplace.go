@@ -14,8 +14,9 @@ import (
 )
 
 // This file resets a harness in place: typed keys make the running harness begin a
-// fresh session, or our plugin in the harness does so on request. Below, "keys are
-// typed" means either. The third means, the answer of a hook, is in renewal_hook.go.
+// fresh session, or our plugin in the harness does so on request. Below, the words
+// "keys are typed" include the request to the plugin. The third way of a reset in place,
+// by the answer to a hook, is in renewal_hook.go.
 //
 //	prepared ──► at the prompt, no line begun ──► the token is recorded as consumed
 //	         ──► continue command ──► at the prompt: keys are typed
@@ -119,7 +120,7 @@ func (r *renewals) typeKeys(s *step, act renewal.Act) {
 }
 
 // typed applies the outcome of typing. If the user had begun a line, the keys are typed
-// later. If they were typed but no fresh session begins, the time limit ends the wait.
+// later. If keys were typed but no fresh session begins, the time limit ends the wait.
 func (r *renewals) typed(s *step, in input.KeysTyped) {
 	act := renewal.Clear
 	if in.Undo {
@@ -130,7 +131,7 @@ func (r *renewals) typed(s *step, in input.KeysTyped) {
 	}
 	r.soft.typing = false
 	if r.soft.act != act {
-		return // the fresh session was reported before the outcome
+		return // the fresh session was reported before the outcome of the typing
 	}
 	switch {
 	case in.Undo:
@@ -210,8 +211,8 @@ func (r *renewals) stopTyping(s *step) {
 	}
 }
 
-// reason returns the reason for the end of a harness session: that of a renewal if
-// its keys caused the end, else the reported one.
+// reason returns the reason for the end of a harness session: causeRenewal if the keys of
+// a renewal caused the end, otherwise the reported reason.
 func (r *renewals) reason(reported string) string {
 	if r.clearing() && (reported == "clear" || reported == endBy("")) {
 		return causeRenewal

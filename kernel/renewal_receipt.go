@@ -11,7 +11,7 @@ import (
 // the renewal ends early, the first step that was not reached gets a failed receipt
 // (DECISIONS R6, R11).
 
-// A renewalStep is the step that one of these receipts describes.
+// A renewalStep is a step of a renewal for which a receipt is issued.
 type renewalStep struct {
 	event   lifeloop.Event
 	scope   int
@@ -21,7 +21,7 @@ type renewalStep struct {
 }
 
 // receipt issues the receipt of a step, for the client that owns the continuation,
-// or for the wrapper if the profile names none.
+// or for the wrapper if the profile names no client.
 func (r *renewals) receipt(s *step, of renewalStep) {
 	client := r.rules(s).Client
 	if client == "" {
@@ -40,9 +40,9 @@ func (r *renewals) receipt(s *step, of renewalStep) {
 	}
 	doc.TelemetrySummary["renewal"] = r.hard.ID
 	if of.event == lifeloop.SessionEnded && of.failure == "" {
-		// Whether the harness itself can resume harness_session_id. A harness that is reset
-		// by a hook keeps this id after it has emptied its context, so the id does not
-		// lead back to the old session.
+		// resumable says whether the harness can resume the session harness_session_id. A
+		// harness that is reset by a hook keeps this id after it has emptied its context,
+		// so the id does not lead back to the old session.
 		doc.TelemetrySummary["resumable"] = s.cfg.Resumes && r.hard.OldID != "" && !(r.hard.Typed && s.byHook())
 	}
 	s.record(ReceiptIssued{Receipt: doc, Scope: of.scope, Renewal: r.hard.ID})
@@ -60,7 +60,7 @@ func (of renewalStep) outcome() outcome {
 }
 
 // payload returns the continuation as one payload of the client that owns it, or of the
-// wrapper if the profile names none.
+// wrapper if the profile names no client.
 func (r *renewals) payload(s *step, in input.RenewalContinued) lifeloop.PayloadEnvelope {
 	client := r.rules(s).Client
 	if client == "" {

@@ -99,7 +99,7 @@ func (s *step) endRecoveredScope(lost bool) {
 	if hs == nil || hs.Ended {
 		return
 	}
-	if !hs.Starting { // possible only if the power failed while the facts of one step were written
+	if !hs.Starting { // session.starting is missing: the power failed while the facts of a step were written
 		s.emit(emission{event: lifeloop.SessionStarting, evidence: own("launch"), data: map[string]any{"cause": hs.Cause}})
 	}
 	reason, why := supervisorLost, "the wrapper died, and how the harness ended is unknown"
@@ -168,8 +168,8 @@ func (r *recovery) reason(s *step, again bool) string {
 }
 
 // attemptLost records the end of the attempt that was in progress when the
-// wrapper died. The attempt is repeated whatever budget is left, because that is the
-// purpose of a recovery. The retry counts toward no budget (DECISIONS Z3).
+// wrapper died. The attempt is repeated even if no budget is left: this is the purpose
+// of a recovery. The retry counts toward no budget (DECISIONS Z3).
 func (s *step) attemptLost() {
 	e, spent := s.attempts.exit(), s.recovery.spent()
 	s.record(AttemptEnded{AttemptRef: s.recovery.current(s, s.attempts.run()),

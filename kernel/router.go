@@ -16,8 +16,8 @@ import (
 
 // router carries each event to the clients that subscribed to it, in the order of
 // observation and one at a time per client. Each call ends in one receipt
-// (DECISIONS L4). The receipts of a client are issued in the same order, so a call
-// that has ended waits for the calls before it:
+// (DECISIONS L4). The receipts of a client are issued in the same order, so the
+// receipt of an ended call waits for the receipts of the calls before it:
 //
 //	emit ──► observed ──► queued ──► dispatched ──► answered ──► over ──► receipt_issued
 //	                         │           │             └─ waits for the slots of its payloads
@@ -27,18 +27,18 @@ import (
 // Calls about receipt.emitted get no receipt; call_over ends them.
 type router struct {
 	hard struct {
-		Calls   map[string]*call    // calls without their receipt, by id; those about receipt.emitted until they end
+		Calls   map[string]*call    // calls by id, each until its receipt is issued; a call about receipt.emitted until it ends
 		Open    map[string][]string // the ids of each client's calls that will get a receipt, oldest first
 		Made    int                 // the number of calls so far
 		Parents map[string]parent   // the newest receipt of each client
 		Keys    map[string]*keyed   // the used keys, by scope, adapter, client and idempotency key
 		KeysIn  map[string][]string // the keys in Keys by client, oldest first
-		Skipped map[string]*skips   // for each client, the run of skipped events that ends with its next call that gets a receipt
+		Skipped map[string]*skips   // for each client, the run of events that were skipped after its newest call that gets a receipt
 	}
 	soft struct {
 		queue    map[string][]string // the ids of each client's queued calls
 		behind   map[string]bool     // clients that are not called until their queue is shorter
-		flying   map[string]string   // the id of the call that each busy client has
+		flying   map[string]string   // for each busy client, the id of the call that was sent to it
 		over     map[string]outcome  // the outcomes of ended calls whose receipts wait for an earlier receipt, by call
 		warnings map[string][]string // warnings for the next receipt of each client
 		tickDue  time.Time
@@ -53,14 +53,14 @@ type call struct {
 	Dispatched bool
 	Answer     *Answered
 	Settled    []*PayloadSettled // the result of each payload; nil while it waits
-	Uses       []*keyed          // the entries of Keys that its payloads have made
+	Uses       []*keyed          // the entries that the call's payloads added to Keys
 	First      *keyed            // the delivery that the answer repeats; nil if it repeats none
-	Skips      *skips            // the run of events that was skipped right before it; nil if none was
+	Skips      *skips            // the run of events that were skipped right before the call; nil if no event was skipped
 }
 
 // An origin has the members that describe the event in the request and in the
-// receipt of a call. It is fixed when the event is observed: a client may answer
-// when another harness session, or another launch, has begun (DECISIONS L2).
+// receipt of a call. It is fixed when the event is observed, because a client may
+// answer after another harness session, or another launch, has begun (DECISIONS L2).
 type origin struct {
 	Event               lifeloop.Event
 	EventID, Invocation string
@@ -233,7 +233,7 @@ type emission struct {
 	event       lifeloop.Event
 	scope       int // 0 means the current scope
 	frame       string
-	parent      string // the parent of a frame that opens; for other events it is looked up
+	parent      string // the parent of a frame that opens; for other events emit looks up the parent
 	data        map[string]any
 	evidence    []lifeloop.Evidence
 	mode        lifeloop.IntegrationMode // if empty, it is derived from the evidence
@@ -322,9 +322,10 @@ func by(sigs ...telemetry.Signal) []lifeloop.Evidence {
 	return out
 }
 
-// enqueue adds the calls of an event to the queues of their clients, without the
-// calls that they replace. In a queue longer than MaxQueue, it ends the oldest call
-// about receipt.emitted without calling the client: the ledger has that receipt.
+// enqueue adds the calls of an event to the queues of their clients, and removes the
+// calls that the new calls replace. If a queue is then longer than MaxQueue, enqueue ends
+// its oldest call about receipt.emitted without calling the client. The receipt is not
+// lost, because the ledger has it.
 func (r *router) enqueue(s *step, calls []callRef) {
 	for _, c := range calls {
 		r.soft.queue[c.Client] = append(r.without(c.Client, c.Replaces), c.Call)
@@ -340,7 +341,7 @@ func (r *router) enqueue(s *step, calls []callRef) {
 	}
 }
 
-// without returns the queue of a client without one call.
+// without returns the queue of a client after one call is removed from it.
 func (r *router) without(client, call string) []string {
 	return slices.DeleteFunc(r.soft.queue[client], func(queued string) bool { return queued == call })
 }
@@ -541,7 +542,7 @@ func (r *router) failQueued(s *step, why string) {
 }
 
 // failAll ends all queued calls with a failure. The receipts of the first round
-// queue calls about receipt.emitted; the second round ends those.
+// queue calls about receipt.emitted; the second round ends those calls.
 func (r *router) failAll(s *step, class lifeloop.FailureClass, why string) {
 	for range 2 {
 		for _, c := range s.cfg.Clients {

@@ -39,10 +39,10 @@ type harnessSession struct {
 	Reason   string // the reason in session.ending
 	Ended    bool
 	Prompted bool  // a prompt was observed
-	Empty    bool  // it began with an empty context, although an earlier scope may have its id
+	Empty    bool  // the context was empty at the start, although an earlier scope may have the same id
 	Receipts int64 // the number of receipts so far, if this scope numbers them
-	// Numbers is the scope that numbers the receipts of this one: the first scope
-	// with the same id (DECISIONS L2). Several scopes in a row without an id count
+	// Numbers is the scope that numbers this scope's receipts: the first scope with
+	// the same id (DECISIONS L2). Several scopes in a row without an id count
 	// as one. An id has several scopes if its harness session is resumed, or
 	// cleared in place.
 	Numbers int
@@ -156,7 +156,7 @@ func (c *scopes) numbering(scope int, id *string) *harnessSession {
 
 func (c *scopes) receipt(scope int, id *string, sequence int64) {
 	first := c.numbering(scope, id)
-	first.Receipts = max(first.Receipts, sequence) // in older ledgers each scope numbered its own receipts
+	first.Receipts = max(first.Receipts, sequence) // sequence may be smaller, because in older ledgers each scope numbered its own receipts
 }
 
 func (c *scopes) nextReceipt(scope int, id *string) int64 {
@@ -171,7 +171,7 @@ func beginsEmpty(cause string) bool {
 
 // context returns the numbers of the scopes that share the model's context with a
 // scope, itself included, in order: those with the same id, unless the context was
-// emptied between them. A scope without an id shares it with none.
+// emptied between them. A scope without an id shares its context with no other scope.
 func (c *scopes) context(scope int) (same []int) {
 	hs := c.hard.Sessions[scope]
 	if hs == nil || hs.ID == "" {
@@ -233,9 +233,9 @@ func (c *scopes) ended(id string) bool {
 }
 
 // prompted returns the id of the newest harness session that had a prompt, since the
-// newest fresh attempt began. A session without a prompt need not be continued, and one
-// of an earlier attempt must not be: that attempt may have broken a guardrail, or have
-// had another harness.
+// newest fresh attempt began. A session without a prompt need not be continued. A
+// session from before this attempt must not be continued: its attempt may have broken a
+// guardrail, or have had another harness.
 func (c *scopes) prompted() string {
 	for scope := c.hard.Scope; scope > 0 && scope >= c.hard.Fresh; scope-- {
 		if hs := c.hard.Sessions[scope]; hs != nil && hs.Prompted && hs.ID != "" {
@@ -269,7 +269,7 @@ func (c *scopes) start(s *step, cause string, ev []lifeloop.Evidence, h *hook) {
 		return
 	}
 	cause = cmp.Or(cause, hs.Cause, "unknown")
-	if hs.Cause == causeRenewal { // the harness itself does not know about the renewal
+	if hs.Cause == causeRenewal { // the harness reports another cause, because it does not know about the renewal
 		cause = causeRenewal
 	}
 	s.slots.inside(s, h, s.emit(emission{event: lifeloop.SessionStarted, evidence: ev, data: map[string]any{"cause": cause}}), "")
@@ -354,7 +354,7 @@ func (c *scopes) wake(s *step)           { c.stopWaiting(s) }
 // bind sets the id of the current scope. cause is the reason that the harness gave for
 // the start of this harness session; empty if it gave none.
 func (c *scopes) bind(s *step, id, cause, reason string) {
-	empty := beginsEmpty(cause) || beginsEmpty(c.current().Cause) && c.current().Cause != "startup" // "startup" may be only what the launch assumed, so it proves nothing
+	empty := beginsEmpty(cause) || beginsEmpty(c.current().Cause) && c.current().Cause != "startup" // "startup" may be only what the launch assumed, so it does not prove that the context is empty
 	s.record(Bound{Scope: c.hard.Scope, ID: id, Was: c.current().ID, Reason: reason, Empty: c.known(id) && empty})
 	s.slots.bound(s)
 }
@@ -362,9 +362,9 @@ func (c *scopes) bind(s *step, id, cause, reason string) {
 // maxRefused is how many BindRefused are recorded at most.
 const maxRefused = 64
 
-// refuse records, once for each id, that a source names a session that is not
-// linked to this one. Two sessions may share a folder, so a file that was only
-// found there proves nothing.
+// refuse records, once for each id, that a source names a harness session that nothing
+// links to this session of the wrapper. Two sessions may share a folder, so a file in the
+// folder does not prove a link.
 func (c *scopes) refuse(s *step, sig telemetry.Signal) {
 	if c.known(sig.Session) || c.soft.refused[sig.Session] || len(c.soft.refused) >= maxRefused {
 		return

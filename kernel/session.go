@@ -36,7 +36,7 @@ type sessionMachine struct {
 	soft struct {
 		pausedAt   time.Time // when the pause by a command began, or when the attempt ended during that pause; zero without a pause
 		eventAt    time.Time // time of the newest fact or sign of life
-		end        time.Time // hard.End as a time of Step's clock
+		end        time.Time // hard.End, converted to a time of Step's clock
 		ledgerLost bool      // the ledger is lost, so no client is called and hooks are answered empty
 		replayedTo time.Time // the time of the last replayed fact
 		closing    bool      // the wrapper died, and the session is being closed
@@ -92,7 +92,7 @@ type (
 	// a command. It also records the refusal of a client's request for a renewal.
 	CommandReceived struct {
 		What    string                `json:"what"`
-		Reason  string                `json:"reason,omitempty"` // the reason given with the command; for a client's request, that of the refusal
+		Reason  string                `json:"reason,omitempty"` // the reason given with the command; for a client's refused request, the client and the reason for the refusal
 		Frame   string                `json:"frame,omitempty"`
 		Failure lifeloop.FailureClass `json:"failure,omitempty"`
 	}
@@ -107,8 +107,8 @@ type (
 		// pause; nil if no attempt waits.
 		RetryAt *time.Time `json:"retry_at,omitempty"`
 	}
-	// PausedAgain records that the harness was continued although a command has
-	// paused the session, and is stopped again.
+	// PausedAgain records that a signal continued the harness while a command paused
+	// the session, and that the wrapper stops the harness again.
 	PausedAgain struct{}
 	// Resumed records that a new wrapper recovers the session after a crash. LastAt is
 	// the time of the last fact of the earlier wrapper, which died at that time or later.
@@ -382,9 +382,10 @@ func (m *sessionMachine) resumeRefusal(s *step) string {
 	return "no command paused the session"
 }
 
-// unpause ends a pause that a command began, without the command resume. It is called if
-// the harness is about to be ended, because a stopped process handles no signal but KILL,
-// or if the ledger is lost, because the wrapper then stops acting (DECISIONS X4).
+// unpause ends a pause by a command, although the command resume was not received. It is
+// called before the harness is ended, because a stopped process handles no signal but
+// KILL. It is also called if the ledger is lost: the wrapper then stops acting, so the
+// harness must not stay paused (DECISIONS X4).
 func (m *sessionMachine) unpause(s *step, why string) {
 	s.record(ResumeRequested{Reason: why})
 	m.soft.pausedAt = time.Time{}

@@ -9,8 +9,8 @@ import (
 // This file limits how many events wait for a client that is slower than the
 // harness (DECISIONS L18). Two rules skip events:
 //
-//	MaxQueue calls wait  a tick or a level of pressure replaces the one that waits
-//	MaxCalls calls wait  no call is made until half as many wait, except about vital events
+//	MaxQueue calls wait  a tick or a level of pressure replaces the newest waiting call of its kind
+//	MaxCalls calls wait  only vital events cause a call, until at most half as many wait
 //
 // Each run of skipped events has one receipt, which names the number of events, the
 // first one and the last one. A run ends with the next call of its client that gets a
@@ -116,7 +116,7 @@ func (r *router) skipReceipt(s *step, client string, before *call) {
 	r.announce(s, k, doc)
 }
 
-// skipIssued removes a run whose receipt was issued.
+// skipIssued removes the run of skipped events whose receipt f records.
 func (r *router) skipIssued(f ReceiptIssued) {
 	if c := r.hard.Calls[f.Before]; c != nil {
 		c.Skips = nil

@@ -103,7 +103,7 @@ func (l *slots) open() bool { return len(l.soft.hooks) > 0 }
 // unanswered yields the hooks without an answer, oldest first. If the loop's body
 // answers or ends a hook that was not yielded yet, that hook is left out.
 func (l *slots) unanswered(yield func(*hook) bool) {
-	for _, id := range l.soft.order { // the method over stores a new slice, so the loop is not disturbed
+	for _, id := range l.soft.order { // the method over replaces this slice and does not change it, so the loop is not disturbed
 		if h := l.soft.hooks[id]; h != nil && !h.answered && !yield(h) {
 			return
 		}
@@ -381,7 +381,7 @@ func (l *slots) letGo(s *step, id string) {
 	}
 }
 
-// clear answers a hook with the request that the harness empty its context.
+// clear answers a hook, and thereby asks the harness to empty its context.
 func (l *slots) clear(s *step, id string) {
 	h := l.soft.hooks[id]
 	h.answered = true

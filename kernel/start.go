@@ -35,7 +35,7 @@ func (s *step) begin() {
 			s.do(effect.Reply{Ask: in.Ask})
 		}
 	}
-	if s.ending.requested() { // now, or before the wrapper died
+	if s.ending.requested() { // an abort was requested from this wrapper, or from an earlier one that died
 		s.session.move(s, session.Rejected, abortedBeforeStart)
 		return
 	}

@@ -73,8 +73,8 @@ func (a *attempts) examination() time.Time {
 	return a.soft.watch.Oldest().Add(partialTime)
 }
 
-// wake checks incomplete lines that have waited long enough, and ends an attempt whose
-// time is over.
+// wake checks the incomplete lines of output that are older than partialTime, and ends
+// an attempt whose timer has fired.
 func (a *attempts) wake(s *step) {
 	if s.due(a.examination()) {
 		a.examine(s)

@@ -59,10 +59,10 @@ const (
 
 // prompt describes the newest prompt.
 type prompt struct {
-	opened  time.Time // when its frame was opened
-	at      time.Time // when it was made, by the clock of its source
+	opened  time.Time // when the prompt's frame was opened
+	at      time.Time // when the prompt was made, by the clock of its source
 	sources []string  // the sources that have reported this prompt
-	stopped time.Time // when the model stopped answering it; zero if no source has reported that
+	stopped time.Time // when the model stopped answering the prompt; zero if no source has reported the stop
 	named   bool      // a source has named the turn
 	line    bool      // the user's line was begun, and it is not yet known whether the prompt is that line
 	decided bool      // a source that knows the prompt's origin has reported the prompt
@@ -333,8 +333,9 @@ func (t *turns) notIdle() {
 	}
 }
 
-// gap reports records that are missing by the harness's own sequence numbers, and
-// does not make them up: "Lifeloop does not silently reconstruct lost receipts."
+// gap reports records that are missing according to the harness's own sequence numbers.
+// It does not reconstruct these records: "Lifeloop does not silently reconstruct lost
+// receipts."
 func (t *turns) gap(s *step, sig telemetry.Signal) {
 	if sig.Missing == nil {
 		return
@@ -343,9 +344,9 @@ func (t *turns) gap(s *step, sig telemetry.Signal) {
 		"source": sig.Source, "missing_from": sig.Missing[0], "missing_to": sig.Missing[1]}})
 }
 
-// provesOpen opens a frame if the model already works in it, even if the end of
-// its hook was not reported yet, because the hook's process may be slower than the
-// model.
+// provesOpen opens the frame of a prompt if sig shows that the model already works in
+// it. The end of the prompt's hook may be reported later, because the hook's process
+// may be slower than the model.
 func (t *turns) provesOpen(s *step, sig telemetry.Signal) {
 	switch sig.Kind {
 	case telemetry.UsageSeen, telemetry.ToolStart, telemetry.ToolEnd:
@@ -408,9 +409,10 @@ func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 }
 
 // originates handles sig, which repeats the prompt of f. If f has no origin, the origin
-// in sig is recorded. If sig has no origin, the prompt is the user's; this is recorded if
-// the user had begun a line. A hook cannot distinguish a message of another session from
-// the user's prompt; the transcript, which comes later, can.
+// in sig is recorded. If sig has no origin, the prompt is the user's. If the user had
+// begun a line, FrameAdopted then records that the prompt is this line. A hook cannot
+// distinguish a message of another session from the user's prompt; the transcript,
+// which comes later, can.
 func (t *turns) originates(s *step, sig telemetry.Signal, f *frame) {
 	if sig.Kind != telemetry.Prompt || f == nil || f.Client || f == t.top() && t.soft.prompt.decided {
 		return
@@ -461,7 +463,7 @@ func (t *turns) opening(s *step, sig telemetry.Signal, h *hook) {
 	}
 	s.health.prompted(s, sig.Source, h != nil)
 	id := sig.Turn
-	if id == "" || t.past(id) || t.frame(id).ID != "" { // a client has, or had, a frame of that name
+	if id == "" || t.past(id) || t.frame(id).ID != "" { // a frame of a client has, or had, this id
 		id = s.cfg.NewID("frm_")
 	}
 	t.soft.prompt = prompt{opened: s.now, at: sig.At, sources: []string{sig.Source}, named: sig.Turn != ""}
@@ -496,7 +498,7 @@ func (t *turns) stop(s *step, sig telemetry.Signal, h *hook) {
 		return
 	}
 	if sig.Outcome == "" && t.soft.answered {
-		sig.Outcome = telemetry.Completed // another source has reported the answer
+		sig.Outcome = telemetry.Completed // the newest model call was an answer, so the turn was completed
 	}
 	t.lineTaken(s)
 	t.soft.state, t.soft.prompt.stopped = turnStopped, s.now
@@ -516,9 +518,9 @@ func (t *turns) end(s *step, sig telemetry.Signal) {
 	t.endFrame(s, f.ID, cmp.Or(outcome, string(telemetry.Completed)), failure, by(sig))
 }
 
-// idle ends a frame whose model has stopped. If the harness is idle and its
-// turn never stopped, it was probably interrupted; the record that says so may
-// come a moment later.
+// idle ends the open frame if the model has stopped in it. If the harness becomes idle
+// in a turn that has not stopped, the turn was probably interrupted. idle does not end
+// this turn, because a source may report a moment later why the harness is idle.
 func (t *turns) idle(s *step, sig telemetry.Signal) {
 	f := t.top()
 	if f == nil || !f.Opened {
@@ -540,16 +542,17 @@ func (t *turns) next(*Kernel) (at time.Time) {
 	return at
 }
 
-// wake ends a turn that stayed idle without a reported reason.
+// wake ends a turn if the harness stayed idle in it for the time idleSettles, and no
+// source reported why.
 func (t *turns) wake(s *step) {
 	if f := t.top(); f != nil {
 		t.endIdle(s, f.ID)
 	}
 }
 
-// endIdle ends the frame of a turn that was idle without having stopped. The frame has
-// the outcome of the idle signal. If the signal has none, the frame is completed if the
-// newest model call was an answer, and otherwise interrupted.
+// endIdle ends the frame of a turn in which the harness became idle and no stop was
+// reported. The frame gets the outcome of the idle signal. If the signal has none, the
+// frame is completed if the newest model call was an answer, and otherwise interrupted.
 func (t *turns) endIdle(s *step, id string) {
 	outcome := cmp.Or(t.soft.idleBy.Outcome, telemetry.Interrupted)
 	if t.soft.idleBy.Outcome == "" && t.soft.answered {
@@ -663,9 +666,10 @@ func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	return lifeloop.TransportError
 }
 
-// recall copies the soft state of past, whose kernel was given a second time the records
-// from before a crash (Kernel.Rehearsal). recall clears the state of the turn, unless the
-// open frames of t and past have the same turn and the same value of Ending.
+// recall copies the soft state of past, which belongs to a kernel that has handled again
+// the records from before a crash (Kernel.Rehearsal). recall clears the state of the
+// turn, unless the open frames of t and past have the same turn and the same value of
+// Ending.
 func (t *turns) recall(past *turns) {
 	t.soft = past.soft
 	f, was := t.top(), past.top()

@@ -106,9 +106,9 @@ func (a *attempts) succeeded(s *step, v *verdict) bool {
 }
 
 // checkRules checks the rules that apply at the end of the attempt, unless the attempt
-// failed before it wrote anything. A broken rule makes a successful attempt fail. An
-// unrecoverable one also takes precedence over another failure of the attempt. If the
-// policy says so, a success without any output is a failure too.
+// failed before it wrote anything. A broken rule makes a successful attempt fail. A
+// broken rule that is unrecoverable also takes precedence over another failure of the
+// attempt. If the policy says so, a success without any output is a failure too.
 func (a *attempts) checkRules(s *step, v verdict) verdict {
 	if v.Cause != "" && a.soft.bytes == 0 {
 		return v
@@ -130,9 +130,9 @@ func (a *attempts) checkRules(s *step, v verdict) verdict {
 	return v
 }
 
-// consequences returns, for a typed error of a harness, the cause of an attempt
-// that ends with it and the failure class of its turn. The cause is fatal if the
-// same command line would fail again. An unknown error has neither.
+// consequences returns the cause of the failure of an attempt that ends with the typed
+// error e, and the failure class of a turn that ends with e. The cause is fatal if the
+// same command line would fail again. For an unknown error, both results are empty.
 func consequences(e telemetry.ErrorKind) (attempt.Cause, lifeloop.FailureClass) {
 	switch e {
 	case telemetry.ErrRateLimit:
@@ -173,7 +173,7 @@ func failureClass(c attempt.Cause, e *Exited) lifeloop.FailureClass {
 	case attempt.Guardrail, attempt.Drift:
 		return lifeloop.OperatorRequired
 	case attempt.Aborted:
-		return "" // an abort was requested, so it is not a failure
+		return "" // a requested abort is not a failure
 	}
 	return lifeloop.InternalError
 }

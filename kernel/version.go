@@ -136,8 +136,8 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 }
 
 // prove records that an unproven capability has its claimed support again, once the
-// harness itself has caused its event. An event about this is emitted only if the
-// capability was negotiated.
+// harness itself has caused the capability's event. prove emits an event about the
+// change only if the capability was negotiated.
 func (h *health) prove(s *step, e emission) {
 	capability := string(e.event)
 	if !h.hard.Unproven[capability] || !Proves(e.event, e.evidence, e.data, s.cfg.Hooks) {
@@ -170,6 +170,6 @@ func Proves(event lifeloop.Event, evidence []lifeloop.Evidence, data map[string]
 	return true
 }
 
-// Provable are the capabilities that are partial with an untested version, until
-// they are proven.
+// Provable returns the capabilities that are only partial with an untested version
+// until they are proven.
 func Provable() []lifeloop.Event { return slices.Clone(dialect) }

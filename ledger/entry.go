@@ -30,7 +30,7 @@ type Record struct {
 
 // An Entry is a record at its place in the ledger.
 type Entry struct {
-	Seq uint64 // 1 for the first
+	Seq uint64 // 1 for the first entry
 	Record
 	Prev, Digest canon.Digest
 }

@@ -59,7 +59,7 @@ type Recovery struct {
 	Segments  int          // the number of segments
 	Last      canon.Digest // the digest of the last entry; Genesis if there is none
 	Segment   string       // the last segment's name
-	TornBytes int64        // length of the unfinished line that was cut off Segment
+	TornBytes int64        // the length of the unfinished last line, which was cut off; 0 if there was none
 }
 
 // Create creates a ledger in dir, and the folder (0700) if it does not exist. If a
@@ -170,7 +170,7 @@ func truncate(path string, size int64) error {
 func (l *Log) Last() (seq uint64, digest canon.Digest) { return l.last.seq, l.last.digest }
 
 // Append writes the records in one write and returns them as entries, as a reader
-// gets them. With sync, these and all earlier entries are durable when it returns.
+// gets them. With sync, these and all earlier entries are durable when Append returns.
 // A body in canonical form (canon.Marshal) costs the least, and its entry shares
 // the body's memory.
 //

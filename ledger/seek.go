@@ -15,8 +15,8 @@ import (
 // ReadFrom is like Read, but yields only the entries from seq on. It finds them by a
 // binary search over the segments and their lines. It needs no index, because each
 // line contains its seq. It checks each entry that it yields, and the links between
-// these entries. Of the entries before seq, it checks only some just before it;
-// Verify checks all.
+// these entries. ReadFrom also checks some entries just before seq, but not all
+// earlier entries; Verify checks all.
 func ReadFrom(dir string, seq uint64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		w := newWalker(dir)

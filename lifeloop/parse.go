@@ -73,11 +73,11 @@ func Echo(kind string, data []byte) ([]byte, error) {
 	return nil, fmt.Errorf("unknown kind of document: %s; use one of %s", show(kind), strings.Join(Kinds(), ", "))
 }
 
-// Unknown lists the members of a document of the named kind that the contract does
-// not know and that are ignored, a hundred at most: one of them may be a misspelt
-// name. Opaque members, such as metadata, are not searched. Top-level members named
-// in read, which the caller uses in addition to those of the contract, are not
-// listed.
+// Unknown lists at most a hundred members of a document of the named kind that the
+// contract does not know. Parse ignores these members, so only Unknown finds a
+// misspelt name of an optional member. Opaque members, such as metadata, are not
+// searched. Top-level members named in read, which the caller uses in addition to
+// those of the contract, are not listed.
 func Unknown(kind string, data []byte, read ...string) []Problem {
 	for _, k := range kinds {
 		if k.name == kind {

@@ -33,9 +33,9 @@ type fixedClaim struct {
 	support *lifeloop.Support
 }
 
-// fixed lists the fixed claims in their order. The pointers point into m, or to an
-// empty claim if m does not have that part. Those of receipts.native and
-// [ContinuationStore], which are computed, point to a copy.
+// fixed lists the fixed claims in their order. Each support pointer points into m, or to
+// an empty claim if m does not have that part. The values of receipts.native and
+// [ContinuationStore] are computed, so their pointers do not point into m.
 func fixed(m *lifeloop.Manifest) []fixedClaim {
 	native := lifeloop.Unavailable
 	if m.Receipts.Native {
@@ -102,8 +102,8 @@ func Known(capability string) bool {
 	return slices.Contains(Names(lifeloop.Manifest{}), capability)
 }
 
-// fixedSupport is a separate function so that the lookup of an event, which is
-// common, does not allocate.
+// fixedSupport is a separate function because fixed needs m on the heap. If claimed
+// called fixed itself, each call of claimed would copy m to the heap, even for an event.
 func fixedSupport(m lifeloop.Manifest, capability string) (have lifeloop.Support) {
 	for _, f := range fixed(&m) {
 		if f.name == capability {

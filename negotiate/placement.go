@@ -16,11 +16,12 @@ type Candidate struct {
 
 // Placed lists the ways in which a payload can be placed.
 type Placed struct {
-	// Candidates are in the client's order of placements, each with its best class
-	// first. A payload waits for the first placement that it can still reach.
+	// Candidates are in the client's order of placements, and the classes of each
+	// placement are ordered from the best to the worst. A payload waits for the first
+	// placement for which a slot can still open.
 	Candidates []Candidate `json:"candidates,omitempty"`
 	// ReceiptOnly is true if the client accepts receipt_only after the candidates.
-	// It needs no slot.
+	// receipt_only needs no slot.
 	ReceiptOnly bool `json:"receipt_only,omitempty"`
 	// Failure is the reason why the payload cannot be placed. It is empty if there
 	// is a candidate or receipt_only is accepted.
@@ -47,10 +48,10 @@ func classes(p lifeloop.PayloadPlacement) []lifeloop.Placement {
 }
 
 // gives returns how well a class with this claim supports the payload placement asked. A
-// developer frame is text that the model sees as written by the developer or the
-// system. A claim for other text supports a developer frame only in the class
-// pre_session: partially if the model sees the text as the user's, or as claimed if the
-// claim does not say how the model sees the text.
+// developer frame is text that the model sees as written by the developer or the system.
+// With other text, only the class pre_session supports a developer frame. The support is
+// at most partial if the model sees the text as the user's. If the claim does not say how
+// the model sees the text, the support is the claimed one.
 func gives(claim lifeloop.PlacementClaim, class lifeloop.Placement, asked lifeloop.PayloadPlacement) lifeloop.Support {
 	switch {
 	case asked != lifeloop.DeveloperEquivalentFrame, claim.SeenAs == lifeloop.SeenAsDeveloper, claim.SeenAs == lifeloop.SeenAsSystem:

@@ -50,9 +50,9 @@ type Settlement struct {
 //   - a payload that cannot be placed counts as unsupported if one of its placements
 //     is required. Otherwise it counts as degraded, without a warning, if one is
 //     preferred;
-//   - if a payload can be placed, each placement before the chosen one counts by its
-//     level, as degraded at most. A chosen placement with only partial support counts
-//     in the same way, unless a want for its class accepts partial support.
+//   - if a payload can be placed, each placement before the chosen one counts as
+//     degraded, except an optional one. A chosen placement with only partial support
+//     counts in the same way, unless a want for its class accepts partial support.
 //
 // If the manifest claims stronger support, the outcome never becomes worse, and an
 // accepted operation is not rejected. If all wants are valid, a rejected operation

@@ -3,7 +3,7 @@
 // receiver of the user's own telemetry.
 //
 // It does not interpret the bodies. It never delays the harness: it answers a request
-// as soon as it has read it, even if the callback or the user's receiver is slow. A
+// as soon as the request is read, even if the callback or the user's receiver is slow. A
 // body that does not fit into the limited queues is dropped and reported.
 //
 //	r, err := otlp.New(otlp.Config{Deliver: deliver, Path: secret})
@@ -29,7 +29,7 @@ import (
 	"time"
 )
 
-// A Signal is one of OTLP's kinds of telemetry, as its path names it.
+// A Signal is one of OTLP's kinds of telemetry: the last element of a request's path.
 type Signal string
 
 const (
@@ -82,7 +82,7 @@ type Body struct {
 // A Loss is a body that did not reach its destination.
 type Loss struct {
 	Signal   Signal
-	Upstream bool // the body was not forwarded; otherwise it was not delivered
+	Upstream bool // true if the body was not forwarded, false if it was not delivered
 	Why      string
 }
 

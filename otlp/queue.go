@@ -36,8 +36,8 @@ func (q *queue[T]) push(item T, bytes int64) bool {
 	return true
 }
 
-// pop returns the oldest item. It waits for one until the queue is closed and
-// empty.
+// pop removes and returns the oldest item. If the queue is empty, pop waits for an item.
+// ok is false if the queue is empty and closed.
 func (q *queue[T]) pop() (item T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

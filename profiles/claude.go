@@ -31,8 +31,8 @@ func claudeProfile() Profile {
 		// INT also ends Claude Code cleanly in a terminal (exit code 0). With -p,
 		// INT skips the SessionEnd hook and may be ignored.
 		Quit: sigTERM,
-		// If the user has begun a line, Enter would send that line with the command as a
-		// prompt. So Ctrl-S first stashes the line, which comes back after the next command.
+		// If the user has begun a line, /clear would become a part of that line. So Ctrl-S
+		// first stores the line, and Claude Code restores the line after /clear.
 		Keys: Keys{
 			Reset: []Stroke{{Then: 300 * time.Millisecond}, {Keys: "/clear", Shows: "Start a new session with empty context", Then: 400 * time.Millisecond, Undo: strings.Repeat("\x7f", len("/clear"))}, {Keys: "\r"}},
 			Aside: []Stroke{{Keys: "\x13", Then: 300 * time.Millisecond}},
@@ -64,11 +64,11 @@ var claudeScrub = []string{
 	"AI_AGENT",                  // the outer agent's name and version
 	"CLAUDE_PROJECT_DIR",        // the outer session's project
 	"CLAUDE_ENV_FILE",           // a file that the outer session reads
-	"CLAUDE_EFFORT",             // the outer turn's effort
+	"CLAUDE_EFFORT",             // the effort level of the outer turn
 	"CLAUDE_CODE_EXECPATH",      // the outer session's program
 
-	// Used since 2.1.330. With the token a process can communicate with the outer
-	// session.
+	// Claude Code sets these since 2.1.330. With the token, a process can communicate
+	// with the outer session.
 	"CLAUDE_CODE_MESSAGING_SOCKET",
 	"CLAUDE_CODE_MESSAGING_TOKEN",
 	"CLAUDE_CODE_CHILD_NOTES_DIR",
@@ -105,7 +105,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 
 	l.OSC, l.OSCDecoder = []int{0}, claude.OSC
 	if line.has("--resume", "--continue") {
-		l.Cause = "resume" // with --fork-session the cause is resume too, as Claude Code's hook reports it
+		l.Cause = "resume" // also with --fork-session, because Claude Code's hook then reports resume too
 	}
 	ours, user := l.claudeSession(line, argv[1:], h)
 
@@ -131,8 +131,9 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 				slices.DeleteFunc(read, func(s string) bool { return s == "transcript" })...)
 			return l, nil
 		}
-		// Hooks would report the path of the transcript. Without hooks, the registry names
-		// the session, and the path is computed by the same rule that Claude Code uses.
+		// Without hooks, no event reports the transcript's path. Claude Code's file
+		// sessions/PID.json has the session's id, and the path follows from that id by
+		// the rule that Claude Code uses.
 		l.Chats = Chats{Dir: filepath.Join(dir, "projects"), Pattern: "*/{session}.jsonl",
 			New: filepath.Join(dir, "projects", claudeSlug(h.Dir), "{session}.jsonl"), Begins: claude.Begins}
 		if l.SessionID != "" {
@@ -216,7 +217,8 @@ func (l *Launch) claudeInjection(line claudeLine, dir string, h Host) (s injecte
 	return s, reason
 }
 
-// claudePlain reports whether the program that a command line starts has no session itself.
+// claudePlain reports whether a command line starts a program that runs no session in its
+// own process.
 func claudePlain(args []string, line claudeLine, h Host) bool {
 	if line.command != "" || line.has("--help", "--version", "--desktop") {
 		return true

@@ -114,15 +114,16 @@ var claudeElsewhere = []string{
 	"--rewind-files", "--sdk-url", "--teleport", "--worktree",
 }
 
-// claudeHintVariable holds the options that Claude Code repeats in its last line
-// (`claude OPTIONS --resume ID`) since 2.1.330. Claude Code takes the variable out of
-// its environment, and uses it only if it consists of such options.
+// claudeHintVariable is a variable with the OPTIONS of the command `claude OPTIONS --resume
+// ID`, which Claude Code prints as its last line since 2.1.330. Claude Code removes the
+// variable from its environment, and ignores any value that is not a list of such options.
 const claudeHintVariable = "CLAUDE_CODE_RELAUNCH_RESUME_HINT_FLAGS"
 
-// claudeHint is the value of claudeHintVariable for the user's own options. Without
-// the variable, Claude Code would also repeat our settings file, which is deleted by
-// then. The function follows the rules by which Claude Code repeats options. If Claude
-// Code would repeat none, the value is "none", which is not an option and is ignored.
+// claudeHint is the value of claudeHintVariable for the user's own options. Without the
+// variable, the printed command would also have the --settings that we add, whose file is
+// then deleted. The function follows the rules by which Claude Code chooses the options
+// for that command. If Claude Code would choose none, the value is "none", which Claude
+// Code ignores.
 func claudeHint(line claudeLine, sure bool) string {
 	const nothing = "none"
 	var words []string
@@ -146,8 +147,9 @@ func claudeHint(line claudeLine, sure bool) string {
 	return strings.Join(words, " ")
 }
 
-// claudeRepeats reports whether Claude Code repeats a word of its command line. name is
-// true if the word is an option, possibly with =VALUE, and false if the word is a value.
+// claudeRepeats reports whether Claude Code repeats a word of its command line in the
+// resume command that it prints at its end. name is true if the word is an option,
+// possibly with =VALUE, and false if the word is a value.
 func claudeRepeats(word string, name bool) bool {
 	_, value, _ := strings.Cut(word, "=")
 	for _, path := range []string{word, value} {
@@ -164,8 +166,8 @@ func claudeRepeats(word string, name bool) bool {
 	return !strings.ContainsFunc(word, func(r rune) bool { return !alphanumeric(r) && !strings.ContainsRune(others, r) })
 }
 
-// claudeUnrepeated are options that Claude Code leaves out of the resume command in its
-// last line (see claudeHintVariable), such as those that choose a session.
+// claudeUnrepeated are options that Claude Code leaves out of the resume command that it
+// prints at its end (see claudeHintVariable), such as options that choose a session.
 var claudeUnrepeated = []string{
 	"--cloud", "--continue", "--correlation-id", "--deep-link-cwd-b64", "--deep-link-last-fetch", "--deep-link-origin", "--deep-link-repo",
 	"--desktop", "--environment", "--file", "--fork-session", "--from-pr", "--init", "--init-only", "--maintenance", "--metadata", "--name",

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// claudeGroups returns the hooks to inject: one group per event, which matches
-// everything.
+// claudeGroups returns the hooks to inject: for each event one group without a matcher, so
+// that its hook is always called.
 func claudeGroups(hook []string, guards bool, wait time.Duration) map[string][]hookGroup {
 	hooks := map[string][]hookGroup{}
 	for _, c := range claudeHooks {
@@ -25,8 +25,8 @@ func claudeGroup(command string, seconds int) []hookGroup {
 	return []hookGroup{{Hooks: []hookCall{{Type: "command", Command: command, Timeout: seconds}}}}
 }
 
-// notAwaited changes our SessionStart hook so that Claude Code shows its prompt
-// without waiting for the hook of a new session. In the other cases, such as after
+// notAwaited changes our SessionStart hook so that Claude Code, when it is started with a
+// new session, shows its prompt without waiting for the hook. For other causes, such as
 // /clear, Claude Code waits for the hook, because a prompt may already be queued.
 func notAwaited(groups []hookGroup) []hookGroup {
 	call := groups[0].Hooks[0]
@@ -52,7 +52,7 @@ func chain(theirs json.RawMessage, hook []string) (json.RawMessage, bool) {
 // userSettings are the settings that a launch finds.
 type userSettings struct {
 	flag    settings // the settings given with --settings
-	flaw    string   // the reason why an injected settings file cannot replace those of flag
+	flaw    string   // why the settings in flag cannot be copied into the injected file; empty if they can
 	managed []settings
 	layers  []settings // all layers of settings, the strongest first
 }
@@ -133,7 +133,7 @@ func fileSettings(line claudeLine, dir string, h Host) []settings {
 	if p, set := line.find("--setting-sources"); set {
 		sources = p.value
 	}
-	if line.has("--restricted") { // with this option Claude Code reads none of these files
+	if line.has("--restricted") { // with --restricted, Claude Code reads no settings file of the user
 		sources = ""
 	}
 	var layers []settings

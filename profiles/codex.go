@@ -71,7 +71,7 @@ var codexScrub = []string{
 
 // A codexHook is one hook to inject.
 type codexHook struct {
-	event   string // the name for -c and in the hook's input
+	event   string // the event's name, in the option -c and in the hook's input
 	seconds int
 	feeds   []string // the capabilities that need this hook
 }
@@ -110,9 +110,9 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	// value of an option, they apply to every subcommand, and the user's own -c
 	// overrides them.
 	var ours []string
-	// Without --no-daemon the terminal is a client of a background daemon, and the
-	// session gets neither our overrides nor our environment. exec and review never
-	// use the daemon.
+	// Without --no-daemon, Codex's terminal interface runs the session in a background
+	// daemon, which gets neither our overrides nor our environment. exec and review
+	// never use the daemon.
 	if line.command != "exec" && line.command != "review" && !line.has("--no-daemon") && !line.has("--remote") {
 		ours = append(ours, "--no-daemon")
 	}
@@ -205,7 +205,8 @@ func codexCause(line codexLine) string {
 	return verb
 }
 
-// codexPlain reports whether the program that a command line starts has no session itself.
+// codexPlain reports whether a command line starts no session, as with --help or a
+// subcommand such as login.
 func codexPlain(line codexLine) bool {
 	if line.has("--help") || line.has("--version") || line.sub == "help" {
 		return true
@@ -245,9 +246,9 @@ func (l codexLine) overrides(key string) bool {
 }
 
 // inlineHooksOff reads the member named "hooks" of the inline table "features", such
-// as `{hooks = false}`. If the member occurs twice, false has priority, because a
-// session detects missing hooks only late. set is false if the table does not set the
-// member to true or false.
+// as `{hooks = false}`. If the member occurs twice, false has priority: if hooks were
+// expected but disabled, the session would notice that only late. set is false if the
+// table does not set the member to true or false.
 func inlineHooksOff(table string) (off, set bool) {
 	for _, member := range strings.FieldsFunc(table, func(r rune) bool { return r == '{' || r == ',' }) {
 		key, val, _ := strings.Cut(member, "=")
@@ -305,9 +306,9 @@ func codexConfigs(line codexLine, h Host) []string {
 	return files
 }
 
-// tomlPairs lists the whole keys of a TOML file, each with the text of its value
-// on the same line, and the names of tables, each with an empty text. It is not a TOML
-// parser.
+// tomlPairs lists the keys of a TOML file, such as features.hooks, each with the text of
+// its value on the same line. It also lists the names of tables, each with an empty text.
+// It is not a TOML parser.
 func tomlPairs(text string) iter.Seq2[string, string] {
 	return func(yield func(key, val string) bool) {
 		table := ""

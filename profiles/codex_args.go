@@ -122,7 +122,7 @@ func resumeCodex(args []string, session string, _ bool) ([]string, bool) {
 		return nil, false
 	}
 	if len(operands) != 1 || operands[0] == "-" {
-		return nil, false // the prompt came from standard input, or it is not certain which operand it is
+		return nil, false // the prompt came from standard input, or it is not certain which operand is the prompt
 	}
 	at := slices.IndexFunc(l, func(p part) bool { return p.name == "" })
 	return slices.Concat(l[:at].without(drop...).words(), []string{"exec"}, l[at:].without(drop...).words(),

@@ -88,9 +88,9 @@ func codexHTTP() *regexp.Regexp {
 	return regexp.MustCompile(`^\{\s*"?otlp-http"?\s*=\s*\{(.*)\}\s*\}$`)
 }
 
-// codexExporter reads the exporter of log events from a TOML file: the inside of
-// its otlp-http table, or "" for none. set is false if the file has no such
-// setting. ok is false for a form that is not supported.
+// codexExporter reads the exporter of log events from a TOML file. table is the inside of
+// the exporter's otlp-http table, or "" if the exporter is `none`. set is false if the file
+// sets no exporter. ok is false for a form that is not supported.
 func codexExporter(text string) (table string, set, ok bool) {
 	for key, val := range tomlPairs(text) {
 		switch {

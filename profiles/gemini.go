@@ -66,15 +66,15 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	if (line.has("--prompt") || !h.Terminal) && !line.has("--acp", "--experimental-acp") {
 		l.Evidence = ByLastTurn
 	}
-	choose := false // choose the id of the session
+	choose := false // whether the wrapper chooses the id of the session
 	switch {
 	case line.has("--session-id") && h.again() && h.NewID != "":
-		// Gemini CLI does not start a session with the id of an existing one.
+		// Use a new id, because Gemini CLI rejects the id of an existing session.
 		l.Argv, l.SessionID = slices.Concat(argv[:1], line.with(argv[1:], "--session-id", h.NewID)), h.NewID
 	case line.has("--session-id"):
 		l.SessionID = line.last("--session-id")
 	case line.has("--resume"):
-		l.SessionID = sessionUUID(line.last("--resume")) // a value that is not a UUID is a number or "latest"
+		l.SessionID = sessionUUID(line.last("--resume")) // empty if the value is a number or "latest"
 	case line.has("--session-file", "--acp", "--experimental-acp"):
 		// We cannot choose the id of this session.
 	case h.NewID != "" && h.Hooks != Never:
@@ -96,14 +96,16 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 		l.Typing.Place.Dir = filepath.Join(home, geminiPlace.Dir)
 		return l, nil
 	}
-	if choose { // the id is needed only here: with a given id, Gemini CLI takes longer to start
+	// A given id delays Gemini CLI's start. So the wrapper chooses an id only if neither
+	// hooks nor typed lines show which session the process has.
+	if choose {
 		l.SessionID = h.NewID
 		l.Argv = slices.Concat(argv[:1], []string{"--session-id", h.NewID}, argv[1:])
 	}
 	if end := chatName(l.SessionID); end != "" && home != "" {
-		// The folder between tmp and chats is named after the project. Its name comes
-		// from a list that the first start in the project writes. After the context
-		// was cleared, the session may continue in a second file.
+		// The pattern does not name the folder between tmp and chats, because Gemini
+		// CLI chooses the folder's name when it first starts in the project. After the
+		// context was cleared, the session may continue in a second file.
 		l.Sources = append(l.Sources, Source{Name: "transcript", Decoder: gemini.Chat,
 			Path: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*-" + end + ".jsonl"})
 		if interactive {

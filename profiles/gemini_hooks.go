@@ -10,15 +10,16 @@ import (
 // This file injects hooks into one launch of Gemini CLI. There are two ways:
 //
 //   - A file of system defaults, the weakest layer of settings. Gemini CLI accepts
-//     it only if no user but root can write it, so this works only for root. It runs
-//     hooks of settings only in a trusted folder.
+//     it only if no user but root can write it, so this works only for root. Gemini
+//     CLI runs hooks of settings only in a trusted folder.
 //   - A folder that replaces the user's home for this launch. It has one more
 //     extension, ours; everything else in it is a link to the user's files.
 //
-// Both are visible: while a hook runs and for 3 s after, the status row shows its
-// name. So hooks are injected only if something needs them.
+// With both ways the user sees the hooks: while a hook runs, and for 3 s after it, the
+// status row shows the hook's name. So hooks are injected only if something needs them.
 
-// geminiHookName is the name that the status row shows.
+// geminiHookName is the name of our hooks, which the status row shows, and of our
+// extension.
 const geminiHookName = "lifeloop"
 
 // geminiDefaults is the variable for the file of system defaults.
@@ -85,7 +86,7 @@ func (l *Launch) injectGemini(line commandLine, h Host) (reason string) {
 	case geminiTrusted(line, home, layers, h):
 		return l.geminiDefaults(path, h)
 	case h.Dir == home:
-		return "the folder may not be trusted, in which Gemini CLI runs no hooks of settings, and the home folder is the working directory"
+		return "Gemini CLI may not trust the working directory, so hooks in settings may not run; our extension cannot be added, because this directory is the home folder"
 	}
 	return l.geminiOverlay(line, home, layers, h)
 }
@@ -95,7 +96,7 @@ func (l *Launch) injectGemini(line commandLine, h Host) (reason string) {
 func (l *Launch) geminiDefaults(path string, h Host) (reason string) {
 	_, theirs := geminiSystem(h)
 	var base settings
-	if data, ok := h.read(theirs); ok && h.Guarded(theirs) { // Gemini CLI ignores defaults that others can write
+	if data, ok := h.read(theirs); ok && h.Guarded(theirs) { // Gemini CLI ignores a file of defaults that other users can write
 		base, _ = commented(data) // geminiLayers has parsed this file without an error
 	}
 	merged, err := mergeHooks(base, geminiGroups(h.Hook, h.Guards, h.GuardWait))
@@ -107,8 +108,8 @@ func (l *Launch) geminiDefaults(path string, h Host) (reason string) {
 	return ""
 }
 
-// geminiWritten are the files of ~/.gemini that Gemini CLI creates. Links lead to
-// them even if they do not exist yet.
+// geminiWritten are the files that Gemini CLI creates in ~/.gemini. The overlay gets a
+// link to each, even if the file does not exist yet.
 var geminiWritten = append([]string{"projects.json", "settings.json", "google_accounts.json", "installation_id",
 	"state.json", "GEMINI.md"}, geminiCredentials...)
 
@@ -116,17 +117,17 @@ var geminiWritten = append([]string{"projects.json", "settings.json", "google_ac
 // out of an account or of an MCP server.
 var geminiCredentials = []string{"oauth_creds.json", "gemini-credentials.json", "mcp-oauth-tokens.json", "a2a-oauth-tokens.json"}
 
-// geminiOverlay replaces the home of a launch by links to it, with an extension
-// of ours.
+// geminiOverlay replaces the home folder of a launch by a folder that has our extension,
+// and links to all files of the home folder.
 func (l *Launch) geminiOverlay(line commandLine, home string, layers []geminiLayer, h Host) (reason string) {
 	if h.Dir == home {
-		return "to add hooks, a folder of links would have to replace the home folder, which is the working directory"
+		return "hooks need a folder that replaces the home folder for this launch, which is not possible if the home folder is the working directory"
 	}
 	if reason := geminiExtensionOff(line, home, layers, h); reason != "" {
 		return reason
 	}
 	if _, exists := h.read(filepath.Join(home, ".gemini/extensions", geminiHookName, "gemini-extension.json")); exists {
-		return "the user already has an extension with the name of ours, " + geminiHookName
+		return "the user already has an extension with the same name as ours, " + geminiHookName
 	}
 	root := h.file("gemini-home", "")
 	ours := filepath.Join(root, ".gemini/extensions", geminiHookName)
@@ -136,12 +137,14 @@ func (l *Launch) geminiOverlay(line commandLine, home string, layers []geminiLay
 		{Path: ".gemini", Real: config, Files: geminiWritten, Dirs: []string{"tmp"}, Removes: geminiCredentials},
 		{Path: ".gemini/extensions", Real: filepath.Join(config, "extensions"), Ours: []string{geminiHookName}},
 	}}
-	hooks, _ := mergeHooks(nil, geminiGroups(h.Hook, h.Guards, h.GuardWait)) // no error, because there is nothing to merge with
+	hooks, _ := mergeHooks(nil, geminiGroups(h.Hook, h.Guards, h.GuardWait)) // no error is possible: the settings to merge with are empty
 	l.Files = append(l.Files,
 		File{filepath.Join(ours, "gemini-extension.json"), encode(map[string]string{"name": geminiHookName, "version": "0.0.1"})},
 		File{filepath.Join(ours, "hooks", "hooks.json"), encode(hooks)})
 	l.setenv("GEMINI_CLI_HOME", root)
-	if h.getenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH") == "" { // the file gets no link, because Gemini CLI would replace the link by renaming a new file
+	// Name the real file instead of a link to it. Gemini CLI replaces the file by a new one,
+	// which would replace a link but not the real file.
+	if h.getenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH") == "" {
 		l.setenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH", filepath.Join(config, "trustedFolders.json"))
 	}
 	return ""

@@ -20,10 +20,11 @@ type geminiLayer struct {
 	path    string
 	members settings
 	project bool // a file of the working directory, which is read only in a trusted folder
-	system  bool // a file of the administrator, which is ignored if others can write it
+	system  bool // a file of the administrator, which is ignored if other users can write it
 }
 
-// geminiSystem returns the paths of the system's settings and of their defaults.
+// geminiSystem returns the paths of the administrator's two settings files: the one that
+// overrides the user's settings, and the one with defaults for them.
 func geminiSystem(h Host) (system, defaults string) {
 	if system = h.getenv("GEMINI_CLI_SYSTEM_SETTINGS_PATH"); system == "" {
 		system = "/etc/gemini-cli/settings.json"
@@ -92,7 +93,7 @@ func geminiTitled(home string, h Host) bool {
 }
 
 // geminiHooksOff returns the setting by which the user or the administrator disabled our
-// hooks.
+// hooks, or "".
 func geminiHooksOff(layers []geminiLayer) string {
 	for _, l := range layers {
 		enabled, known := l.member("hooksConfig", "enabled")
@@ -110,8 +111,8 @@ func geminiHooksOff(layers []geminiLayer) string {
 	return ""
 }
 
-// geminiSandboxed returns what makes Gemini CLI run itself again in a container, where our
-// hooks are not found.
+// geminiSandboxed returns the reason why Gemini CLI runs itself again in a container, where
+// our hooks are not found, or "".
 func geminiSandboxed(line commandLine, home string, layers []geminiLayer, h Host) string {
 	const runs = " makes Gemini CLI run itself in a sandbox, without our hooks"
 	if h.getenv("SANDBOX") != "" { // Gemini CLI already runs in a sandbox
@@ -133,7 +134,7 @@ func geminiSandboxed(line commandLine, home string, layers []geminiLayer, h Host
 	default:
 		return "GEMINI_SANDBOX" + runs
 	}
-	if line.has("--sandbox", "--no-sandbox") { // --sandbox=false or --no-sandbox: no sandbox, whatever the settings say
+	if line.has("--sandbox", "--no-sandbox") { // --sandbox=false and --no-sandbox override the settings
 		return ""
 	}
 	for _, l := range layers {
@@ -181,9 +182,9 @@ func setsVariable(file []byte, name string) bool {
 	return false
 }
 
-// geminiEnvFile returns a file of variables that sets GEMINI_SANDBOX. Gemini CLI reads the
-// first .env that it finds on the way from the working directory to the root folder and
-// then in the home.
+// geminiEnvFile returns a .env file that sets GEMINI_SANDBOX, or "". It searches the
+// working directory, each folder above, and the home folder. Gemini CLI reads only the
+// first .env file that it finds, but in case of doubt every file counts.
 func geminiEnvFile(home string, h Host) string {
 	dirs := []string{h.Dir}
 	for dir := h.Dir; dir != filepath.Dir(dir); {
@@ -256,7 +257,7 @@ func geminiTrustFile(home string, h Host) (trusted bool) {
 	return ok && trusted
 }
 
-// geminiExtensionOff returns why Gemini CLI would not load our extension.
+// geminiExtensionOff returns the reason why Gemini CLI would not load our extension, or "".
 func geminiExtensionOff(line commandLine, home string, layers []geminiLayer, h Host) string {
 	for _, l := range layers {
 		if raw, known := l.member("security", "allowedExtensions"); !known || raw != nil && string(raw) != "[]" {
@@ -273,7 +274,7 @@ func geminiExtensionOff(line commandLine, home string, layers []geminiLayer, h H
 	data, exists := h.read(path)
 	var rules map[string]struct{ Overrides []string }
 	if exists && json.Unmarshal(data, &rules) != nil {
-		return "" // Gemini CLI reports the error and enables every extension
+		return "" // with an invalid file, Gemini CLI reports an error and enables every extension
 	}
 	enabled := true
 	for _, rule := range rules[geminiHookName].Overrides {

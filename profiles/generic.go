@@ -2,8 +2,8 @@ package profiles
 
 import "lifeloop/telemetry"
 
-// genericProfile is the profile of an unknown program. Its output cannot be decoded. If
-// the user names a file that it writes, a change of the file is a sign of life.
+// genericProfile is the profile of an unknown program, whose output cannot be decoded. If
+// the user names a file that the program writes, a change of the file is a sign of life.
 func genericProfile() Profile {
 	return Profile{
 		Adapter:    Generic,
@@ -12,7 +12,8 @@ func genericProfile() Profile {
 	}
 }
 
-// Activity returns the source for an activity file.
+// Activity returns the source for a file that is not decoded: each change of the file only
+// shows that the program is active.
 func Activity(path string) Source {
 	return Source{Name: "file", Decoder: telemetry.File, Path: path, Form: Stamp}
 }

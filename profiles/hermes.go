@@ -3,10 +3,10 @@ package profiles
 import "lifeloop/telemetry/hermes"
 
 // hermesProfile is the profile of Hermes. It is based on Hermes's source (schema 30 of
-// its store) and was never tested with the program. It does not change a launch,
-// because Hermes reads hooks only from the user's configuration.
+// the database) and was never tested with the program. A launch is not changed, because
+// Hermes reads hooks only from the user's configuration.
 //
-// Its database is ~/.hermes/state.db (HERMES_HOME/state.db).
+// Hermes's database is ~/.hermes/state.db (HERMES_HOME/state.db).
 func hermesProfile() Profile {
 	return Profile{
 		Adapter:    "hermes",

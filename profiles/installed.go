@@ -27,7 +27,7 @@ type Installation struct {
 	// Ours reports whether text is a command, or a whole file, that some version
 	// of this program wrote.
 	Ours func(text string) bool
-	// Trust is nil if the harness runs the hooks in its files without consent.
+	// Trust is nil if the harness runs the hooks in its files without asking the user.
 	Trust *Trust
 }
 
@@ -41,11 +41,11 @@ type InstalledHook struct {
 // Trust describes how a harness records the user's consent to a hook.
 type Trust struct {
 	Path   string   // a TOML file, absolute
-	Table  []string // the table that has one table per hook
-	Member string   // the string in a hook's table that records the consent
-	Prefix string   // the beginning of the table names for hooks in Installation.Path
-	// Key returns the table name for the hook at this place of the JSON file, or ""
-	// if the harness has no such event.
+	Table  []string // the path of the table in the file; it has a subtable for each hook
+	Member string   // the key, in a hook's subtable, of the string that records the consent
+	Prefix string   // the beginning of the subtables' names for hooks in Installation.Path
+	// Key returns the name of the subtable for the hook at this place of the JSON file,
+	// or "" if the harness has no such event.
 	Key func(event string, group, handler int) string
 	// Value returns the value of Member for the hook h.
 	Value func(h InstalledHook) string
@@ -57,9 +57,9 @@ var errNoHome = errors.New("cannot locate the harness's settings: HOME is not se
 // programs of a renewal profile.
 const renewalSeconds = 30
 
-// installation returns an Installation that adds command hooks to a JSON file, without
-// Trust. It sets the commands of the hooks. second is the number of units of a timeout
-// in one second.
+// installation returns an Installation that adds command hooks to a JSON file. It sets
+// each hook's Command, and leaves Trust nil. second is one second in the unit that the
+// harness uses for timeouts.
 func installation(adapter, path string, project bool, hooks []InstalledHook, second int, h Host) (Installation, error) {
 	if !utf8.ValidString(h.Exe) || !utf8.ValidString(path) {
 		return Installation{}, errors.New("the path of this program or of the harness's settings is not UTF-8, so no hook can be written into them")

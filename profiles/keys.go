@@ -9,14 +9,14 @@ type Keys struct {
 	// Aside is typed before Reset if the user has begun a line. It stores the line, which
 	// the harness restores after Reset. It is nil if the harness cannot do that.
 	Aside []Stroke
-	Back  []Stroke // restores a stored line after the strokes of Reset were taken back
+	Back  []Stroke // restores the stored line if Reset had no effect, after the keys in Undo
 	// Cursor is true if the harness hides the cursor exactly while its input line is not on
 	// the screen, for example in a dialog.
 	Cursor bool
 }
 
 // A Stroke is one write of keys, and the pause after it. A command and its Enter are two
-// strokes: written at once they are taken for a paste.
+// strokes: the harness would take both in one write for a paste.
 type Stroke struct {
 	Keys string
 	// Shows is text that the harness displays when it has taken the keys, with one space
@@ -28,9 +28,9 @@ type Stroke struct {
 	Undo  string // the keys that take back this stroke if Reset had no effect
 }
 
-// Clears returns the keys that give a launch of argv a fresh session. It returns false
-// without a terminal, for a command line that answers its prompt and exits, and if the
-// harness has no such keys.
+// Clears returns the keys that give a launch of argv a fresh session. It returns false if
+// there is no terminal, if the harness exits after one answer (as with `claude -p`), or
+// if the harness has no such keys.
 func (p Profile) Clears(argv []string, terminal bool) (Keys, bool) {
 	if len(p.Keys.Reset) == 0 || !terminal || p.prints == nil || len(argv) == 0 || p.prints(argv[1:]) {
 		return Keys{}, false

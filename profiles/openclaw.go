@@ -2,9 +2,9 @@ package profiles
 
 import "lifeloop/telemetry/openclaw"
 
-// openclawProfile is the profile of OpenClaw, as observed with version 2026.9.6. A
-// launch that runs its sessions in the process itself gets a plugin of ours
-// (openclaw_launch.go). The other launches are not changed.
+// openclawProfile is the profile of OpenClaw, as observed with version 2026.9.6. A launch
+// gets a plugin of ours (openclaw_launch.go) if the launched process itself runs the
+// sessions. The other launches are not changed.
 //
 // There is one SQLite database per agent,
 // agents/AGENT/agent/openclaw-agent.sqlite below ~/.openclaw (OPENCLAW_STATE_DIR;
@@ -16,8 +16,8 @@ func openclawProfile() Profile {
 		Tested:   []string{"2026.9.6"},
 		sessions: stored{"OPENCLAW_STATE_DIR", ".openclaw", Place{Pattern: "agents/*/agent/openclaw-agent.sqlite", Sessions: openclawSessions}},
 		Hooks:    openclaw.Hooks{},
-		// Unordered is set, because a prompt is reported only with the later row that
-		// names its run.
+		// Unordered is set, because a prompt is reported late: only a later row shows
+		// to which run the prompt belongs.
 		Transcript: Source{Name: "transcript", Decoder: openclaw.Transcript, Form: Rows, Query: openclawTranscript, Unordered: true},
 		Kinds: []Source{
 			{Name: "runs", Decoder: openclaw.Run, Form: Rows, Query: openclawRuns},

@@ -82,7 +82,8 @@ func prepareOpenclaw(argv []string, h Host) (Launch, error) {
 	return l, nil
 }
 
-// openclawHookless returns why the process of a command line calls no hook of a plugin.
+// openclawHookless returns the reason why the process that a command line starts does not
+// call the hooks of plugins, or "" if it calls them.
 func openclawHookless(line commandLine, sure bool) string {
 	words := line.operands()
 	command, rest := "", words
@@ -96,10 +97,10 @@ func openclawHookless(line commandLine, sure bool) string {
 		return "OpenClaw's terminal calls no plugin hooks; only `lifeloop-wrap observe` reads its sessions"
 	case command == "agent" && len(rest) == 0 && line.has("--local"):
 	case command == "agent" && !line.has("--local") && len(rest) == 0:
-		return "a running gateway has the session; wrap `openclaw agent --local` or `openclaw gateway run`"
+		return "the session runs in a separate gateway process; wrap `openclaw agent --local` or `openclaw gateway run`"
 	case command == "gateway" && len(rest) == 1 && rest[0] == "run":
 	default:
-		return "hooks are known only for `openclaw agent --local` and `openclaw gateway run`"
+		return "hooks are supported only for `openclaw agent --local` and `openclaw gateway run`"
 	}
 	if !sure || line.has("--reset") {
 		return "the command line has --reset or an unknown option"

@@ -15,10 +15,11 @@ import (
 )
 
 // opencodeProfile is the profile of OpenCode, as observed with 1.18.33. A launch gets a
-// URL in its instructions and a plugin of the terminal interface (opencode_launch.go).
-// `host apply` installs a server plugin, whose hooks and answers have a form of our own.
-// A launch gets a server plugin only under a policy (opencode_guard.go), because OpenCode
-// waits for a package registry before it loads a server plugin.
+// URL of ours, from which OpenCode reads instructions for the model, and a plugin of the
+// terminal interface (opencode_launch.go). `host apply` installs a server plugin, whose
+// hooks and answers have a form of our own. A launch gets a server plugin only under a
+// policy (opencode_guard.go), because OpenCode waits for a package registry before it
+// loads a server plugin.
 func opencodeProfile() Profile {
 	return Profile{
 		Adapter:    "opencode",

@@ -300,8 +300,8 @@ func (l *Launch) opencodePlugin(attached bool, h Host) (reason string) {
 	}
 	base["plugin"] = encode(append(plugins, encode(fileURL(plugin))))
 	l.Files = append(l.Files, File{plugin, text}, File{config, encode(base)})
-	// OpenCode notes when it first loaded each plugin. The notes of the user's
-	// plugins are copied, so that these see no difference.
+	// OpenCode keeps a file with the time at which it first loaded each plugin. This
+	// launch gets a copy of that file, so the user's plugins do not count as new.
 	notes := h.getenv(opencodeMeta)
 	if notes == "" {
 		notes = filepath.Join(h.home("XDG_STATE_HOME", filepath.Join(".local", "state")), "opencode", "plugin-meta.json")

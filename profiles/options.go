@@ -163,9 +163,9 @@ func (l commandLine) operands() (words []string) {
 	return words
 }
 
-// with returns the parsed arguments, with a new value for each use of an option.
-// It removes no word, because a variadic option could then take the words that
-// follow as its values.
+// with returns args, from which l was parsed, with value as the value at each use of the
+// option name. It removes no word: if an option were removed, a variadic option before
+// it could take the operands after it as values.
 func (l commandLine) with(args []string, name, value string) []string {
 	out := slices.Clone(args)
 	for _, p := range l {

@@ -39,8 +39,8 @@ func (p Profile) Places(h Host) []Place {
 	return []Place{place}
 }
 
-// Together returns a source of a session that was found, and the other sources that are
-// in the same database.
+// Together returns found, which is a source of one session, and the other sources in
+// the same database.
 func (p Profile) Together(found Source) []Source {
 	all := []Source{found}
 	for _, s := range p.Kinds {

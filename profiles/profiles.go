@@ -48,8 +48,8 @@ type Host struct {
 	// GuardWait is how long a hook for a tool call may wait for an approval, in
 	// addition to its usual limit; at most MaxGuardWait.
 	GuardWait time.Duration
-	// Needs names what needs hooks: a client, a policy or a requirement. It is
-	// empty if nothing in the session needs them.
+	// Needs names the client, policy or requirement for which the session needs hooks.
+	// It is empty if nothing in the session needs hooks.
 	Needs string
 	// Guarded reports whether a path and all folders above it belong to root and
 	// are writable by root alone. If it is nil, no path is guarded.
@@ -86,8 +86,8 @@ type Launch struct {
 	// chooses its own.
 	SessionID string
 	// Cause is how the harness session begins, as far as the command line shows it:
-	// "resume", "fork", "unknown" if the user will choose, "startup" if it certainly
-	// begins a new one, empty if it probably does.
+	// "resume", "fork", "unknown" if the user will choose, "startup" if certainly a
+	// new harness session begins, empty if one probably begins.
 	Cause string
 	// Hooks is true if hooks were injected and calls are expected.
 	Hooks bool
@@ -98,8 +98,8 @@ type Launch struct {
 	// Guards is true if a hook of ours is called before every tool call of the
 	// launch.
 	Guards bool
-	// Unguarded is the reason why Guards is false, although the harness has such a
-	// hook. The reason matters only if Host.Guards is set.
+	// Unguarded is the reason why Guards is false, although the harness can call a hook
+	// before every tool call. The reason matters only if Host.Guards is set.
 	Unguarded string
 	// HooksShow is true if the user can see the injected hooks. With Auto, such hooks
 	// are injected only if something needs them.
@@ -116,22 +116,22 @@ type Launch struct {
 	// list shows when the process changes to another session. Typing.Lines is nil if
 	// there is no list.
 	Typing Typing
-	// Chats describes the session files of a launch without hooks whose process names
-	// its session. For any other launch, Chats.Dir is empty.
+	// Chats describes the session files of a launch without hooks, if the harness's
+	// process writes the id of its session into a record. Otherwise Chats.Dir is empty.
 	Chats Chats
 	// Requests returns the decoder for a plugin's stream of events and for the requests
 	// for the URL Host.Instructions. It is nil if the launch has neither the plugin nor
 	// the URL.
 	Requests func() telemetry.Requests
 	// Threads is a folder in which the harness locks a file, ID.lock, for each harness
-	// session that it has begun; empty if the harness has no such folder. When a session
-	// begins in place, its lock shows this earlier than its first hook.
+	// session that it has begun; empty if the harness has no such folder. If a session
+	// begins in place, the lock shows this before the first hook of that session does.
 	Threads string
 	// HookAtPrompt is true if the harness calls its first hook only at the first
 	// prompt.
 	HookAtPrompt bool
-	// Statusline is true if the harness will report its window size itself, so that
-	// a usage without a window can wait for that report.
+	// Statusline is true if the harness will report its window size itself. If tokens in
+	// use are reported without a window size, they are held until that report.
 	Statusline bool
 	// Export is the telemetry that the harness exports to Host.OTLP.
 	Export Export
@@ -221,8 +221,8 @@ const (
 type Overlay struct {
 	Root    string          `json:"root"`    // absolute path of the new folder, which must not exist yet
 	Folders []OverlayFolder `json:"folders"` // the first is Root itself; a folder comes before those below it
-	// Merge lists the names, without folders, of JSON files that are merged at the
-	// end: a member that is only in the overlay's object is added to the real file.
+	// Merge lists names, without folders, of JSON files that are merged after the
+	// launch: a member that is only in the overlay's file is added to the real file.
 	Merge []string `json:"merge,omitempty"`
 }
 
@@ -230,7 +230,7 @@ type Overlay struct {
 // another folder.
 type OverlayFolder struct {
 	Path string `json:"path"` // relative to Root
-	Real string `json:"real"` // absolute; it may be missing
+	Real string `json:"real"` // absolute path of the other folder, which can be missing
 	// Files are names of files that get a link even before the files exist, so that the
 	// harness creates them in Real. Dirs are names of folders that the harness would
 	// create at its start. These folders are created in Real beforehand, because a link
@@ -273,8 +273,8 @@ type Source struct {
 	User, Password string
 	// Blind is true if the source reports context use but no compactions.
 	Blind bool
-	// Unordered says that records which are written together may not be in order of
-	// time; they are sorted by the times in them.
+	// Unordered is true if records that are written together can be out of time order.
+	// These records are then sorted by the times in them.
 	Unordered bool
 	// Query asks for the records of a Rows source; see [Rows]. Prompted, if not empty, is
 	// a second query with the same numbering of rows. Its records are the ids of the
@@ -296,13 +296,13 @@ type Typing struct {
 
 	List    string // the list's path, relative to the folder of the session files
 	Pattern string // pattern of the names of session files
-	// Lines reads the whole list. whole is false if the text ends within a value.
+	// Lines reads the list. whole is false if list ends in the middle of a value.
 	Lines  func(list []byte) (lines []telemetry.Typed, whole bool)
 	Prompt func(record []byte) (line telemetry.Typed, ok bool) // reads a record of a session file
 }
 
-// Chats describes the files of a harness whose process names its session. In Pattern and
-// New, {session} is replaced by the id.
+// Chats describes the session files of a harness whose process writes the id of its
+// session into a record. In Pattern and New, {session} is replaced by that id.
 type Chats struct {
 	Dir     string // absolute folder of all session files; empty if they are not known
 	Pattern string // pattern of the path of a session's file below Dir, matched element by element
@@ -367,7 +367,7 @@ func (p Profile) Observable() []Source {
 // A Profile describes one adapter.
 type Profile struct {
 	Adapter  string
-	Programs []string // base names of its programs
+	Programs []string // base names of the harness's programs
 	// Tested are the versions with which the adapter's claims were verified, as
 	// the harness reports them. Versions in between were not tested, and harnesses
 	// change their output from version to version.
@@ -378,7 +378,7 @@ type Profile struct {
 	// Estimates is true if the harness writes its own estimate of the context after
 	// a compaction.
 	Estimates bool
-	Hooks     telemetry.Dialect // nil if the harness has no hooks
+	Hooks     telemetry.Dialect // the format of the harness's hooks; nil if it has none
 	// Transcript describes a file whose path a signal reports in its field Path, or a
 	// database that observe reads.
 	Transcript Source
@@ -389,7 +389,7 @@ type Profile struct {
 	// windows implements WithWindows; nil if no file of the harness gives the context
 	// windows of models.
 	windows func(s Source, h Host) Windows
-	// Asks is true if launches may use Host.Instructions.
+	// Asks is true if the harness can read Host.Instructions, a URL, before each request.
 	Asks bool
 	// Prepare turns the user's command line into a launch. It accepts every
 	// command line that the harness accepts.
@@ -407,8 +407,8 @@ type Profile struct {
 	Quit int
 	// Keys make the harness begin a fresh session in its terminal.
 	Keys Keys
-	// ExitCodes maps exit codes to causes. Any other code than these and 0 is a
-	// failure of the harness without a special cause.
+	// ExitCodes maps exit codes to causes. A code that is neither in the map nor 0 means
+	// that the harness failed for an unknown cause.
 	ExitCodes map[int]attempt.Cause
 	// prints reports whether a command line, without the program, answers its prompt
 	// and exits. It is nil if resume is nil.

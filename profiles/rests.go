@@ -167,8 +167,8 @@ func (r Rests) Reading(sources ...string) Rests {
 	return out
 }
 
-// Without lists the capabilities that have no source among those that are read,
-// in the order of their names.
+// Without lists the capabilities in r that depend on none of the sources in read. The
+// result is sorted by name.
 func (r Rests) Without(read ...string) []string {
 	left := r.Reading(read...)
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(r)), func(capability string) bool { return left[capability] != nil })

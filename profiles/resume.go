@@ -15,8 +15,9 @@ func (l commandLine) without(names ...string) commandLine {
 	return slices.DeleteFunc(slices.Clone(l), func(p part) bool { return p.name == "" || slices.Contains(names, p.name) })
 }
 
-// words returns the words of the line, followed by the given operands. It adds "--"
-// before them if an option could take one as its value, or if one looks like an option.
+// words returns the words of the line, followed by the operands. It puts "--" before the
+// operands if an option could take an operand as its value, or if an operand looks like
+// an option.
 func (l commandLine) words(operands ...string) (words []string) {
 	for _, p := range l {
 		words = append(words, p.words...)
@@ -32,8 +33,8 @@ func (l commandLine) words(operands ...string) (words []string) {
 	return append(words, operands...)
 }
 
-// ambiguous reports whether a flag is followed by "true" or "false", which yargs
-// may take as its value.
+// ambiguous reports whether a flag is followed by "true" or "false", because yargs may
+// take that word as the flag's value.
 func (l commandLine) ambiguous() bool {
 	for i, p := range l[:max(len(l)-1, 0)] {
 		if next := l[i+1]; p.name != "" && p.arity == flag && next.name == "" && (next.value == "true" || next.value == "false") {

@@ -29,8 +29,8 @@ type hookGroup struct {
 	Hooks   []hookCall `json:"hooks"`
 }
 
-// mergeHooks appends our groups of each event to the user's own groups. It changes
-// nothing else.
+// mergeHooks appends, for each event, our groups of hooks to the user's own groups. It
+// changes nothing else.
 func mergeHooks(user settings, ours map[string][]hookGroup) (settings, error) {
 	merged := maps.Clone(user)
 	if merged == nil {

@@ -73,8 +73,8 @@ func guardCommand(hook []string, event string, wait time.Duration) string {
 	return "trap 'exit 2' HUP INT QUIT TERM; " + hookCommand(append(slices.Clone(hook), "--guard="+guardLimit(wait)), event) + " || exit 2"
 }
 
-// encode returns JSON without HTML escapes, so that what the user wrote in a merged
-// settings file, such as `a && b`, keeps its text.
+// encode returns JSON without HTML escapes. So the text of the user's settings, such as
+// `a && b`, is the same in a merged settings file.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -4,15 +4,14 @@ import (
 	"path/filepath"
 )
 
-// A Trial is a short session of a harness with a model server on loopback, on a
-// machine without an account. It has a home of its own.
+// A Trial is a short session of a harness with a model server on loopback. It has a
+// home of its own, and needs no account with a provider of models.
 type Trial struct {
-	Args  []string // after the program
+	Args  []string // the arguments after the program
 	Env   []string
 	Files []File // Path is relative to the home
 	// Fills is a number of input tokens that makes the harness compact its context
-	// before the next request; 0 if the harness does not compact in such a
-	// session.
+	// before the next request; 0 if the harness does not compact during a trial.
 	Fills int64
 }
 
@@ -20,7 +19,7 @@ type Trial struct {
 // in a request by the mark p1.
 const trialPrompt = "Run-the-command-(p1)"
 
-// trialClaude asks in print mode.
+// trialClaude returns a trial in print mode.
 func trialClaude(model, dir string) Trial {
 	return Trial{
 		Args: []string{"--model", "claude-sonnet-4-5", "--allowedTools", "Bash", "-p", trialPrompt},
@@ -32,7 +31,7 @@ func trialClaude(model, dir string) Trial {
 	}
 }
 
-// trialCodex asks with `codex exec`. Its whole configuration is on the command line.
+// trialCodex returns a trial of `codex exec`, with all settings on the command line.
 func trialCodex(model, dir string) Trial {
 	text := func(s string) string { return string(encode(s)) }
 	args := []string{"exec"}
@@ -47,7 +46,7 @@ func trialCodex(model, dir string) Trial {
 	return Trial{Args: append(args, "--skip-git-repo-check", trialPrompt), Env: []string{"PROBE_KEY=none"}, Fills: 92_000}
 }
 
-// trialGemini asks in print mode.
+// trialGemini returns a trial in print mode.
 func trialGemini(model, _ string) Trial {
 	return Trial{
 		Args: []string{"--approval-mode", "yolo", "-p", trialPrompt},
@@ -57,7 +56,8 @@ func trialGemini(model, _ string) Trial {
 	}
 }
 
-// trialOpencode asks with `opencode run`. Its whole configuration is in a variable.
+// trialOpencode returns a trial of `opencode run`, with all settings of OpenCode's
+// configuration in one environment variable.
 func trialOpencode(model, _ string) Trial {
 	config := map[string]any{"model": "mock/m1", "small_model": "mock/m1", "provider": map[string]any{"mock": map[string]any{
 		"npm": "@ai-sdk/openai-compatible", "options": map[string]string{"baseURL": model + "/v1", "apiKey": "none"},

@@ -26,8 +26,8 @@ type Renewal struct {
 	Path    Path
 	Digest  string
 	Expires *time.Time
-	// Old and New are the numbers of the two harness sessions, counted from 1 in
-	// the session; 0 while unknown. OldID is the id of the first.
+	// Old and New are the numbers of the old and the new harness session, counted from 1
+	// in the session; 0 while unknown. OldID is the id of the old one.
 	Old, New int
 	OldID    string
 	// Prepares is set when the prepare command is called, Consumed when the
@@ -36,8 +36,8 @@ type Renewal struct {
 	// Ahead is set if the token was consumed while the old harness session was still
 	// open: for a reset in place.
 	Ahead bool
-	// Typed is set when the keys for a fresh session are about to be typed, or the
-	// plugin asked, or the hook answered.
+	// Typed is set when the act Clear is about to begin: keys are typed, the plugin is
+	// asked or the hook is answered, for a fresh session.
 	Typed bool
 	After *int64 // the tokens in the context after the renewal; nil until measured
 }
@@ -111,7 +111,8 @@ func (m *Machine) Ask(id string, r Request) Move {
 // Refusal returns the reason why the rules allow no further renewal; class is empty
 // if they allow one. broke is true if the reason is Limits.Max or Limits.Session: the
 // session can then have no further renewal. resets are the times of the newest resets
-// with monotonic clock readings; they replace the last times in Resets, which have none.
+// with monotonic clock readings. They replace the last times in Resets, which lack these
+// readings.
 func (m *Machine) Refusal(now time.Time, r Rules, resets []time.Time) (class lifeloop.FailureClass, why string, broke bool) {
 	l := r.Limits.Filled()
 	recent := 0
@@ -154,8 +155,8 @@ func (m *Machine) Begin(now time.Time) Move {
 	return Move{Renewal: m.ID, To: Resetting, At: now.UTC()}
 }
 
-// PrepareDone returns the move that follows the prepare command. A failure refuses
-// the renewal, because nothing was reset.
+// PrepareDone returns the move that follows the prepare command. If class is not empty,
+// the command has failed, and the renewal is refused.
 func (m *Machine) PrepareDone(digest string, expires *time.Time, class lifeloop.FailureClass, why string) Move {
 	if class != "" {
 		return Move{Renewal: m.ID, To: Refused, Failure: class, Why: "the prepare command: " + why}

@@ -13,9 +13,9 @@
 //	                          rolled_back                  failed
 //
 // A renewal that ends before the prepare command runs, or because this command fails, is
-// refused. One that ends later, but before the reset, is rolled back. Both leave the old
-// harness session as it is. After the reset began, the renewal ends as delivered or
-// failed. At most one renewal is under way, and each ends once.
+// refused. A renewal that ends later, but before the reset, is rolled back. In both cases
+// the old harness session stays as it is. After the reset began, the renewal ends as
+// delivered or failed. At most one renewal is under way, and each renewal ends once.
 //
 // A reset by relaunch ends the harness, consumes the token and starts the harness
 // again. A reset in place consumes the token first, because a hook of the fresh session
@@ -112,9 +112,9 @@ const (
 	Prepare      // run the profile's prepare command
 	Reset        // end the old harness session, or begin a reset in place
 	Continue     // consume the token and run the continue command
-	Launch       // start the harness with a fresh session, for which the continuation waits
+	Launch       // start the harness with a fresh session, which then gets the continuation
 	Permit       // wait for the gate, which has a time limit of its own
-	Type         // in place: wait, with the continuation, until the Means can be used
+	Type         // in place: the continuation is ready; wait until the Means can be used
 	Clear        // in place: type the keys, ask the plugin or answer the hook
 	Undo         // in place: take back the keys, or the request to the plugin
 	FallBack     // a reset in place has failed: wait for the prompt, and then relaunch or give up
@@ -123,8 +123,8 @@ const (
 // Rules are the properties of a profile that the machine needs.
 type Rules struct {
 	Profile string
-	// Claims is the name under which manifests list this profile; empty if it is
-	// Profile.
+	// Claims is the name under which manifests list this profile; empty if manifests
+	// list it under its own name, Profile.
 	Claims string
 	Client string // the owner of the continuation, in receipts and payloads
 	Paths  []Path // the ways to reset, in the order of preference
@@ -205,7 +205,7 @@ type Move struct {
 	// session, and ID its id, if known.
 	Scope int       `json:"scope,omitempty"`
 	ID    string    `json:"harness_session_id,omitempty"`
-	At    time.Time `json:"at,omitzero"` // set in the state resetting
+	At    time.Time `json:"at,omitzero"` // the start of the reset; set in the state resetting
 	// Failure and Why are set if the renewal ended without a delivery.
 	Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
 	Why     string                `json:"why,omitempty"`

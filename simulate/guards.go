@@ -20,8 +20,8 @@ import (
 // This file simulates the gate: its policy, the tool calls of a script, and the person
 // who approves or denies them.
 
-// guards says by which gate policy a world permits acts, and how long an act may
-// wait for an approval.
+// guards holds the gate's policy in a world, and how long an act may wait for an
+// approval.
 type guards struct {
 	gate         *gate.Policy  // nil if nothing is guarded
 	approvalWait time.Duration // how long an act waits for an approval
@@ -34,7 +34,7 @@ func (w World) Guarded(p *gate.Policy) World {
 	return w
 }
 
-// guard decodes the gate's policy, text, if the document has the member policy.
+// guard decodes text, which is the gate's policy, if the document has the member policy.
 // wait is how long an act waits for an approval.
 func (w *World) guard(doc, text document.Value, wait time.Duration) error {
 	w.approvalWait = wait

@@ -86,7 +86,7 @@ type player struct {
 	called   int            // the number of hook calls
 	sessions int            // the number of new harness sessions
 	calls    int            // the number of calls to the client
-	answers  []answer       // the client's answers that come later, in their order
+	answers  []answer       // the answers that the client has yet to give, the first one first
 
 	limit     gate.Limiter
 	approvals []kernel.ApprovalAsked // the approvals that acts wait for
@@ -238,7 +238,8 @@ func (p *player) feed(in input.Input) kernel.Turn {
 	return turn
 }
 
-// perform performs an effect as the supervisor does. There are no sources to watch.
+// perform performs an effect as the supervisor does. DrainSources is done at once,
+// because a simulated harness writes no files to read.
 func (p *player) perform(e effect.Effect) {
 	l := &p.launch
 	switch e := e.(type) {

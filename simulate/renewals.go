@@ -23,14 +23,14 @@ import (
 
 // renewing is the active renewal profile of a world.
 type renewing struct {
-	profile string // empty if there is none
+	profile string // the name of the profile; empty if none is active
 	paths   []renewal.Path
-	client  *scripted // the client that asks; nil if there is none
+	client  *scripted // the client that asks for renewals; nil if the world has no client
 }
 
 // A scripted client gets the events of one kind (the field on), and answers each after a
-// delay (the field after). Its answers are counted from 1; those whose numbers are in
-// the field asks ask for a renewal.
+// delay (the field after). Its answers are counted from 1. An answer whose number is in
+// the field asks is a request for a renewal.
 type scripted struct {
 	on    lifeloop.Event
 	asks  []int
@@ -140,7 +140,7 @@ const (
 	ignored reaction = "ignored" // no fresh session begins
 	fails   reaction = "fails"   // not all keys can be typed, or the plugin reports a failure
 	dialog  reaction = "dialog"  // a dialog opens before the last key
-	line    reaction = "line"    // the user has begun a line, so nothing is typed
+	line    reaction = "line"    // the user has begun to type a line, so no keys are typed
 )
 
 func reactions() []string { return policy.Words(works, ignored, fails, dialog, line) }
@@ -221,7 +221,7 @@ func (p *player) keys(e effect.TypeKeys) {
 		p.cause(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionGone, Source: source, Detail: path, Session: l.hooks, Reason: "clear"}}})
 		p.session(p.nextSession(), path, "clear")
 	case fails:
-		typed.Failure = "the script says so"
+		typed.Failure = "the reset step of the script fails"
 		p.cause(typed)
 	case dialog:
 		l.typed, l.asking = e.Renewal, true

@@ -15,15 +15,15 @@
 // # Time
 //
 // The session begins at [Start]. A launch begins in the millisecond of its request.
-// Its steps are one millisecond apart, the first one millisecond after the launch;
-// wait_ms replaces that millisecond. What a step or a timer causes happens in the
-// same millisecond: for example the end of a process that was sent TERM, the
-// reading of its remaining output, or the next launch.
+// Its first step happens one millisecond after the launch, and each further step one
+// millisecond after the step before it. The time in wait_ms replaces this millisecond.
+// What a step or a timer causes happens in the same millisecond: for example the end of
+// a process that was sent TERM, the reading of its remaining output, or the next launch.
 //
-// The order within one millisecond is: what was just caused, control, answers of
-// the client, steps of the harness, timers. So output in the millisecond of a
-// time-out is in time, and a harness that is paused in the millisecond of a step
-// has not performed that step.
+// The order within one millisecond is: results of what has just happened, entries of the
+// list control, answers of the client, steps of the harness, timers. So output in the
+// millisecond of a time-out is in time. A harness that is paused in the millisecond of a
+// step has not performed that step.
 package simulate
 
 import (

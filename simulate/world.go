@@ -458,7 +458,7 @@ func checkMembers(v document.Value, path, kind string) error {
 	return nil
 }
 
-// addControl reads one entry of control.
+// addControl reads one entry of the document's list "control".
 func (w *World) addControl(v document.Value, path string) error {
 	var text struct {
 		At time.Duration `yaml:"at_ms,ms"`

@@ -30,9 +30,9 @@ func (s *supervisor) dispatch(e effect.Dispatch) {
 	})
 }
 
-// call makes one dispatch and decodes its answer, which it also returns as the client
-// wrote it. A panic of the client is a failure of this call alone. client is nil if
-// the configuration has no such client. known lists members that the answer may have
+// call makes one dispatch. It returns the decoded answer, and in body the answer as the
+// client wrote it. A panic of the client is a failure of this call alone. client is nil
+// if the configuration has no such client. known lists members that the answer may have
 // besides those of the contract.
 func call(ctx context.Context, client Client, e effect.Dispatch, known ...string) (in input.Returned, body []byte) {
 	failed := func(class lifeloop.FailureClass, why string) input.Returned {

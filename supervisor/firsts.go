@@ -18,9 +18,9 @@ import (
 // titles show work. The session is found:
 //
 //	at once            one candidate, and the list has a line of it from just before the title
-//	at the turn's end  one candidate, no line from then, but a prompt in this turn
-//	at the turn's end  several candidates; only the line's had prompts, in this and an
-//	                   earlier turn
+//	at the turn's end  one candidate, without such a line, but with a prompt in this turn
+//	at the turn's end  several candidates; in this turn and in an earlier one, only the
+//	                   candidate with the line had prompts
 //
 // Otherwise the search continues in the next turn.
 //
@@ -30,9 +30,9 @@ import (
 type firsts struct {
 	typedFiles
 	dir      string               // the folder of the session files; empty until a session began
-	past     map[string]bool      // the session files at the launch
+	past     map[string]bool      // the session files that existed at the launch
 	met      map[string]bool      // the session files whose beginnings were read
-	begun    map[string]time.Time // when each session of the working folder began, if after the launch
+	begun    map[string]time.Time // when each session of the working folder began; only sessions that began after the launch
 	vanished bool                 // a file was deleted before its beginning was read
 	started  time.Time            // when the process that shows its titles started, or up to titleTime later; zero if that is not known
 	works    time.Time            // since when the titles show work, or a question; zero if they show neither
@@ -64,8 +64,8 @@ const (
 	firstMissing // the process works in a session that is not known
 )
 
-// shown handles a signal of the terminal. Alive comes again if the harness restarts its
-// process to apply a changed setting. The search then begins anew.
+// shown handles a signal of the terminal. Each signal Alive starts the search again,
+// because the harness may have restarted its process to apply a changed setting.
 func (f *firsts) shown(sig telemetry.Signal, at time.Time) (first string, state firstState) {
 	switch sig.Kind {
 	case telemetry.Alive:
@@ -95,7 +95,7 @@ func (f *firsts) look(now time.Time, ended bool) (first string, state firstState
 	lines := f.typed()
 	near := slices.DeleteFunc(slices.Clone(lines), func(l telemetry.Typed) bool { return l.At.Before(from) || l.At.After(f.works) })
 	line := one(near)
-	ours := func(session string) bool { // whether session is the line's, or began after a clear in the line's process
+	ours := func(session string) bool { // whether session equals line, or began after the user cleared the session line
 		return session == line || slices.ContainsFunc(lines, func(l telemetry.Typed) bool {
 			return l.Session == line && l.Begins == "clear" && !l.At.Before(f.started) && !l.At.After(began[session])
 		})
@@ -199,7 +199,7 @@ func (f *firsts) meet(path string, gone bool) {
 	}
 	switch session, began, _ := f.read(path); {
 	case session == "":
-		f.vanished = true // it was deleted just now
+		f.vanished = true // the file was deleted just now
 	case !began.Before(f.since):
 		f.dir, f.begun[session] = filepath.Dir(path), began
 	}

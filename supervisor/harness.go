@@ -53,8 +53,8 @@ func (e startError) ExitCode() int {
 
 type running struct{ *harness.Child }
 
-// KillTree kills the tree. It also stops waiting for a stalled reader of the
-// output, so that the run can end.
+// KillTree kills the harness's process tree. It also stops waiting for a stalled
+// reader of the output, so that the run can end.
 func (r running) KillTree() error {
 	r.Abandon()
 	return r.Child.KillTree()
@@ -97,8 +97,8 @@ type sink struct {
 	at            time.Time
 }
 
-// sameAgain is the time for which repeated signals are dropped, because a title
-// with a spinner changes many times a second.
+// sameAgain is the time for which repetitions of the same signals are dropped. A title
+// with a spinner changes many times a second, and each change gives the same signals.
 const sameAgain = time.Second
 
 func (s *sink) Output(total, lines int64) {

@@ -31,11 +31,11 @@ type answer struct {
 const clearReason = "lifeloop-wrap renews the context"
 
 // endTime is how long a hook at the end of a turn can wait for a renewal. It is less than
-// the limit of the hook program.
+// the time limit of the hook program.
 const endTime = 9500 * time.Millisecond
 
-// render encodes the answer for the harness; nil if the answer is empty. For a
-// hook that asks about a tool, an empty answer refuses the tool.
+// render encodes the answer for the harness; nil if the answer is empty. A hook program
+// that asks whether a tool may run takes an empty answer as a refusal.
 func (a answer) render(p Plan) []byte {
 	switch {
 	case a.verdict != nil && a.verdict.Decision == telemetry.Allow:
@@ -53,7 +53,7 @@ func (a answer) render(p Plan) []byte {
 // requests are the hooks and commands that wait for an answer of the kernel.
 type requests struct {
 	last    atomic.Uint64 // number of the newest request
-	foreign atomic.Uint64 // hook calls of other processes
+	foreign atomic.Uint64 // number of hook calls and plugin streams that do not belong to the launch
 
 	mu    sync.Mutex // guards the maps, which the loop and the connections' goroutines use
 	hooks map[string]chan answer
@@ -72,7 +72,7 @@ func (r *requests) newID(prefix string) string {
 // await registers a request in one of the maps. The caller must call done to
 // remove it.
 func await[A any](r *requests, in map[string]chan A, id string) (answered <-chan A, done func()) {
-	c := make(chan A, 1) // has room for the one answer, so that the loop never waits for the request's goroutine
+	c := make(chan A, 1) // buffered for the only answer, so that the loop never waits for the request's goroutine
 	r.mu.Lock()
 	in[id] = c
 	r.mu.Unlock()
@@ -184,8 +184,9 @@ func (s *supervisor) postHook(l *launched, call telemetry.HookCall, deadline tim
 	return pending{id, answered, done}
 }
 
-// foreignHook counts a hook call of another process. It records the number only
-// when that is a power of two, so that a loop of calls cannot fill the ledger.
+// foreignHook counts a hook call or a plugin stream that does not belong to the launch.
+// It records the number only if the number is a power of two, so that a loop of calls
+// cannot fill the ledger.
 func (s *supervisor) foreignHook(event string) {
 	n := s.requests.foreign.Add(1)
 	if n&(n-1) != 0 {

@@ -35,13 +35,13 @@ type Moves struct {
 
 	files   *Files
 	present string              // the session whose records are posted
-	past    map[string]bool     // the sessions that were present before
-	named   time.Time           // when the newest record that names present was handled
+	past    map[string]bool     // the earlier values of the field present
+	named   time.Time           // when the newest record that names the present session was handled
 	read    watchers.Position   // how far the present session's file was read
-	next    string              // the session to which the process has moved; empty if that is present
+	next    string              // the session to which the process has moved, but which is not followed yet; or empty
 	at      time.Time           // the time in the first record that names the session next
 	works   bool                // the process works in the session next
-	ends    int                 // how often work in next has ended; the first work may be the change itself
+	ends    int                 // how often the process has stopped working in the session next; the first time may be the change itself
 	held    []input.SignalsSeen // records that name the session next, and records of that session's file
 }
 
@@ -57,7 +57,8 @@ func (m *Moves) start(f *Files) {
 func (m *Moves) notice(watchers.Line) bool         { return false }
 func (m *Moves) shown(telemetry.Signal, time.Time) {}
 
-// handled looks again whether the file of the next session shows how it began.
+// handled is called after a record of a session file was handled. It checks again whether
+// the file of the session next shows how that session began.
 func (m *Moves) handled(at watchers.Position) {
 	if filepath.Base(stem(at.Path)) == m.present {
 		m.read = at
@@ -82,7 +83,7 @@ func (m *Moves) sees(_ string, in input.SignalsSeen) {
 		if harness.Runs(sig.Process.PID, sig.Process.Start) {
 			m.name(sig, in)
 		}
-		return // a record that was not passed to name is from an earlier process with this pid
+		return // if the process does not run, the record is of an earlier process with the same pid
 	case sig.Session != "" && sig.Session == m.next:
 		m.hold(in)
 		return
@@ -122,7 +123,7 @@ func (m *Moves) release() {
 
 // look moves to the session next, and reports whether it has moved. It moves when the file
 // of next shows how the session began and the file of present was read to its end. If ended
-// is true, a time in the file of next is enough.
+// is true, it is enough that the file of next shows when the session began.
 func (m *Moves) look(ended bool) bool {
 	if m.next == "" {
 		return false
@@ -133,12 +134,12 @@ func (m *Moves) look(ended bool) bool {
 	}
 	began, cause := m.began(path)
 	forked := cause == "fork"
-	var since time.Time // earlier records are of another process, or copies
+	var since time.Time // records before since are of another process, or are copies
 	switch {
 	case m.earlier(began, cause):
 		since = later(m.named, m.at.Add(-lag))
 		if cause = "resume"; forked && !m.past[m.next] {
-			cause = "unknown" // forked just now, or earlier and then resumed: the copied records are old in both cases
+			cause = "unknown" // the session was forked just now, or was forked earlier and is resumed: its copied records are old in both cases
 		}
 	case cause == "" && (!ended || began.IsZero()):
 		m.files.Watch(path, since)

@@ -32,8 +32,8 @@ func NewNotifier(hooks *view.Hooks, l0 view.L0) *Notifier {
 	return &Notifier{hooks: hooks, l0: l0, queue: make(chan view.L0Event, notifyLimit)}
 }
 
-// Committed queues the events of a written fact, for use as [Ports.Committed].
-// It never waits.
+// Committed queues the events of a written fact. It never waits. Set
+// [Ports.Committed] to it.
 func (t *Notifier) Committed(e kernel.Entry) {
 	for _, event := range t.l0.Apply(e) {
 		select {

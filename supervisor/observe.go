@@ -83,7 +83,7 @@ func (nothing) Release() {}
 // takes no further input until they have returned. So no client can fall behind, and
 // the order of the facts does not depend on how fast the clients are.
 type observing struct {
-	ctx     context.Context // owned by Once; when it ends, open calls fail
+	ctx     context.Context // owned by Once; the end of ctx makes open calls fail
 	k       *kernel.Kernel
 	log     Ledger // nil if there is no ledger
 	clients map[string]Client

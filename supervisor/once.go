@@ -154,9 +154,9 @@ type once struct {
 	observing
 	clock   time.Time
 	started bool
-	// second is a kernel that reads again the records which a killed observation
-	// had handled, to compute its soft state (kernel.Rehearsal). It is nil for a
-	// new observation.
+	// second is a kernel that handles once more the records which a killed observation
+	// had handled. Its soft state is then copied to k (kernel.Rehearsal). second is nil
+	// for a new observation.
 	second *kernel.Kernel
 	taken  bool // second was given a record
 	past   *Past
@@ -172,7 +172,7 @@ func (o *once) take(h *head, heads []*head) error {
 		return nil
 	}
 	if err := o.begin(h.at, heads); err != nil || h.known {
-		return err // if known is set now, begin has written the missing facts of the record
+		return err // if begin has set h.known, begin has written the missing facts of this record
 	}
 	if err := o.until(h.at); err != nil {
 		return err
@@ -214,8 +214,8 @@ func (o *once) begin(at time.Time, heads []*head) error {
 	return nil
 }
 
-// complete writes the missing facts of a partly written record, if that is the next
-// input of a source.
+// complete writes the missing facts of a partly written record, if that record is the
+// next input of a source.
 func (o *once) complete(heads []*head) error {
 	f := o.past.torn.read()
 	for _, h := range heads {
@@ -270,28 +270,29 @@ func (o *once) until(at time.Time) error {
 	return nil
 }
 
-// A head is the next input of one source and its time, which never decreases.
+// A head has the next input of one source and the time of that input. The time never
+// decreases from one input to the next.
 type head struct {
 	next func() (input.Input, error, bool)
 	stop func()
-	in   input.Input // nil if the source has ended
+	in   input.Input // the next input; nil if the source has ended
 	at   time.Time
 
 	before time.Time // the time of the previous input
 
 	source profiles.Source
 	past   []*readSource  // how far a killed observation read the source's files
-	known  bool           // the killed observation had handled this input
-	place  input.Position // the position of this input
+	known  bool           // the killed observation had handled the next input
+	place  input.Position // the position of the next input
 
-	// If the source is unordered, this input is the earliest of the next lookahead
+	// If the source is unordered, the next input is the earliest of the next lookahead
 	// signals.
 	unordered bool
 	file      input.Position // how far the source's main file was read
-	count     int64          // the number of signals so far, including the one in this input
+	count     int64          // the number of signals so far, including the one in the next input
 	sums      bool           // positions get the digest of the bytes before them
 	digest    string         // the digest of the signals so far
-	ahead     []ahead        // signals that were read and come after this input
+	ahead     []ahead        // signals that were read and come after the next input
 	ended     bool           // the source has no further record
 
 	unknown  input.UnknownSeen // the newest count of unknown records, which includes the earlier ones
@@ -304,8 +305,8 @@ type ahead struct {
 	at input.Position
 }
 
-// newHead opens a source. If there is a ledger, positions are stored and therefore
-// need digests.
+// newHead opens a source. ledger says whether positions are stored in a ledger. A stored
+// position has a digest, which shows a later run whether the file was changed.
 func newHead(s profiles.Source, past []*readSource, ledger bool) (*head, error) {
 	h := &head{source: s, unordered: s.Unordered, sums: ledger}
 	for _, r := range past {
@@ -434,8 +435,8 @@ func (h *head) advance() error {
 	return nil
 }
 
-// isKnown reports whether the killed observation had handled the next input, which
-// ends at this position.
+// isKnown reports whether the killed observation had handled the next input. at is the
+// position where that input ends.
 func (h *head) isKnown(at input.Position) bool {
 	if r := find(h.past, h.source.Name, h.source.Path); h.unordered && r != nil && r.taken > 0 {
 		return !r.missed && h.count <= r.taken
@@ -468,7 +469,7 @@ func (h *head) fresh() (input.Input, bool) {
 
 func (h *head) set(in input.SignalsSeen) {
 	h.in, h.before = in, h.at
-	// The time of a signal may be that of an earlier record, but h.at never decreases.
+	// A signal may be older than the previous input, but h.at never decreases.
 	for _, s := range in.Signals {
 		if s.At.After(h.at) {
 			h.at = s.At
@@ -548,8 +549,8 @@ func recorded(s profiles.Source, ends bool) iter.Seq2[input.Input, error] {
 // ErrNotReadable means that a path does not name a regular file.
 var ErrNotReadable = errors.New("not a regular file")
 
-// readable returns an error for a file that cannot be read, before any event is
-// emitted.
+// readable returns an error if a file cannot be opened or is not regular. It is called
+// first, so that the error comes before any event.
 func readable(path string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

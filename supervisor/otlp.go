@@ -30,8 +30,9 @@ type Exports struct {
 // exported is the name of this source in evidence.
 const exported = "otlp"
 
-// NewExports opens the port for the harness's exporter. The path must be hard to
-// guess.
+// NewExports opens the port for the harness's exporter. Requests to the port must have
+// this path in their URL. It must be hard to guess, because every program on this machine
+// can reach the port.
 func NewExports(path string, log zerolog.Logger) (*Exports, error) {
 	e := &Exports{log: log, losses: map[input.Trouble]int{}, fresh: map[input.Trouble]bool{}}
 	var err error
@@ -155,7 +156,8 @@ func (t joined) Transcripts() (paths []string) {
 	return paths
 }
 
-// Prompted returns the harness session of the first source that knows it.
+// Prompted returns the harness session that got a prompt, from the first source that
+// shows one.
 func (t joined) Prompted(ctx context.Context) string {
 	for _, s := range t {
 		if session := prompted(ctx, s); session != "" {

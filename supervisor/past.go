@@ -13,7 +13,7 @@ import (
 // ledger may be long.
 type Past struct {
 	entries iter.Seq[kernel.Entry]
-	n       int       // the number of entries
+	n       int       // the number of entries that ReadPast read
 	began   time.Time // the time of the first entry
 	sources []*readSource
 	torn    *recordRead // the last record, if only some of its facts were written; else nil
@@ -63,9 +63,9 @@ func (p *Past) first(n int) iter.Seq[kernel.Entry] {
 // A recordRead is a record of a source that a killed observer has read, as its
 // ledger shows it.
 type recordRead struct {
-	index   int            // index of its first entry
-	entries []kernel.Entry // a SourceRead and the facts of the record; valid until the next one
-	before  time.Time      // time of the previous entry
+	index   int            // index in the ledger of the record's first entry
+	entries []kernel.Entry // a SourceRead and the facts of the record; valid until the next record is read
+	before  time.Time      // time of the entry before the record's first entry
 	whole   bool           // all facts of the record are on the ledger
 	torn    bool           // some facts are missing, because the ledger ends here
 }

@@ -53,7 +53,7 @@ func (q *questions) request(r telemetry.PluginRequest) (<-chan telemetry.PluginR
 		q.mu.Unlock()
 		return nil, errNoPlugin
 	}
-	reply := make(chan telemetry.PluginReply, 1) // has room for the only reply
+	reply := make(chan telemetry.PluginReply, 1) // buffered, so that the sender of the only reply never waits
 	if r.Op != telemetry.Stop {
 		q.replies[r.ID] = reply
 	}

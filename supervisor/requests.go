@@ -33,8 +33,8 @@ type questions struct {
 	open    int           // number of peer's streams that have not ended
 	missing bool          // it was reported that no stream was connected in time for a question
 	missed  int           // the number of unknown records in the last report
-	// For a plugin that also gets requests: send sends one, and replies has a
-	// channel for each request that waits, by its id.
+	// If the plugin also gets requests, send sends a request. replies has the channel
+	// for the reply to each request that waits, by the id of the request.
 	send    func(line []byte) error
 	replies map[string]chan telemetry.PluginReply
 }
@@ -141,8 +141,8 @@ func (s *supervisor) postSignals(l *launched, signals []telemetry.Signal) {
 	}
 }
 
-// postMissed posts how many records of each type were unknown, when the number of
-// all of them has doubled, and at the end. The caller holds the lock.
+// postMissed posts how many records of each type were unknown: at the end, and each time
+// the number of unknown records has doubled. The caller holds the lock.
 func (s *supervisor) postMissed(l *launched, atEnd bool) {
 	q := l.questions
 	if n := q.decoder.Missed(); n > q.missed && (atEnd || n >= 2*q.missed) {
@@ -183,8 +183,8 @@ func (s *supervisor) question(ctx context.Context, l *launched, reading caller) 
 	}
 }
 
-// prompted returns the only harness session that got a prompt in this launch, if a
-// source shows that; otherwise empty.
+// prompted returns the only harness session that got a prompt in this launch; empty if
+// no source shows which session that is.
 func prompted(ctx context.Context, sources Sources) string {
 	ctx, cancel := context.WithTimeout(ctx, eventTime)
 	defer cancel()

@@ -16,20 +16,20 @@ import (
 	"lifeloop/watchers/sqlite"
 )
 
-// This file resumes an observation that was killed. For each record with signals,
-// its ledger has the position in the source. The records up to there are decoded
-// once more, which restores the state of the decoders and the kernel's soft state,
-// and reading continues with the next record.
+// This file resumes an observation that was killed. For each record with signals, the
+// observation's ledger has the record's position in the source. All records up to the
+// last position are decoded once more. This restores the state of the decoders and the
+// kernel's soft state. Reading continues with the next record.
 
 // A readSource records how far one file, or one query of a database, was read.
 type readSource struct {
 	name, path  string
-	first, last input.Position // the positions where the reading of this content began and ended
+	first, last input.Position // the positions where the newest reading of the source began and ended
 	taken       int64          // the number of observed signals, if the source is unordered; otherwise 0
 	digest      string         // digest of the observed signals
 	newest      time.Time      // the newest time that was observed
 	floor       time.Time      // records up to this time are dropped: they were observed before the reading began again
-	begin       int            // index of the fact with which the reading of this content began
+	begin       int            // index in the ledger of the fact with which the newest reading of the source began
 	missed      bool           // the content is read again from its start, for example because the file was replaced
 	// records yields the records that the killed observer had read, decoded once
 	// more by a goroutine that ends when the last one is taken. next is a record
@@ -324,8 +324,8 @@ func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 	key := r.name + "\x00" + r.path
 	d := f.decoderOf(r.name)
 	f.decoders[key] = d
-	// The records of an unordered source (taken > 0) are observed in order of time and
-	// not of position. A record before the last position may be missing then, so the
+	// The records of an unordered source (taken > 0) are observed in order of time, not of
+	// position. So a record before the last position may not have been observed, and the
 	// file is read again from its start.
 	r.missed = last.Changed() != "" || r.taken > 0
 	if floor := r.drop(); !floor.IsZero() {
@@ -347,7 +347,7 @@ func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 			}
 		}})
 		if err != nil {
-			return // does not happen, because Deliver is set
+			return // does not happen: New fails only if the Config is invalid
 		}
 		w.Add(watchers.Spec{Source: r.name, Path: r.path, Form: form(s.Form), From: &first})
 		now, cancel := context.WithCancel(context.Background())

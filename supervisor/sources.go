@@ -52,7 +52,7 @@ type Files struct {
 	servers   []*server
 	post      func(input.Input)
 	decoders  map[string]*decoder  // the decoders, by source and path (SOURCE\x00PATH); owned by the watcher's goroutine
-	past      []*readSource        // how far a killed observation read, if it is resumed
+	past      []*readSource        // how far a killed observation read; nil if none is resumed
 	missed    []string             // sources for which Run reports that records may be missing
 	floors    map[string]time.Time // for each source, the time before which signals were already observed
 	trouble   input.Trouble        // the last trouble of the Named file; owned by the watcher's goroutine
@@ -72,7 +72,7 @@ type Chooser interface {
 	sees(path string, in input.SignalsSeen)
 	// handled is called after a record of a session file was handled.
 	handled(at watchers.Position)
-	// shown is called with each signal that the title of the terminal gave at a time.
+	// shown is called with each signal of the terminal, and with the time of the signal.
 	shown(sig telemetry.Signal, at time.Time)
 	// end is called after the last record.
 	end()
@@ -161,8 +161,9 @@ func (f *Files) Launched(pid int) {
 }
 
 // Shown passes the signals of the terminal to the chooser and then posts them, on the
-// watcher's goroutine. It returns at once. Records that the watcher knows of are posted
-// before the signals. So are the records of a session that the signals show to the chooser.
+// watcher's goroutine. It returns at once. Two kinds of records are posted before the
+// signals: those that the watcher knows of, and those of a session that the chooser finds
+// by the signals.
 func (f *Files) Shown(signals []telemetry.Signal) {
 	at := time.Now()
 	f.watcher.Do(func() {
@@ -189,8 +190,8 @@ func (f *Files) Watch(path string, since time.Time) {
 // of the folder with the files that a source's Beside names.
 func stem(path string) string { return strings.TrimSuffix(filepath.Clean(path), filepath.Ext(path)) }
 
-// begun returns the time before which the records of a file are dropped: the time that
-// starts has for the file, or for the file that it is beside.
+// begun returns the time before which the records of a file are dropped. starts has this
+// time for the file's own stem, or for a stem that is a folder above the file.
 func (f *Files) begun(path string) (since time.Time) {
 	f.starts.Range(func(at, t any) bool {
 		if stem(path) == at || strings.HasPrefix(path, at.(string)+"/") {
@@ -321,7 +322,7 @@ func (f *Files) reportTrouble(source string, what input.Trouble, err error) {
 }
 
 // A decoder decodes the records of one file, query or server. Its Decoder is nil if
-// the source's records have no meaning.
+// the source's records are not decoded.
 type decoder struct {
 	telemetry.Decoder
 	source   string

@@ -36,10 +36,10 @@ type Successors struct {
 	busy     bool                           // a turn of the followed session runs
 	last     time.Time                      // when the newest record of the followed session was read
 	known    map[string]bool                // sessions that existed at the start or were followed
-	began    time.Time                      // the time of the start
-	paths    map[string]string              // the session of each file; empty if it belongs to another folder
+	began    time.Time                      // when the method start was called
+	paths    map[string]string              // the session of each file; empty if the session belongs to another folder
 	rest     map[string]Found               // sessions whose files are followed only when they change
-	held     map[string][]input.SignalsSeen // records of other sessions, kept until the session gets a prompt; move clears the map
+	held     map[string][]input.SignalsSeen // records of sessions that are not followed, kept until their session gets a prompt; move clears the map
 	passed   map[string]bool                // sessions that got a prompt but were not followed, because a turn of the followed one ran
 }
 
@@ -49,8 +49,8 @@ const (
 	noticeSource = "place"
 	// silentFor is the silence after which a session can be left although a turn runs.
 	silentFor = 2 * time.Minute
-	// maxSuccessors is how many earlier sessions at most have their files followed from the
-	// start. maxHeld is how many records of another session are kept until it gets a prompt.
+	// maxSuccessors is the largest number of earlier sessions whose files are followed from
+	// the start. maxHeld is how many records of a session are kept until it gets a prompt.
 	maxSuccessors = 64
 	maxHeld       = 256
 )
@@ -190,7 +190,8 @@ func works(busy bool, signals []telemetry.Signal) bool {
 }
 
 // move makes another session the followed one. It posts that the session is live, and
-// then the session's held records. signals are those of the record with its prompt.
+// then the session's held records. signals are the signals of the record that has the
+// session's prompt.
 func (s *Successors) move(session string, signals []telemetry.Signal) {
 	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "newest prompt", Session: session, Cause: "unknown"}
 	if s.known[session] {

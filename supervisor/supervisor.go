@@ -83,14 +83,14 @@ type Plan struct {
 	// Containment names the means that ends the launch if wrapper and guard are
 	// killed together. The fact of the launch records it.
 	Containment string
-	// Sources are read from the start of the harness to its end; nil if it has
-	// none.
+	// Sources are read from the start of the harness to its end; nil if the harness
+	// has none.
 	Sources Sources
 	// Key is the secret that the hooks of this launch send. If it is empty, no hooks
 	// were injected, and every hook call comes from another process.
 	Key string
-	// Callers decides which calls with that key come from the harness. It is set if other
-	// programs below the harness inherit its hooks; otherwise nil.
+	// Callers decides which hook calls with the right Key come from the harness. It is set
+	// if other programs below the harness inherit its hooks; otherwise nil.
 	Callers Callers
 	// DecodeHook decodes a hook call, and Answer encodes its answer.
 	DecodeHook func(event string, input []byte) (telemetry.HookCall, error)
@@ -124,7 +124,7 @@ type Plan struct {
 // is one.
 type Callers interface {
 	Launched(pid int)      // called when the harness runs
-	Own(pid int) (is bool) // pid is the process that called
+	Own(pid int) (is bool) // reports whether the call of the process pid comes from the harness
 }
 
 // A Client answers one encoded dispatch envelope.
@@ -134,7 +134,7 @@ type Client interface {
 
 // Sources follow the files that a harness writes.
 type Sources interface {
-	// Run follows them until ctx ends, and then reads each once more to its end.
+	// Run follows the files until ctx ends, and then reads each once more to its end.
 	Run(ctx context.Context, post func(input.Input)) error
 	Launched(pid int) // called when the harness runs
 	// Watch is called when the harness has reported the path of a file. Records
@@ -147,8 +147,8 @@ type Door interface {
 	Serve(ctx context.Context, h control.Handler) error
 }
 
-// Ports connect a run to the world. Ledger, Door, Signals and Committed may be
-// nil.
+// Ports connect a run to the code outside this package. Ledger, Door, Signals and
+// Committed may be nil.
 type Ports struct {
 	Ledger   Ledger
 	Launcher Launcher
@@ -248,7 +248,8 @@ type posted struct {
 
 // Run runs the session to its end. It returns when all its goroutines have
 // returned and all its processes have ended. The end of ctx ends the session as
-// SIGTERM does. The error wraps ErrLedger.
+// SIGTERM does. An error means that the ledger could not be written or closed, and
+// wraps ErrLedger.
 func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Result, error) {
 	asked := ctx.Done()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -310,8 +311,8 @@ func (s *supervisor) loop(asked <-chan struct{}) (kernel.Result, error) {
 		select {
 		case in = <-s.inbox:
 		case w := <-s.settles:
-			// All inputs that were posted before are already in the inbox, where gather
-			// takes them.
+			// Each input that the caller of settle posted was handled already, or is
+			// in the inbox. gather takes the inputs of the inbox before this Wake.
 			s.waiters, in = append(s.waiters, w), posted{Input: input.Wake{}}
 		case sig := <-s.p.Signals:
 			in = posted{Input: input.AbortAsked{Signal: number(sig)}}
@@ -465,8 +466,8 @@ func (s *supervisor) step(p posted) kernel.Turn {
 	return turn
 }
 
-// date appends entries for the facts of the newest step, with its time. commit
-// numbers them.
+// date appends an entry for each fact of the newest step, with the time of that step.
+// The entries get their numbers from commit.
 func (s *supervisor) date(entries []kernel.Entry, facts []kernel.Fact) []kernel.Entry {
 	for _, f := range facts {
 		entries = append(entries, kernel.Entry{At: s.now, Fact: f})

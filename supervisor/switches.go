@@ -20,8 +20,8 @@ import (
 // which the line was typed. The process has moved to the session of a file if all of this
 // holds:
 //
-//	a command that leads to another session was typed in the process: to a new session
-//	before the session of the file began, or to an earlier session after it began
+//	a command was typed in the process: one for a new session, before the session of the
+//	file began, or one for an earlier session, after the session of the file began
 //	the file records a prompt with the text of a line that was typed in the process after
 //	the command
 //	no line with this text was typed in another process between the line and the prompt
@@ -35,7 +35,7 @@ import (
 type Switches struct {
 	profiles.Typing
 	First string    // the first session of the process; empty until firsts finds it, if the harness chooses it
-	Since time.Time // the time of the launch; earlier lines were typed in other processes
+	Since time.Time // the time of the launch; a line with an earlier time was typed in another process
 
 	files *Files
 	typedFiles
@@ -52,8 +52,8 @@ type Switches struct {
 
 const (
 	// listSource is the source name of the list of typed lines, and filesSource that of the
-	// watch on the folder of session files. Their changes cause only one kind of signal:
-	// that the process has another session.
+	// watch on the folder of session files. Changes of these two sources cause only one
+	// kind of signal: that the process has another session.
 	listSource  = "typed"
 	filesSource = "chats"
 	// maxList is the largest size of a list that is read.
@@ -105,8 +105,9 @@ func (s *Switches) first(session string) {
 	}
 }
 
-// report posts whether the session of the process is known, unless it has just posted the
-// same. It posts a known session only after an unknown one, or after a deleted file.
+// report posts what unless it is the newest trouble: TroubleUnassigned if the session of
+// the process is unknown, and TroubleRecovered if the session is known. TroubleRecovered is
+// posted only after TroubleUnassigned or TroubleDeleted.
 func (s *Switches) report(what input.Trouble) {
 	if trouble := s.files.trouble; what != trouble && (what == input.TroubleUnassigned || trouble == input.TroubleUnassigned || trouble == input.TroubleDeleted) {
 		s.files.trouble = what
@@ -224,7 +225,7 @@ func (s *Switches) find() {
 		return
 	}
 	// A line is in the list before its prompt is in a file, but the watcher may deliver
-	// the file first.
+	// the file first. The list is therefore read here, and the search is repeated.
 	list, err := durable.ReadLinked(s.list(), maxList)
 	if err != nil || !s.typed(list) {
 		return
@@ -260,8 +261,9 @@ func (s *Switches) other() (session, path string) {
 }
 
 // command returns the command that was typed in the process and led to a session. began is
-// the time when the session began, and prompt is a line of the process that the session
-// has as a prompt. If no command led to the session, command returns the zero Typed.
+// the time when the session began. prompt is a line that was typed in the process and is a
+// prompt in the session's file. If no command led to the session, command returns the zero
+// Typed.
 func (s *Switches) command(began time.Time, prompt telemetry.Typed) (command telemetry.Typed) {
 	for _, l := range s.lines {
 		switch {

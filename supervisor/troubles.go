@@ -57,7 +57,7 @@ func readNames(sources Sources) []string {
 	return nil
 }
 
-// Names lists the sources that Files read.
+// Names lists the sources that f reads.
 func (f *Files) Names() (names []string) {
 	for _, s := range f.Fixed {
 		names = append(names, s.Name)

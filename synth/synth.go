@@ -2,7 +2,8 @@
 // contains: the level of context pressure, with hysteresis, and one compaction
 // from the reports of two sources.
 //
-// A context window belongs to the model for which it was learned. There are two:
+// A context window belongs to the model for which it was learned. A State has two
+// windows:
 //
 //   - The session's window is what the harness reports for its present session
 //     (statusline, reported). The harness reports each change of the window, so the
@@ -12,12 +13,12 @@
 //     (configured, settings, catalog, suffix, seen, table). It ends as soon as a signal
 //     names another model, and is not restored when the first model returns.
 //
-// Of the two, the window from the better source is used. A signal without a model, of a
-// sub-agent or of a side call ends no window. A compaction, a cleared context and a
-// resumed session keep both windows. The caller makes a new State for another harness,
-// and after a restart of the wrapper, when the files are read again. A transcript of
-// Claude Code writes "m" also for the model "m[1m]", so it does not show a switch between
-// the two. Once "m[1m]" was used, the window of a later "m" is unknown.
+// Of the two, the window from the better source is used. A signal ends no window if it
+// names no model, or is about a sub-agent or a side call. A compaction, a cleared context
+// and a resumed session keep both windows. The caller makes a new State for another
+// harness, and after a restart of the wrapper, when the files are read again. A transcript
+// of Claude Code has the name "m" for both models "m" and "m[1m]", so it does not show a
+// switch between the two. Once "m[1m]" was used, the window of a later "m" is unknown.
 //
 // The package decides what to report and emits nothing itself. It reads no clock: each
 // call gets the time, and [State.Deadline] returns when to call [State.Wake].
@@ -238,7 +239,7 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 		if !s.compacting.IsZero() && sig.At.After(s.compacting) {
 			s.compacting = time.Time{}
 		}
-		// Without Used a usage has the tokens of a call but not the size of the context.
+		// If Used is 0, the usage has the tokens of a call but not the size of the context.
 		if sig.Usage != nil && sig.Usage.Used > 0 && s.compacting.IsZero() {
 			out = append(out, s.usage(sig, now)...)
 		}
@@ -309,7 +310,7 @@ func (s *State) Flush() []Observation {
 }
 
 // Release reports the usage that is held until the window is known. The caller calls
-// it if the window will not be reported.
+// Release if the window will not be reported.
 func (s *State) Release() []Observation {
 	if s.held == nil {
 		return nil
@@ -361,8 +362,8 @@ func (w window) other(model string) bool {
 	return w.source == "catalog" || w.source == "settings" || !telemetry.SameModel(w.model, model)
 }
 
-// learn records a window, unless the known one of its kind has a source of higher
-// rank.
+// learn records w as the session's or the model's window, unless the known window of that
+// kind has a source of higher rank.
 func (s *State) learn(w window) []Observation {
 	known := &s.model
 	if w.ofSession() {
@@ -420,8 +421,8 @@ func (s *State) findWindow(sig telemetry.Signal) {
 }
 
 // worthInferring is the smallest context, in tokens, from which a compaction is
-// inferred. A smaller context can be halved by a cleared prompt or a changed
-// list of tools.
+// inferred. A smaller context may fall to less than half without a compaction, for
+// example because the list of tools has changed.
 const worthInferring = 20_000
 
 // fell infers a compaction if the context of this call is much smaller than

@@ -74,7 +74,7 @@ const maxCalls = 256
 // A book has the calls that one source reported.
 type book struct {
 	source       string
-	main         map[string]*Calls // harness session → sum of its calls; "" if the source does not name the session
+	main         map[string]*Calls // harness session → sum of its calls; the key is "" if the source does not name the session
 	agents, side Calls
 	calls        map[callName]*entry // the newest calls, at most maxCalls
 	order        []callName          // oldest first

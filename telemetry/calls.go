@@ -6,8 +6,8 @@ package telemetry
 //
 // It remembers at least the newest callsKept calls and at most twice as many, in
 // two generations. When the newer generation is full, it replaces the older one,
-// which is forgotten. A call that is repeated later than that is reported again.
-// An entry takes about 20 bytes, so this is at most some 1.5 MiB.
+// which is forgotten. A repeat of a forgotten call is reported again. An entry takes
+// about 20 bytes, so Calls takes at most some 1.5 MiB.
 type Calls struct{ newer, older map[uint64]int64 }
 
 const callsKept = 1 << 15
@@ -35,8 +35,8 @@ func (c *Calls) News(session, id, request string, output int64) bool {
 }
 
 // callKey is the FNV-1a hash of the three names. None of them contains a zero
-// byte. A collision is very unlikely: among sessions of a million calls, two
-// calls share a key in one of some tens of millions.
+// byte. A collision is very unlikely: of some tens of millions of sessions with a
+// million calls each, one has two calls with the same key.
 func callKey(names ...string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)

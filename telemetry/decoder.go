@@ -72,9 +72,9 @@ func ReportsWaiting(source any) bool {
 }
 
 // Digesting makes a decoder report the digest and the size of a tool's arguments
-// and results, as Args and Result, from the bytes that the source holds. It is
-// optional, because a decoder without it steps over these bytes, which is faster. It
-// has no effect on a decoder whose source does not have them.
+// and results, as Args and Result, from the bytes that the source holds. Other decoders
+// step over these bytes, which is faster. Digesting has no effect on a decoder whose
+// source does not have these bytes.
 func Digesting(d Decoder) Decoder {
 	if s, ok := d.(interface{ digestTools() }); ok {
 		s.digestTools()

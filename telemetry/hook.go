@@ -182,8 +182,8 @@ func (c *HookCall) BelongsTo(session string) {
 	}
 }
 
-// AddMain adds the signals of a hook of the main chain that Claude Code and Codex
-// have in common, and sets the slot.
+// AddMain handles the hooks of the main chain that Claude Code and Codex both have: it
+// adds the hook's signals, and sets the slot if the hook fills one.
 func (c *HookCall) AddMain(in HookInput) {
 	switch c.Event {
 	case "SessionStart":

@@ -25,7 +25,7 @@ func IsHookCall(record []byte) bool {
 }
 
 // recordedCall reads the time, the hook's name and the hook's input in a recorded call.
-// The name is empty if the record is no such call.
+// The name is empty if the record is not a recorded call.
 func recordedCall(record []byte) (at time.Time, event string, stdin []byte) {
 	if !scan.Object(record, scan.Seconds("t", &at), scan.Raw("stdin", &stdin)) {
 		return time.Time{}, "", nil

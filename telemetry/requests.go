@@ -62,8 +62,9 @@ type PluginReply struct {
 
 // A Request is a decoded question of the harness.
 type Request struct {
-	// Calls are the hook calls to which the question is equivalent, in order. The
-	// answer contains the payloads of all of them; without calls it is empty.
+	// Calls are hook calls. The wrapper treats the question as if the harness had made
+	// these calls, in this order. The answer contains the payloads for all calls; the
+	// answer is empty if there are no calls.
 	Calls []HookCall
 	// Then are the signals that were held back, to be reported after the calls.
 	Then []Signal

@@ -1,10 +1,11 @@
 // Package telemetry holds the harness-neutral signals that decoders produce from
 // what a harness writes or calls: a transcript line, a hook's input, a status
-// line, a terminal title. The decoders of each harness have a folder below it.
+// line, a terminal title. The decoders of each harness are in a folder below this
+// package.
 //
-// A decoder's signals depend only on its records and their order: it opens
+// A decoder's signals depend only on its records and their order: a decoder opens
 // nothing, waits for nothing and guesses nothing. It counts by type the records
-// that it does not know, and skips them. A signal never carries text of the
+// that it does not know, and skips them. A signal never contains text of the
 // session, only ids, names, numbers and times.
 //
 //	d := claude.Transcript()
@@ -31,9 +32,9 @@ const (
 	// Working: the harness reports that it works. Sets Turn if it is known.
 	Working Kind = "working"
 	// Idle: the harness reports that it waits for the next prompt. If Outcome is set,
-	// another source reports the end of each turn that had a different outcome, so a
-	// turn without such a report ended with this Outcome. If Outcome is empty, a turn
-	// for which no TurnStop was reported was interrupted.
+	// the turn ended with this Outcome, unless another source reports a different
+	// outcome. If Outcome is empty and no TurnStop was reported for the turn, the turn
+	// was interrupted.
 	Idle Kind = "idle"
 	// NeedsInput: the harness waits for the user within a turn. Detail names the
 	// reason.
@@ -130,7 +131,7 @@ type Signal struct {
 	ToolName  string `json:"tool_name,omitempty"`
 	Args      *Sized `json:"args,omitempty"`
 	Result    *Sized `json:"result,omitempty"`
-	ToolError string `json:"tool_error,omitempty"` // ToolNotFound, ToolFailed or ToolRefused; empty when it succeeded
+	ToolError string `json:"tool_error,omitempty"` // ToolNotFound, ToolFailed or ToolRefused; empty if the call succeeded
 	Model     string `json:"model,omitempty"`      // the model's name, unchanged from the source
 	Window    int64  `json:"window,omitempty"`
 	// WindowSource is where Window comes from: statusline, reported, suffix, table;
@@ -162,7 +163,8 @@ type Typed struct {
 	Begins  string // the cause of the next session, "clear" or "resume", if the line is a command that changes the session
 }
 
-// ReportWindow sets the context window that the source reported, if it did.
+// ReportWindow sets Window to the size that the source reported. It does nothing if
+// tokens is 0.
 func (s *Signal) ReportWindow(tokens int64) {
 	if tokens > 0 {
 		s.Window, s.WindowSource = tokens, "reported"
@@ -187,7 +189,7 @@ type Sized struct {
 //
 // No token is counted in two of the input parts, although harnesses differ
 // (OpenAI counts cached tokens as part of the input, Anthropic separately): the
-// model received Input+CacheRead+CacheWrite. Output is what it returned,
+// model received Input+CacheRead+CacheWrite. Output is what the model returned,
 // including Reasoning.
 type Usage struct {
 	// ID and Request identify the call: records with the same session, ID and
@@ -241,7 +243,7 @@ type Decoder interface {
 	Decode(record []byte) []Signal
 	// Unknown counts, by type, the records that Decode does not know.
 	Unknown() map[string]int
-	// Missed is the sum of those counts.
+	// Missed is the number of records that Decode did not know.
 	Missed() int
 }
 

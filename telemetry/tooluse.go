@@ -36,7 +36,7 @@ type ToolUse struct {
 // A PathUse is a file or folder that a tool call touches.
 type PathUse struct {
 	Path string
-	Op   string // read, write or delete; with match, Path is a pattern, and the tool reads the files that match
+	Op   string // read, write, delete or match; for match, Path is a pattern, and the tool reads the files that match it
 }
 
 // A Decision answers a hook that asks whether a tool may run.
@@ -50,8 +50,8 @@ const (
 
 // A Refuser is a Dialect that has a hook which can refuse a tool call.
 type Refuser interface {
-	// Refuse returns the hook's answer for a denial, or for a question to the
-	// user, with its reason.
+	// Refuse returns the hook's answer that denies the tool call or makes the harness
+	// ask its user, as d says. The answer contains the reason.
 	Refuse(event string, d Decision, reason string) []byte
 }
 
@@ -190,7 +190,7 @@ func (u *ToolUse) argument(key string, v any, op string) {
 		u.lines(v)
 	case "code", "script":
 		u.program(v)
-	case "patchtext": // a patch, in a tool that Use does not know by its name
+	case "patchtext": // the patch in a call of a tool whose name Use does not know
 		for _, text := range u.text(nil, v) {
 			files, _ := PatchFiles(text)
 			u.Paths = append(u.Paths, files...)
@@ -241,14 +241,15 @@ func (u *ToolUse) lines(v any) {
 		if words, is := line.([]any); is {
 			line = quoted(words)
 		}
-		if _, is := line.(map[string]any); !is { // nested adds the members of an object
+		if _, is := line.(map[string]any); !is { // the method nested reads the members of an object
 			u.Commands = u.text(u.Commands, line)
 		}
 	}
 }
 
-// folder sets the working directory. If the call names two different ones, folder sets
-// Opaque, because it is not known which part of the call runs in which directory.
+// folder sets the working directory of the call. If the call names two different
+// directories, folder sets Opaque, because it is not known which part of the call runs
+// in which directory.
 func (u *ToolUse) folder(v any) {
 	for _, p := range u.text(nil, v) {
 		u.Opaque = u.Opaque || u.moved && p != u.Dir
@@ -277,9 +278,10 @@ func (u *ToolUse) Address(text, op string) {
 	}
 }
 
-// program adds an argument called code or script: a program in an unknown language. A
-// single word may be something else, such as a country's code or a script's name. If it
-// is a program, it can only be the name of a command, so it is added as a command line.
+// program reads an argument called code or script. It sets Opaque for a text that may be
+// a program in an unknown language. A single word may be something else, such as a
+// country's code or a script's name. If the word is a program, the word can only be the
+// name of a command, so it is added as a command line.
 func (u *ToolUse) program(v any) {
 	for _, text := range u.text(nil, v) {
 		if strings.ContainsFunc(text, func(r rune) bool {
@@ -293,8 +295,8 @@ func (u *ToolUse) program(v any) {
 }
 
 // place adds the path or address in an argument such as source, target or uri. It ignores
-// a value of several lines. In the arguments from and to it also ignores a value with an
-// @, such as an email address, and every value if the tool is native.
+// a value of several lines. It also ignores an argument called "from" or "to" if the tool
+// is native, or if the value has an @, such as an email address.
 func (u *ToolUse) place(key, text, op string) {
 	switch name := strings.ToLower(u.Name); {
 	case strings.Contains(text, "\n"), (key == "from" || key == "to") && (strings.Contains(text, "@") || u.native()):
@@ -356,9 +358,9 @@ func (u *ToolUse) value(key string, v any, op string) {
 	}
 }
 
-// prose reports whether an argument of this name is a text for people, the content of a
-// file, a name that is no path, an address within a site or page, or a pattern of files
-// that the tool leaves out, so that they are not read.
+// prose reports whether an argument of this name contains no path that the tool touches.
+// Such an argument is a text for people, the content of a file, a name, an address within
+// a site or page, or a pattern of files that the tool skips.
 func prose(key string) bool {
 	return strings.HasPrefix(key, "exclude") || strings.HasPrefix(key, "ignore") || slices.Contains([]string{"content", "contents", "text", "body", "query", "prompt", "message", "description", "title", "summary", "comment", "note", "pattern", "regex",
 		"selector", "xpath", "route", "endpoint", "html", "markdown", "value", "old_string", "new_string", "old_str", "new_str", "oldstring", "newstring", "replacement",
@@ -453,7 +455,8 @@ func trim(text string) string {
 	return strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' })
 }
 
-// RefuseTool returns a refusal in the form that Claude Code and Codex share.
+// RefuseTool returns the answer d (Deny or Ask) in the form that Claude Code and Codex
+// share.
 func RefuseTool(event string, d Decision, reason string) []byte {
 	type output struct {
 		Event    string   `json:"hookEventName"`

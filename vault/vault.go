@@ -243,8 +243,8 @@ func (v *Vault) read(key string) (d deposit, err error) {
 	return d, err
 }
 
-// over reports whether the token of this key has ended, and how. An incomplete
-// record, left by a crash, counts as consumed.
+// over reports whether the token with this key has ended, and why. An incomplete
+// record, which a crash has left, means that the token was consumed.
 func (v *Vault) over(key string) (why Reason, over bool) {
 	e, err := v.ending(key)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -311,8 +311,7 @@ func (v *Vault) remove(key, end string) error {
 }
 
 // Held lists the stored tokens whose bindings match and that have not expired at
-// now, the oldest first. With it a process finds tokens that another process
-// stored.
+// now, the oldest first. The list includes tokens that other processes stored.
 func (v *Vault) Held(match func(Binding) bool, now time.Time) ([]Ticket, error) {
 	var found []Ticket
 	err := v.each(heldEnd, func(key string) error {
@@ -332,10 +331,11 @@ func (v *Vault) Held(match func(Binding) bool, now time.Time) ([]Ticket, error) 
 // given is the prefix of the names of the files that [Vault.File] makes for programs.
 const given = ".given-"
 
-// Sweep cleans up after crashes: it erases the texts of ended and expired tokens and of
-// interrupted writes, and what [Vault.Ungive] removes. It also removes the records of
-// tokens that ended before keep, which must be at least a day ago: without its record, a
-// token could be stored again. Other callers may use the vault at the same time.
+// Sweep cleans up after crashes: it erases the texts of ended and expired tokens,
+// removes the files of interrupted writes, and calls [Vault.Ungive]. It also removes the
+// records of tokens that ended before keep. keep must be at least a day ago, because a
+// token without a record could be stored again. Other callers may use the vault at the
+// same time.
 func (v *Vault) Sweep(now, keep time.Time) error {
 	err := v.each(heldEnd, func(key string) error {
 		if d, err := v.read(key); err == nil && d.expired(now) {
@@ -434,7 +434,7 @@ func (v *Vault) names() (names []string, err error) {
 func (v *Vault) File(token Token) (path string, remove func(), err error) {
 	f, lock, err := v.lockedFile()
 	if err != nil {
-		return "", nil, fmt.Errorf("write a continuation for a program: %w", err)
+		return "", nil, fmt.Errorf("write a continuation to a file for a program: %w", err)
 	}
 	remove = func() {
 		_ = os.Remove(f.Name())
@@ -446,7 +446,7 @@ func (v *Vault) File(token Token) (path string, remove func(), err error) {
 	}
 	if err = cmp.Or(err, f.Close()); err != nil {
 		remove()
-		return "", nil, fmt.Errorf("write a continuation for a program: %w", err)
+		return "", nil, fmt.Errorf("write a continuation to a file for a program: %w", err)
 	}
 	return f.Name(), remove, nil
 }

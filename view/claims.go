@@ -5,17 +5,19 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Claims collects the evidence of one session about the claims of its adapter. Its
-// zero value is ready for use.
+// Claims collects what one session has shown about the events and capabilities that
+// its adapter claims. The zero value of Claims is ready for use.
 type Claims struct {
-	// Reported holds the events that the harness caused, and not the wrapper or a client.
+	// Reported has each kind of event that the harness has caused. Events that the
+	// wrapper or a client caused are not counted.
 	Reported map[lifeloop.Event]bool `json:"reported,omitempty"`
 	// Changed holds the capabilities whose support changed in the newest launch.
 	Changed map[string]Change `json:"changed,omitempty"`
 }
 
-// A Change has the support of a capability before its first change and after its
-// last one, and the reason.
+// A Change describes the changes of a capability's support in one launch. Before is
+// the support before the first change and Now the support after the last change.
+// Evidence is the reason of the last change.
 type Change struct {
 	Before   lifeloop.Support `json:"before"`
 	Now      lifeloop.Support `json:"now"`
@@ -26,7 +28,7 @@ type Change struct {
 func (c *Claims) Apply(e kernel.Entry) {
 	switch f := e.Fact.(type) {
 	case kernel.Launching:
-		c.Changed = nil // a new launch starts with the support in its manifest
+		c.Changed = nil // at a new launch, each capability has the support in the adapter's manifest
 	case kernel.CapabilityProven:
 		c.change(f.Capability, lifeloop.Partial, f.Support, f.Source)
 	case kernel.Observed:

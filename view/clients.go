@@ -11,8 +11,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// ClientCalls has the number of calls of one client and of the failed ones, in the
-// form of `status --json`.
+// ClientCalls counts the calls of one client and how many of them failed. Its JSON
+// form is a part of `status --json`.
 type ClientCalls struct {
 	ClientID string `json:"client_id"`
 	Calls    int    `json:"calls"` // calls that have ended or were skipped
@@ -59,7 +59,7 @@ type openCall struct {
 	failure  ClientFailure // the failure that the facts have shown so far; zero if none
 }
 
-// All lists the clients with an ended call, by id.
+// All lists the clients with at least one counted call, sorted by id.
 func (c *Clients) All() []ClientCalls {
 	if c.all == nil {
 		return []ClientCalls{}
@@ -67,7 +67,7 @@ func (c *Clients) All() []ClientCalls {
 	return c.all
 }
 
-// Failing lists the clients with a failed call, by id.
+// Failing lists the clients with at least one failed call, sorted by id.
 func (c *Clients) Failing() []ClientCalls {
 	return slices.DeleteFunc(slices.Clone(c.all), func(one ClientCalls) bool { return one.Failed == 0 })
 }
@@ -80,7 +80,7 @@ func (c *Clients) Apply(e kernel.Entry) {
 			if c.open == nil {
 				c.open = map[string]*openCall{}
 			}
-			delete(c.open, ref.Replaces) // the receipt about skipped events counts the replaced call
+			delete(c.open, ref.Replaces) // Calls includes the replaced call when the receipt about skipped events comes
 			c.open[ref.Call] = &openCall{client: ref.Client, event: f.Record.Event}
 		}
 	case kernel.Answered:

@@ -178,9 +178,10 @@ func riskLevel(f kernel.Began) string {
 	return "R5"
 }
 
-// emitOther emits the events of all other facts, while the session is open. Its
-// last cases list the facts without an event, whose content is shown elsewhere: in
-// a call's receipt, in `status`, or in the events of the harness session.
+// emitOther emits the events of each fact except Began and SessionMoved, while the
+// session is open. Its last case lists the facts without an event. Their content is
+// shown elsewhere: in a call's receipt, in `status`, or in the events of the harness
+// session.
 func (h *HCP) emitOther(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.Weakened:
@@ -291,7 +292,7 @@ func object(m map[string]any) map[string]any {
 // as progress.
 func (h *HCP) checkpoint(id, when string) {
 	if h.saved[id] {
-		h.progress("checkpoint", fmt.Sprintf("checkpoint %s now leads to this point, %s", id, when))
+		h.progress("checkpoint", fmt.Sprintf("checkpoint %s: the session can be continued from here, %s", id, when))
 		return
 	}
 	if h.saved == nil {

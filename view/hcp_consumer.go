@@ -23,9 +23,9 @@ const (
 	hcpSessions  = 4096     // open sessions; if there are more, the one whose last event is oldest is forgotten
 	hcpClosed    = 1024     // closed sessions that are remembered, so that repeats of their events are dropped
 	hcpGaps      = 64       // gaps that are remembered for one session; a late event of an older gap is dropped as a repeat
-	hcpHeld      = 4096     // held events of all sessions
-	hcpHeldBytes = 64 << 20 // held events of all sessions, in bytes
-	hcpJump      = 1 << 16  // a number further beyond the last one is accepted only if a second event is near it
+	hcpHeld      = 4096     // the largest number of held events in all sessions together
+	hcpHeldBytes = 64 << 20 // the largest size of the held events of all sessions, in bytes
+	hcpJump      = 1 << 16  // a number that exceeds the last one by more than this is accepted only if another event's number is near
 	hcpNear      = 64       // the largest distance between two numbers that are near each other
 )
 
@@ -35,8 +35,8 @@ const (
 //
 // For each session it stores the number of the last delivered event. The event
 // with the next number is delivered at once. An event with a higher number is
-// held, at most as many as the window and for at most the window's time. Then
-// the lowest is delivered, and the missing numbers are reported as a gap. An
+// held. If too many events are held, or one is held for too long, the event with
+// the lowest number is delivered, and the missing numbers are reported as a gap. An
 // event whose number is not higher than the last one is a repeat and is
 // dropped. If its number was reported in a gap, the event is late: it is reported
 // but not delivered, because a late delivery would break the order.
@@ -73,7 +73,7 @@ type hcpSession struct {
 	Skipped [][2]uint64 `json:"skipped,omitempty"` // first and last number of each gap
 	Late    uint64      `json:"late,omitempty"`    // events that arrived after they were reported as missing
 	Closed  bool        `json:"closed,omitempty"`  // session_closed was delivered
-	Seen    uint64      `json:"seen,omitempty"`    // the value of seen at its last event, to order the sessions
+	Seen    uint64      `json:"seen,omitempty"`    // the value of HCPConsumer.seen at the session's last event, to order the sessions
 
 	far  uint64 // the number of the last event that was dropped as implausible
 	held map[uint64]heldEvent
@@ -84,16 +84,16 @@ type heldEvent struct {
 	since time.Time
 }
 
-// An HCPOutcome is an event to process, or a warning of the consumer. The other
-// member is nil.
+// An HCPOutcome is either an event to process or a warning of the consumer. One of
+// its members is nil.
 type HCPOutcome struct {
 	Event   *HCPEnvelope
 	Warning *HCPNotice
 }
 
 // An HCPNotice is a warning of the consumer itself. From and To are the sequence
-// numbers of the first and the last event that it concerns; for forgotten, both are
-// the number of the session's last delivered event.
+// numbers of the first and the last event that the warning concerns. In the warning
+// "forgotten", both are the number of the session's last delivered event.
 type HCPNotice struct {
 	Warning   string `json:"warning"` // gap, late, implausible, closed or forgotten
 	SessionID string `json:"session_id"`
@@ -256,8 +256,8 @@ func (c *HCPConsumer) expired(now time.Time, id string, out []HCPOutcome) []HCPO
 	return out
 }
 
-// due returns the time at which the held event that arrived first will have been held for
-// the duration hold. At least one event must be held.
+// due adds hold to the time at which the first of the held events arrived. At least one
+// event must be held.
 func (s *hcpSession) due(hold time.Duration) (at time.Time) {
 	for _, h := range s.held {
 		if at.IsZero() || h.since.Before(at) {
@@ -278,9 +278,9 @@ func (c *HCPConsumer) inOrder(s *hcpSession, out []HCPOutcome) []HCPOutcome {
 	}
 }
 
-// overtake delivers the lowest held event and reports the gap before it. It
-// reports no gap before the first event of a session, because it is unknown
-// whether any event is missing there. An event with an implausible number is
+// overtake delivers the held event with the lowest number and reports the gap before
+// that event. It reports no gap before the first event of a session, because it does
+// not know whether an earlier event is missing. An event with an implausible number is
 // dropped instead.
 func (c *HCPConsumer) overtake(s *hcpSession, out []HCPOutcome) []HCPOutcome {
 	lowest := slices.Min(slices.Collect(maps.Keys(s.held)))

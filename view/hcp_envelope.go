@@ -90,8 +90,8 @@ func members(doc []byte) (map[string]json.RawMessage, error) {
 	return m, nil
 }
 
-// longestWord limits the members that are ids or names, because a session's id is
-// stored in the state file.
+// longestWord is the largest length in bytes of a member that is an id or a name. It
+// bounds the state file, which stores the ids of sessions.
 const longestWord = 256
 
 func word(doc json.RawMessage) (string, error) {

@@ -68,8 +68,8 @@ type L0State struct {
 	TokenCount        int64         `json:"tokenCount"`
 	ContentLength     int64         `json:"contentLength"`
 	Checkpoint        string        `json:"checkpoint"`        // id of the newest checkpoint; empty if there is none
-	ModelRetryCount   int           `json:"modelRetryCount"`   // counted retries of the session
-	NetworkRetryCount int           `json:"networkRetryCount"` // other retries of the session
+	ModelRetryCount   int           `json:"modelRetryCount"`   // the session's retries that count toward the budget
+	NetworkRetryCount int           `json:"networkRetryCount"` // the session's retries that do not count toward the budget
 	FallbackIndex     int           `json:"fallbackIndex"`
 	Violations        []L0Violation `json:"violations"` // violations of guardrails in the completed attempt
 	DriftDetected     bool          `json:"driftDetected"`
@@ -90,7 +90,7 @@ type L0Violation struct {
 type l0Policy struct {
 	RetryEnabled    bool `json:"retryEnabled"`
 	FallbackEnabled bool `json:"fallbackEnabled"`
-	MaxRetries      int  `json:"maxRetries"` // retries of every kind in the session
+	MaxRetries      int  `json:"maxRetries"` // the limit on the session's retries of all kinds together
 	MaxFallbacks    int  `json:"maxFallbacks"`
 	Attempt         int  `json:"attempt"` // the attempt's number in its profile, from 1
 	FallbackIndex   int  `json:"fallbackIndex"`
@@ -200,8 +200,8 @@ func (l *L0) moved(f kernel.SessionMoved) {
 	}
 }
 
-// emitOther emits the events of all other facts between the session's beginning and
-// its end. Its last case lists the facts without an event.
+// emitOther emits the events of a fact that Apply does not handle itself, between the
+// session's beginning and its end. Its last case lists the facts that it ignores.
 func (l *L0) emitOther(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.Launching:
@@ -454,8 +454,8 @@ func (l *L0) retryAnswered(f kernel.RetryAnswered) {
 	l.emit("RETRY_FN_RESULT", "attempt", number, "category", category, "userResult", f.Retry, "finalShouldRetry", f.Retry, "durationMs", f.DurationMS)
 }
 
-// completed emits the end of a session that completed; f is the end of its last
-// attempt, or empty.
+// completed emits the end of a session that completed. f is the end of the session's
+// last attempt, or the zero value if no attempt has ended.
 func (l *L0) completed(f kernel.AttemptEnded) {
 	l.open = false
 	state := L0State{TokenCount: f.Units, ContentLength: f.Bytes, Checkpoint: l.checkpoint, ModelRetryCount: l.retries.counted, NetworkRetryCount: l.retries.uncounted,
@@ -511,7 +511,7 @@ func (l *L0) budget() kernel.Budget {
 	return *l.began.Budget
 }
 
-// failureType is the L0 word for what failed (DECISIONS Z15).
+// failureType returns L0's name for the kind of a failure (DECISIONS Z15).
 func failureType(c attempt.Cause) string {
 	switch c {
 	case attempt.Network, attempt.RateLimit, attempt.ServerError:

@@ -13,7 +13,8 @@ import (
 type Renewals struct {
 	Count int          `json:"count"` // the number of renewals that were asked for, whatever their outcome
 	Last  *LastRenewal `json:"last"`  // the newest renewal
-	// Stopped says why the session is not renewed again; empty while it may be.
+	// Stopped says why the session is not renewed again; empty while a further renewal is
+	// possible.
 	Stopped string `json:"stopped,omitempty"`
 }
 
@@ -21,7 +22,7 @@ type Renewals struct {
 // State is its current step.
 type LastRenewal struct {
 	ID         string                `json:"renewal"`
-	At         time.Time             `json:"at"` // when it was requested
+	At         time.Time             `json:"at"` // when the renewal was requested
 	Profile    string                `json:"profile"`
 	By         renewal.By            `json:"by"`
 	Path       renewal.Path          `json:"path,omitempty"`
@@ -75,7 +76,7 @@ func (s *Status) renewal(f kernel.RenewalMoved, at time.Time) {
 	case f.To.Over():
 		l.Outcome, l.Failure, l.Why = f.To, f.Failure, f.Why
 		if f.To == renewal.Delivered && l.NewSession == nil {
-			l.NewSession = s.HarnessSessionID // some harnesses name their session with its first prompt
+			l.NewSession = s.HarnessSessionID // some harnesses give a session its id only at the session's first prompt
 		}
 	}
 	if f.Broke {

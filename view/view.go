@@ -144,11 +144,11 @@ type Context struct {
 	WindowSource string       `json:"window_source"`
 	Fraction     *float64     `json:"fraction"` // the tokens as a fraction of the window, from 0 to 1
 	Level        *synth.Level `json:"level"`
-	// Stale marks a measurement from before a compaction, Estimate a number that
-	// the harness computed after it.
+	// Stale marks a measurement from before a compaction. Estimate marks a number
+	// that the harness computed after a compaction.
 	Stale    bool      `json:"stale"`
 	Estimate bool      `json:"estimate"`
-	At       time.Time `json:"at"` // when it was measured
+	At       time.Time `json:"at"` // when the context was measured
 }
 
 // measured returns a recorded measurement in the form of `status`; nil if it says
@@ -186,7 +186,7 @@ type Sign struct {
 	At     time.Time `json:"at"`
 }
 
-// ReasonText returns the reason for a state as people read it.
+// ReasonText returns the reason for a state in words for people.
 func ReasonText(reason string) string {
 	if reason == "approved" { // HCP uses this word for every session that was not rejected
 		return "started"
@@ -263,7 +263,7 @@ func (s *Status) Apply(e kernel.Entry) {
 	case kernel.Bound:
 		s.session(f.ID)
 	case kernel.FrameAdopted:
-		if f.Origin != "" { // the frame was counted as the user's
+		if f.Origin != "" { // without an origin, the frame was counted among the user's frames
 			s.Turns, s.TurnsOther = s.Turns-1, s.TurnsOther+1
 		}
 	case kernel.Observed:
@@ -335,7 +335,7 @@ func (s *Status) issued(f kernel.ReceiptIssued) {
 
 // launching resets the capabilities to those that the launch's adapter claims, because
 // the degradations of the previous launch have ended. The first launch resets nothing:
-// in an older ledger, its missing capabilities are recorded before it.
+// an older ledger records the first launch's missing capabilities before the launch.
 func (s *Status) launching(f kernel.Launching) {
 	s.Attempt, s.Profile, s.retryAt, s.RetryAt = max(f.Attempt, 1), cmp.Or(f.Name, s.Profile), nil, nil
 	if s.launched {

@@ -13,7 +13,7 @@ import (
 )
 
 // A Why is the chain of evidence behind one event. Apply the other entries of the
-// ledger in order, at least those that it needs; see [Why.Needs].
+// ledger in order, at least those for which [Why.Needs] returns true.
 type Why struct {
 	// Event is the event with its own evidence.
 	Event *lifeloop.EventRecord `json:"event"`
@@ -38,20 +38,20 @@ type Why struct {
 
 	seq   uint64 // the number of the event's entry
 	scope int
-	calls map[string]string // the client of each call about this event, by call
-	// skipped has the clients that do not get the event, each with the call that
-	// ended its run of skipped events, or "" while no call has ended it.
+	calls map[string]string // id of a call about this event → the client that is called
+	// skipped has, for each client that does not get the event, the call that ended
+	// the client's run of skipped events, or "" while no call has ended the run.
 	skipped map[string]string
 	// read has, for each source of the evidence, the number of the newest SourceRead
-	// entry before the event. behind has each of these sources until its first
-	// SourceRead entry after the event is applied.
+	// entry before the event. behind has each of these sources until Apply gets the
+	// source's first SourceRead entry that follows the event.
 	read   map[string]uint64
 	behind map[string]bool
 
 	kinds   map[string]need   // for each kind of fact, when its entry can be evidence
-	frame   []byte            // the id of the event's frame, as written in the text of a line
-	calling [][]byte          // the event's id and those of its calls, as written in a line
-	reading map[string][]byte // the names of the event's sources, as written in a line
+	frame   []byte            // the id of the event's frame, as a line of the ledger contains it
+	calling [][]byte          // the ids of the event and of its calls, as a line of the ledger contains them
+	reading map[string][]byte // the names of the event's sources, as a line of the ledger contains them
 }
 
 // A Link is one fact of the chain.
@@ -124,7 +124,8 @@ func needs() map[string]need {
 	return all
 }
 
-// typedText describes one step of a reset in place: the reset, or what undoes or stops it.
+// typedText describes one step of a reset in place: the request for the reset, or how
+// the request is undone or stopped.
 func typedText(f kernel.RenewalTyped) string {
 	switch f.Means {
 	case renewal.ByPlugin:
@@ -297,7 +298,8 @@ func (w *Why) after(e kernel.Entry) {
 		w.skips(e, f)
 	case kernel.SourceRead:
 		// The ledger records the events of a source before it records how far the
-		// source was read.
+		// source was read. So the first SourceRead entry after the event covers the
+		// bytes that led to the event.
 		if w.behind[f.Source] {
 			delete(w.behind, f.Source)
 			w.Sources = append(w.Sources, link(e, readText(f)))

@@ -54,7 +54,7 @@ type reading struct {
 	file    *os.File
 	id      identity
 	off     int64  // end of the last line or value delivered or skipped; the size of a Whole or Stamp file
-	pending int64  // bytes after off known to belong to a partial line or value
+	pending int64  // number of bytes after off that were read and belong to a partial line or value
 	tooLong bool   // LineTooLong was reported for the line at off
 	head    []byte // the file's first min(headSize, off) bytes
 	end     string // Position.Last
@@ -145,7 +145,7 @@ func (w *Watcher) readPath(t *tail) (bool, error) {
 		w.unreadable(t, err)
 		return false, err
 	case t.file == nil:
-		if !t.placed && t.From == nil { // no file exists now, so AtEnd skips nothing
+		if !t.placed && t.From == nil { // no file exists, so AtEnd skips nothing in a file that is created later
 			t.placed = true
 			w.placed(t)
 		}
@@ -159,8 +159,8 @@ func (w *Watcher) readPath(t *tail) (bool, error) {
 	return false, nil
 }
 
-// open opens a regular file. A pipe must not block the only goroutine, neither at
-// the open nor at a read.
+// open opens a regular file; any other file is an error. O_NONBLOCK is set because the
+// open of a pipe would otherwise block the Watcher's only goroutine.
 func open(path string) (*os.File, identity, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -180,8 +180,8 @@ func open(path string) (*os.File, identity, error) {
 
 func identify(st *unix.Stat_t) identity { return identity{uint64(st.Dev), uint64(st.Ino)} }
 
-// readAt is one pread. os.File.ReadAt reads again until it gets an EOF, which
-// would delay the lines that exist already.
+// readAt reads with one pread. os.File.ReadAt calls pread until b is full or the file
+// ends, which would delay the lines that the first pread has read.
 func readAt(file *os.File, b []byte, off int64) (int, error) {
 	for {
 		n, err := unix.Pread(int(file.Fd()), b, off)
@@ -260,7 +260,7 @@ func (w *Watcher) place(t *tail) {
 	}
 	switch from := t.From; {
 	case from == nil && t.AtEnd && t.Form == Values:
-		t.quiet = info.Size() // reading begins at 0: only this shows where the last whole value ends
+		t.quiet = info.Size() // t.off stays 0, because only a scan from the start finds where the last whole value ends
 	case from == nil && t.AtEnd:
 		t.off = w.lastLine(t.file, info.Size())
 		t.head = w.readHead(t, min(t.off, headSize))
@@ -323,7 +323,7 @@ func (p Position) changed(file *os.File, id identity, size int64, head []byte) T
 func (p Position) Changed() TroubleKind {
 	file, id, err := open(p.Path)
 	if missing(err) && p.Ino == 0 {
-		return "" // the file did not exist when the position was stored either
+		return "" // the file does not exist, and did not exist when the position was stored
 	}
 	if missing(err) {
 		return Deleted
@@ -344,7 +344,8 @@ func (p Position) Changed() TroubleKind {
 	return p.changed(file, id, info.Size(), head[:n])
 }
 
-// readHead returns up to n first bytes of the open file, in memory of their own.
+// readHead returns the first n bytes of the open file, or fewer after an error, in a new
+// slice.
 func (w *Watcher) readHead(t *tail, n int64) []byte {
 	n2, _ := t.file.ReadAt(w.headBuf[:n], 0) // an error shortens the head, so that its digest differs from a stored one
 	return bytes.Clone(w.headBuf[:n2])
@@ -425,8 +426,8 @@ func (w *Watcher) read(t *tail, all bool) bool {
 		} else {
 			w.split(t, w.buf[:n])
 		}
-		// Let a goroutine that Deliver made ready run at once. Otherwise it would wait
-		// until another thread takes it.
+		// Deliver may have made another goroutine ready to run. Gosched lets that
+		// goroutine run at once; otherwise it would wait for another thread.
 		runtime.Gosched()
 		if t.off+t.pending >= until {
 			return !all
@@ -500,10 +501,10 @@ func (w *Watcher) reportTooLong(t *tail) {
 	w.report(t, LineTooLong, fmt.Errorf("the %s at byte %d is longer than %d bytes", what, at, w.cfg.MaxLine))
 }
 
-// same reports whether the position in the open file is still valid, after n bytes
-// were read there. If the file became too short or has another head, same reports the
-// trouble and moves the position to the start of the file. If only a partial line was
-// cut off, the position stays valid.
+// same checks the open file after n bytes were read at the position. If the file became
+// shorter than the position, or its first bytes changed, same reports the trouble, moves
+// the position to the start of the file and returns false. If only a partial line was
+// cut off, same reports that the file became shorter, and keeps the position.
 func (w *Watcher) same(t *tail, n int64) bool {
 	if n == 0 || n < t.pending {
 		info, err := t.file.Stat()

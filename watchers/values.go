@@ -212,7 +212,7 @@ func sum(was uint32, b []byte) uint32 {
 	return crc32.Update(was, crc32.MakeTable(crc32.Castagnoli), b) // MakeTable computes the table only at the first call
 }
 
-// splitValues delivers the values of b, which begins at the position. Of a partial
+// splitValues delivers the values of b, which begins at the position. For a partial
 // value it stores only the state of the scan. The value's bytes are read again
 // together with the rest, and their checksum shows whether they have changed.
 func (w *Watcher) splitValues(t *tail, b []byte) {
@@ -347,8 +347,8 @@ func (w *Watcher) searchValue(t *tail, until int64) (found, more bool) {
 			return true, false
 		}
 		if v == broken && size > int64(w.cfg.MaxLine) {
-			// The value is too long to search it again for a line that begins another
-			// value.
+			// The value is longer than the limit. Skip the scanned part of the value,
+			// without a search in it for a line that begins another value.
 			t.lost = true
 			if t.off+size > t.quiet {
 				w.report(t, Broken, fmt.Errorf("the value that begins at byte %d cannot be read as JSON", t.off+t.scan.start))
@@ -364,7 +364,8 @@ func (w *Watcher) searchValue(t *tail, until int64) (found, more bool) {
 	}
 }
 
-// skip moves the position by size bytes that are not all in the buffer.
+// skip moves the position forward by size bytes. It reads the head from the file,
+// because the buffer does not hold all of these bytes.
 func (w *Watcher) skip(t *tail, size int64) {
 	t.off += size
 	t.pending, t.tooLong = 0, false

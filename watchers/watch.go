@@ -17,7 +17,7 @@ import (
 type watches struct {
 	notify   *notifier           // nil until the first folder is watched, and if watching fails
 	dirs     map[string]*folder  // watched folder → its tails
-	dirOf    map[identity]string // watched folder by identity: fsnotify reports each folder under one name
+	dirOf    map[identity]string // identity of a watched folder → its path; fsnotify reports a folder under one path only
 	points   map[string][]*tail  // folder/entry → the tails whose path contains it
 	real     realDirs            // valid for one round of work
 	noNotify error               // tests only: if set, watching fails with it
@@ -39,8 +39,8 @@ type point struct{ dir, name string }
 
 func (p point) path() string { return filepath.Join(p.dir, p.name) }
 
-// maxLinks limits the symbolic links in a path, as the kernel does, so that a
-// circle of links ends.
+// maxLinks limits the symbolic links that resolve follows in a path, as the kernel does.
+// So resolve ends even if links form a circle.
 const maxLinks = 40
 
 // realDirs holds paths known to be folders, not links. It is a cache, valid for
@@ -155,7 +155,7 @@ func (w *Watcher) follow(t *tail, points []point) error {
 			w.dirGone(p.dir)
 		}
 	}
-	if slices.ContainsFunc(points, func(p point) bool { return !slices.Contains(t.points, p) }) { // watchDir found that one of the folders was removed
+	if slices.ContainsFunc(points, func(p point) bool { return !slices.Contains(t.points, p) }) { // watchDir found that the folder of a point was gone, and dirGone removed the point
 		return &os.PathError{Op: "watch", Path: t.Path, Err: fs.ErrNotExist}
 	}
 	t.points = append(t.points[:0], points...) // kept in the order of resolve, so that they can be compared later

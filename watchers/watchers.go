@@ -23,8 +23,8 @@
 //	other first bytes in the same inode         replaced, read from the start
 //	another inode under the path                replaced: the old file is read to its end, then
 //	                                            the new file from its start
-//	no file under the path                      deleted; the handle stays open, so that what a
-//	                                            writer still appends is delivered too
+//	no file under the path                      deleted; the handle stays open, so that lines
+//	                                            that a writer still appends are delivered too
 //
 // There are three limits. A file that appears and disappears between two reads is not
 // noticed. Only the file's own folder is watched: if a folder above it is renamed, the
@@ -66,8 +66,8 @@ type Position struct {
 	// Offset is the end of the last line or value that was delivered or skipped, in
 	// bytes. For a Whole or Stamp file it is the size.
 	Offset int64
-	// Last is the length and the digest of the bytes before Offset: of the last line
-	// or value, at most 1024. It is empty without Config.Ends.
+	// Last is the length and the digest of up to 1024 bytes directly before Offset. It
+	// is empty unless Config.Ends is set.
 	Last string
 }
 
@@ -121,7 +121,7 @@ type TroubleKind string
 const (
 	Polling     TroubleKind = "polling"       // the file cannot be watched: it is polled until Recovered
 	Truncated   TroubleKind = "truncated"     // the file became shorter; it is read from the start if delivered lines were cut off
-	Replaced    TroubleKind = "replaced"      // the file is not the one of the position; it is read from the start
+	Replaced    TroubleKind = "replaced"      // another file has the path, or the file was rewritten; it is read from the start
 	Deleted     TroubleKind = "deleted"       // the path no longer leads to a file
 	Unreadable  TroubleKind = "unreadable"    // the file exists but cannot be read, or the Spec is invalid
 	LineTooLong TroubleKind = "line_too_long" // a line or value longer than Config.MaxLine was skipped
@@ -139,8 +139,8 @@ type Trouble struct {
 }
 
 // Config holds the callbacks and limits of a Watcher. Callbacks run one at a
-// time, on the goroutine of Run or on one that it waits for. While a callback
-// runs, nothing is read.
+// time, on the goroutine of Run or on a goroutine for which Run waits. While a
+// callback runs, nothing is read.
 type Config struct {
 	Deliver func(Line)    // required
 	Trouble func(Trouble) // may be nil
@@ -210,9 +210,9 @@ func (w *Watcher) Add(s Spec) {
 	w.awake()
 }
 
-// Do makes Run call f on its goroutine as soon as Run knows of nothing unread. If f adds
-// files, Run reads them before it calls the next function. Do returns at once. After
-// the end of Run, f is not called.
+// Do makes Run call f on its goroutine as soon as no file is known to have unread
+// content. If f adds files, Run reads them before it calls the next function. Do returns
+// at once. After the end of Run, f is not called.
 func (w *Watcher) Do(f func()) {
 	w.mu.Lock()
 	w.calls = append(w.calls, f)
@@ -326,7 +326,7 @@ func (w *Watcher) call() bool {
 	w.calls = w.calls[1:]
 	w.mu.Unlock()
 	f()
-	w.awake() // for the next function
+	w.awake() // so that Run calls the next function too
 	return true
 }
 

@@ -59,7 +59,7 @@ type Profile struct {
 // Retry limits the retries.
 type Retry struct {
 	Attempts   int             `yaml:"attempts"`    // limit of the counted retries of one profile (see [attempt.Cause.Counted])
-	MaxRetries int             `yaml:"max_retries"` // limit of all retries of a session, without the free ones (see [attempt.Next]); or [Unset]
+	MaxRetries int             `yaml:"max_retries"` // limit of all retries of a session, or [Unset]; free retries do not count (see [attempt.Next])
 	RetryOn    []string        `yaml:"retry_on"`    // causes that are retried; nil means [attempt.DefaultOn]
 	Backoff    attempt.Backoff `yaml:"backoff"`
 	Decide     Decide          `yaml:"decide"`
@@ -94,8 +94,8 @@ func (d Decide) wait() time.Duration {
 // Unset marks a number that was not given, where 0 is a valid value.
 const Unset = -1
 
-// Timeouts are the timers. AbortGrace is how long a harness may take to end after the
-// first signal that asks it to, before KILL follows.
+// Timeouts are the timers. AbortGrace is the time from the first signal that asks a
+// harness to end until a harness that still runs receives KILL.
 type Timeouts struct {
 	attempt.Timeouts
 	AbortGrace time.Duration `yaml:"abort_grace,ms"` // 0: KILL follows at once
@@ -123,7 +123,7 @@ type Drift struct {
 	Repeat int `yaml:"repeat"`
 }
 
-// DefaultAbortGrace is the time from the first signal to KILL unless the policy sets it.
+// DefaultAbortGrace is the value of Timeouts.AbortGrace if the policy does not set it.
 const DefaultAbortGrace = 5 * time.Second
 
 // Default returns the policy that applies if the user wrote none.

@@ -87,7 +87,7 @@ func prepare(dir string, length time.Duration, rate int, hooks bool) error {
 		}
 	}
 	// The client does not receive frame.opening, because the hook of each prompt would
-	// wait for it.
+	// wait a second for the client's answer.
 	config := fmt.Sprintf("clients:\n  - id: slow\n    command: [%s, --persistent, --delay, 1s]\n    mode: persistent\n    events: [frame.opened, frame.ending, frame.ended, context.pressure_observed]\n", filepath.Join(dir, "client"))
 	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(config), 0o600); err != nil {
 		return err

@@ -151,7 +151,8 @@ func (r *result) follow(path string, d telemetry.Decoder) {
 	})
 }
 
-// live follows the file as in a session, up to its end.
+// live reads the file with a watcher that waits for new lines, as in a session. It ends
+// the watcher after the last line that the file had at the start.
 func live(d telemetry.Decoder, path string) {
 	info, err := os.Stat(path)
 	check(err)

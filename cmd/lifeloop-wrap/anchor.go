@@ -127,7 +127,7 @@ func anchorFix(err error) string {
 // pusher returns a function that runs the command argv with one line as its input.
 func (c *calls) pusher(cmd *cobra.Command, argv []string) func(ctx context.Context, line []byte) error {
 	return func(ctx context.Context, line []byte) error {
-		defer c.orphans.Reap() // not only at the end, because with --follow this process may run for days
+		defer c.orphans.Reap() // after each line, because with --follow this process may run for days and ended orphans would accumulate
 		ctx, cancel := context.WithTimeout(ctx, anchoring.PushTime)
 		defer cancel()
 		push := exec.CommandContext(ctx, argv[0], argv[1:]...)

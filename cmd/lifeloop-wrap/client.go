@@ -23,9 +23,9 @@ func clientCmd(g *globals) *cobra.Command {
 		Long: `test runs CMD as a client. It first sends one sample of each event, one of them
 twice, and one with unknown members. Then it runs two sessions with a scripted
 harness: prompts, a compaction, /clear, a payload that comes too late for its
-prompt, a crash and the retry after it. All this is done in the mode of --mode,
-by default in each one that the client supports, oneshot and persistent. No ledger
-is written.
+prompt, a crash and the retry after it. --mode sets the mode of the client, oneshot
+or persistent; by default, all this is done in each mode that the client supports.
+No ledger is written.
 
 With --profile it runs one more session, which is renewed once: the programs of this
 renewal profile run, and the report has each step with its receipt.
@@ -86,7 +86,7 @@ contract that it violates. The exit code is 1 if there is a violation.`,
 	fl.SetInterspersed(false) // words after CMD are arguments of CMD
 	fl.StringVar(&c.AdapterID, "adapter", manifests.IDs()[0], "`ID` of the adapter whose manifest the test's sessions use")
 	fl.StringVar(&c.ClientID, "client-id", "client", "`ID` of the client, passed to it in LIFELOOP_CLIENT_ID")
-	fl.StringVar(&c.Mode, "mode", "", "oneshot or persistent (default: each that the client supports)")
+	fl.StringVar(&c.Mode, "mode", "", "oneshot or persistent (default: each mode that the client supports)")
 	fl.StringVar(&c.Profile, "profile", "", "`NAME` of a renewal profile; a renewal with its programs is tested too")
 	durationFlag(fl, &c.Timeout, "timeout", dispatch.DefaultTimeout, "time limit of one call")
 	cmd.AddCommand(test)

@@ -61,8 +61,8 @@ func newClientPrograms(clients []config.Client, around func(id string) dispatch.
 	return out, nil
 }
 
-// close ends the persistent clients concurrently, so that several slow clients
-// take no longer than one.
+// close ends the persistent clients concurrently, so that it takes only as long as the
+// slowest client.
 func (c clientPrograms) close() {
 	var wg sync.WaitGroup
 	for _, client := range c {

@@ -107,7 +107,7 @@ func readToken(cmd *cobra.Command) (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" {
-		return "", usage("--%s %s: it is empty", tokenFlag, path).withHint("lifeloop-wrap session token SESSION prints the token")
+		return "", usage("--%s %s: no token found", tokenFlag, path).withHint("lifeloop-wrap session token SESSION prints the token")
 	}
 	return token, nil
 }
@@ -140,7 +140,7 @@ func unanswered(st store.Store, id string, cause error) *failure {
 	if errors.Is(cause, os.ErrDeadlineExceeded) {
 		k := st.Read(id)
 		return no(lifeloop.Timeout, "session %s does not answer; perhaps its wrapper, process %d, is suspended", id, k.WrapperPID()).
-			withHint("if it is, enter fg in its terminal to continue it")
+			withHint("to continue a suspended wrapper, enter fg in its terminal")
 	}
 	return no(lifeloop.TransportError, "session %s: %v", id, cause)
 }
@@ -176,12 +176,12 @@ func controlCmds(g *globals) []*cobra.Command {
 		return cmd
 	}
 	abort := request(supervisor.CommandAbort, "End a session and all its processes",
-		`abort ends a live session. It returns as soon as the session accepts it. The
-harness then receives its own quit signal, then TERM, and all its processes
-receive KILL after the grace period. Nothing more is launched. A second abort, at
-least 2 s after the first, skips the rest of the grace period. A lost session, whose
-wrapper died, is closed as FAILED, supervisor_lost: nothing is started and no client
-is called. To wait for the end:
+		`abort ends a live session. It returns as soon as the session has accepted the
+command. The harness then receives its own quit signal, then TERM, and all its
+processes receive KILL after the grace period. Nothing more is launched. A second
+abort, at least 2 s after the first, skips the rest of the grace period. A lost
+session, whose wrapper died, is closed as FAILED, supervisor_lost: nothing is started
+and no client is called. To wait for the end:
 
   lifeloop-wrap abort SESSION && lifeloop-wrap wait SESSION --for ended`)
 	abort.Aliases = []string{"stop"}
@@ -197,7 +197,7 @@ the digest of the act's intent, or at least its first 8 characters; status shows
 		request(supervisor.CommandPause, "Pause a live session until it is resumed",
 			`pause suspends the harness and all its processes. The timeouts of the attempt, a
 wait for the next attempt and the idle time are suspended too; the session's maximum
-duration is not. pause returns when it is recorded in the ledger.`),
+duration is not. pause returns when the pause is recorded in the ledger.`),
 		request(supervisor.CommandResume, "Continue a paused session",
 			`resume continues a session that pause or a signal suspended. A session that waits
 for its next attempt continues by itself.`),
@@ -221,7 +221,7 @@ func frameCmd(g *globals) *cobra.Command {
 				case f.FrameID == "":
 					return usage("frame %s needs --frame-id", do)
 				case f.Parent == "" && cmd.Flags().Changed("parent"):
-					return usage("--parent is empty").withHint("without it, the frame is a top-level one")
+					return usage("--parent is empty").withHint("without --parent, the frame has no parent frame")
 				case !slices.Contains(outcomes, f.Outcome):
 					return usage("--outcome %s: want completed, failed, interrupted or abandoned", f.Outcome)
 				}

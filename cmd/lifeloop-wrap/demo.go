@@ -35,7 +35,8 @@ const (
 )
 
 // demoConfig has the client, and a profile that renews the session when its context is
-// nearly full. The client has time to answer within the hook, on a busy machine too.
+// nearly full. A hook waits up to 4 s for the client's earlier calls, so that on a busy
+// machine too the client's note is delivered by the hook.
 const demoConfig = `hook_patience: 4s
 clients:
   - id: notes
@@ -104,7 +105,7 @@ func demo(cmd *cobra.Command, dir string, fast bool, signals <-chan os.Signal) e
 	fmt.Fprintf(out, "$ lifeloop-wrap run --client notes=./notes --profile handoff -- %s      (a scripted stand-in; no model, no network)\n\n", name)
 
 	state := filepath.Join(dir, "state")
-	run := exec.Command(exe, "--config", config, "--state-dir", state, "run", "--profile", "handoff", "--pty", "always", "--client-drain", "1m", "--", program) // 1m, so that a busy machine shows every receipt too
+	run := exec.Command(exe, "--config", config, "--state-dir", state, "run", "--profile", "handoff", "--pty", "always", "--client-drain", "1m", "--", program) // 1m is enough for the client to answer every event even on a busy machine
 	run.Dir, run.Stdin, run.Stdout, run.Stderr = dir, os.Stdin, os.Stdout, os.Stderr
 	run.Env = append(os.Environ(), fakeharness.Environment(fakeharness.DemoStories, dir, fast)...)
 	if err := untilSignal(run, signals); err != nil {
@@ -122,7 +123,7 @@ func demo(cmd *cobra.Command, dir string, fast bool, signals <-chan os.Signal) e
 // untilSignal runs the wrapper and passes signals on to it. After a signal it waits for
 // the end of the wrapper, which ends the harness, and returns the signal's exit code.
 func untilSignal(run *exec.Cmd, signals <-chan os.Signal) error {
-	// The wrapper ends when the thread that started it does.
+	// The wrapper receives SIGTERM when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	harness.EndWithParent(run)
@@ -136,7 +137,7 @@ func untilSignal(run *exec.Cmd, signals <-chan os.Signal) error {
 		select {
 		case sig := <-signals:
 			killed = killedBy(sig)
-			_ = run.Process.Signal(sig) // an error means that it has ended
+			_ = run.Process.Signal(sig) // an error means that the wrapper has ended
 		case err := <-ended:
 			if killed == nil && err != nil {
 				return fmt.Errorf("the wrapped run: %w", err)

@@ -161,5 +161,5 @@ func beginCalls() (*calls, error) {
 // printed, because printing to a closed stdout or stderr ends this process.
 func (c *calls) end() {
 	c.orphans.End()
-	c.stop() // after End, because without the handler a second signal would end this process before the orphans
+	c.stop() // only after End: stop removes the signal handler, and then a second signal would end this process before the orphans
 }

@@ -30,7 +30,7 @@ type reader struct {
 }
 
 func (r *reader) flags(cmd *cobra.Command, from string) {
-	cmd.Flags().BoolVar(&r.follow, "follow", false, "wait for more until the session ends")
+	cmd.Flags().BoolVar(&r.follow, "follow", false, "wait for more lines until the session ends")
 	cmd.Flags().Uint64Var(&r.from, "from", 0, "print from sequence number `SEQ` on, "+from)
 }
 
@@ -121,8 +121,8 @@ func formFlags(cmd *cobra.Command, as *string, callbacks *bool) {
 	cmd.Flags().BoolVar(callbacks, "callbacks", false, "with --as l0, print each event's callbacks after it")
 }
 
-// A line is one line of output. number is the sequence number of the ledger's entry or,
-// if the form of --as numbers its events itself, of the event.
+// A line is one line of output. number is the event's own number if the form of --as
+// numbers its events itself, and otherwise the sequence number of the ledger entry.
 type line struct {
 	number uint64
 	value  any

@@ -101,7 +101,7 @@ func within(folder, of string) bool {
 	folder, err1 := filepath.Abs(folder)
 	of, err2 := filepath.Abs(of)
 	if err1 != nil || err2 != nil {
-		return false // without a working directory, the export fails when it writes
+		return false // Abs fails only without a working directory; then writing to a relative path fails too
 	}
 	folder, of = resolved(folder), resolved(of)
 	return folder == of || strings.HasPrefix(folder, of+string(filepath.Separator))

@@ -160,11 +160,11 @@ func classifyErrors(cmd *cobra.Command) {
 func startHint(f *failure, program, adapter string) string {
 	switch {
 	case f.code == 126:
-		return "check that it is a file, is executable (chmod +x) and is built for this machine"
+		return "check that the program is a file, is executable (chmod +x) and is built for this machine"
 	case f.code == 127 && strings.Contains(program, "/"):
 		return "check that the file exists and, for a script, that the interpreter in its first line exists"
 	case f.code == 127:
-		return "check that it is installed and that its folder is in PATH"
+		return "check that the program is installed and that its folder is in PATH"
 	case f.class == lifeloop.CapabilityUnsupported:
 		return fmt.Sprintf("lifeloop-wrap manifest inspect %s lists the capabilities; --require CAPABILITY=preferred starts even without that capability, --require CAPABILITY=required:partial accepts partial support", adapter)
 	}

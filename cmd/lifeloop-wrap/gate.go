@@ -148,8 +148,9 @@ func writeTrace(cmd *cobra.Command, e evaluation, t gate.Trace) error {
 	return nil
 }
 
-// readPrivateKey reads the private key of a command's --key. It only warns if
-// others than its owner have a permission on the file.
+// readPrivateKey reads the private key of a command's --key. If users other than the
+// file's owner have a permission on the file, readPrivateKey prints a warning and still
+// reads the key.
 func readPrivateKey(cmd *cobra.Command, file string) (ed25519.PrivateKey, error) {
 	text, info, err := readNamed(file, pipeWait)
 	if err == nil {

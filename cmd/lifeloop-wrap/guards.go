@@ -54,7 +54,7 @@ func newGatekeeper(policy *gate.Policy, session string, ways []way) *gatekeeper 
 	if policy == nil {
 		return nil
 	}
-	dir, _ := os.Getwd() // an empty workspace is refused by the gate
+	dir, _ := os.Getwd() // an error is ignored, because surroundings refuses a launch without a working directory
 	home, _ := os.UserHomeDir()
 	identity := strconv.Itoa(os.Getuid())
 	if u, err := user.LookupId(identity); err == nil {

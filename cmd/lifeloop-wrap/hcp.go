@@ -91,7 +91,7 @@ func (c *consumption) restore() (release func(), err error) {
 	doc, err := durable.ReadLinked(c.file, maxArtifact)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = c.save() // save once now, to fail before anything is processed
+		err = c.save() // if the state file cannot be written, fail before any event is processed
 	case err == nil:
 		if err = c.Restore(doc); err != nil {
 			err = no(lifeloop.StateConflict, "%s: %v", c.file, err).withHint("with another --state FILE, all events are processed again")
@@ -145,7 +145,7 @@ func (c *consumption) run(in io.Reader) error {
 }
 
 // errLong is the error of a line that exceeds longestLine.
-var errLong = errors.New("it is longer than 16 MiB")
+var errLong = errors.New("the line is longer than 16 MiB")
 
 // longestLine is the longest line that is accepted, in bytes.
 const longestLine = 16 << 20

@@ -12,8 +12,8 @@ import (
 	"lifeloop/profiles"
 )
 
-// needsHooks names the first client, requirement or profile that needs hooks
-// (DECISIONS L23). It is empty if there is none.
+// needsHooks returns a text that names the first client, requirement or profile that
+// needs hooks (DECISIONS L23), or an empty text if none needs hooks.
 func needsHooks(cfg config.Config, adapter string) string {
 	rests := profiles.RestsOf(adapter)
 	for _, c := range cfg.Clients {

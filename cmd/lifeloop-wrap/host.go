@@ -76,7 +76,7 @@ func (h *host) prepare() error {
 	}
 	if profile.Install == nil {
 		return no(lifeloop.CapabilityUnsupported, "adapter %q has no hooks to install", h.adapter).
-			withHint("lifeloop-wrap run works without them")
+			withHint("lifeloop-wrap run works without installed hooks")
 	}
 	cfg, _, err := h.g.load(h.cmd)
 	if err != nil {
@@ -151,9 +151,9 @@ func realPath(path string) string {
 	return path
 }
 
-// ownPath returns the path of this program for use in settings. The path by
-// which it was found is better than its real path, which a package manager may
-// change with each version.
+// ownPath returns the path of this program to write into settings. It prefers the path
+// by which the program was called: a package manager may change the real path with
+// each version, and the settings would then name a missing file.
 func ownPath() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -211,7 +211,7 @@ func (h *host) edit(edit func(profiles.Installation, bool) ([]hosts.Change, erro
 		case h.dry:
 			_, err = fmt.Fprint(out, c.Diff())
 		case c.After == nil:
-			_, err = fmt.Fprintf(out, "removed %s, which had nothing else in it\n", vt.Plain(c.Path))
+			_, err = fmt.Fprintf(out, "removed the file %s, which had only what host install wrote\n", vt.Plain(c.Path))
 		case c.Backup == "":
 			_, err = fmt.Fprintf(out, "created %s\n", vt.Plain(c.Path))
 		default:

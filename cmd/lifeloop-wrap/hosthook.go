@@ -26,12 +26,12 @@ import (
 
 // A hook that `host apply` installed runs without a wrapper: one call observes,
 // negotiates, dispatches and answers. The call claims no durable receipts. It stores
-// nothing, except in the vault for continuations (hostVault), which only --profile uses.
+// nothing, except continuations in the vault (hostVault) if --profile is given.
 //
 // The hook fails open: after any error its answer is empty and its exit code is
 // 0. If a required capability is not available in a single call, the hook prints
-// one sentence on stderr, which the harnesses do not show. Below a wrapper, which
-// injects its own hooks, it does nothing.
+// one sentence on stderr, which the harnesses do not show. If the harness runs below a
+// wrapper, which injects its own hooks, the installed hook does nothing.
 
 // hostHookTime is the time limit of installed hooks, less the time that the
 // process takes to start.

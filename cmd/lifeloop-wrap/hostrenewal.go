@@ -48,8 +48,8 @@ func checkHostProfile(cfg config.Config, adapter, name string) error {
 	return nil
 }
 
-// renewal returns the Renewal that renews the harness session of a hook call, by the
-// profile of h. A failure of the renewal is printed on stderr.
+// renewal returns the Renewal that renews the harness session of a hook call. It uses the
+// profile that h names. A failure of the renewal is printed on stderr.
 func (h hostCall) renewal(cfg config.Config, manifest lifeloop.Manifest, dir string, around func(string) dispatch.Config, stderr io.Writer) (*unwrapped.Renewal, error) {
 	if err := checkHostProfile(cfg, h.adapter, h.profile); err != nil {
 		return nil, err

@@ -41,7 +41,8 @@ func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 // pipeWait is the time that the other end of a pipe has to write the whole document.
 const pipeWait = 30 * time.Second
 
-// readNamed reads a file that openInput accepts. Its FileInfo is that of the opened file.
+// readNamed reads a file that openInput accepts. The FileInfo describes the file that was
+// read.
 func readNamed(name string, wait time.Duration) ([]byte, fs.FileInfo, error) {
 	f, info, err := openInput(name, wait)
 	if err != nil {

@@ -49,7 +49,7 @@ type launcher struct {
 	first   *supervisor.Plan // the plan of the first launch, prepared before the kernel was created
 	exports *supervisor.Exports
 	asking  *instructions.Server
-	newest  atomic.Pointer[way] // the way of the newest launch; a renewal may ask its harness for a note
+	newest  atomic.Pointer[way] // the way of the newest launch
 }
 
 // kernel returns the kernel of a new or a recovered session.
@@ -172,8 +172,8 @@ func (l *launcher) plan(e effect.Launch) (supervisor.Plan, error) {
 // write makes the overlay of a launch and writes its files.
 func (l *launcher) write(w way, launch profiles.Launch) error {
 	if launch.Overlay.Root != "" {
-		// Move to the user's home what an earlier launch wrote into its overlay. The
-		// processes of that launch have ended.
+		// An earlier launch may have written files into its overlay, and its processes
+		// have ended. Move these files to the user's home.
 		l.session.giveBack()
 		if err := overlay.Make(launch.Overlay, l.session.folder.Overlay()); err != nil {
 			return refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
@@ -204,7 +204,7 @@ func (l *launcher) guarded(w way, launch profiles.Launch) error {
 	if l.gate == nil || launch.Guards || w.profile.Refuse() == nil {
 		return nil
 	}
-	why, hint := launch.Unguarded, "remove what disables the hooks, or run without a policy"
+	why, hint := launch.Unguarded, "remove the flag or setting that disables the hooks, or run without a policy"
 	if why == "" {
 		why, hint = "with this command line, the harness runs no hooks that could ask the gate", "run another command line, or run without a policy"
 	}
@@ -244,11 +244,12 @@ func (l *launcher) callers(e effect.Launch, launch profiles.Launch) supervisor.C
 	if !launch.Inherited {
 		return nil
 	}
-	// The last two elements of the path identify the launch, and need no quotes in a shell.
+	// The last two elements of the path identify the launch. They need no quotes in a shell
+	// command, so the arguments of a shell that runs a hook contain them unchanged.
 	return control.NewCallers(filepath.Join(filepath.Base(string(l.session.folder)), filepath.Base(l.keyFile(e))))
 }
 
-// ask lets the profile prepare a launch. It changes no files.
+// ask lets the profile of w prepare a launch, and changes no files.
 func (l *launcher) ask(w way, e effect.Launch, otlp string) (profiles.Launch, error) {
 	host, err := surroundings()
 	if err != nil {
@@ -322,7 +323,7 @@ func (l *launcher) setup(w way, launch profiles.Launch) setup.Launch {
 		NoTelemetry: launch.Plain || !launch.Hooks && !launch.Plugin && len(launch.Sources) == 0 && launch.OSCDecoder == nil, Synth: synthConfig(l.session.cfg, w.profile, launch),
 		Versions: setup.Versions{Tested: w.profile.Tested, Proven: proven.Read(l.session.cfg.StateDir).Of(w.profile.Adapter), Installed: packaged(w.profile, launch)}, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Fresh: l.fresh(w, launch), Interactive: l.terminal.Pty()}
 	if launch.Hooks && launch.HooksShow {
-		s.HooksFor = cmp.Or(needsHooks(l.session.cfg, w.profile.Adapter), map[bool]string{true: "a policy guards the calls of tools"}[l.gate != nil && l.hooks != profiles.Always], "the user asked for them")
+		s.HooksFor = cmp.Or(needsHooks(l.session.cfg, w.profile.Adapter), map[bool]string{true: "a policy guards the calls of tools"}[l.gate != nil && l.hooks != profiles.Always], "the user asked for hooks")
 	}
 	s.Rests = profiles.RestsOf(w.profile.Adapter).Reading(w.profile.Reads(launch)...)
 	if launch.Hooks && w.profile.NamesTranscript() {
@@ -340,10 +341,10 @@ func (l *launcher) setup(w way, launch profiles.Launch) setup.Launch {
 	return s
 }
 
-// packaged returns the version in the npm package that contains the harness's program;
+// packaged returns the version of the npm package that contains the harness's program;
 // empty if the profile names no package, or if the program is in no such package.
 func packaged(p profiles.Profile, launch profiles.Launch) string {
-	if p.Package == "" || launch.Plain || len(launch.Argv) == 0 { // a recovered session has no launch yet
+	if p.Package == "" || launch.Plain || len(launch.Argv) == 0 { // Argv is empty until the first launch of a recovered session is prepared
 		return ""
 	}
 	program, err := exec.LookPath(launch.Argv[0])

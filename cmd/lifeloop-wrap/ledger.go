@@ -27,7 +27,7 @@ func (g *globals) verifyLedger(cmd *cobra.Command, st store.Store, id string) er
 	if err != nil {
 		f := no(lifeloop.StateConflict, "session %s: %v", id, err)
 		if _, corrupt := errors.AsType[*ledger.CorruptError](err); corrupt {
-			return f.withHint("the entries before that place are valid; a damaged ledger cannot be repaired, and nothing more can be appended to it")
+			return f.withHint("the entries before the damage are valid; a damaged ledger cannot be repaired, and nothing more can be appended to it")
 		}
 		return f
 	}

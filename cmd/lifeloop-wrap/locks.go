@@ -12,8 +12,8 @@ import (
 // abandon gives an old modification time to the heartbeat file in each lock folder
 // whose owner has ended. The harness then treats the lock as abandoned at once, and
 // does not wait until the heartbeat is old enough. abandon does not remove the
-// folder, because the harness can do that safely even if others start at the same
-// time.
+// folder, because the harness can do that safely even if other harness processes start
+// at the same time.
 func abandon(locks []string) {
 	here, err := os.Hostname()
 	if err != nil {
@@ -29,8 +29,8 @@ func abandon(locks []string) {
 	}
 }
 
-// ownerEnded reports whether the owner that a lock's file meta names was a process of this
-// machine, and has ended.
+// ownerEnded reports whether the owner of a lock was a process of this machine, and has
+// ended. meta is the path of the lock's file that names the owner.
 func ownerEnded(meta, here string) bool {
 	data, err := os.ReadFile(meta)
 	if err != nil {

@@ -136,8 +136,8 @@ func newObserver(f observeFlags) (*observer, error) {
 	return &observer{flags: f, session: f.session, profile: profile, manifest: manifest, id: cmp.Or(f.resume, uuid.NewString())}, nil
 }
 
-// read adds the sources at the paths. A file that does not exist is an error
-// unless the command waits for it.
+// read adds the sources at the paths. A file that does not exist is an error, unless
+// --follow or --resume is given.
 func (o *observer) read(paths []string) error {
 	dir, _ := os.Getwd() // after an error, the settings of the folder are not found
 	dir = realPath(dir)
@@ -147,7 +147,7 @@ func (o *observer) read(paths []string) error {
 			return err
 		}
 		if _, err := os.Stat(s.Path); s.Form != profiles.Events && !o.flags.follow && o.flags.resume == "" && errors.Is(err, fs.ErrNotExist) {
-			return no(lifeloop.AdapterUnavailable, "observe: %s does not exist", path).withHint("--follow waits for it")
+			return no(lifeloop.AdapterUnavailable, "observe: %s does not exist", path).withHint("--follow waits for the file")
 		}
 		if slices.ContainsFunc(o.sources, func(other profiles.Source) bool { return sameSource(s, other) }) {
 			return usage("observe: %s is named twice", path)
@@ -259,7 +259,7 @@ func troubleText(what input.Trouble) string {
 		input.TroubleOverflow:     "output came faster than it could be examined; a part was not examined",
 		input.TroubleLost:         "exported telemetry was dropped; records may be missing",
 		input.TroubleNotPassedOn:  "exported telemetry did not reach the user's own endpoint",
-		input.TroubleStopped:      "it has stopped, so nothing more is read",
+		input.TroubleStopped:      "its reader has stopped, so no more records are read",
 	}[what], string(what))
 }
 

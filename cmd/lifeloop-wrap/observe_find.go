@@ -43,12 +43,12 @@ func (o *observer) find() error {
 	switch {
 	case len(found) == 0:
 		return no(lifeloop.AdapterUnavailable, "observe: no session of adapter %s in %s", o.profile.Adapter, dir).
-			withHint("searched %s; if it is elsewhere, name a PATH", searched(places))
+			withHint("searched %s; if the session is elsewhere, name a PATH", searched(places))
 	case len(fit) == 0:
 		return no(lifeloop.AdapterUnavailable, "observe: no session %s of adapter %s in %s", o.session, o.profile.Adapter, dir).
 			withHint("sessions: %s", sessionList(found))
 	case len(fit) > 1 && o.session != "":
-		return usage("--session %s: several ids begin with this", o.session).withHint("sessions: %s", sessionList(fit))
+		return usage("--session %s: several session ids begin with this text", o.session).withHint("sessions: %s", sessionList(fit))
 	case supervisor.Ambiguous(fit, time.Now()):
 		return no(lifeloop.StateConflict, "observe: the two newest sessions of adapter %s in %s changed within %.0f minutes of each other", o.profile.Adapter, dir, supervisor.Recent.Minutes()).
 			withHint("pick one with --session: %s", sessionList(fit))

@@ -95,7 +95,7 @@ func (l *launcher) check() ([]attempt.Profile, error) {
 		}
 		if p.Missing == "" && mustReport && !w.profile.ReportsWaiting(launch) {
 			return nil, usage("--timeout-inter: in a terminal, nothing reports that %s waits for the user", p.Name).
-				withHint("the timeout would end it while it waits; use --timeout-initial or --max-duration, or add --force")
+				withHint("the timeout would end the harness while it waits for the user; use --timeout-initial or --max-duration, or add --force")
 		}
 		out[i] = p
 	}

@@ -28,9 +28,9 @@ import (
 	"lifeloop/profiles"
 )
 
-// A probe takes place in a second process of this program, so that it can have a
-// network of its own: `doctor ADAPTER --probe --probe-in DIR` plays the session with
-// its files in DIR and prints the result.
+// A probe plays the session in a second process of this program, because a new process
+// can have a network of its own. That process is `doctor ADAPTER --probe --probe-in DIR`:
+// it plays the session with its files in DIR and prints the result.
 
 // probeTime bounds one session of a probe.
 const probeTime = 2 * time.Minute
@@ -39,7 +39,8 @@ const probeTime = 2 * time.Minute
 // session.
 const versionTime = 20 * time.Second
 
-// exitNoNetwork is the exit code of the second process if it has no loopback.
+// exitNoNetwork is the exit code of the process with --probe-in if that process cannot
+// set up a loopback interface.
 const exitNoNetwork = 77
 
 // A probed is the report of `doctor --probe`.
@@ -57,7 +58,7 @@ func (g *globals) probeAdapter(cmd *cobra.Command, id, inside string) error {
 		return noAdapter(id)
 	}
 	if p.Trial == nil {
-		return usage("doctor --probe: there is no scripted session for %s", id).withHint("claude, codex, gemini and opencode have one")
+		return usage("doctor --probe: there is no scripted session for %s", id).withHint("there are scripted sessions for claude, codex, gemini and opencode")
 	}
 	program, err := programOf(p)
 	if err != nil {
@@ -145,8 +146,8 @@ func programOf(p profiles.Profile) (string, error) {
 	return "", usage("doctor --probe: %s is not in PATH", strings.Join(p.Programs, ", "))
 }
 
-// probeAlone plays the session in a network of its own, or in that of the machine
-// if the system does not allow that.
+// probeAlone plays the session in a network of its own. If the system does not allow
+// such a network, probeAlone plays the session in the network of the machine.
 func probeAlone(ctx context.Context, p profiles.Profile, program, dir string) (*probe.Result, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -202,7 +203,7 @@ func (r probed) print(w io.Writer) error {
 	}
 	network := "loopback only"
 	if !r.Alone {
-		network = "that of this machine, because the system does not let this user create a separate one"
+		network = "the network of this machine, because the system does not let this user create a separate network"
 	}
 	line("network", "%s", network)
 	line("time", "%.1f s, %d model calls", r.Seconds, r.Calls)

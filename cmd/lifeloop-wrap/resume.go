@@ -90,7 +90,7 @@ func setSaved(cmd *cobra.Command, c store.CommandLine) error {
 	}
 	if err := os.Chdir(c.Dir); err != nil {
 		return refused(lifeloop.InternalError, "--resume: enter the folder of the session: %v", err).
-			withHint("harnesses store their sessions by folder, so it must exist")
+			withHint("harnesses store their sessions by folder, so the folder must exist")
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func recoverable(k store.Session) error {
 	switch {
 	case k.Liveness == store.Live:
 		return refused(lifeloop.StateConflict, "session %s is live", k.SessionID).
-			withHint("lifeloop-wrap status %s shows it; lifeloop-wrap abort %s ends it", k.SessionID, k.SessionID)
+			withHint("lifeloop-wrap status %s shows the session; lifeloop-wrap abort %s ends it", k.SessionID, k.SessionID)
 	case k.Liveness == store.Ended:
 		return refused(lifeloop.StateConflict, "session %s has ended, %s", k.SessionID, k.State).
 			withHint("only a lost session can be recovered; to start a new one, run without --resume")

@@ -95,7 +95,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	}
 	if cfg.Contain != "never" {
 		if err := terminal.Contain(nil); err != nil && cfg.Contain == "always" {
-			return refused(lifeloop.InternalError, "put the session into a control group: %v", err).withHint("--contain auto runs without it; lifeloop-wrap doctor shows what is missing")
+			return refused(lifeloop.InternalError, "put the session into a control group: %v", err).withHint("with --contain auto, the session runs without a control group; lifeloop-wrap doctor shows what is missing")
 		}
 	}
 	if err := terminal.Prepare(nil); err != nil { // the guard starts in the background, which takes some milliseconds
@@ -138,7 +138,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 		events.append(e)
 	}}
 	result, err := s.supervise(l, argv, f.resume != "", ports)
-	terminal.Dismiss() // the guard exits while the files of the session are closed
+	terminal.Dismiss() // the guard exits in the background; do not wait for that
 	s.remember(proofs)
 	warnFailing(vt.NewFilter(os.Stderr), calls.Failing(), f.json)
 	events.warn(vt.NewFilter(os.Stderr), f.json)

@@ -48,8 +48,8 @@ func (s *session) anchors(t *harness.Terminal) (*anchoring.Follower, error) {
 	return published, nil
 }
 
-// anchorCommand returns the function that runs the command of the configuration, or nil
-// without one.
+// anchorCommand returns the function that runs the configured command for anchors; nil if
+// the configuration has no such command.
 func (s *session) anchorCommand(t *harness.Terminal) (push func(ctx context.Context, line []byte) error, err error) {
 	c := s.cfg.Anchor
 	if len(c.Command) == 0 {

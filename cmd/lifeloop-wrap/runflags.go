@@ -41,7 +41,7 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.StringVar(&f.pty, "pty", "auto", "`WHEN` to give CMD a terminal: auto, always or never")
 	fl.StringArrayVar(&f.activity, "activity", nil, "`PATH` of a file whose changes show that CMD is alive (repeatable)")
 	fl.StringVar(&f.hooks, "hooks", "auto", "`WHEN` to inject hooks: always, never, or auto (if they do not show on the screen, or a client, a requirement or a renewal profile needs them)")
-	fl.BoolVar(&f.noHooks, "no-hooks", false, "inject no hooks, as --hooks never")
+	fl.BoolVar(&f.noHooks, "no-hooks", false, "inject no hooks; the same as --hooks never")
 	fl.BoolVar(&f.otlp, "otlp", false, "receive the harness's log events (OTLP) and forward them to the user's own endpoint, if one is configured")
 	fl.BoolVar(&f.noLedger, "no-ledger", false, "store no ledger")
 	fl.Int("retries", 0, "retry CMD, and each fallback, at most `N` times after a failure of the harness itself, such as an exit code or a signal")

@@ -102,7 +102,7 @@ func taken(k store.Session) *failure {
 	switch {
 	case k.Liveness == store.Live:
 		return refused(lifeloop.StateConflict, "session %s is already live", k.SessionID).
-			withHint("lifeloop-wrap status %s shows it; for a new session %s", k.SessionID, another)
+			withHint("lifeloop-wrap status %s shows the session; for a new session %s", k.SessionID, another)
 	case k.Damage != nil:
 		return refused(lifeloop.StateConflict, "session %s already exists, and its ledger cannot be read: %v", k.SessionID, k.Damage).withHint(another)
 	case k.Ended():

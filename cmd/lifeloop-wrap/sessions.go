@@ -39,7 +39,7 @@ func (g *globals) session(cmd *cobra.Command, name string) (st store.Store, id s
 	hint := "lifeloop-wrap ps --all lists the sessions"
 	switch {
 	case missing.Matches > 1:
-		hint = "type more of the id; lifeloop-wrap ps --all lists them"
+		hint = "type more of the id; lifeloop-wrap ps --all lists the sessions"
 	case missing.Known == 0:
 		hint = "start one: lifeloop-wrap run -- claude"
 	}
@@ -158,7 +158,7 @@ digest of the token's 64 hex digits.`,
 	}, func(cmd *cobra.Command, st store.Store, id string) error {
 		token, err := st.Folder(id).Token()
 		if errors.Is(err, fs.ErrNotExist) {
-			return no(lifeloop.InvalidRequest, "session %s has no token", id).withHint("only sessions of lifeloop-wrap run have one")
+			return no(lifeloop.InvalidRequest, "session %s has no token", id).withHint("only sessions of lifeloop-wrap run have a token")
 		}
 		if err != nil {
 			return err

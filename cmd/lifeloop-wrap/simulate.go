@@ -31,9 +31,9 @@ FILE is YAML or JSON; - is standard input. An example:
 
 "renewal":{"profile":"handoff"} sets a renewal profile; without one, {"do":"renew"}
 in control is refused.
-"policy":{…} is a policy of the gate, such as policy init writes, for launches,
-renewals and the step {"tool":{"command":"rm -rf x"}}; --as facts shows its
-decisions.
+"policy":{…} is a policy of the gate, in the form that policy init writes. It decides
+on launches, renewals and the step {"tool":{"command":"rm -rf x"}}; --as facts shows
+its decisions.
 A setting that is missing in plan is off or has a default. docs/CLI.md describes
 every member, with its default, and every step. The exit code is 1 if the session
 would never end; the error says what it waits for.`,

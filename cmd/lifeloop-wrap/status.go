@@ -73,8 +73,8 @@ func livenessText(s view.Status) string {
 	return s.State
 }
 
-// launchText returns the number of the launch, its profile, and the time of the next
-// launch, or that a command paused the session.
+// launchText returns the number and the profile of the launch. It adds the time of the
+// next launch, or a note that a command paused the session.
 func launchText(s view.Status) string {
 	text := shortLaunch(s)
 	switch {
@@ -146,7 +146,7 @@ func windowSourceText(source string) string {
 	case "table":
 		return "the built-in table"
 	case "seen":
-		return "a call that was too large for the smaller window"
+		return "a call that was larger than the model's smaller window"
 	}
 	return source
 }
@@ -182,7 +182,7 @@ func printStatus(w io.Writer, k store.Session, failed int) error {
 	}
 	line("launch", launchText(k.Status))
 	line("activity", activityDetail(k))
-	if s := k.LastSign; s != nil { // the last recorded one; a sign that follows another too soon is not recorded
+	if s := k.LastSign; s != nil { // the last recorded sign of life; a sign too soon after another sign is not recorded
 		line("last sign of life", fmt.Sprintf("%s or later (%s)", s.At.Local().Format(time.DateTime), s.Source))
 	}
 	line("adapter", fmt.Sprintf("%s, program %s", k.AdapterID, k.Program))

@@ -173,9 +173,9 @@ func loadProject(dir, stateDir string) trust.File {
 func (g *globals) trustHint(r *trust.Refusal) string {
 	if !r.Unknown {
 		if _, err := trust.ReadFile(r.Path); err != nil {
-			return fmt.Sprintf("nothing in it is used, and --config cannot read it either: it must be a readable regular file of at most %d KiB", trust.MaxFile>>10)
+			return fmt.Sprintf("nothing in the file is used, and --config cannot read the file either: it must be a readable regular file of at most %d KiB", trust.MaxFile>>10)
 		}
-		return "nothing in it is used; --config FILE reads it without checking its owner, permissions and trust record"
+		return "nothing in the file is used; --config FILE reads it without checking its owner, permissions and trust record"
 	}
 	return "read the file; if the programs that it names may run, trust it: " + g.trustCommand(r)
 }

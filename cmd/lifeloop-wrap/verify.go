@@ -37,16 +37,17 @@ func verifyCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify PATH", Short: "Verify a runpack, pack, session chain, journal or trace", Args: cobra.ExactArgs(1),
 		Long: `verify checks an evidence file: digests, links, signatures, and the form and
-content of each file in it. It also prints what this does not prove. The exit
-code is 0 if the verification succeeded, 2 if it failed, or 6 if the file cannot
-be read as evidence or needs --public-key to be verified. KIND is runpack, pack,
-session_chain, session_journal or trace.
+content of each file in it. It also prints what the verification does not prove.
+The exit code is 0 if the verification succeeded, 2 if it failed, or 6 if the file
+cannot be read as evidence or needs --public-key to be verified. KIND is runpack,
+pack, session_chain, session_journal or trace.
 
-A session chain or a journal names its runpacks, which are read from its folder.
-With --anchor FILE a chain or a journal must contain each checkpoint of its
-session that FILE names. That proves the chain or journal up to the newest of
-these checkpoints; what follows that checkpoint is not proven. --compat gives
-the verdicts of gait, the public reference implementation of these formats.`,
+A session chain or a journal names its runpacks. verify reads the runpacks from the
+folder of the chain or journal. With --anchor FILE a chain or a journal must contain
+each checkpoint of its session that FILE names. That proves the chain or journal up
+to the newest of these checkpoints; what follows that checkpoint is not proven.
+--compat gives the verdicts of gait, the public reference implementation of these
+formats.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if v.strict && v.compat {
 				return usage("--strict cannot be used with --compat")
@@ -57,7 +58,7 @@ the verdicts of gait, the public reference implementation of these formats.`,
 	f := cmd.Flags()
 	f.StringVar(&v.kind, "kind", "", "`KIND` of evidence (default detected from the content)")
 	f.StringVar(&v.key, "public-key", "", "`FILE` with the public key of the signer")
-	f.BoolVar(&v.signed, "require-signature", false, "require a signature, also of proof records")
+	f.BoolVar(&v.signed, "require-signature", false, "require a signature of the evidence and of each proof record in it")
 	f.BoolVar(&v.strict, "strict", false, "refuse misleading files that gait accepts (default)")
 	f.BoolVar(&v.compat, "compat", false, "accept and refuse the same files as gait")
 	f.StringVar(&v.anchor, "anchor", "", "`FILE` with output of lifeloop-wrap evidence anchor")
@@ -71,7 +72,7 @@ func (g *globals) verifyEvidence(cmd *cobra.Command, path string, v verification
 	}
 	o := evidence.Options{Compat: v.compat, RequireSignature: v.signed, Beside: func(name string) ([]byte, error) {
 		if v.compat {
-			return readArtifact(name) // gait, the reference, resolves the path against the working directory
+			return readArtifact(name) // like gait, resolve the path against the working directory
 		}
 		return readArtifact(filepath.Join(filepath.Dir(path), filepath.FromSlash(name)))
 	}}
@@ -99,12 +100,12 @@ func (g *globals) verifyEvidence(cmd *cobra.Command, path string, v verification
 	}
 	if kind == "" {
 		if kind = evidence.Detect(data); kind == "" {
-			return notEvaluable("%s is not a known kind of evidence", path).withHint("with --kind KIND, verify shows why it is not of that kind")
+			return notEvaluable("%s is not a known kind of evidence", path).withHint("with --kind KIND, verify shows why the file is not of that kind")
 		}
 	}
 	if v.anchor != "" && !kind.Anchored() {
 		return usage("--anchor does not apply to a %s, which has no checkpoint", kind).
-			withHint("lifeloop-wrap evidence export SESSION --kind chain --out DIR writes a chain; verify its %s", evidence.ChainFile)
+			withHint("lifeloop-wrap evidence export SESSION --kind chain --out DIR writes a chain; verify the file %s in DIR", evidence.ChainFile)
 	}
 	r := evidence.Verify(kind, data, o)
 	if err := g.print(cmd, r, reportText(path, r)); err != nil {
@@ -210,7 +211,7 @@ func diffCmd(g *globals) *cobra.Command {
 			}
 			list, err := evidence.Diff(a, b)
 			if err != nil {
-				return notEvaluable("cannot compare %s and %s: %v", args[0], args[1], err).withHint("lifeloop-wrap evidence verify FILE shows what is wrong with each")
+				return notEvaluable("cannot compare %s and %s: %v", args[0], args[1], err).withHint("lifeloop-wrap evidence verify FILE shows what is wrong with a file")
 			}
 			var text strings.Builder
 			for _, d := range list {

@@ -41,7 +41,7 @@ func awaitedWords() []string {
 	return words
 }
 
-// awaitedBy returns what a value of --for means; case does not matter.
+// awaitedBy parses a value of --for. Upper and lower case mean the same.
 func awaitedBy(word string) (awaited, error) {
 	for _, known := range awaitedWords() {
 		if !strings.EqualFold(word, known) {
@@ -61,7 +61,7 @@ func awaitedBy(word string) (awaited, error) {
 		return a, nil
 	}
 	return awaited{}, usage("wait --for %s: no such state, activity or event%s", word, nearest.Hint(word, awaitedWords())).
-		withHint("lifeloop-wrap wait --help lists them all")
+		withHint("lifeloop-wrap wait --help lists all states, activities and events")
 }
 
 // awaitedEvents lists the events in the help of wait, three on a line.
@@ -101,7 +101,7 @@ ended without that, its wrapper died, or --timeout was reached; the error says w
 				return err
 			}
 			if limit < 0 || limit == 0 && cmd.Flags().Changed("timeout") {
-				return usage("--timeout must be more than 0").withHint("without it, wait has no limit")
+				return usage("--timeout must be more than 0").withHint("without --timeout, wait has no limit")
 			}
 			st, id, err := g.session(cmd, args[0])
 			if err != nil {
@@ -149,9 +149,9 @@ func (m outcome) by(e kernel.Entry) outcome {
 	return m
 }
 
-// await waits for the awaited event, state or activity, and returns the entry that
-// caused it. It follows the ledger until the session's last entry or until the
-// wrapper is gone.
+// await waits for the awaited event, state or activity. The outcome has the entry of the
+// event, or the entry with which the state or activity began. await follows the ledger
+// until the session's last entry, or until the wrapper has died.
 func (a awaited) await(ctx context.Context, folder store.Folder, id string) (outcome, error) {
 	m := outcome{SessionID: id, For: a.word}
 	next := uint64(1)
@@ -172,7 +172,8 @@ func (a awaited) await(ctx context.Context, folder store.Folder, id string) (out
 		}
 		return holds
 	}
-	// Apply the existing entries first, because only the present state counts.
+	// Apply all existing entries before the first check, because an event or a state of
+	// the past does not end the wait.
 	for e, err := range folder.Facts(0) {
 		if err != nil {
 			return m, damaged(id, err)

@@ -32,9 +32,9 @@ enough of its last characters to distinguish it from all others.`,
 			missing, none := errors.AsType[*store.NoEventError](err)
 			switch {
 			case none && missing.Matches > 1:
-				return usage("%v", missing).withHint("one of them is %s", missing.One)
+				return usage("%v", missing).withHint("one of these events is %s", missing.One)
 			case none:
-				return no(lifeloop.InvalidRequest, "session %s has no event %s", session, args[1]).withHint("lifeloop-wrap events %s lists them", session)
+				return no(lifeloop.InvalidRequest, "session %s has no event %s", session, args[1]).withHint("lifeloop-wrap events %s lists the events", session)
 			case err != nil:
 				return damaged(session, err)
 			}

@@ -1,7 +1,7 @@
 // Package anchoring publishes the anchors of a session: for each checkpoint of its
 // evidence one line of JSON, which is appended to a file, passed to a command, or
-// printed. A file gets each line once. A file or an earlier publication with another
-// digest for a checkpoint shows that the evidence was rewritten, which is an error.
+// printed. A file gets each line once. If the file or an earlier publication has another
+// digest for a checkpoint, the evidence was rewritten, which is an error.
 //
 // It follows the ledger like any other reader, so a running session never waits for it.
 // It changes no line of the user's file, with one exception: a last line that is
@@ -38,7 +38,7 @@ const PushTime = 30 * time.Second
 // the first call. It is not safe for concurrent use.
 type Publisher struct {
 	Session string                                       // the id of the session
-	File    string                                       // the file to which each line is appended; empty if there is none
+	File    string                                       // the file to which each anchor is appended as a line; empty if there is no file
 	Push    func(ctx context.Context, line []byte) error // runs the command; nil if there is no command
 	Print   func(line []byte) error                      // is called if there is neither a file nor a command
 	Explain func(err error) error                        // converts an error of publishing to the error that is reported; nil to convert none
@@ -52,7 +52,7 @@ type Publisher struct {
 	failed int                   // the number of anchors that could not be published
 }
 
-// A FileError means that a file cannot take anchors.
+// A FileError means that anchors cannot be appended to a file.
 type FileError struct {
 	File string
 	Err  error
@@ -101,7 +101,7 @@ func (p *Publisher) Each(ctx context.Context, records iter.Seq2[store.Record, er
 	return err
 }
 
-// each also returns the last anchor that it read.
+// each does the same as Each, and also returns the last anchor in the records.
 func (p *Publisher) each(ctx context.Context, records iter.Seq2[store.Record, error]) (last evidence.Anchor, err error) {
 	for a, err := range anchors(p.Session, records) {
 		if err != nil {
@@ -140,9 +140,9 @@ func anchors(session string, records iter.Seq2[store.Record, error]) iter.Seq2[e
 	}
 }
 
-// Publish appends one anchor to the file and passes it to the command, or prints it if
-// there is neither. A failure is reported, and does not keep the next ones from being
-// published.
+// Publish appends one anchor to the file and passes the anchor to the command. If there
+// is neither a file nor a command, Publish prints the anchor. A failure is reported, and
+// later anchors can still be published.
 func (p *Publisher) Publish(ctx context.Context, next evidence.Anchor) {
 	due, inFile, err := p.due(next)
 	if !due {
@@ -168,9 +168,9 @@ func (p *Publisher) due(next evidence.Anchor) (due, inFile bool, err error) {
 	case !again && (next.Index < p.last.Index || next == p.last):
 		return false, inFile, nil // the checkpoint was published before
 	case i >= 0 && !inFile:
-		err = fmt.Errorf("%s has another digest for it: the session's evidence was rewritten", p.File)
+		err = fmt.Errorf("%s has another digest for the same checkpoint: the session's evidence was rewritten", p.File)
 	case next.Index == p.last.Index && next != p.last:
-		err = errors.New("another digest was published for it: the session's evidence was rewritten")
+		err = errors.New("another digest was published for the same checkpoint: the session's evidence was rewritten")
 	}
 	return true, inFile, err
 }
@@ -203,7 +203,7 @@ func (p *Publisher) fail(index int, err error) {
 }
 
 // Open reads the session's anchors that are already in the file, and repairs a torn last
-// line. Without a file it does nothing. Its error is a [*FileError].
+// line. If File is empty, Open does nothing. Every error of Open is a [*FileError].
 func (p *Publisher) Open() error {
 	if p.File == "" {
 		return nil
@@ -232,8 +232,8 @@ func (p *Publisher) Open() error {
 }
 
 // setAside moves a last line that is torn, as after a crash during an append, to
-// another file, and returns the text without it. If another line is not an anchor, it
-// changes nothing.
+// another file, and returns the text without that line. If any other line is not an
+// anchor, setAside changes nothing.
 func (p *Publisher) setAside(text []byte) ([]byte, error) {
 	end := bytes.LastIndexByte(text, '\n') + 1
 	torn := text[end:]

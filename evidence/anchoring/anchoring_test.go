@@ -125,7 +125,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, was+line(anchor(2)), read(t, file))
 	require.Equal(t, line(anchor(1))+line(anchor(2)), w.pushed)
 	w.publish(t, rewritten)
-	require.Equal(t, []string{"1: " + file + " has another digest for it: the session's evidence was rewritten"}, w.reported)
+	require.Equal(t, []string{"1: " + file + " has another digest for the same checkpoint: the session's evidence was rewritten"}, w.reported)
 	require.Equal(t, was+line(anchor(2)), read(t, file))
 	require.Equal(t, 1, w.Failed())
 	require.Empty(t, w.printed+w.warned)
@@ -148,7 +148,7 @@ func TestEarlierProcess(t *testing.T) {
 	w.last = anchor(3)
 	w.last.Digest = anchor(9).Digest
 	w.publish(t, anchor(2), anchor(3), anchor(4))
-	require.Equal(t, []string{"3: another digest was published for it: the session's evidence was rewritten"}, w.reported)
+	require.Equal(t, []string{"3: another digest was published for the same checkpoint: the session's evidence was rewritten"}, w.reported)
 	require.Equal(t, []int{4}, w.saved)
 }
 

@@ -10,8 +10,8 @@ import (
 	"lifeloop/internal/store"
 )
 
-// A progress is what one wrapper knows about the published checkpoints of its session. It
-// changes only by its methods, which are pure.
+// A progress is what one wrapper knows about the published checkpoints of its session.
+// The methods done and miss return a changed copy, and have no other effect.
 type progress struct {
 	store.Published
 	earlier evidence.Anchor // the newest checkpoint that an earlier wrapper has published
@@ -50,8 +50,8 @@ func (p progress) miss(index int, why string) progress {
 	if index >= p.earlier.Index {
 		p.Failed = p.missed
 	} else {
-		// Failed contains this checkpoint, and others that an earlier wrapper failed to
-		// publish. They are tried after this one, so Failed must not decrease here.
+		// Failed counts this checkpoint, and others that an earlier wrapper failed to
+		// publish. The others are tried later, so Failed must not decrease here.
 		p.Failed = max(p.Failed, p.missed)
 	}
 	if p.From == 0 || index < p.From {

@@ -32,7 +32,7 @@ type Chart struct {
 	Width, Height int
 	Line          string // points of a polyline
 	Marks         []Mark
-	Top           string // the number at the upper edge
+	Top           string // the number of tokens at the upper edge
 	TopIsWindow   bool
 	Took          string
 }

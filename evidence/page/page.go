@@ -62,11 +62,11 @@ type Row struct {
 type Turn struct {
 	Number   int
 	Frame    string
-	Origin   string // what opened the frame
+	Origin   string // what opened the frame: user, or the origin that the event names
 	At       string
 	Took     string
 	Outcome  string
-	Tokens   string // size of the context at its end
+	Tokens   string // size of the context at the end of the frame
 	Receipts int
 	Placed   int // number of payloads placed
 
@@ -81,8 +81,8 @@ type Receipt struct {
 // Checked holds the results of the caller's verification of the session.
 type Checked struct {
 	Entries uint64 // entries of the ledger, which are linked by their digests
-	Head    string // digest of the last entry
-	Torn    bool   // the last line is unfinished, as after a crash
+	Head    string // digest of the last entry of the ledger
+	Torn    bool   // the last line of the ledger is unfinished, as after a crash
 	Report  evidence.Report
 }
 
@@ -232,7 +232,7 @@ func shown[T any](list []T) Table[T] {
 	return Table[T]{Rows: list[:half], End: list[len(list)-half:], Left: len(list) - maxRows}
 }
 
-// redacted returns a copy of the rows without what looks like a secret.
+// redacted returns a copy of a table in which a mark replaces each probable secret.
 func redacted(secrets *redact.Redactor, t Table[Row]) Table[Row] {
 	for _, rows := range []*[]Row{&t.Rows, &t.End} {
 		*rows = slices.Clone(*rows)

@@ -32,7 +32,7 @@ type Redactor struct {
 	eol   *regexp.Regexp // the end of a line, also in the form \n that it has in JSON
 	call  *regexp.Regexp // a call in a program, up to its first argument
 	named *regexp.Regexp // in a program, a name whose value is a secret
-	path  *regexp.Regexp // a name in a program, perhaps a member of something
+	path  *regexp.Regexp // in a program, a name or a member, such as config.key
 }
 
 // A span is a part of a text.
@@ -50,12 +50,12 @@ type rule struct {
 	// character. If next is empty, any text may follow the name.
 	next string
 	find *regexp.Regexp // its last group is the secret, unless extend is set
-	// keep reports whether a text that the rule found is not replaced. Rules that also find
+	// keep reports whether a text that the rule found stays as it is. Rules that also find
 	// texts without a secret, such as words of prose, need keep. If keep is nil, every text
 	// that the rule found is replaced.
 	keep func(string) bool
-	// extend returns the secrets for a match of find, and how far it has searched. It is
-	// nil if the last group of find is the secret.
+	// extend returns the secrets for a match of find, and the end of the part of text that
+	// extend has searched. If extend is nil, the last group of find is the secret.
 	extend func(text string, match []int) (list []span, until int)
 }
 
@@ -168,7 +168,7 @@ func (r *Redactor) replaced(rule *rule, text string, parts []span) string {
 				}
 			}
 			if m[0] < max(at, seen) {
-				continue // m begins in a part that was already searched for an earlier match
+				continue // the part in which m begins was already examined with an earlier match
 			}
 			if rule.extend == nil {
 				replace(span{m[len(m)-2], m[len(m)-1]})
@@ -201,7 +201,7 @@ func (r *Redactor) unescaped(text string) string {
 			continue
 		}
 		if text[i+1] != 'u' || text[i+2] != '0' || text[i+3] != '0' {
-			i++ // the escaped character, perhaps another backslash
+			i++ // skip the escaped character, which may be another backslash
 			continue
 		}
 		c := unhex(text[i+4])<<4 | unhex(text[i+5])

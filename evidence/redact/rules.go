@@ -71,7 +71,8 @@ func (r *Redactor) addExtended(name, expression string, keep func(string) bool, 
 	r.rules = append(r.rules, rule{name: name, words: words, find: regexp.MustCompile(expression), keep: keep, extend: extend})
 }
 
-// keys are found first: the other rules would find parts of them.
+// keys adds the rules for private keys. These rules come first, because other rules would
+// find parts of a key.
 func (r *Redactor) keys() {
 	r.addExtended("private_key", r.begin.String(), nil, r.key, "private key-----", "private key block-----")
 	r.add("private_key", `Private-Lines: [0-9]+((?:[A-Za-z0-9+/=]{10,}|`+gap+`)+)`, nil, "private-lines:")
@@ -112,8 +113,9 @@ func (r *Redactor) key(text string, m []int) ([]span, int) {
 	}
 }
 
-// isKey reports whether a run of base64 is probably a part of a key, and not a name: it
-// has letters of both cases and something else, or begins as most keys do.
+// isKey reports whether a run of base64 is probably a part of a key, and not a name. A
+// key has letters of both cases. It also has a digit or a +, or begins with MI, as most
+// keys do.
 func isKey(run string) bool {
 	return len(run) >= 16 && strings.ToLower(run) != run && strings.ToUpper(run) != run && (strings.ContainsAny(run, "0123456789+") || strings.HasPrefix(run, "MI"))
 }
@@ -151,9 +153,9 @@ func (r *Redactor) headers() {
 }
 
 // headerValue returns the whole value of a header. A value in quotes ends with its string.
-// A value without quotes ends at the next quote or backslash, or with its line. It returns
-// nothing for a value without quotes that looks like a program's expression (see
-// [Redactor.expression]) or like a sentence.
+// A value without quotes ends at the next quote or backslash, or with its line. If such a
+// value looks like a program's expression (see [Redactor.expression]) or like a sentence,
+// headerValue returns nothing.
 func (r *Redactor) headerValue(text string, m []int) ([]span, int) {
 	from := m[1]
 	opening := ""
@@ -176,8 +178,9 @@ func (r *Redactor) headerValue(text string, m []int) ([]span, int) {
 	return []span{{from, trimmed(text, from, to)}}, to
 }
 
-// expression reports whether the text is an expression of a program: a call, a member such
-// as config.key, or a name of several words, such as apiKey, alone on its line.
+// expression reports whether the text begins with an expression of a program: a call, a
+// member such as config.key, or a name of several words, such as apiKey. A name of
+// several words counts only if the name is alone on its line.
 func (r *Redactor) expression(text string) bool {
 	m := r.path.FindStringSubmatch(text)
 	line, _, _ := strings.Cut(text, "\n")
@@ -209,8 +212,8 @@ func headerName(s string) bool {
 	return !slices.ContainsFunc(strings.Split(s, "-"), func(part string) bool { return part == "" || part[0] < 'A' || 'Z' < part[0] || !word(part) })
 }
 
-// sentence reports whether a text begins with two words, or with the name of a scheme of
-// authorization and two words.
+// sentence reports whether a text begins with two words, or with the name of an
+// authorization scheme and two words.
 func sentence(s string) bool {
 	if i := strings.IndexAny(s, "\r\n\"'\\`"); i >= 0 {
 		s = s[:i]
@@ -313,10 +316,10 @@ func (r *Redactor) assignments() {
 }
 
 // assigned returns a function that finds the value of a name: a string, or a bare value
-// that is not an expression of a program. Either has "least" characters or more. A
-// value for which keep returns true stays as it is.
+// that is not an expression of a program. A value that has fewer than "least" characters,
+// or for which keep returns true, stays as it is.
 func (r *Redactor) assigned(least int, keep func(string) bool) func(string, []int) ([]span, int) {
-	const longest = 4096 // of a string, so that the time stays linear
+	const longest = 4096 // the largest size of a string in bytes, so that the time stays linear
 	bare := regexp.MustCompile(fmt.Sprintf(`^%s{%d,}`, value, least))
 	first := regexp.MustCompile(`^` + value)
 	return func(text string, m []int) ([]span, int) {
@@ -339,8 +342,8 @@ func (r *Redactor) assigned(least int, keep func(string) bool) func(string, []in
 	}
 }
 
-// between reports whether s is what is between two strings of a program, such as the +
-// and the name of a variable.
+// between reports whether s is probably code between two strings of a program, such as
+// + name +, and not the content of a string.
 func between(s string) bool {
 	return strings.TrimSpace(s) != s || strings.HasPrefix(s, "+") && strings.HasSuffix(s, "+")
 }

@@ -138,7 +138,8 @@ func ParsePrivate(text []byte) (ed25519.PrivateKey, error) {
 	return raw, nil
 }
 
-// swapped returns a hint if a key may be of the other kind.
+// swapped returns a hint if a key with a wrong length may be a public key in the place of
+// a private one, or the reverse.
 func swapped(raw []byte) string {
 	switch len(raw) {
 	case ed25519.PublicKeySize:

@@ -6,9 +6,9 @@
 //	thread-sync --state FILE --show   the threads of the file, as JSON Lines
 //
 // The file is append-only, one JSON object per line. An event with a known event
-// id or idempotency key is not written again: with the same content it is
-// answered as before, with other content it is a state_conflict. A line is
-// synced before its event is answered.
+// id or idempotency key is not written again. If its content is the same, the
+// answer has a warning; otherwise the answer is a failure, state_conflict. A line
+// is synced before its event is answered.
 package main
 
 import (
@@ -44,8 +44,8 @@ func main() {
 	}
 }
 
-// An entry is one line of the file: the parts of an event that a projection
-// needs. It holds no local time, so that a repeat gives the same line.
+// An entry is one line of the file: the parts of an event that this program
+// needs. It holds no local time, so that a repeated event gives the same line.
 type entry struct {
 	Adapter string                 `json:"adapter_id"`
 	Key     string                 `json:"idempotency_key,omitempty"`
@@ -123,7 +123,7 @@ func store(state string, e entry) (err error) {
 	if err != nil {
 		return err
 	}
-	// Compare what will be read back.
+	// The stored entries were decoded from JSON. Decode e too, before it is compared.
 	if err := json.Unmarshal(line, &e); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func store(state string, e entry) (err error) {
 			return errConflict
 		}
 	}
-	// The event of a partial last line was never answered: its writer was killed.
+	// Remove a partial last line. Its writer was killed before it answered the event.
 	if err := f.Truncate(whole); err != nil {
 		return err
 	}

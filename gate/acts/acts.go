@@ -60,7 +60,7 @@ func (l Launch) Intent(s Scene) (gate.Intent, error) {
 type Renewal struct {
 	Adapter, Program string
 	ID, Profile      string
-	Client           string // the owner of the continuation
+	Client           string // id of the client that owns the continuation, the text for the fresh session
 	By, Path         string
 	Number           int
 }

@@ -35,8 +35,8 @@ func (a *arithmetic) found() bool {
 	return a.computes && (a.hides || runs())
 }
 
-// arithmetic records in s.numbers what a parsed command line does, besides the commands that
-// it runs (see calculates).
+// arithmetic records in s.numbers what the syntax of a parsed command line computes or
+// contains. calculates records the same for the commands in the line.
 func (s *shell) arithmetic(file *syntax.File) {
 	a := &s.numbers
 	if a.reported {
@@ -49,7 +49,7 @@ func (s *shell) arithmetic(file *syntax.File) {
 	s.reportArithmetic()
 }
 
-// node records what one node does, without the nodes in it.
+// node records what n itself does. arithmetic calls node for the nodes inside n, too.
 func (a *arithmetic) node(n syntax.Node) {
 	switch n := n.(type) {
 	case *syntax.Lit:
@@ -151,7 +151,8 @@ func plainSet(set string) bool {
 	return set == `\0` || !strings.ContainsAny(set, "$([`\\") && !strings.Contains(strings.Trim(set, "-"), "-") // any other range may contain one of these characters
 }
 
-// escapes reports whether the literal text of a word has a character as an escaped number.
+// escapes reports whether the literal text of a word contains a character that is written
+// as an escaped number, such as \x24.
 func escapes(parts []syntax.WordPart) bool {
 	text := new(strings.Builder)
 	for _, p := range parts {
@@ -171,7 +172,8 @@ func escapes(parts []syntax.WordPart) bool {
 	return hidesText(text.String())
 }
 
-// hidesText reports whether a text has a character as an escaped number, such as \x24.
+// hidesText reports whether a text contains a character that is written as an escaped
+// number, such as \x24.
 func hidesText(text string) bool {
 	for i := range len(text) - 1 {
 		if text[i] == '\\' && strings.IndexByte("xuU01234567", text[i+1]) >= 0 {

@@ -119,8 +119,8 @@ func awkCode(program string) (code, rest string, ok bool) {
 	return b.String(), "", true
 }
 
-// awkDivides reports whether a slash after code is a division; otherwise it begins a
-// regular expression. If known is false, it may be either.
+// awkDivides reports whether a slash after code is a division; otherwise the slash begins
+// a regular expression. If known is false, both are possible.
 func awkDivides(code string) (divides, known bool) {
 	code = strings.TrimRight(code, " \t")
 	if code == "" {

@@ -207,9 +207,9 @@ func modified(parts []syntax.WordPart, i int) bool {
 	return is && (strings.HasPrefix(lit.Value, "[") || len(lit.Value) > 1 && lit.Value[0] == ':' && strings.ContainsRune(nameLetters+"&", rune(lit.Value[1])))
 }
 
-// whole reports whether a part of a word can have no other text than its choices: the part
-// is known, or it is the variable of a loop around it whose words are all written out, as
-// $x in for x in a b; do rm $x; done.
+// whole reports whether a part of a word can have no other text than its choices. The part
+// must be known, or be the variable of an enclosing loop whose words are all written out,
+// as $x in for x in a b; do rm $x; done.
 func (s *shell) whole(p syntax.WordPart, quoted bool) bool {
 	switch p := p.(type) {
 	case *syntax.DblQuoted:

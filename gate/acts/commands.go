@@ -63,7 +63,8 @@ func (s *shell) command(args []arg) {
 	if len(args) == 0 {
 		return
 	}
-	// zsh takes =NAME for the file of a command, and { after repeat for a block.
+	// In zsh, =NAME expands to the file of the command NAME, and { after repeat begins a
+	// block.
 	if !args[0].known || args[0].text == "" || args[0].text[0] == '=' || hasWord("{ } !", args[0].text) {
 		s.undecidable("command")
 		return
@@ -248,10 +249,10 @@ func (s *shell) wrapper(name string, u usage, args []arg) {
 	case "env", "sudo", "doas":
 		inner = s.assigned(inner)
 	case "unshare":
-		if len(inner) == 0 { // without a command, it runs a shell
+		if len(inner) == 0 { // without a command, unshare runs a shell
 			s.undecidable("command")
 		}
-	case "perf": // as in perf lock record
+	case "perf": // in perf lock record COMMAND, another subcommand precedes the command
 		if len(inner) > 0 && hasWord("record stat", inner[0].text) {
 			s.wrapper(name, u, inner)
 			return
@@ -314,9 +315,9 @@ func (s *shell) assigned(args []arg) []arg {
 	return args
 }
 
-// fromInput returns the command that xargs runs. Its last argument is unknown,
-// because it comes from the input of xargs, and so is each argument that may contain
-// the placeholder.
+// fromInput returns the command that xargs runs. xargs appends arguments from its input,
+// so the last argument is unknown. Each argument that may contain the placeholder is
+// unknown too.
 func fromInput(args []arg, replaces bool) []arg {
 	inner := slices.Clone(args)
 	for i := range inner {
@@ -346,7 +347,7 @@ func (s *shell) interpreter(u usage, args []arg) {
 			inner.captured, inner.substituting = s.captured, s.substituting
 			inner.gitDirs = s.gitDirs
 			inner.physical = in.has("P") || slices.ContainsFunc(in.flags, func(f flag) bool { return f.name == "o" && f.value.text == "physical" })
-			inner.depth, inner.funcs = s.depth, maps.Clone(s.funcs) // some functions may be exported
+			inner.depth, inner.funcs = s.depth, maps.Clone(s.funcs) // sh -c can call the functions that are exported
 			if len(s.funcs) > 0 {                                   // functions may set variables
 				maps.Copy(inner.count, s.count)
 			}
@@ -436,8 +437,9 @@ func takesCode(module string, args []arg) bool {
 	})
 }
 
-// hasCode reports whether a flag of perl may hold code: -M after the name of a module, as in
-// -Mstrict;CODE, or -F in its pattern, which perl inserts into the code of a split.
+// hasCode reports whether the value of a flag -M or -F of perl may hold code. In -M, code
+// may follow the name of a module, as in -Mstrict;CODE. The value of -F is a pattern, which
+// perl inserts into the code of a split.
 func (in invocation) hasCode(names string) bool {
 	return slices.ContainsFunc(in.flags, func(f flag) bool {
 		return hasWord("M m", f.name) && strings.ContainsAny(f.value.text, "; \t\n(){}") || names == "perl" && f.name == "F" && !isPattern(f.value)
@@ -454,8 +456,8 @@ func isPattern(a arg) bool {
 	return !quoted || strings.IndexByte(text[1:], text[0]) == len(text)-2
 }
 
-// cd adds a possible working directory. It may fail, so the previous ones remain
-// possible.
+// cd adds a possible working directory. The command cd may fail, so the previous
+// directories remain possible.
 func (s *shell) cd(args []arg) {
 	args = afterDashes(args)
 	to, _ := next(args)
@@ -485,7 +487,7 @@ func (s *shell) cd(args []arg) {
 }
 
 // below returns the absolute paths that a path may have, one for each possible working
-// directory; nil if they are unknown. As for cd, .. leaves out the name before it.
+// directory; nil if they are unknown. Like cd, below removes NAME/.. from a path.
 func (s *shell) below(to arg) (all []string) {
 	if !to.known || to.text == "-" || strings.ContainsAny(to.text, "*?[") {
 		return nil
@@ -523,8 +525,9 @@ func (s *shell) patch(args []arg) {
 	}
 }
 
-// entered returns the possible folders of a program that itself changes to a folder, such
-// as git -C FOLDER. Unlike a shell, the program follows links before ..
+// entered returns the possible working directories of a program that itself changes to a
+// folder, such as git -C FOLDER. If x in the path x/.. is a link, the program follows the
+// link, but the command cd of a shell does not.
 func (s *shell) entered(to arg) []string {
 	dirs := s.below(to)
 	if strings.Contains(to.text, "/..") && s.scene.Resolve != nil && dirs != nil {
@@ -551,7 +554,7 @@ func (s *shell) files(name string, u usage, args []arg) {
 	}
 	in := u.parse(args, hasWord("ssh npx pnpm yarn bundle", name))
 	before := s.dirs
-	defer func() { s.dirs = before }() // the folder of go -C is that of go only
+	defer func() { s.dirs = before }() // a flag such as go -C FOLDER changes the folder only for this command
 	if u.role != programs && u.role != shells {
 		s.values(name, in)
 	}
@@ -591,7 +594,7 @@ func (s *shell) files(name string, u usage, args []arg) {
 	}
 }
 
-// tool adds what is special to one command.
+// tool adds the targets that only a special rule for the command called name finds.
 func (s *shell) tool(name string, in invocation) {
 	switch name {
 	case "sed", "gsed":
@@ -613,7 +616,7 @@ func (s *shell) tool(name string, in invocation) {
 			s.each(in.operands[1:], "delete")
 		}
 	case "split":
-		to := arg{text: ".", known: true} // without a second operand split writes xaa, xab and so on to the current folder
+		to := arg{text: ".", known: true} // without a second operand, split writes xaa, xab and so on to the current folder
 		if len(in.operands) > 1 {
 			to = in.operands[1]
 		}
@@ -792,7 +795,7 @@ func (s *shell) copies(name string, u usage, in invocation) {
 	}
 	links := u.role == moves || in.has("a d P R r archive recursive links no-dereference l")
 	for _, source := range sources {
-		for _, dir := range to { // a copied folder may become a folder of settings
+		for _, dir := range to { // the copy in dir may be a file or folder of settings
 			for _, into := range dir.texts() {
 				for _, from := range source.texts() {
 					if inside := path.Join(into, path.Base(from)); telemetry.IsSettings(inside) {

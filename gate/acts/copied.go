@@ -30,7 +30,7 @@ func (s *shell) copied(from, to arg) {
 		}
 	}
 	if !to.known || len(s.dirs) == 0 && !path.IsAbs(to.text) {
-		return // the copies to the choices are noted above; any other such write is undecidable already
+		return // the copies to the choices are noted above; a write to any other unknown path is undecidable already
 	}
 	for _, dir := range s.below(to) {
 		for _, copy := range s.sources(from) {

@@ -80,7 +80,7 @@ func local(host arg) bool {
 	name = strings.TrimPrefix(name, "[")
 	return !host.known || strings.HasPrefix(name, "localhost") || strings.HasSuffix(name, ".localhost") || strings.HasPrefix(name, "ip6-") ||
 		strings.HasPrefix(name, "::") || strings.Trim(name, "0.x") == "" || strings.HasPrefix(name, "127") || strings.HasPrefix(name, "0x7f") ||
-		name != "" && strings.Trim(name, "0123456789") == "" // an address as one number
+		name != "" && strings.Trim(name, "0123456789") == "" // an IP address, written as one number
 }
 
 // archive adds what ar writes. With the letter a, b or i, the name of a member precedes

@@ -178,7 +178,7 @@ func sedDelimited(script string, n int, pattern bool) (rest string, ok bool) {
 }
 
 // setLength returns the length of a set such as [^a-z[:digit:]_] at the start of a pattern;
-// 0 if it is in doubt, or contains the character that ends the pattern.
+// 0 if the length is in doubt, or if the set contains end, which ends the pattern.
 func setLength(pattern string, end byte) int {
 	for i := 1; i < len(pattern); i++ {
 		switch c := pattern[i]; {

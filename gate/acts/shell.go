@@ -45,7 +45,7 @@ type shell struct {
 // A body is the body of a function.
 type body struct {
 	stmt    *syntax.Stmt
-	callers [][]string // the folders of the calls that are being analysed
+	callers [][]string // for each call that is being analysed, the possible working directories
 }
 
 // maxDepth limits the nesting of commands in commands, as in sudo sh -c ls. maxSteps limits
@@ -367,7 +367,7 @@ func (s *shell) trap(args []arg) {
 	before := len(s.dirs)
 	after := s.dirs
 	counts := maps.Clone(s.count)
-	s.steps += len(counts) / 100 // the copy takes time
+	s.steps += len(counts) / 100 // count the time that the copy takes
 	s.apart(func() {
 		s.eval(args[:1])
 		after = s.dirs
@@ -723,7 +723,7 @@ func (s *shell) touch(a arg, op string) {
 	}
 	switch {
 	case a.pipe:
-	case a.known && strings.HasPrefix(a.text, "=") && (op == opPut || op == "delete"): // zsh takes =NAME for the file of a command
+	case a.known && strings.HasPrefix(a.text, "=") && (op == opPut || op == "delete"): // zsh expands =NAME to the file of the command NAME
 		s.undecidable("path")
 	case a.whole && a.choices != "":
 		texts := a.texts()

@@ -2,8 +2,9 @@ package acts
 
 import "strings"
 
-// uploads adds the files that curl reads and that are only a part of the value of a flag.
-// Values such as FILE, @FILE and NAME=@FILE are found for every command.
+// uploads adds the files that curl reads if the name of the file is only a part of a flag's
+// value, as in --cert FILE:PASSWORD. Other code handles the values FILE, @FILE and
+// NAME=@FILE, for every command.
 func (s *shell) uploads(in invocation) {
 	for _, f := range in.flags {
 		for _, text := range f.value.texts() {

@@ -15,7 +15,7 @@ const (
 	noRole     role = iota
 	wraps           // the operands are a command, which is run
 	wrapsText       // the operands are the text of a command line, which is run
-	opaque          // commands that the arguments do not show are run
+	opaque          // the command runs other commands, which its arguments do not show
 	shells          // the first operand is the file of a script, or with -c the text of one
 	programs        // the first operand is the file of a program, which is run
 	deletes         // each operand is deleted
@@ -31,14 +31,14 @@ const (
 // if it is more than a switch:
 //
 //	:  it has a value
-//	?  it has a value only if that is attached, in the same word: -i.bak, --color=never
+//	?  it has a value only if the value is attached, in the same word: -i.bak, --color=never
 //	>  its value is a file or folder that is written
 //	<  its value is a file that is read
 //	/  its value is the working directory
 //	!  its value is a command line
-//	~  the command with it is undecidable
+//	~  a command with this flag is undecidable
 //	#  the command needs no operands, and runs nothing that they name, as with --version
-//	|  its value is the program, and all that follows are the program's arguments
+//	|  its value is the program, and all later words are the program's arguments
 type usage struct {
 	names string
 	role  role
@@ -390,7 +390,8 @@ func (a arg) attached(text string) arg {
 	return a.after(strings.TrimSuffix(a.begin, text))
 }
 
-// after returns a without the prefix before: VALUE if a is NAME=VALUE and before is NAME=.
+// after removes the prefix before from the word a. It returns VALUE if a is NAME=VALUE and
+// before is NAME=.
 func (a arg) after(before string) arg {
 	if a.known {
 		return arg{text: strings.TrimPrefix(a.text, before), known: true}

@@ -55,7 +55,7 @@ func setsBraces(text string) bool {
 	return strings.ToLower(strings.ReplaceAll(text, "_", "")) == "braceccl"
 }
 
-// charRange reports whether an unquoted text has a sequence of characters that only zsh
+// charRange reports whether an unquoted text has a sequence in braces that only zsh
 // expands, such as {-../}.
 func charRange(p syntax.WordPart) bool {
 	lit, is := p.(*syntax.Lit)

@@ -35,7 +35,7 @@ type Config struct {
 	HookPatience   time.Duration   `yaml:"hook_patience"`
 	Tick           time.Duration   `yaml:"tick"` // the interval of supervisor.tick; 0 means no such event
 	Pressure       Pressure        `yaml:"pressure"`
-	Windows        []Window        `yaml:"windows"` // context windows, which take precedence over every other source
+	Windows        []Window        `yaml:"windows"` // context windows of models; they take precedence over windows from other sources
 	SubagentFrames bool            `yaml:"subagent_frames"`
 	OnLedgerError  string          `yaml:"on_ledger_error"` // stop|continue
 	Contain        string          `yaml:"contain"`         // never|auto|always
@@ -57,8 +57,8 @@ type Config struct {
 // An Anchor says where `run` publishes each checkpoint of a session while it runs. Without
 // a file and a command it publishes none.
 type Anchor struct {
-	File    string   `yaml:"file"`    // the path of a file to append to
-	Command []string `yaml:"command"` // a program that is run for each checkpoint, with its line on standard input
+	File    string   `yaml:"file"`    // the path of a file; each checkpoint is appended to the file as a line
+	Command []string `yaml:"command"` // a program that is run for each checkpoint and gets the checkpoint as a line on standard input
 	environ.Spec
 
 	written []string // see [Client]

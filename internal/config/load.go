@@ -161,7 +161,7 @@ func merge(cfg *Config, origins Origins, next Config, given Origins) error {
 	next.Profiles = mergeEntries("profiles", cfg.Profiles, next.Profiles, origins, given)
 	*cfg = next
 
-	// A list replaces the earlier one with all its entries.
+	// A new list replaces an earlier list, so drop the origins of the earlier entries.
 	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(given)), func(p string) bool { return below(p, "clients") || below(p, "profiles") })
 	for _, p := range paths {
 		origins.drop(p)
@@ -528,7 +528,8 @@ func (o Options) settleCommand(command, written *[]string, given Origins, path, 
 	return nil
 }
 
-// settleEnv expands the values that the layer gave.
+// settleEnv expands ${env:VAR} in the values of e.Env; path is the path of e.Env. Values
+// that are not in given are skipped, because an earlier layer has expanded them.
 func (o Options) settleEnv(e *environ.Spec, given Origins, path string) error {
 	if len(e.Env) == 0 {
 		return nil
@@ -564,8 +565,8 @@ func (o Options) stateDir(cfg *Config) error {
 }
 
 // xdg returns the base directory that the variable called name contains, or its
-// default below the home directory. It is empty if neither is known. A relative
-// value is ignored, as the XDG specification requires.
+// default below the home directory. It returns "" if neither that variable nor HOME is
+// an absolute path. The XDG specification requires that a relative path is ignored.
 func (o Options) xdg(name, under string) string {
 	if dir := o.Getenv(name); filepath.IsAbs(dir) {
 		return dir

@@ -5,16 +5,17 @@ import (
 	"strings"
 )
 
-// An Origin is the source of a value. The zero Origin is the default.
+// An Origin is the source of a value: a file, a variable or a flag. The zero Origin means
+// that the value is the default.
 type Origin struct {
-	File string // a file, with Line
+	File string // the path of the file; empty if the value is not from a file
 	Line int
-	Env  string // or the name of a variable
-	Flag string // or the name of a flag, without dashes
+	Env  string // the name of the variable; empty if the value is not from a variable
+	Flag string // the name of the flag without dashes; empty if the value is not from a flag
 }
 
-// String is its printed form: `/path/config.yaml:3`, `env LIFELOOP_TICK`, `flag
-// --tick`, `default`.
+// String returns the origin as text: `/path/config.yaml:3`, `env LIFELOOP_TICK`, `flag
+// --tick` or `default`.
 func (o Origin) String() string {
 	switch {
 	case o.File != "":
@@ -28,8 +29,8 @@ func (o Origin) String() string {
 }
 
 // Origins maps the path of a value (`pressure.high`, `clients[0].timeout`) to
-// its origin. A missing path has the default value, unless it is an entry of a list:
-// an entry has the origin of the list.
+// its origin. The value at a missing path is the default. But a missing entry of a list
+// has the origin of the list.
 type Origins map[string]Origin
 
 // Of returns the origin of the value at path, or of the nearest enclosing list.
@@ -38,7 +39,7 @@ func (o Origins) Of(path string) Origin {
 		if at, ok := o[path]; ok {
 			return at
 		}
-		// A list is always set as a whole, so its origin holds for its entries. A
+		// A list is always set as a whole, so its entries have the origin of the list. A
 		// missing member of a struct has the default value.
 		cut := strings.LastIndexByte(path, '[')
 		if cut < 0 || strings.Contains(path[cut:], ".") {

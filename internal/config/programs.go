@@ -14,7 +14,7 @@ type Program struct {
 	Command []string `json:"command"`
 }
 
-// programKey is the only key whose value is run.
+// programKey is the only key whose value is run as a program.
 const programKey = "command"
 
 // Describe reads the text of a project's file and lists the programs that it

@@ -4,8 +4,8 @@
 // client, in which everything is real (the loop, the kernel, dispatch) except
 // the harness, which is scripted.
 //
-// It has no separate rules about payloads and receipts: the kernel decides about
-// each answer.
+// It has no rules of its own about payloads and receipts: in these sessions the kernel
+// accepts or rejects each answer.
 //
 //	report, err := conformance.Run(ctx, conformance.Config{Command: words, ClientID: "notes", AdapterID: id})
 //	err = report.Print(os.Stdout)
@@ -163,8 +163,8 @@ func (k *kit) renews(c Call) (names []string) {
 	return names
 }
 
-// test sends the client every document in one mode, and then runs two sessions and, if
-// Config.Profile is set, one that is renewed.
+// test sends the client every document in one mode, and then runs two sessions. If
+// Config.Profile is set, it also runs a session that is renewed.
 func (k *kit) test(ctx context.Context, mode string) error {
 	send := k.sendOneshot
 	if mode == Persistent {

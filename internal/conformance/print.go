@@ -81,7 +81,7 @@ func (c Call) answerText() string {
 		return c.Failure
 	}
 	a, err := lifeloop.ParseCallbackResponse(c.Answer)
-	if err != nil { // a call with an invalid answer has a Failure
+	if err != nil { // cannot happen, because a call with an invalid answer has a Failure
 		return "invalid"
 	}
 	text := string(a.Status)

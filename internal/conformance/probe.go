@@ -39,7 +39,7 @@ func (k *kit) choose(ctx context.Context) error {
 	p.close()
 	oneshot = oneshot && len(judge(p.stdout.all(), lifeloop.Version)) == 0
 	wait := k.cfg.Timeout
-	if oneshot { // time.Since(began) is about how long the client needs to start and answer
+	if oneshot { // time.Since(began) is roughly the time that the client needs to start and answer
 		wait = min(wait, max(time.Second, 4*time.Since(began)))
 	}
 
@@ -135,7 +135,7 @@ func (k *kit) sendOneshot(ctx context.Context, docs []document) error {
 type conversation struct {
 	*kit
 	p       *process
-	answers [][]byte // the valid answers; ids has the id of each answer's event
+	answers [][]byte // the valid answers; ids[i] is the id of the event of answers[i]
 	ids     []string
 	extra   bool
 }

@@ -33,7 +33,7 @@ type process struct {
 	stdin  *os.File
 	stdout *capture
 	stderr *capture
-	exited chan struct{} // closed when it was reaped
+	exited chan struct{} // closed after cmd.Wait has returned
 }
 
 // start starts the client in a process group of its own, which is killed when ctx ends.
@@ -72,7 +72,7 @@ func (k *kit) start(ctx context.Context) (*process, error) {
 		return nil, fmt.Errorf("start the client: %w", err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // ignore the error, because ProcessState says how it ended
+		_ = p.cmd.Wait() // ignore the error, because ProcessState says how the client ended
 		close(p.exited)
 	}()
 	return p, nil
@@ -135,7 +135,7 @@ func (p *process) close() (left []string) {
 		if clean = len(pids) == 0; !clean {
 			time.Sleep(goodbyeTime)
 		}
-	default: // not reaped yet, so no other process group can have this id
+	default: // the client is not reaped yet, so no other process group can have its id
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-p.exited
 	}
@@ -226,7 +226,7 @@ func (c *capture) close() {
 	<-c.over
 }
 
-// all returns the text so far.
+// all returns the text that was captured so far.
 func (c *capture) all() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -58,7 +58,7 @@ type renewed struct {
 	programs *programs.Programs
 	launches int
 	id       string // id of the renewal
-	again    int    // number of later requests of the client
+	again    int    // number of the client's requests for another renewal
 	command  string // the last program that ran: prepare or continue
 }
 
@@ -149,7 +149,7 @@ func (r *renewed) renewing() setup.Renewing {
 	return setup.Renewing{Stores: true, Renewals: []renewal.Rules{rules}}
 }
 
-// moved notes a fact of the renewal. The caller holds the lock of the world.
+// moved records a new state of a renewal. The caller holds the lock of the world.
 func (r *renewed) moved(f kernel.RenewalMoved) {
 	if r.id == "" {
 		r.id = f.Renewal
@@ -187,14 +187,14 @@ func (r *renewed) step(doc *lifeloop.Receipt) {
 
 const stepRenewal = "a renewal"
 
-// renewalLaunch plays the two launches of a renewal: a turn that fills the context, and
-// a turn in the fresh harness session.
+// renewalLaunch plays the first or the second launch of a renewal. In the first, a turn
+// fills the context. The second has one turn in the fresh harness session.
 func (s *world) renewalLaunch(post func(input.Input), number int) input.ChildExited {
 	r := s.renewed
 	over := func() bool { return r.Outcome != "" }
 	reset := func() bool { return over() || number == 1 && slices.Contains(r.States, renewal.Resetting) }
 	// If the client asks for the renewal early, the reset may begin before the event e.
-	// The script then does not wait for e, and its first launch ends.
+	// The script then does not wait for e, because the first launch is about to end.
 	until := func(e lifeloop.Event) {
 		s.await(string(e), func() bool { return s.events[e] >= number || reset() })
 	}

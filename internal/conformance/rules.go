@@ -15,7 +15,7 @@ type rule struct{ id, sentence, document string }
 
 const (
 	guide    = "docs/writing-a-client.md"
-	contract = "docs/contract/lifeloop.md" // this document quotes the contract
+	contract = "docs/contract/lifeloop.md" // a list of sentences of the contract
 	renewing = "docs/renewal.md"
 )
 

@@ -27,12 +27,13 @@ import (
 // This file runs a session with the client, with the real loop, kernel, socket
 // and dispatch. Only the harness is scripted, and no ledger is written.
 
-// tick is the interval of supervisor.tick in the session with that event.
+// tick is the interval of the event supervisor.tick.
 const tick = 300 * time.Millisecond
 
 // ofWrapper selects the events of a second session: receipts, ticks, and the start and
 // end of a harness session. ofHarness selects the events of the main session: all
-// except receipts and ticks. receipt.emitted would double the number of calls.
+// except receipts and ticks. A client that receives receipts is called twice as often, so
+// receipts are sent only in the second session, which is shorter.
 func ofWrapper(e lifeloop.Event) bool {
 	return e == lifeloop.SupervisorTick || e == lifeloop.ReceiptEmitted || e.Session()
 }
@@ -40,8 +41,8 @@ func ofHarness(e lifeloop.Event) bool {
 	return e != lifeloop.SupervisorTick && e != lifeloop.ReceiptEmitted
 }
 
-// session runs one session, for the events that the client subscribes to. Unless r is
-// nil, the session is renewed.
+// session runs one session. The client receives the events for which subscribed returns
+// true. If r is not nil, the session is renewed.
 func (k *kit) session(ctx context.Context, mode string, subscribed func(lifeloop.Event) bool, r *renewed) error {
 	id := newID("")
 	path, err := control.SocketPath(id)
@@ -83,7 +84,7 @@ func (k *kit) environment(session string) []string {
 	return environ.Spec{}.Of(os.Environ(), k.mark, "LIFELOOP_SESSION_ID="+session, "LIFELOOP_CLIENT_ID="+k.cfg.ClientID)
 }
 
-// client returns the client in the form that a session calls.
+// client returns the tested client, to be called by the session with the id session.
 func (k *kit) client(mode, session string) (*recorded, error) {
 	cfg := dispatch.Config{ID: k.cfg.ClientID, Command: k.cfg.Command, Timeout: k.cfg.Timeout,
 		Env: k.environment(session)}
@@ -166,7 +167,7 @@ type world struct {
 	step    string
 	changed chan struct{} // closed and replaced at each change
 	events  map[lifeloop.Event]int
-	open    map[string]bool // calls without an answer
+	open    map[string]bool // ids of the calls that the client has not yet answered
 	calls   map[string]int  // index in Report.Calls, by event id
 	faults  []fault
 	refused []lifeloop.Receipt // receipts of answers whose idempotency key was used before
@@ -204,7 +205,7 @@ func (s *world) called(e lifeloop.DispatchEnvelope, a dispatch.Answer, failed *d
 	s.Calls = append(s.Calls, c)
 }
 
-// committed handles the facts of the session, on the loop's goroutine.
+// committed updates the records with one fact of the session, on the loop's goroutine.
 func (s *world) committed(e kernel.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -348,7 +349,7 @@ type child struct {
 func (c *child) end(e input.ChildExited) {
 	select {
 	case c.exit <- e:
-	default: // a signal has already ended it
+	default: // the child has already ended
 	}
 }
 

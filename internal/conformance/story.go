@@ -94,8 +94,8 @@ func (s *world) done(post func(input.Input), session, turn string) {
 	s.signals(post, telemetry.Signal{Kind: telemetry.TurnEnd, Session: session, Turn: turn, Outcome: telemetry.Completed})
 }
 
-// used returns the signal of a model call after which the context has this number of
-// tokens.
+// used returns the signal of a model call. After the call, the context has the given
+// number of tokens.
 func used(session string, tokens int64) telemetry.Signal {
 	return telemetry.Signal{Kind: telemetry.UsageSeen, Session: session, Window: window, WindowSource: "statusline",
 		Usage: &telemetry.Usage{ID: session, Used: tokens, Input: tokens}}
@@ -130,7 +130,7 @@ func (s *world) firstLaunch(post func(input.Input)) input.ChildExited {
 	s.done(post, firstSession, "turn-1")
 	s.until(lifeloop.FrameEnded, 1)
 
-	if s.manifest.LifecycleEvents[lifeloop.FrameOpening].Support.Stronger(lifeloop.Manual) { // an untested version does not weaken manual or unavailable support
+	if s.manifest.LifecycleEvents[lifeloop.FrameOpening].Support.Stronger(lifeloop.Manual) { // with an untested version, only support that is stronger than manual gets weaker
 		s.begin("an untested version")
 		s.signals(post, telemetry.Signal{Kind: telemetry.Alive, Session: firstSession, Version: "99.0.0"})
 		s.until(lifeloop.CapabilityDegraded, 1)

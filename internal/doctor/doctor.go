@@ -1,5 +1,5 @@
-// Package doctor examines the harnesses of a machine, the recorded sessions and
-// the machine itself, and names for each problem the command that fixes it. It
+// Package doctor examines the harnesses of a machine, the recorded sessions and the
+// machine itself. For each problem it names the command that fixes the problem. It
 // starts a harness only to ask for its version. It writes missing summaries of
 // sessions and may create the folder for sockets, and leaves nothing else behind.
 //
@@ -32,15 +32,15 @@ type Config struct {
 	Version  string // the version of this program
 	StateDir string
 	Adapters []profiles.Profile
-	// Named means that the user named these adapters; it is then a problem if a
-	// harness is not installed.
+	// Named means that the user named these adapters. In this case a harness that is
+	// not installed is a problem.
 	Named bool
 	// Host describes the system for a launch from the current folder. Its socket, run
 	// directory, key, URL and ids may be placeholders, because nothing is launched.
 	Host profiles.Host
-	// Needs names what in the configuration needs hooks of an adapter. It returns "" if
-	// nothing needs them; nil means the same. A policy that guards tool calls is in
-	// Host.Guards instead.
+	// Needs returns the first part of the configuration that needs hooks of an adapter,
+	// such as "client X receives EVENT", or "" if no part needs them. If Needs is nil,
+	// no part needs hooks. A policy that guards tool calls is in Host.Guards instead.
 	Needs func(adapter string) string
 	// Installed returns the hooks that `host apply` would install.
 	Installed func(p profiles.Profile, project bool) (profiles.Installation, error)
@@ -67,7 +67,7 @@ type Report struct {
 type Finding struct {
 	About string `json:"about"` // an adapter's id, or "machine"
 	What  string `json:"what"`
-	Fix   string `json:"mend"` // the command that fixes it; for a note, one that shows more
+	Fix   string `json:"mend"` // the command that fixes the problem; for a note, a command that shows more
 }
 
 // An Adapter describes one adapter on this machine.

@@ -30,8 +30,9 @@ type InstalledHooks struct {
 	Differing []string `json:"differing"`
 }
 
-// hooks examines the user's and the project's settings. Missing hooks are a
-// choice; incomplete or outdated ones are a problem.
+// hooks examines the user's and the project's settings. Incomplete or outdated hooks are
+// a problem. Settings without our hooks are not a problem, because hooks in settings are
+// optional.
 func (e *examiner) hooks(p profiles.Profile) []InstalledHooks {
 	list := []InstalledHooks{}
 	for _, scope := range []string{"user", "project"} {
@@ -65,8 +66,9 @@ func (e *examiner) hooks(p profiles.Profile) []InstalledHooks {
 // A Launch describes the launch that `run` would prepare in this folder.
 type Launch struct {
 	Hooks bool `json:"hooks"` // whether hooks would be injected
-	// HooksFor names what needs the hooks. It is set only for hooks that the user can
-	// see; such hooks are injected only if something needs them.
+	// HooksFor is the reason why the hooks are injected, if the harness shows hooks to the
+	// user. Such a harness gets hooks only if the configuration needs hooks. If the harness
+	// shows no hooks, HooksFor is empty.
 	HooksFor string `json:"hooks_for,omitempty"`
 	Lacks    []Lack `json:"lacks"`
 }
@@ -122,7 +124,8 @@ type HarnessSessions struct {
 	Newest *HarnessSession `json:"newest"`
 }
 
-// A HarnessSession is the newest session of the working folder that a harness stores.
+// A HarnessSession is the newest of the sessions that a harness has stored for the
+// working folder.
 type HarnessSession struct {
 	Session string    `json:"session"`
 	At      time.Time `json:"at"` // the time of its last change
@@ -150,10 +153,10 @@ func (e *examiner) harnessSessions(p profiles.Profile) *HarnessSessions {
 
 // A Machine describes what all harnesses on this machine share.
 type Machine struct {
-	Inotify map[string]string `json:"inotify"` // the limits of this machine
+	Inotify map[string]string `json:"inotify"` // the inotify limits of this machine, by name
 	Sockets string            `json:"sockets"` // the folder of the sessions' sockets
 	// Containment is the folder of the control group below which --contain would
-	// create a control group; Uncontained is why it could not.
+	// create a control group. Uncontained is the reason why --contain does not work.
 	Containment string   `json:"containment,omitempty"`
 	Uncontained string   `json:"uncontained,omitempty"`
 	StateDir    string   `json:"state_dir"`
@@ -201,7 +204,7 @@ func (e *examiner) machine() {
 	case wanted == "":
 		e.note("machine", "XDG_RUNTIME_DIR is not set; the sockets are in "+dir, "export XDG_RUNTIME_DIR=/run/user/$(id -u)")
 	case !filepath.IsAbs(wanted) || !strings.HasPrefix(dir, filepath.Clean(wanted)+"/"):
-		e.problem("machine", fmt.Sprintf("the sockets are in %s, because %s cannot be used as a private folder (yours, with mode 0700)", dir, filepath.Join(wanted, "lifeloop")),
+		e.problem("machine", fmt.Sprintf("the sockets are in %s, because %s cannot be used: the folder must belong to you and have mode 0700", dir, filepath.Join(wanted, "lifeloop")),
 			"mkdir -p "+vt.Word(filepath.Join(wanted, "lifeloop"))+" && chmod 0700 "+vt.Word(filepath.Join(wanted, "lifeloop")))
 	}
 	if e.Machine.Bytes >= manyBytes && !e.config.Retained {

@@ -136,7 +136,7 @@ func (c Capability) evidence() string {
 		parts = append(parts, fmt.Sprintf("reported in %s", counted(c.ReportedIn, "recorded session")))
 	}
 	if c.LaunchLacks != "" {
-		parts = append(parts, "not available in a launch from here")
+		parts = append(parts, "not available in this folder")
 	}
 	return cmp.Or(strings.Join(parts, "; "), c.Means)
 }

@@ -29,9 +29,9 @@ type Recorded struct {
 // start.
 type Degraded struct {
 	Capability string           `json:"capability"`
-	Support    lifeloop.Support `json:"support"` // at the end of the newest such session
+	Support    lifeloop.Support `json:"support"` // the support at the end of the session Newest
 	Sessions   int              `json:"sessions"`
-	Newest     string           `json:"newest"` // id of a session
+	Newest     string           `json:"newest"` // id of the newest session in which the capability became weaker
 	Evidence   string           `json:"evidence"`
 }
 
@@ -175,9 +175,9 @@ func (e *examiner) recordedOf(adapter string) Recorded {
 	return r.Recorded
 }
 
-// degraded reports in one note the capabilities that were weaker at the end of
-// sessions. Capabilities with the same reason and the same number of sessions are listed
-// together.
+// degraded reports in one note the capabilities that were weaker at the end of a session
+// than at its start. Capabilities with the same reason and the same number of sessions
+// are listed together.
 func (e *examiner) degraded(adapter string, all []Degraded) {
 	var parts []string
 	newest := ""

@@ -62,10 +62,10 @@ type Defaulter interface{ SetDefaults() }
 // accepts the word.
 type Worded interface{ SetWord(word string) bool }
 
-// Decode reads v into the struct that into points to. Members that v does not
-// give keep their value; a list replaces the old one, and the keys of a map are
-// added. The yaml tag of a field is its key; its option "ms" marks a duration
-// in whole milliseconds. The fields of an embedded struct are keys of the outer struct.
+// Decode reads v into the struct that into points to. A field keeps its value if v has
+// no member for it. A list replaces the old list; the keys of a map are added to the old
+// map. The yaml tag of a field is its key; the tag's option "ms" marks a duration in
+// whole milliseconds. The fields of an embedded struct are keys of the outer struct.
 // A field of type [Value] takes any value.
 //
 // path is the path of v for errors. note, if not nil, is called with the path of each
@@ -241,7 +241,7 @@ func SetText(to reflect.Value, text string, ms bool) error {
 		}
 		to.SetFloat(f)
 	default:
-		i, err := strconv.Atoi(text) // if the number does not fit, i is the nearest that does
+		i, err := strconv.Atoi(text) // if the number does not fit into an int, i is the nearest int
 		switch {
 		case errors.Is(err, strconv.ErrSyntax), i < 0:
 			return wrong

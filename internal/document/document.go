@@ -35,7 +35,7 @@ const (
 // A Value is one value of a document.
 type Value struct {
 	Kind    Kind
-	Text    string // the content of a String; the JSON text of a Number or Bool, except .inf and .nan
+	Text    string // the content of a String; the JSON text of a Bool or Number, but .inf and .nan as in YAML
 	Line    int    // from 1; 0 when unknown
 	Column  int    // from 1
 	Items   []Value
@@ -102,7 +102,7 @@ func (v Value) appendJSON(out []byte) []byte {
 		if json.Valid([]byte(v.Text)) {
 			return append(out, v.Text...)
 		}
-		fallthrough // JSON cannot represent .inf and .nan
+		fallthrough // .inf and .nan become strings, because JSON has no such numbers
 	case String:
 		var text bytes.Buffer
 		enc := json.NewEncoder(&text)
@@ -155,8 +155,8 @@ func (e *Error) text() string {
 	return e.Path + ": " + e.What
 }
 
-// In returns the error's text after FILE:LINE:COLUMN, as far as these are
-// known.
+// In returns FILE:LINE:COLUMN and then the error's text. If the position is unknown, it
+// returns FILE and then the text.
 func (e *Error) In(file string) string {
 	if e.Line > 0 {
 		file = fmt.Sprintf("%s:%d:%d", file, e.Line, e.Column)

@@ -11,7 +11,7 @@ import (
 // maxDepth limits how deep lists and mappings may nest.
 const maxDepth = 100
 
-// ParseJSON parses one JSON value and nothing after it.
+// ParseJSON parses data, which must be exactly one JSON value.
 func ParseJSON(data []byte) (Value, error) {
 	r := &jsonReader{data: data, dec: json.NewDecoder(bytes.NewReader(data)), line: 1}
 	r.dec.UseNumber()

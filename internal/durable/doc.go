@@ -4,8 +4,7 @@
 // for a FIFO.
 //
 // It does not interpret files, and keeps no file open except the lock. It never
-// deletes a user's file and never guesses after an error. Lock does not wait for
-// another owner.
+// deletes a user's file. Lock does not wait for another owner.
 //
 //	err := durable.Private(dir)                                   // 0700, and no other user can replace it
 //	lock, err := durable.Lock(filepath.Join(dir, "lock"))         // *LockedError names the owner

@@ -63,8 +63,8 @@ func lockExclusive(f *os.File) error {
 		if err != unix.EWOULDBLOCK {
 			return err
 		}
-		// If a shared lock is possible, there is no owner. Only probes have the lock,
-		// and they release it soon.
+		// If a shared lock is possible, the lock has no owner. Only calls of Locked or
+		// AwaitUnlock have it, and they release it soon.
 		if err := flock(f, unix.LOCK_SH|unix.LOCK_NB); err != nil {
 			return err
 		}
@@ -86,8 +86,8 @@ func flock(f *os.File, how int) error {
 }
 
 // sign writes the process id, which is used only in error messages. A failed write is
-// ignored, because Lock must succeed even on a full disk: a session is locked before
-// it is removed.
+// ignored, because Lock must succeed even on a full disk: a session that is removed to
+// free space must be locked first.
 func sign(f *os.File) {
 	if f.Truncate(0) == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)

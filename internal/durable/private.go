@@ -127,7 +127,7 @@ func parent(dir string) error {
 	return nil
 }
 
-// ours checks the private folder itself.
+// ours checks that dir belongs to the current user and has mode 0700.
 func ours(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -146,7 +146,7 @@ func uidOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) 
 func gidOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Gid) }
 
 // trusted reports whether a folder or link with this owner is safe. The owner must
-// be the current user, root, or a user outside our namespace.
+// be the current user, root, or a user outside our user namespace (see noNumber).
 func trusted(uid int) bool {
 	return uid == os.Geteuid() || uid == 0 || uid == noNumber && inUserNamespace()
 }

@@ -110,8 +110,8 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// Check checks the names and values. Its error is a [*document.Error] with a path
-// below path.
+// Check checks the names and values. Its error is a [*document.Error], whose Path begins
+// with path.
 func (s Spec) Check(path string) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		at := document.Join(document.Join(path, "env"), name)

@@ -82,8 +82,8 @@ func (c *claude) base(event string) object {
 	return m
 }
 
-// forgetful reports whether records are not written, as in a Claude Code that
-// runs inside another session of Claude Code.
+// forgetful reports whether this session runs inside another session of Claude Code.
+// As in the real program, an inner session writes no records.
 func (c *claude) forgetful() bool { return c.h.env["CLAUDE_CODE_CHILD_SESSION"] != "" }
 
 func (c *claude) start(s startStep) {
@@ -394,8 +394,8 @@ func appendLines(path string, rec object, head ...object) {
 // now returns the time in the format that the harnesses use.
 func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// procStart returns field 22 of /proc/self/stat, the start of this process in
-// ticks.
+// procStart returns field 22 of /proc/self/stat: the time at which this process started,
+// in clock ticks since the machine started.
 func procStart() string {
 	data, err := os.ReadFile("/proc/self/stat")
 	if err != nil {

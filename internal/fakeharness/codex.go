@@ -62,7 +62,7 @@ func (t codexThread) rollout(home string) string {
 	return filepath.Join(home, "sessions", t.born.Format("2006/01/02"), "rollout-"+stamp+"-"+t.id+".jsonl")
 }
 
-// fatal returns false: a signal kills the real program at once.
+// fatal returns false, because a signal kills the real program without any cleanup.
 func (c *codex) fatal(os.Signal) (int, bool) { return 0, false }
 
 func (c *codex) base(event string) object {
@@ -149,7 +149,7 @@ func (c *codex) turn(t turnStep) {
 	c.osc("done:app=codex")
 }
 
-// stop runs the Stop hooks; a block calls the model again in the same turn.
+// stop runs the Stop hooks; if one blocks, the model answers again in the same turn.
 func (c *codex) stop(t turnStep) {
 	more := object{"stop_hook_active": false, "last_assistant_message": t.Answer}
 	asked := c.h.hook("Stop", more)
@@ -178,7 +178,8 @@ func (c *codex) begin(id string) {
 	c.line("turn_context", object{"turn_id": c.turnID, "root_turn_id": c.turnID, "cwd": c.h.dir, "approval_policy": "never", "model": c.model})
 }
 
-// sessionStart runs the SessionStart hooks that wait for a thread's next model call.
+// sessionStart runs the SessionStart hooks if they are due: in a thread's first turn, and
+// in the first turn after a compaction.
 func (c *codex) sessionStart() {
 	if c.source == "" {
 		return
@@ -275,8 +276,9 @@ func (c *codex) complete(answer any, failure string, began time.Time) {
 
 func (c *codex) compact(s compactStep) {
 	began, trigger := time.Now(), cmp.Or(s.Trigger, "manual")
-	// A manual compaction is a separate turn, without prompt and Stop hooks. An
-	// automatic one happens at the start of the next turn; here it is a turn too.
+	// A manual compaction is a separate turn, without UserPromptSubmit and Stop hooks.
+	// In the real program, an automatic compaction is a part of the next turn; here it
+	// is a separate turn too.
 	c.begin("")
 	c.osc("working:app=codex")
 	asked := c.h.hook("PreCompact", object{"trigger": trigger})
@@ -311,8 +313,8 @@ func (c *codex) clear() {
 	c.osc("idle:app=codex")
 }
 
-// end reports the end of every loaded thread, the newest first, always with the
-// same reason.
+// end reports the end of every loaded thread, the newest first. It ignores the reason
+// that the script gives: the real program always reports "other".
 func (c *codex) end(string) {
 	if c.over {
 		return
@@ -355,8 +357,8 @@ func (c *codex) record(given object) {
 	appendLines(t.rollout(c.home()), rec)
 }
 
-// The real program runs no status line and writes no registry file. A script for
-// several harnesses may still ask for them.
+// The methods statusline and registry do nothing, because the real program has neither a
+// status line nor a registry file. A script for several harnesses may still use both steps.
 
 func (c *codex) statusline(object) {}
 

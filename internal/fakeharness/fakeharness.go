@@ -221,7 +221,7 @@ func parseArguments(args []string, env map[string]string) (arguments, error) {
 		case "--resume":
 			a.resume = value
 		case "--settings":
-			a.settings = value // the last one counts, as in the real program
+			a.settings = value // the last --settings flag counts, as in Claude Code
 		case "--model", "-m":
 			a.model = value
 		case "-c", "--config":
@@ -238,13 +238,13 @@ func (a *arguments) setSpeed(name, value string) (err error) {
 	return nil
 }
 
-// readEnvironment sets what no flag has set.
+// readEnvironment sets scripts, launches and speed from env, if no flag has set them.
 func (a *arguments) readEnvironment(env map[string]string) error {
 	if len(a.scripts) == 0 {
 		for _, how := range []string{"script", "script-json", "story"} {
 			name := "FAKEHARNESS_" + strings.ReplaceAll(strings.ToUpper(how), "-", "_")
 			v := env[name]
-			if how == "story" { // a list of names
+			if how == "story" { // v may contain the names of several stories
 				for _, story := range strings.Fields(v) {
 					a.scripts = append(a.scripts, source{how, story})
 				}
@@ -282,7 +282,7 @@ func (h *harness) script() []step {
 	return got(parseScript(s.what, f))
 }
 
-// countLaunch adds a byte to the file and returns the number of bytes before.
+// countLaunch adds a byte to the file at path, and returns the previous size of the file.
 func countLaunch(path string) int {
 	f := got(os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))
 	defer f.Close()

@@ -518,8 +518,8 @@ func TestScriptFromTheEnvironment(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, tc := range []struct{ script, want string }{
 		{`{"prnt":"x"}`, `unknown action "prnt"`},
-		{`{}`, "a step has one action; this one has 0"},
-		{`{"print":"x","exit":1}`, "a step has one action; this one has 2: exit, print"},
+		{`{}`, "a step has one action; this step has 0"},
+		{`{"print":"x","exit":1}`, "a step has one action; this step has 2: exit, print"},
 		{`{"kill_self":"NOSUCH"}`, `unknown signal "NOSUCH"`},
 		{`{"ignore":["NOSUCH"]}`, `unknown signal "NOSUCH"`},
 		{`{"orphan":{}}`, "a child needs a cmd"},

@@ -145,7 +145,8 @@ func (g *gemini) end(string) {
 
 func (g *gemini) record(rec object) { appendLines(g.file, rec) }
 
-// The real program runs no status line and writes no registry file.
+// The methods statusline and registry do nothing, because the real program has neither a
+// status line nor a registry file.
 
 func (g *gemini) statusline(object) {}
 

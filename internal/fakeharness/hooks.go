@@ -32,7 +32,7 @@ type hookCommand struct {
 	matcher string // a regular expression for a member of the input; see matches
 	command string
 	timeout time.Duration
-	async   bool // the program does not wait for it
+	async   bool // the harness does not wait for the command
 }
 
 // group is a group of one event's hooks, in the form that all three harnesses use.
@@ -109,8 +109,8 @@ func claudeHooks(h *harness) hooks {
 	return out
 }
 
-// home returns the folder in the environment variable, or by default the folder
-// below HOME.
+// home returns the value of the environment variable. If the variable is empty, home
+// joins HOME and the relative path in below.
 func (h *harness) home(variable, below string) string {
 	if dir := h.env[variable]; dir != "" {
 		return dir
@@ -159,7 +159,7 @@ func (h *harness) hook(event string, more object) answer {
 func marshal(v any) []byte { return got(json.Marshal(v)) }
 
 // matches compares the matcher with the member of stdin that the event has: tool_name,
-// source, trigger or notification_type. An event with none of them matches.
+// source, trigger or notification_type. An event without these members matches.
 func (c hookCommand) matches(stdin object) bool {
 	if c.matcher == "" || c.matcher == "*" {
 		return true

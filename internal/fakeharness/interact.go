@@ -90,7 +90,7 @@ const (
 )
 
 // feed returns the lines that Enter completed. Ctrl-C clears the line; a second
-// Ctrl-C directly after the first is /exit. Ctrl-D on an empty line is /exit too.
+// Ctrl-C directly after the first means /exit, and so does Ctrl-D on an empty line.
 func (k *keys) feed(b []byte) []string {
 	var lines []string
 	k.seen += string(b)
@@ -139,7 +139,7 @@ func (k *keys) feed(b []byte) []string {
 	return lines
 }
 
-// printable returns those of the typed bytes that can be displayed.
+// printable returns b without control characters.
 func printable(b []byte) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 127 {

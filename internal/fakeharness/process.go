@@ -39,7 +39,7 @@ func (h *harness) child(c childStep) {
 	}
 }
 
-// orphan starts a process whose parent ends at once, in a session of its own.
+// orphan starts a process in a new session; the parent of the process ends at once.
 func (h *harness) orphan(c childStep) {
 	cmd := h.command(c, append([]string{"/bin/sh", "-c", `"$@" & echo $! >"$0"`, cmp.Or(c.PIDFile, os.DevNull)}, c.Cmd...), true)
 	if err := cmd.Run(); err != nil {
@@ -57,8 +57,8 @@ func (h *harness) command(c childStep, argv []string, setsid bool) *exec.Cmd {
 }
 
 // killSelf ends the process by sig. The Go runtime would turn some signals into
-// an exit code, so the process first replaces itself by a shell, which does
-// not.
+// an exit code. So the process first replaces itself by a shell, which sends the
+// signal to itself.
 func killSelf(sig syscall.Signal) {
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // leave no core file
 	err := unix.Exec("/bin/sh", []string{"sh", "-c", fmt.Sprintf("kill -%d $$; exec sleep 5", sig)}, os.Environ())

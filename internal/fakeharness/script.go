@@ -28,35 +28,35 @@ type step func(*harness)
 // params are the members that some verbs have in addition to their value.
 type params struct {
 	Stdin   object `json:"stdin"`            // for hook: additional members on stdin
-	Changes int    `json:"winsize_on_winch"` // for winsize: the number of changes at which it prints again
+	Changes int    `json:"winsize_on_winch"` // for winsize: how many later changes of the size to print
 }
 
 // A verb decodes its value into a step.
 type verb func(value json.RawMessage, p params) (step, error)
 
 // verbs are the possible actions of a step. The map is made when a script is
-// read and not at program start, because it would delay every start of the
-// wrapper, which contains this package.
+// read. Making it at program start would delay every start of the wrapper, which
+// contains this package.
 var verbs = sync.OnceValue(func() map[string]verb {
 	return map[string]verb{
 		// Actions of any program.
-		"print":      do((*harness).line),  // a line of text
-		"raw":        do((*harness).write), // bytes, written unchanged
+		"print":      do((*harness).line),  // print a line of text
+		"raw":        do((*harness).write), // print bytes unchanged
 		"sleep_ms":   do(func(h *harness, ms int) { h.pause(time.Duration(ms) * time.Millisecond) }),
-		"ignore":     do((*harness).ignore), // signals to ignore from now on
-		"tool_child": do((*harness).child),  // a child process
-		"orphan":     do((*harness).orphan), // a process whose parent has ended, in its own session
+		"ignore":     do((*harness).ignore), // ignore these signals from now on
+		"tool_child": do((*harness).child),  // start a child process
+		"orphan":     do((*harness).orphan), // start a process in a new session; its parent ends at once
 		"exit":       do(func(_ *harness, code exitCode) { must(code) }),
 		"kill_self":  do(func(_ *harness, s sig) { killSelf(syscall.Signal(s)) }),
 
-		// Actions on its terminal.
+		// Actions on the terminal.
 		"osc":        do(func(h *harness, text string) { h.write("\x1b]" + text + "\x1b\\") }),
-		"raw_mode":   do((*harness).rawMode), // begin or end raw mode; output of a later step shows that this step is done
+		"raw_mode":   do((*harness).rawMode), // true begins raw mode, false ends it; the step prints nothing
 		"wait_key":   do(func(h *harness, key string) { h.waitKey(key, false) }),
 		"echo_until": do(func(h *harness, key string) { h.waitKey(key, true) }), // write back every byte until this text has arrived
 		"winsize":    doWith((*harness).winsize),                                // print `winsize ROWS COLS`
-		"record_out": do((*harness).recordOut),                                  // copy all output to this file too
-		"replay":     do((*harness).replay),                                     // a file's bytes, in raw mode
+		"record_out": do((*harness).recordOut),                                  // write all later output also to the file with this path
+		"replay":     do((*harness).replay),                                     // print the content of the file with this path, in raw mode
 
 		// Actions of a harness.
 		"start":    act(dialect.start),
@@ -158,9 +158,9 @@ type interactStep struct {
 type childStep struct {
 	Cmd     []string `json:"cmd"`
 	Setsid  bool     `json:"setsid"`   // start the process in a session of its own
-	Linger  bool     `json:"linger"`   // do not wait for it
+	Linger  bool     `json:"linger"`   // do not wait for the end of the process
 	TTY     bool     `json:"tty"`      // the process gets the harness's stdin and stdout
-	PIDFile string   `json:"pid_file"` // the file to which its process id is written
+	PIDFile string   `json:"pid_file"` // the path of the file for the id of the process
 }
 
 func (c *childStep) UnmarshalJSON(text []byte) error {
@@ -213,7 +213,7 @@ func parseStep(dec *json.Decoder) (step, error) {
 	delete(members, "winsize_on_winch")
 	names := slices.Sorted(maps.Keys(members))
 	if len(names) != 1 {
-		return nil, fmt.Errorf("a step has one action; this one has %d: %s", len(names), strings.Join(names, ", "))
+		return nil, fmt.Errorf("a step has one action; this step has %d: %s", len(names), strings.Join(names, ", "))
 	}
 	decode, ok := verbs()[names[0]]
 	if !ok {
@@ -271,8 +271,8 @@ func (h *harness) rawMode(on bool) {
 // showContext prints the additional context that hooks returned.
 func (h *harness) showContext(bool) { h.showSince(0, true) }
 
-// showSince prints h.given[given:] if show is true: the additional context that hooks
-// have returned since h.given had the length given.
+// showSince prints h.given[given:]: the additional context that hooks have returned since
+// the caller read len(h.given). If show is false, it prints nothing.
 func (h *harness) showSince(given int, show bool) {
 	for _, text := range h.given[given:] {
 		if show {

@@ -94,7 +94,8 @@ func text(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// snake returns an event's name as trust records contain it.
+// snake returns an event's name in the form of the trust records: session_end for
+// SessionEnd.
 func snake(event string) string {
 	var b strings.Builder
 	for i, r := range event {

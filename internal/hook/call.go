@@ -21,9 +21,8 @@ const (
 
 // Call sends a hook's input to the session behind socket and writes the answer to
 // out with one Write. The key proves that the launch injected the hook. If anything
-// fails or the deadline passes, Call returns an error and has written nothing, unless
-// the Write itself or the acknowledgement failed. To a server of another user it sends
-// nothing.
+// fails or the deadline passes, Call returns an error. If the failure is before
+// the Write, nothing is written to out. Call sends nothing to a server of another user.
 //
 // The deadline limits the exchange with the session, not the write to out.
 func Call(socket, key, event string, input []byte, out io.Writer, deadline time.Time) error {

@@ -84,7 +84,7 @@ func Main(args []string) int {
 type command struct {
 	keyFile, event, then string
 	hasThen              bool
-	guard                time.Duration // the limit of a hook that fails closed; 0 for the others
+	guard                time.Duration // how long a hook with --guard waits; 0 without --guard
 }
 
 // parse ignores unknown arguments, because a settings file of another version

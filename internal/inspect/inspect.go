@@ -97,7 +97,7 @@ type Inspection struct {
 	KnownDegradations []lifeloop.Degradation `json:"known_degradations"`
 }
 
-// A Claim is one capability of a manifest and what supports the claim.
+// A Claim is one capability of a manifest, with its level of support and the evidence.
 type Claim struct {
 	Capability string                     `json:"capability"`
 	Means      string                     `json:"means"`

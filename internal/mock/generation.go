@@ -82,8 +82,8 @@ func (generation) usage(u Usage) map[string]any {
 		"thoughtsTokenCount": u.Reasoning, "totalTokenCount": in + u.Output}
 }
 
-// words returns the text of the answer. A request for JSON comes from the harness
-// itself; one object answers all such requests.
+// words returns the text of the answer. Only the harness itself, and not the user, asks
+// for an answer in JSON; the same object answers each such request.
 func (generation) words(a *answer) string {
 	if a.request.form != "" {
 		return string(encode(map[string]any{"reasoning": "mock", "next_speaker": "user", "complexity_score": 10, "complexity_reasoning": "mock",
@@ -116,8 +116,8 @@ func (l generation) whole(a *answer) {
 	a.json(http.StatusOK, l.part(a, append(parts, l.tool(a)...), "STOP", true))
 }
 
-// pieces sends the last words together with the end and the usage. A harness may
-// reject the whole answer if it ends with an empty text.
+// pieces sends the tool call or, without one, the last words in the last event, together
+// with the usage. A harness may reject an answer whose last event has an empty text.
 func (l generation) pieces(a *answer) {
 	words, parts := halves(l.words(a)), l.tool(a)
 	if parts == nil {

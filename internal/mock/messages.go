@@ -29,7 +29,7 @@ func texts(content json.RawMessage) string {
 	var parts []struct {
 		Text string `json:"text"`
 	}
-	_ = json.Unmarshal(content, &parts) // other content has no text
+	_ = json.Unmarshal(content, &parts) // content in any other form has no text
 	var out []string
 	for _, p := range parts {
 		if p.Text != "" {

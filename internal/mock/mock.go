@@ -4,8 +4,8 @@
 //
 // Each request is recorded as a [Call]: its purpose, its prompt, and the usage that
 // the answer reported, in exclusive parts. Unless the script sets a usage, no two calls
-// of one server have the same usage. So a call that is counted twice cannot hide a call
-// that is missed.
+// of one server have the same usage. So a sum of usages is wrong if one call is counted
+// twice and another is missed.
 //
 //	s := mock.New(mock.Says("let me see"), mock.Runs("echo hi"), mock.Says("done"))
 //	go http.Serve(listener, s)
@@ -58,7 +58,7 @@ type Reply struct {
 	Text string
 	// Tool is a command for the harness's shell tool.
 	Tool string
-	// Call is the name of any other tool to call, with Args.
+	// Call is the name of a tool other than the shell tool; Args are its arguments.
 	Call string
 	Args map[string]any
 	// ArgsFor, if set, computes the arguments of Call from the body of the request.
@@ -108,7 +108,7 @@ type Call struct {
 	Kind   Kind
 	Model  string
 	Prompt string // the last mark in the request; see [Mark]
-	Again  int    // how many times the same prompt came directly before
+	Again  int    // how many user messages directly before have the same mark
 	Asked  string // the text of the last message of the user
 	Status int    // HTTP status; 0 before the answer
 	// Given is the usage sent so far. Whole means that the whole answer was sent.
@@ -192,7 +192,7 @@ func Turns(calls []Call) []Turn {
 		switch {
 		case c.Status >= http.StatusBadRequest:
 			outcome = "failed"
-		case !c.Whole, c.Tool: // the answer was cut, or no request has the result of the tool that it called
+		case !c.Whole, c.Tool: // the answer was cut off, or no later request has the result of its tool call
 			outcome = "interrupted"
 		}
 		out[at[this]].Outcome = outcome
@@ -266,8 +266,8 @@ func (s *Server) take(path string, req request, known bool, body []byte) (*Call,
 const summary = "<analysis>mock</analysis>\n<summary>MOCK SUMMARY</summary>\n" +
 	"<state_snapshot><overall_goal>mock</overall_goal><key_knowledge>mock</key_knowledge></state_snapshot>"
 
-// unique returns the usage of the nth call of a kind. No other call has it, and no
-// sum of a few calls equals another call's usage. A call outside the conversation,
+// unique returns the usage of the nth call of a kind. No other call has the same usage,
+// and no sum of a few calls equals another call's usage. A call outside the conversation,
 // which may come at any time, does not change the usages of the conversation.
 func unique(kind Kind, n int) *Usage {
 	k, i := int64(slices.Index([]Kind{Main, Agent, Compaction, Title, Side}, kind)), int64(n)
@@ -471,7 +471,7 @@ func (a *answer) text() string {
 func encode(v any) []byte {
 	out, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // every script can be encoded
+		panic(err) // cannot happen: every answer of a script can be encoded as JSON
 	}
 	return out
 }

@@ -9,19 +9,21 @@
 // another process wrote:
 //
 //   - A file is removed or replaced only if nothing has changed it since the program removed
-//     or replaced its link. Before that, the program may have written it through the link.
-//   - The time of this removal is not known if the file is not in OverlayFolder.Removes, or
-//     if the file system has no hard links to symbolic links. The file is then never removed.
-//     It is replaced only if it has not changed since the overlay was made.
+//     or replaced its link. Earlier changes are ignored, because the program may have made
+//     them through the link.
+//   - The time when the program removed or replaced a link is known only for a link in
+//     OverlayFolder.Removes, on a file system with hard links to symbolic links. If the
+//     time is not known, the file in the home is never removed. It is replaced only if it
+//     has not changed since the overlay was made.
 //   - Otherwise the file in the home stays, and the program's file gets another name in the
 //     same folder. Of several sessions, the one that is settled first replaces the file.
 //
-// The time of the removal is the ctime of the link, which a second name of the link keeps
-// readable (see witnesses). A folder of the overlay is merged with the folder of that name
-// in the home, and no folder of the home is removed. Settle adds members to the JSON files
-// of Overlay.Merge even if those files have changed. It does not follow a link of the overlay
-// when it removes the overlay. A FIFO or a socket is removed with the overlay if its name is
-// taken in the home, or if the home is on another file system.
+// The time of a removal or replacement is the link's ctime, which stays readable through a
+// second name of the link (see witnesses). A folder of the overlay is merged with the folder
+// of the same name in the home, and no folder of the home is removed. Settle adds members to
+// the JSON files of Overlay.Merge even if those files have changed. It does not follow a link
+// of the overlay when it removes the overlay. A FIFO or a socket is removed with the overlay
+// if its name is taken in the home, or if the home is on another file system.
 //
 //	err := overlay.Make(launch.Overlay, record) // before the launch
 //	kept, err := overlay.Settle(record) // after its end, or after a crash
@@ -118,7 +120,7 @@ func own(o profiles.Overlay, f profiles.OverlayFolder, name string) bool {
 func Settle(path string) (kept []string, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("move the harness's new files to the home folder: %w; those that were not moved are kept", err)
+			err = fmt.Errorf("move the harness's new files to the home folder: %w; files that were not moved are kept", err)
 		}
 	}()
 	data, err := durable.ReadFile(path)
@@ -182,7 +184,8 @@ func (r record) settle(kept *[]string) error {
 	return nil
 }
 
-// remove removes a file of the home whose link the program removed.
+// remove removes a file from the home (to) if the program removed its link in the overlay
+// (from) and the file has not changed since.
 func (r record) remove(from, to string) error {
 	at, gone := r.goneAt(from)
 	if _, err := os.Lstat(from); !gone || !errors.Is(err, fs.ErrNotExist) {
@@ -200,7 +203,7 @@ func (r record) remove(from, to string) error {
 	}
 	switch err := os.Remove(to); {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EBUSY), errors.Is(err, syscall.EROFS):
-		return nil // without the overlay, the program could not have removed the file
+		return nil // the file stays: without the overlay, the program could not have removed it either
 	case err != nil:
 		return err
 	}
@@ -278,9 +281,9 @@ func (r record) giveFile(from, to string, theirs fs.FileInfo, kept *[]string) er
 		if err := durable.WriteFile(to, data, theirs.Mode().Perm()); err != nil {
 			return err
 		}
-		// Remove the used file at once: Settle may run again after a crash, and another
-		// process may then have changed the file in the home. The used file would be kept
-		// beside it.
+		// Remove the program's file at once. If Settle runs again after a crash, and the
+		// file in the home has changed meanwhile, Settle would keep the program's file
+		// under another name.
 		return os.Remove(from)
 	}
 	return keep(from, to, kept)
@@ -297,7 +300,7 @@ func (r record) replaces(from, to string, theirs fs.FileInfo) bool {
 }
 
 // replacesLink reports whether a symbolic link in the home (to) leads to a regular file,
-// and neither has changed since the program replaced its own link (from).
+// and both are unchanged since the program replaced the overlay's link (from).
 func (r record) replacesLink(from, to string) bool {
 	file, err := os.Stat(to)
 	at, gone := r.goneAt(from)

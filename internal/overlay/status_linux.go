@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// status returns when a file was changed last, in any way, and how many names it has. No
-// program can set that time.
+// status returns the time of a file's last change of any kind (ctime), and the number of
+// its names (hard links). Programs cannot choose the ctime.
 func status(info fs.FileInfo) (changed time.Time, names uint64, known bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// status knows nothing on this system, so no file of the home is removed.
+// status returns no data on this system, so Settle removes no file of the home.
 func status(fs.FileInfo) (changed time.Time, names uint64, known bool) {
 	return time.Time{}, 0, false
 }

@@ -18,7 +18,8 @@ import (
 const witnesses = ".lifeloop-links"
 
 // watch gives a second name to each link in f.Removes: the links that the program may
-// remove. On a file system without hard links to symbolic links, they get none.
+// remove. If the file system has no hard links to symbolic links, the links get no
+// second name.
 func watch(o profiles.Overlay, f profiles.OverlayFolder) error {
 	dir := filepath.Join(o.Root, f.Path)
 	names := slices.DeleteFunc(slices.Clone(f.Removes), func(name string) bool {

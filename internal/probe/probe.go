@@ -234,8 +234,8 @@ func (r *Result) read(sessions store.Store, p profiles.Profile) error {
 	return nil
 }
 
-// lack adds a capability that was not proven. needed means that every session of the
-// probe should prove the capability. Its absence is then also a problem.
+// lack adds a capability that was not proven. If needed is true, every session of the
+// probe should prove the capability, so lack also adds a problem.
 func (r *Result) lack(capability, reason string, needed bool) {
 	r.Lacks = append(r.Lacks, Lack{capability, reason})
 	if needed {
@@ -262,7 +262,7 @@ func (r *Result) unprove(some func(capability string) bool, reason string) {
 	})
 }
 
-// examine compares the session with what the model was asked.
+// examine compares the result with the requests that the model received.
 func (r *Result) examine(calls []mock.Call, note string, trial profiles.Trial) {
 	results, notes, compacted := false, 0, false
 	for _, c := range calls {

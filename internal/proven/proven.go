@@ -1,14 +1,14 @@
 // Package proven stores which capabilities worked with versions of a harness that
-// we have not tested. Without it, every session with a newer version would begin
-// with partial support and report that again.
+// we have not tested. Without this package, every session with a newer version would
+// begin with partial support, and would report the partial support each time.
 //
 // Each user has one file, proven.json in the state folder. It holds names, numbers
 // and dates, and no content of a session. It may be removed at any time: the next
 // session then begins with partial support. A file that cannot be read counts as
 // empty.
 //
-// It does not decide what proves a capability; package kernel does. It does not
-// remove a capability that stops working; the session detects that itself.
+// The package does not decide what proves a capability; package kernel does. It does
+// not remove a capability that stops working; each session detects the failure itself.
 //
 //	known := proven.Read(stateDir)
 //	setup.Proven = known.Of("claude")
@@ -46,7 +46,7 @@ type Seen struct {
 // Versions holds the capabilities by adapter and version.
 type Versions map[string]map[string]map[string]Seen
 
-// Read returns the content of the file.
+// Read returns the content of proven.json; empty if it cannot be read.
 func Read(stateDir string) Versions {
 	v := Versions{}
 	data, err := durable.ReadLinked(filepath.Join(stateDir, fileName), maxFile)
@@ -99,8 +99,8 @@ func Add(stateDir string, at time.Time, adapter, version string, capabilities []
 	return durable.Cache(filepath.Join(stateDir, fileName), append(data, '\n'), 0o600)
 }
 
-// lockTime limits the wait for other sessions that end at the same time. Each holds
-// the lock for about a millisecond, unless it is stopped by a signal.
+// lockTime limits the wait for other sessions that end at the same time. A session holds
+// the lock for about a millisecond, unless a signal stops its process.
 const lockTime = time.Second
 
 func lock(path string) (*durable.FileLock, error) {
@@ -112,7 +112,7 @@ func lock(path string) (*durable.FileLock, error) {
 	}
 }
 
-// forget removes all versions of an adapter but the maxVersions that were used last.
+// forget removes all versions of an adapter except the maxVersions most recently used.
 func (v Versions) forget(adapter string) {
 	versions := v[adapter]
 	last := func(version string) (at time.Time) {

@@ -116,15 +116,15 @@ type Record struct {
 	Digest string
 }
 
-// Records yields what Facts yields from the first entry on, with digests.
+// Records yields all entries of the session, each with its digest.
 func (f Folder) Records() iter.Seq2[Record, error] {
 	return f.decode(ledger.ReadFrom(string(f), 1), 1)
 }
 
-// FollowRecords yields what Follow yields, with digests.
+// FollowRecords is like Follow, but yields each entry with its digest.
 func (f Folder) FollowRecords(ctx context.Context, from uint64) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		// A lost session has no last fact: the end of its wrapper ends the wait.
+		// A lost session has no last fact, so the wait also ends with the wrapper.
 		alive, gone := context.WithCancel(ctx)
 		defer gone()
 		go func() {
@@ -202,8 +202,8 @@ type FolderError struct {
 
 func (e *FolderError) Error() string { return e.What + ": " + e.Fix }
 
-// Check returns a *FolderError if the folder holds the ledger of another session, or
-// has lost its own. It reads at most one entry; other damage is found by reading.
+// Check returns a *FolderError if the folder holds the ledger of another session, or if
+// the session's ledger is lost. It reads at most one entry, and finds no other damage.
 func (f Folder) Check() error {
 	for e, err := range ledger.ReadFrom(string(f), 1) {
 		if err != nil {
@@ -232,7 +232,7 @@ func (f Folder) owns(first kernel.Fact) error {
 // the ledger is missing or empty, and another file shows that it once had entries. err
 // is the error of reading the ledger, or nil.
 func (f Folder) gone(err error) error {
-	what, shows := "its ledger is empty", []string{summaryFile} // not tokenFile, which is written before the first entry
+	what, shows := "its ledger is empty", []string{summaryFile} // tokenFile shows nothing: it is written before the first entry
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		what, shows = "its ledger is missing", []string{summaryFile, tokenFile}
@@ -331,7 +331,7 @@ type storedLine struct {
 	Flags map[string][]word `json:"flags"`
 }
 
-// words converts the elements of a list between string and word.
+// words converts each element of a list to the string type To.
 func words[To, From ~string](list []From) []To {
 	converted := make([]To, len(list))
 	for i, w := range list {
@@ -340,7 +340,7 @@ func words[To, From ~string](list []From) []To {
 	return converted
 }
 
-// flags converts the values of flags, see words.
+// flags converts the values of each flag to the string type To.
 func flags[To, From ~string](given map[string][]From) map[string][]To {
 	converted := make(map[string][]To, len(given))
 	for name, values := range given {
@@ -380,12 +380,12 @@ func (f Folder) save(name string, v any) {
 }
 
 // Published says which checkpoints of a session its wrapper has published. It is not in
-// the ledger: an entry about the last checkpoint would be covered by no checkpoint.
+// the ledger, because no checkpoint would cover an entry about the last checkpoint.
 type Published struct {
 	Last   evidence.Anchor `json:"last"`           // the newest published checkpoint
 	Failed int             `json:"failed"`         // the number of checkpoints that could not be published
-	From   int             `json:"from,omitempty"` // the oldest of these checkpoints; 0 if there is none
-	Why    string          `json:"why"`            // the reason of the last failure; empty without one
+	From   int             `json:"from,omitempty"` // the oldest failed checkpoint that is not yet published; 0 if there is none
+	Why    string          `json:"why"`            // the reason of the last failure; empty if Failed is 0
 }
 
 // Text describes p for people.
@@ -397,9 +397,9 @@ func (p Published) Text() string {
 	if p.Failed == 1 {
 		checkpoints = "checkpoint"
 	}
-	newest := "none has been published yet"
+	newest := "no checkpoint has been published yet"
 	if p.Last.Index > 0 {
-		newest = fmt.Sprintf("the newest published one is %d", p.Last.Index)
+		newest = fmt.Sprintf("the newest published checkpoint is %d", p.Last.Index)
 	}
 	return fmt.Sprintf("%d %s could not be published (%s): %s", p.Failed, checkpoints, newest, p.Why)
 }
@@ -412,7 +412,7 @@ func (f Folder) SavePublished(p Published) {
 	}
 }
 
-// Published returns what SavePublished stored, the zero value if nothing can be read.
+// Published returns what SavePublished stored, or the zero value if it cannot be read.
 func (f Folder) Published() (p Published) {
 	text, err := durable.ReadFile(f.file(anchorsFile))
 	if err != nil || json.Unmarshal(text, &p) != nil {

@@ -194,9 +194,9 @@ func (s Store) each(unbegun bool, see func(b Brief, whole func() Session)) error
 	return nil
 }
 
-// Summarize reads the ledger of one session and, if it has no wrapper, writes a
-// summary. It removes the files of a wrapper that was killed after the end of its
-// session.
+// Summarize reads the ledger of one session, and writes a summary unless the session is
+// live. It also removes the files of a wrapper that was killed after its session had
+// ended.
 func (s Store) Summarize(id string) Session {
 	before, err := ledger.Measure(string(s.Folder(id)))
 	k := s.Read(id)
@@ -243,7 +243,7 @@ func (s Store) Read(id string) Session {
 	return k
 }
 
-// Find resolves the name of a session: an id, a unique beginning of one, or "last".
+// Find resolves the name of a session: an id, a unique prefix of an id, or "last".
 // If there is no such session, the error is a *NotFoundError.
 func (s Store) Find(name string) (string, error) {
 	ids, err := s.IDs()

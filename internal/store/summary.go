@@ -124,7 +124,8 @@ func (r *summaryReader) read(f Folder) bool {
 	r.head, r.body = header{}, body
 	return whole && string(seal) == string(canon.Sum(first)) && json.Unmarshal(first, &r.head) == nil &&
 		r.head.Form == r.form && r.head.ID == filepath.Base(string(f)) && r.head.Ledger.Fits(string(f)) &&
-		// A lost session may have a new wrapper that has written nothing yet.
+		// The summary of a lost session is wrong while a new wrapper runs, even if that
+		// wrapper has written nothing yet.
 		(r.head.Liveness == Ended || !f.Live())
 }
 

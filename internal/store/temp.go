@@ -25,7 +25,7 @@ type Temp struct {
 func CreateTemp() (*Temp, error) {
 	for {
 		parent, prefix := tempParent(), ""
-		if durable.Private(parent) != nil { // another user has taken the name
+		if durable.Private(parent) != nil { // another user has created a file of this name
 			parent, prefix = os.TempDir(), filepath.Base(parent)+"-"
 		}
 		dir, err := os.MkdirTemp(parent, prefix)
@@ -37,7 +37,7 @@ func CreateTemp() (*Temp, error) {
 		}
 		lock, err := durable.Lock(tempLock(dir))
 		if _, locked := errors.AsType[*durable.LockedError](err); locked || errors.Is(err, fs.ErrNotExist) {
-			continue // RemoveTemps found the folder before it was locked
+			continue // RemoveTemps locked or removed the folder before this process could lock it
 		}
 		if err != nil {
 			removeTemp(dir)
@@ -65,7 +65,7 @@ func (t *Temp) Remove() {
 func removeTemp(dir string) {
 	_ = os.RemoveAll(dir)
 	if parent := tempParent(); filepath.Dir(dir) == parent {
-		_ = syscall.Rmdir(parent) // only an empty folder can be removed, and no link
+		_ = syscall.Rmdir(parent) // Rmdir removes only an empty folder, and never a link
 	}
 }
 
@@ -76,7 +76,7 @@ func RemoveTemps() {
 	switch err := durable.IsPrivate(parent); {
 	case err == nil:
 		left = durable.Beginning(parent, "")
-	case !errors.Is(err, fs.ErrNotExist): // another user has taken the name
+	case !errors.Is(err, fs.ErrNotExist): // another user has created a file of this name
 		left = durable.Beginning(os.TempDir(), filepath.Base(parent)+"-")
 	}
 	for _, dir := range left {
@@ -91,7 +91,7 @@ func RemoveTemps() {
 
 // tempParent returns the folder of all temporary folders of this user. So RemoveTemps
 // need not read the system's folder, which may have very many entries, unless another
-// user has taken the name.
+// user has created a file of this name.
 func tempParent() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("lifeloop-run-%d", os.Geteuid()))
 }

@@ -42,7 +42,7 @@ func (f Folder) Why(name string) (*view.Why, error) {
 		return nil, err
 	}
 	why, _ := view.NewWhy(event)
-	newest := map[string]ledger.Line{} // the newest line before the event, for each place that why.Needs returned
+	newest := map[string]ledger.Line{} // by place (see why.Needs), the newest line before the event
 	var before []kernel.Entry
 	for line, err := range ledger.Lines(string(f)) {
 		if err != nil {

@@ -11,7 +11,7 @@
 // opened. A file that is not trusted is not parsed. No record counts if another user
 // can write to the folder of the records or replace it.
 //
-// It does not interpret a file's content, and it does not check the programs that
+// The package does not interpret a file's content, and does not check the programs that
 // the file names.
 //
 //	records := trust.Open(stateDir)
@@ -156,8 +156,9 @@ func resolved(path string) string {
 	return path
 }
 
-// Name returns the path under which the file at an absolute path is recorded: links
-// in its folder are resolved.
+// Name returns the path under which the file at an absolute path is recorded. Links in
+// the path of the file's folder are resolved; if the file itself is a link, its name is
+// kept.
 func Name(path string) string {
 	return filepath.Join(resolved(filepath.Dir(path)), filepath.Base(path))
 }
@@ -180,7 +181,7 @@ func Open(stateDir string) Store { return Store{filepath.Join(stateDir, "trust")
 type File struct {
 	Path    string   // empty if there is none
 	Data    []byte   // the file's content, if the file is trusted
-	Refused *Refusal // the reason why it is not used; nil if it is trusted
+	Refused *Refusal // the reason why the file is not used; nil if the file is trusted
 }
 
 // Find finds the nearest project file, see [Nearest], and reads it if it is

@@ -12,8 +12,8 @@ import (
 // as its escape in Go's syntax: \n, \u001b, \u202e. A byte that is not UTF-8 is
 // written with its two digits, such as \x9b. All other text is unchanged.
 //
-// Text that comes from outside is printed with it: names of folders and files,
-// labels, ids, what a harness or a client reported, and errors about them.
+// Plain is for text that comes from outside: names of folders and files, labels, ids,
+// reports of a harness or a client, and errors that contain such text.
 func Plain(s string) string {
 	if !strings.ContainsFunc(s, acts) && utf8.ValidString(s) {
 		return s

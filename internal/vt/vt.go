@@ -54,7 +54,7 @@ type C1 uint8
 
 const (
 	C1None C1 = iota
-	C1UTF8    // encoded as UTF-8, as xterm reads them in its UTF-8 mode
+	C1UTF8    // the UTF-8 encodings of the controls, which xterm reads in its UTF-8 mode
 	C1Raw     // only the byte 0x9b, which means CSI; other bytes are more likely to be letters
 )
 
@@ -97,8 +97,8 @@ const (
 	stringEnd = 0x9c // the second byte of the C1 control ST, which means ESC \
 )
 
-// Next parses b up to the end of its first sequence. text is what precedes the
-// sequence, with its control characters; rest is the part of b after the sequence.
+// Next parses b up to the end of its first sequence. text is the part of b before the
+// sequence, including control characters; rest is the part of b after the sequence.
 // seq is nil if the sequence was dropped, or if no sequence ends in b.
 func (p *Parser) Next(b []byte) (text []byte, seq *Sequence, rest []byte) {
 	if p.state == ground {
@@ -335,7 +335,8 @@ func (p *Parser) controlled(b byte) {
 	}
 }
 
-// palette handles a byte of OSC R or OSC P. It reports whether b was one.
+// palette handles a byte of OSC R or OSC P. It returns false if b is a byte of another
+// Command.
 func (p *Parser) palette(b byte) bool {
 	const digits = 7
 	switch {

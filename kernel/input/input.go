@@ -1,11 +1,11 @@
 // Package input lists what the kernel is given: what happened to the harness, what its
 // sources and hooks report, the results of effects, and the commands of users. An input
 // is data. A kernel decides by its configuration, by the inputs and by the time of each
-// one, and by nothing else.
+// input, and by nothing else.
 //
-// The package reads no source and decides nothing. A text of the session that an input
-// holds, such as output or a hook call, is for the kernel's rules alone: no fact may
-// contain it.
+// The package reads no source and decides nothing. An input may have a text of the
+// session, such as output or a hook call. Only the kernel's rules use such a text: no fact
+// may contain it.
 //
 //	turn := k.Step(time.Now(), input.ChildExited{Code: 0})
 package input
@@ -30,9 +30,9 @@ type (
 	// Restarted asks to recover a session whose wrapper died. It is the first
 	// input of a kernel that replayed the ledger. PID is the new wrapper's.
 	Restarted struct{ PID int }
-	// Launched reports that the harness runs. Setup describes this launch; it is
-	// nil for the first launch of a session that was not recovered, because
-	// kernel.Config describes that.
+	// Launched reports that the harness runs. Setup describes this launch. For the
+	// first launch Setup is nil, unless the session was recovered: kernel.Config
+	// describes the first launch.
 	Launched struct {
 		PID         int
 		Containment string
@@ -139,10 +139,10 @@ type (
 	}
 	// SourceTrouble says that a source, or a whole reader, does not work as expected.
 	SourceTrouble struct {
-		Source string // the source's name in the manifest, or that of a reader
+		Source string // a source's name in the manifest, or the name of a reader
 		What   Trouble
-		// Read lists the sources of a reader that has stopped. It is empty if Source
-		// is the only one.
+		// Read lists the sources of a reader that has stopped. If Read is empty, the
+		// trouble concerns only Source.
 		Read []string
 	}
 	// UnknownSeen has the number of records so far that the decoder of a source did not
@@ -174,8 +174,8 @@ type (
 	}
 )
 
-// A Trouble is a problem with a source, or the end of one (TroubleRecovered). The ledger
-// stores the strings below.
+// A Trouble is a problem with a source, or the end of such a problem (TroubleRecovered).
+// The ledger stores the strings below.
 type Trouble string
 
 const (
@@ -305,9 +305,10 @@ type (
 		PolicyDigest string       `json:"policy_digest,omitempty"`
 		TraceID      string       `json:"trace_id,omitempty"`
 	}
-	// A Position says up to which byte a file was read, so that after a crash reading
-	// continues there without losing or repeating a line. Dev, Ino and Prefix, a digest
-	// of the first bytes, show whether the path still names the same file.
+	// A Position says up to which byte a file was read. After a crash, the reader
+	// continues at this byte, so that it neither loses nor repeats a line. Dev, Ino and
+	// Prefix show whether the path still names the same file; Prefix is a digest of the
+	// first bytes.
 	Position struct {
 		Path   string `json:"path"`
 		Dev    uint64 `json:"dev"`

@@ -29,9 +29,10 @@ type Launch struct {
 	Manifest lifeloop.Manifest
 	Synth    synth.Config
 
-	// HarnessSession is the id that the harness was asked to use; empty when it
-	// chooses its own. For an observer it is the only session to observe, in
-	// sources that may contain others; empty means the first session in them.
+	// HarnessSession is the id that the harness was asked to use; empty if the
+	// harness chooses its own id. For an observer it is the id of the only harness
+	// session to observe, because the sources may contain several; empty means the
+	// first one in the sources.
 	HarnessSession string
 	// Cause is why the harness session begins, according to the command line: "startup"
 	// if the session is certainly new, and empty if it is probably new. An empty Cause
@@ -81,8 +82,9 @@ type Fresh struct {
 	// Renews says that the harness can be launched again without the prompt of its
 	// command line.
 	Renews bool
-	// Clears says that the running harness can begin a fresh session, by these Means.
-	// By a hook it can do so only at the end of a turn.
+	// Clears says that the running harness can begin a fresh session, and Means says how
+	// it is made to do this. If Means is renewal.ByHook, this is possible only at
+	// the end of a turn.
 	Clears bool
 	Means  renewal.Means
 	// KeepsLine says that a reset by Means keeps a line that the user has begun to type.
@@ -128,7 +130,7 @@ type Ends struct {
 // A Client describes one subscriber to the kernel.
 type Client struct {
 	ID      string
-	Events  map[lifeloop.Event]bool // the events that it subscribed to
+	Events  map[lifeloop.Event]bool // the events that the client subscribed to
 	Wants   []negotiate.Want
 	Timeout time.Duration // the time limit of one dispatch
 	// Program is set if the client is a process that the wrapper starts. Such a
@@ -156,12 +158,12 @@ type Limits struct {
 	// tick or level of pressure replaces the newest waiting call of its kind, if any. If
 	// more wait, the oldest call about receipt.emitted is dropped. 0 means 64.
 	MaxQueue int
-	// MaxCalls is how many calls may wait for a client; then no call is made until
-	// half as many wait, except about vital events. 0 is 1,000. For an observer,
-	// 100,000 is the default of MaxQueue and MaxCalls.
+	// MaxCalls limits the calls that wait for a client. If MaxCalls calls wait, only vital
+	// events cause a new call, until at most half as many calls wait. 0 means 1,000. For
+	// an observer, 100,000 is the default of MaxQueue and MaxCalls.
 	MaxCalls int
-	// SignDelay is how late a sign of life of the harness may reach the kernel. A
-	// time-out for silence fires later by the same time; 0 means no delay.
+	// SignDelay is how late a sign of life of the harness may reach the kernel. Every
+	// time-out for silence is longer by SignDelay; 0 means no delay.
 	SignDelay time.Duration
 }
 

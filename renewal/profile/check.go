@@ -58,11 +58,11 @@ func (p Profile) Check(path string) error {
 		p.Spec.Check(path))
 }
 
-// name matches a profile's name, which a hook's command line contains without
-// quotes.
+// name matches a valid name of a profile. Names need no quotes in the command line of a
+// hook.
 func name() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`) }
 
-// A checker makes errors about the profile at a path.
+// A checker checks a profile. Its value is the path of the profile, for errors.
 type checker string
 
 func (c checker) fault(path, format string, args ...any) error {
@@ -117,8 +117,8 @@ func (c checker) limits(l Limits) error {
 
 func braced(word string) []string { return regexp.MustCompile(`\{[a-z_]+\}`).FindAllString(word, -1) }
 
-// command checks the words of a command and the names in braces. Other words in
-// braces are left to the program, unless one looks like a misspelt name.
+// command checks the words of a command and the names in braces. An unknown name in
+// braces is valid text for the program, unless it looks like a misspelt name.
 func (c checker) command(path string, command []string, known ...string) error {
 	if len(command) > 0 && command[0] == "" {
 		return c.fault(path+"[0]", "name the program")

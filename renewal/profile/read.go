@@ -16,7 +16,7 @@ import (
 const (
 	Adapter        = "adapter"         // the adapter's id
 	HarnessSession = "harness_session" // the id of the harness session that ends
-	TokenText      = "token"           // the continuation; visible to other users
+	TokenText      = "token"           // the continuation; other users of the machine can see it
 	TokenFile      = "token_file"      // the path of a file with the continuation, removed when the program has ended
 )
 
@@ -88,7 +88,7 @@ func (t Token) Read(output []byte) (text string, expires int64, err error) {
 func (t Token) object(output []byte) (text string, expires int64, err error) {
 	root, err := document.ParseJSON(output)
 	if err != nil {
-		return "", 0, errors.New("the output begins like a JSON object but is not valid JSON") // the JSON error would quote the output
+		return "", 0, errors.New("the output begins like a JSON object but is not valid JSON") // err is not included, because it quotes the output
 	}
 	v, ok := member(root, t.Member)
 	if !ok || v.Kind != document.String || v.Text == "" {

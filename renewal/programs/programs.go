@@ -1,14 +1,14 @@
-// Package programs runs the programs of renewal profiles: one that prepares a
-// continuation, which goes from its output into the vault, and one that turns the
-// continuation into text for the model after the reset.
+// Package programs runs the two programs of renewal profiles. The first one prints a
+// continuation, which is stored in the vault. After the reset, the second one turns the
+// continuation into text for the model.
 //
 // It does not decide whether a session is renewed and does not deliver the text. It
 // writes no log and saves no other output of a program. Prepare and Continue return
-// [*dispatch.Failure] errors, which never quote a program or a continuation.
+// [*dispatch.Failure] errors, which never quote a program's output or a continuation.
 //
 //	r, err := programs.New(programs.Config{Profiles: active, Vault: vault.At(folder), Dir: dir, Around: around})
 //	digest, expires, err := r.Prepare(ctx, ref)      // before the reset
-//	text, err := r.Continue(ctx, ref, digest)        // after it: the continuation is consumed first
+//	text, err := r.Continue(ctx, ref, digest)        // after the reset; consumes the continuation first
 package programs
 
 import (
@@ -90,8 +90,8 @@ func (p *Programs) Asks(client string, answer []byte) string {
 	return ""
 }
 
-// Reads lists the members of a client's answers that the active profiles read in addition
-// to those of the contract.
+// Reads lists the members of a client's answers by which the active profiles recognize a
+// request for a renewal. The contract need not define these members.
 func (p *Programs) Reads(client string) (members []string) {
 	for _, f := range p.cfg.Profiles {
 		if name, _, _ := strings.Cut(f.Asks.Member, "."); f.Owner() == client && name != "" {
@@ -181,7 +181,7 @@ func (p *Programs) Continue(ctx context.Context, r effect.RenewalRef, digest str
 	return lifeloop.NewOpaque(string(out)), nil
 }
 
-// expand runs the continue program. The profile says how it receives the token.
+// expand runs the continue program. The profile says how the program receives the token.
 func (p *Programs) expand(ctx context.Context, r effect.RenewalRef, f profile.Profile, token vault.Token) ([]byte, error) {
 	given := values(r)
 	var input []byte

@@ -77,7 +77,7 @@ type Config struct {
 type Renewal struct {
 	cfg      Config
 	programs *programs.Programs
-	client   supervisor.Client       // nil if the owner is not a configured client
+	client   supervisor.Client       // the client that owns the profile; nil if it is not configured
 	events   map[lifeloop.Event]bool // the events that the client receives
 }
 
@@ -95,8 +95,9 @@ func New(cfg Config) (*Renewal, error) {
 	return &Renewal{cfg: cfg, programs: p}, nil
 }
 
-// Serve makes r pass events on to the client that owns the profile, nil if there is none.
-// events are those that the client itself has subscribed to. It returns r.
+// Serve makes r pass events on to client, which owns the profile. client is nil if the
+// owner is not configured. events are those that the client itself has subscribed to.
+// Serve returns r.
 func (r *Renewal) Serve(client supervisor.Client, events map[lifeloop.Event]bool) *Renewal {
 	r.client, r.events = client, events
 	return r
@@ -176,12 +177,13 @@ func (r *Renewal) ours(b vault.Binding) bool {
 	return b.Client == r.Owner() && b.Adapter == r.cfg.Manifest.AdapterID && b.Dir == r.cfg.Dir
 }
 
-// Forget erases the continuations that match, and those that have expired at now.
+// Forget erases the continuations for which match returns true, and those that have
+// expired at now.
 func Forget(v *vault.Vault, now time.Time, match func(vault.Binding) bool) error {
 	return errors.Join(v.Sweep(now, now.Add(-keepEnded)), discard(v, now, match))
 }
 
-// discard removes the continuations that match.
+// discard removes the continuations for which match returns true.
 func discard(v *vault.Vault, now time.Time, match func(vault.Binding) bool) error {
 	held, err := v.Held(match, now)
 	for _, t := range held {
@@ -200,7 +202,7 @@ func (r *Renewal) pick(session string) (t vault.Ticket, ok bool, err error) {
 	now := r.cfg.Now()
 	before := func(b vault.Binding) bool { return r.ours(b) && b.HarnessSession != session }
 	held, err := r.cfg.Vault.Held(before, now)
-	all, errAll := r.cfg.Vault.Held(before, time.Time{})                        // at the zero time no continuation has expired
+	all, errAll := r.cfg.Vault.Held(before, time.Time{})                        // all has the expired ones too: none has expired at the zero time
 	err = errors.Join(err, errAll, r.cfg.Vault.Sweep(now, now.Add(-keepEnded))) // expired continuations are removed here too, not only in prepare
 	switch {
 	case err != nil:

@@ -69,9 +69,9 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 }
 
 // notification reports whether Claude Code itself wrote the prompt, because a
-// background agent has ended. Only the beginning of the text shows that. A message
-// from another session and a schedule's prompt have no such mark; the transcript, which is
-// read a moment later, gives their frame its origin.
+// background agent has ended. Only the beginning of the prompt's text shows this origin.
+// A message from another session and a schedule's prompt have no such mark. The origin of
+// these prompts is known only from the transcript, which is read a moment later.
 func notification(stdin []byte) (own bool) {
 	scan.Object(stdin, scan.Func("prompt", func(val []byte) {
 		own = bytes.HasPrefix(scan.Inner(val), []byte("<task-notification>"))

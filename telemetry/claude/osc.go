@@ -11,7 +11,7 @@ import (
 //
 // The title is weak evidence. A spinning mark means that a turn runs. A static
 // mark may mean that no turn runs, but Claude Code also shows it while it waits
-// for a permission within a turn (observed on 2.1.197). It is therefore
+// for a permission within a turn (observed on 2.1.197). A static mark is therefore
 // reported as a sign of life and not as Idle. A title gives a signal when its
 // mark starts or stops spinning; the steps of the animation give none.
 type osc struct {

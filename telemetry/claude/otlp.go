@@ -22,16 +22,17 @@ type otlp struct {
 	// arrives, the newest last: those of other processes that export to the same
 	// address, and the previous sessions of this process.
 	others  []string
-	pending *pendingPrompt // the newest prompt, until a model call for it is reported
+	pending *pendingPrompt // the newest prompt; nil if it was reported
 	calls   telemetry.Calls
 }
 
 const maxOthers = 64
 
-// pendingPrompt is a prompt that was submitted. It is reported when the main chain's
-// model is called for it: the prompt's hooks are called before that, and would otherwise
-// count as missing. Claude Code answers some slash commands without a model, such as
-// /clear, and does not say which.
+// pendingPrompt is a submitted prompt that is not reported yet. It is reported when the
+// main chain calls the model or a tool for it, or when the next prompt arrives. If the
+// prompt were reported before its hooks are called, the hooks would count as missing. A
+// slash command is not reported when the next prompt arrives: Claude Code answers some
+// slash commands without a model, such as /clear, and does not say which.
 type pendingPrompt struct {
 	prompt  telemetry.Signal
 	command bool // the prompt is a slash command
@@ -98,7 +99,7 @@ func (d *otlp) other(session string) {
 func (d *otlp) report(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 	switch r.Event {
 	case "user_prompt":
-		out := d.release(nil) // if the user pressed Esc before the first byte of an answer, no model call was reported
+		out := d.release(nil) // the previous prompt, which has no model call if the user pressed Esc before the first byte of an answer
 		s.Kind = telemetry.Prompt
 		d.pending = &pendingPrompt{s, r.Attrs.Get("command_name").IsSet()}
 		return out
@@ -154,8 +155,8 @@ func (d *otlp) request(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal
 }
 
 // release reports the pending prompt if the model call or tool in r belongs to
-// it. It is called with nil when the next prompt has arrived; then the pending
-// one is reported too, unless it is a slash command.
+// that prompt. If r is nil, the next prompt has arrived, and release reports the
+// pending prompt unless it is a slash command.
 func (d *otlp) release(r *otlplog.Record) []telemetry.Signal {
 	p := d.pending
 	switch {

@@ -33,7 +33,7 @@ type stream struct {
 	until                        time.Time // when the usage limit that was reached will be lifted
 	message                      string    // id of the newest message whose token counts were reported
 	answeredBy                   string    // the model of the newest message
-	used                         int64     // tokens in the context, by the newest message
+	used                         int64     // tokens in the context, according to the newest message
 	// spent is the usage of the process up to the last result, of all models. It
 	// never decreases.
 	spent telemetry.Usage
@@ -259,7 +259,7 @@ func (d *stream) assistant(r streamLine) []telemetry.Signal {
 }
 
 // configured returns the model's name with the suffix "[1m]" if the newest init has it
-// with that suffix; a message never has the suffix.
+// with that suffix. The model's name in a message never has the suffix.
 func (d *stream) configured(model string) string {
 	if strings.TrimSuffix(d.model, telemetry.OneMillion) == model {
 		return d.model

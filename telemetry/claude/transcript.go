@@ -14,10 +14,10 @@ import (
 //
 // The order of lines is not the order of events: lines that are written
 // together may be in any order; in one recording the end of a turn is before
-// its prompt. A stop or an end without an open turn is therefore held until the
-// next prompt. The times show whether it belongs to that prompt or to an
-// earlier turn. An end that is held also waits for its parent record, which may
-// be the error that ended the turn.
+// its prompt. If no turn is open, a stop or an end of a turn is therefore held
+// until the next prompt. The times show whether the stop or end belongs to that
+// prompt or to an earlier turn. An end that is held also waits for its parent
+// record, which may be the error that ended the turn.
 type transcript struct {
 	telemetry.Tally
 	telemetry.Digests

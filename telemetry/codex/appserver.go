@@ -131,8 +131,8 @@ func (d *appServer) message(m message) []telemetry.Signal {
 	return nil
 }
 
-// silent lists messages that give no signal: they are of no interest here, or
-// repeat another message (`thread/compacted` is the older name of an item).
+// silent reports whether a message with this method gives no signal, because it is of no
+// interest here or repeats another message (`thread/compacted` repeats an item).
 func silent(method string) bool {
 	area, _, _ := strings.Cut(method, "/")
 	switch area {

@@ -49,7 +49,7 @@ func (d *otlp) event(r *otlplog.Record) []telemetry.Signal {
 		s.Kind = telemetry.Working
 	case "api_request":
 		code := r.Attrs.Get("http.response.status_code").Count()
-		if code < 400 { // also without a code
+		if code < 400 { // code is 0 if the event has no status code
 			return out
 		}
 		s.Kind, s.Error = telemetry.Fault, telemetry.HTTPError(code)

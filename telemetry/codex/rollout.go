@@ -19,9 +19,9 @@ import (
 // record shows the call's purpose.
 //
 // A sub-agent's thread has a separate rollout. Its signals have the id of the
-// root session, and the thread's id as the agent. A review is such a thread too,
-// but it runs the user's turn, so its signals about the turn are reported for the
-// main chain.
+// root session, and the thread's id as the agent. A review is also a sub-agent's
+// thread. It runs the user's turn, so its signals about the turn are reported for
+// the main chain.
 type rollout struct {
 	telemetry.Tally
 	telemetry.Digests
@@ -32,7 +32,7 @@ type rollout struct {
 	ours     bool      // the thread began in this file
 	copied   time.Time // when another thread's history was copied into this file
 	turn     string    // the turn of the newest task_started
-	root     string    // the main chain's turn that a review serves
+	root     string    // the root_turn_id of the newest task_started
 	prompted string    // the turn whose prompt was reported
 	model    string
 	window   int64
@@ -56,7 +56,7 @@ type rollout struct {
 // position is how far the numbered records of a thread were read.
 type position struct {
 	thread string
-	next   uint64 // the ordinal after that of the newest record
+	next   uint64 // the ordinal of the newest record, plus 1
 	stamp  []byte
 }
 
@@ -252,8 +252,10 @@ func (d *rollout) meta(r rolloutRecord) []telemetry.Signal {
 		return nil
 	}
 	var out []telemetry.Signal
+	// If the same file is read again, the held usage is not released: its record is read
+	// again too.
 	if another {
-		out = d.release() // not if the same file is read again: its held usage is then read again too
+		out = d.release()
 	}
 	*d = rollout{Tally: d.Tally, Digests: d.Digests, named: true, ours: !forked, next: d.next, begun: d.begun, position: d.position}
 	if forked && !r.numbered {
@@ -469,8 +471,8 @@ func (d *rollout) event(r rolloutRecord) []telemetry.Signal {
 	return out
 }
 
-// quiet lists events that give no signal: they are of no interest here, or
-// repeat another record.
+// quiet reports whether an event of this kind gives no signal, because it is of no
+// interest here or repeats another record.
 func quiet(kind string) bool {
 	switch kind {
 	case `"agent_reasoning"`, `"agent_reasoning_raw_content"`, `"context_compacted"`, `"patch_apply_end"`,
@@ -482,8 +484,9 @@ func quiet(kind string) bool {
 	return false
 }
 
-// ended returns a signal for the end of a turn. A review begins with its own turn
-// id, but in the main thread it ends with the id of the turn that it serves.
+// ended returns a signal for the end of a turn. In the main thread's rollout, a review
+// starts with the id of its own turn but ends with the id of its root turn. The signal
+// has the id of the start.
 func (d *rollout) ended(r rolloutRecord, e event, o telemetry.Outcome) telemetry.Signal {
 	s := d.ofTurn(r, telemetry.TurnEnd)
 	s.Turn, s.Outcome = e.turn, o
@@ -557,9 +560,9 @@ func (d *rollout) prompt(r rolloutRecord, turn string) []telemetry.Signal {
 }
 
 // tokenCount reads the state of the context. If this version of Codex writes a
-// separate record for each call, the state mostly repeats the newest record. It is
-// then reported only if its size or window differs, or after a compaction. In
-// other versions, each increase of the total is reported as a call.
+// separate record for each call, the state mostly repeats the newest of these records.
+// Such a state is reported only if its size or window differs, or after a compaction.
+// In other versions, each increase of the total is reported as a call.
 func (d *rollout) tokenCount(r rolloutRecord, info []byte) []telemetry.Signal {
 	var last, total tokens
 	var window int64

@@ -25,7 +25,7 @@ type chat struct {
 	agent   string    // in a sub-agent's file, the id of the sub-agent; no record has the parent's id
 	began   time.Time // the start time in the newest header
 	header  bool      // a header was read, so the file is read from its start and all its ids are known
-	cleared bool      // a further header with a later start was read; the history after it shows the new context
+	cleared bool      // a further header with a later start was read, but not yet the new history that follows
 	loading bool      // messages repeat the history, until `$set.messages` follows
 	first   bool      // no message of the user was read since the header
 
@@ -35,7 +35,7 @@ type chat struct {
 	turn     string          // the open turn: the id of its prompt
 	answered bool            // the model's newest message in the turn was an answer
 	typed    uint64          // hash of the text that the user typed for the newest prompt
-	blocked  map[uint64]bool // hashes of the texts with which hooks prevented an end, since the newest prompt
+	blocked  map[uint64]bool // hashes of the tasks that hooks gave the model at the end of the turn, since the newest prompt
 }
 
 // chatRecord is one line. Its content and other members that may be text are
@@ -151,9 +151,9 @@ func (d *chat) change(set []byte) []telemetry.Signal {
 	return d.replaced(history, at)
 }
 
-// replaced reads a history that replaces the previous one. It is a compaction
-// if it holds a new summary: the old summary is repeated in every later
-// history.
+// replaced reads a history that replaces the previous one. The replacement is a
+// compaction if the history holds a new summary. An old summary shows nothing,
+// because every later history repeats it.
 func (d *chat) replaced(history []byte, at time.Time) []telemetry.Signal {
 	summary := ""
 	scan.Elements(history, func(val []byte) bool {
@@ -304,8 +304,8 @@ func (d *chat) user(r chatRecord) []telemetry.Signal {
 
 // continues reports whether a message with the role user was not written by the
 // user. Such a message is a task that a hook gave the model at the end of a turn,
-// or a request by Gemini CLI to continue. Both belong to the previous prompt and
-// repeat its typed text as displayContent.
+// or a request by Gemini CLI to continue. The message belongs to the previous
+// prompt, and its displayContent repeats the typed text of that prompt.
 func (d *chat) continues(r chatRecord, u userParts, typed uint64, first bool) bool {
 	if d.blocked[u.text] {
 		return true
@@ -318,8 +318,8 @@ func (d *chat) continues(r chatRecord, u userParts, typed uint64, first bool) bo
 	}
 	// A session whose context was cleared may continue in a new file, which does not
 	// have the previous prompt. A message soon after the start of that file was not
-	// typed by the user if it lacks the displayed text. A typed message can lack the
-	// displayed text only if that text is a command, which begins with "/".
+	// typed by the user if its content does not contain its displayContent. The
+	// exception is a typed command, whose displayContent begins with "/".
 	shown := firstText(r.display)
 	return !d.began.IsZero() && r.at.Sub(d.began) < soonAfterStart && !bytes.HasPrefix(shown, []byte("/")) &&
 		!bytes.Contains(r.content, shown)
@@ -410,12 +410,12 @@ func (t tokens) usage(id string) telemetry.Usage {
 		Output: t.output + t.thoughts, Reasoning: t.thoughts}
 }
 
-// userParts are the kinds of parts in a message with the role user.
+// userParts describes the parts of a message with the role user.
 type userParts struct {
-	context bool   // the description of the environment that every history begins with
-	results bool   // results of tools
-	typed   bool   // parts that the user, or a program of the user, sent
-	text    uint64 // hash of the first text that the user, or a program of the user, sent; 0 if there is none
+	context bool   // the message has the description of the environment, with which every history begins
+	results bool   // the message has results of tools
+	typed   bool   // the message has parts from the user or a program of the user, and no results of tools
+	text    uint64 // hash of the first text from the user or a program of the user; 0 if there is none
 }
 
 // aside reports whether Gemini CLI added this text to the history with the role

@@ -10,12 +10,12 @@ import (
 )
 
 // telemetryLog decodes one value of the file that Gemini CLI writes its
-// telemetry to: a log record, a span or a metric. Only log records are read, and
-// only those of their attributes that are names or numbers.
+// telemetry to: a log record, a span or a metric. Only log records are read. Of
+// their attributes, only names and numbers are read.
 //
-// Its ids of turns (`prompt_id`) do not occur in chat files or hooks, and model calls
-// have no id. A prompt is therefore reported without a turn. Only its time links it
-// to the frame that another source opened.
+// The file's ids of turns (`prompt_id`) do not occur in chat files or hooks, and its
+// model calls have no id. A prompt is therefore reported without a turn. Only the
+// prompt's time links it to the frame that another source opened.
 type telemetryLog struct {
 	telemetry.Tally
 	session  string
@@ -173,8 +173,8 @@ func silent(event string) bool {
 	return false
 }
 
-// over reports how the newest turn ended, when e is an action that the user takes
-// only after a turn. It reports nothing if the turn's model calls do not show it.
+// over reports how the newest turn ended. e is an action that the user takes only after
+// a turn. over reports nothing if the turn's model calls do not show how it ended.
 func (d *telemetryLog) over(e event) []telemetry.Signal {
 	var out []telemetry.Signal
 	end := d.signal(telemetry.TurnEnd, e)
@@ -184,7 +184,8 @@ func (d *telemetryLog) over(e event) []telemetry.Signal {
 			out = append(out, end)
 		}
 	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork:
-		// Gemini CLI retries after these errors, so the user may have interrupted the turn.
+		// Gemini CLI retries after these errors. The turn may have failed, or the user may
+		// have interrupted it, so no end is reported.
 	default:
 		end.Outcome, end.Error = telemetry.Failed, d.failed
 		out = append(out, end)
@@ -193,8 +194,8 @@ func (d *telemetryLog) over(e event) []telemetry.Signal {
 	return out
 }
 
-// prompt reports a prompt, and before it the end of the previous turn, if its model
-// calls show it.
+// prompt reports the prompt in e. If the model calls of the previous turn show how that
+// turn ended, prompt reports this end first.
 func (d *telemetryLog) prompt(e event) []telemetry.Signal {
 	out := d.over(e)
 	s := d.signal(telemetry.Prompt, e)

@@ -10,11 +10,11 @@ import (
 // the newest reported line of each session.
 //
 // A typed line may be a prompt, a prompt that a hook rejected or a shell
-// command, and the list does not say which. It is therefore reported as a sign
-// of life and not as a prompt.
+// command, and the list does not say which. A typed line is therefore reported
+// as a sign of life and not as a prompt.
 type logs struct {
 	telemetry.Tally
-	next map[string]int64 // session → the number after that of the newest reported line
+	next map[string]int64 // session → the number of its newest reported line, plus 1
 }
 
 // Logs returns a decoder of logs.json.

@@ -29,8 +29,8 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 			return nil
 		}
 		s.Kind, s.Detail = telemetry.Idle, "title ready"
-		// If a turn was not answered, Gemini CLI records how it ended before it shows
-		// this title. So without such a record the turn was answered.
+		// Before this title, Gemini CLI records the end of a turn that was not answered.
+		// A turn whose end is not recorded was therefore answered.
 		s.Outcome = telemetry.Completed
 		if !d.drawn { // the first title is set before Gemini CLI shows its screen
 			s.Kind, s.Outcome = telemetry.Alive, ""

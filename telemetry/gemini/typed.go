@@ -31,8 +31,8 @@ func TypedLines(list []byte) (lines []telemetry.Typed, whole bool) {
 	return lines, whole
 }
 
-// TypedPrompt reads a line of a chat file, and returns the line that the user typed if
-// it is the record of a prompt.
+// TypedPrompt reads one record of a chat file. It returns the time and the hash of the
+// typed text, and whether the record is of a prompt.
 func TypedPrompt(record []byte) (telemetry.Typed, bool) {
 	var r chatRecord
 	if !r.read(record) || r.id == "" || r.kind != "user" || r.at.IsZero() {
@@ -42,7 +42,8 @@ func TypedPrompt(record []byte) (telemetry.Typed, bool) {
 	return telemetry.Typed{At: r.at, Text: r.typed(u)}, u.typed && !u.context
 }
 
-// typed is the hash of the text that the user typed, if the record is of a prompt.
+// typed returns the hash of the text that the user typed. The hash has a meaning only if
+// the record is of a prompt.
 func (r *chatRecord) typed(u userParts) uint64 {
 	if r.display != nil {
 		return scan.Hash(firstText(r.display))

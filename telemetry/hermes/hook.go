@@ -14,10 +14,10 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// Hooks is the dialect of Hermes's shell hooks. Their input has a few members that
-// all hooks have and, in the object extra, those of the event. Some names of events are
-// misleading: on_session_start is called at the first turn and on_session_end
-// after every turn; on_session_finalize is the end of the session.
+// Hooks is the dialect of Hermes's shell hooks. A hook's input has a few members that
+// all hooks share; the members for its event are in the object extra. Some names of
+// events are misleading: on_session_start is called at the first turn and
+// on_session_end after every turn. The end of the session is on_session_finalize.
 type Hooks struct{ telemetry.Waits }
 
 // Decode implements telemetry.Dialect.

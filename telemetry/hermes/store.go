@@ -191,8 +191,8 @@ func (d *store) message(r row) []telemetry.Signal {
 	}
 	switch r.role {
 	case "user":
-		// Hermes gives the turns that it starts itself a kind, and marks messages
-		// outside the turn as observed.
+		// The message has a kind if Hermes itself started the turn. A message
+		// outside the turn is marked as observed.
 		if s.aside = r.kind != "" || r.observed; s.aside {
 			return out
 		}

@@ -12,7 +12,7 @@ import (
 // is that of the turn's start.
 type agent struct {
 	telemetry.Tally
-	reported string // the run that was reported, because a file may be read again
+	reported string // the run that was reported last; it is not reported again if its file is read again
 }
 
 // result holds what is read from the object's member meta.

@@ -19,8 +19,8 @@ const (
 	buildPrompt    = "before_prompt_build"
 )
 
-// sessionReset reports a session that the plugin has reset on request (reset.go). It is
-// the plugin's own event, as sessionContext is.
+// sessionReset reports a session that the plugin has reset on request (reset.go). The
+// plugin defines the events sessionReset and sessionContext; OpenClaw has no such hooks.
 const sessionReset = "session_reset"
 
 // Decode implements telemetry.Dialect.
@@ -130,7 +130,7 @@ func aborted(messages []byte) (was bool) {
 	return was
 }
 
-// failureKind returns the kind of a failed model call by the harness's word for it.
+// failureKind translates OpenClaw's word for the failure of a model call.
 func failureKind(word string) telemetry.ErrorKind {
 	switch word {
 	case "connection_closed", "connection_reset", "terminated", "timeout":

@@ -15,7 +15,7 @@ import (
 // A row does not show whether the session is live, because old rows remain.
 type node struct {
 	telemetry.Tally
-	rows map[string]state // the newest state by session key
+	rows map[string]state // the newest state of each session, by session key
 }
 
 // state is what one row reported.
@@ -42,7 +42,7 @@ func (d *node) Decode(record []byte) []telemetry.Signal {
 		return nil
 	}
 	if s.status == "running" && writer != "" {
-		s.run = writer // while a run is active, lastRunId is still that of the previous run
+		s.run = writer // while a run is active, lastRunId is still the id of the previous run
 	}
 	if !fresh {
 		s.used = 0 // the number is older than a compaction, a reset or a change of the model

@@ -19,7 +19,7 @@ type plugin struct {
 	telemetry.Tally
 	telemetry.Digests
 	beside map[string]string // triggers of the runs that the user did not ask for
-	ended  map[string]string // why a session ended, by its id, until sessionStart reports the next session
+	ended  map[string]string // the reason why each session ended, by its id, until sessionStart reports the next session
 	window int64
 	call   string // the run and the response of the newest model call that was reported
 	last   uint64 // hash of the newest record: a record that repeats it is the same call of a hook
@@ -123,7 +123,7 @@ func (d *plugin) hook(c call) []telemetry.Signal {
 }
 
 // sessionStart reports a new session. A reset that keeps the session's id looks
-// like a resume; the reason of the previous end distinguishes them.
+// like a resume. The reason why the previous session ended distinguishes the two.
 func (d *plugin) sessionStart(c call) []telemetry.Signal {
 	s := c.signal(telemetry.SessionLive)
 	s.Cause = "startup"

@@ -13,10 +13,10 @@ import (
 // query returns them: the session's id, the row's own time and the event. One
 // store holds many sessions, and their rows may be mixed.
 //
-// A prompt's row does not name its run. Its key is the run's id in a gateway
+// The row of a prompt does not name a run. The row's key is the run's id in a gateway
 // but another id in a local session, and the row does not show which. A prompt
 // is therefore held until the next row of the session that names a run; only
-// Working is reported at once. If that run already has a prompt, the new one is
+// Working is reported at once. If that run already has a prompt, the held prompt is
 // text added to the running turn.
 type transcript struct {
 	telemetry.Tally
@@ -27,10 +27,10 @@ type transcript struct {
 // session is the state that the decoder keeps for one session.
 type session struct {
 	held    *telemetry.Signal // a prompt whose run is not known yet
-	side    string            // the sender of the newest user row, if it is not the user
+	side    string            // the sender of the newest row with the role user, until a run answers it; empty if the user sent it
 	run     string            // the newest run that the user asked for
 	beside  string            // the newest run that the user did not ask for
-	trigger string            // the sender of the user row that beside answers
+	trigger string            // the sender of the row that the run in beside answers
 	failed  string            // the run whose last answer was an error
 }
 
@@ -81,7 +81,7 @@ func (r *row) read(event []byte) bool {
 		scan.Func("tokensAfter", func(val []byte) { r.after = known(val) }))
 }
 
-// known returns val as a number of tokens, or nil if it is not one.
+// known returns val as a number of tokens, or nil if val is 0 or not such a number.
 func known(val []byte) *int64 {
 	if n := scan.CountOf(val); n > 0 {
 		return &n
@@ -186,7 +186,7 @@ func (s *session) asked(r row, m message) []telemetry.Signal {
 	}
 	out := s.over(r)
 	if s.beside == "" {
-		s.trigger = "" // a run without an id ends at the next prompt
+		s.trigger = "" // from this prompt on, a row without a run's id belongs to the user's run
 	}
 	p := r.signal(telemetry.Prompt)
 	p.Turn = cmp.Or(strings.TrimSuffix(m.key, ":user"), r.id)
@@ -194,9 +194,8 @@ func (s *session) asked(r row, m message) []telemetry.Signal {
 	return append(out, r.signal(telemetry.Working))
 }
 
-// named takes the run that a row names. If the newest user row is a held prompt, the
-// prompt belongs to that run, and named reports the prompt, unless the run already has
-// one. Otherwise named only records the run.
+// named records the run that a row names. If a prompt is held, the prompt belongs to
+// that run. Then named also returns the prompt, unless the run already has a prompt.
 func (s *session) named(run string) []telemetry.Signal {
 	if s.side != "" {
 		s.beside, s.trigger, s.side = run, s.side, ""

@@ -20,10 +20,10 @@ import (
 // the state of the session (busy, idle, an error); the events of its store do not.
 //
 // A turn begins with busy and ends with idle, and has the id of the message
-// that began it. A message that is sent during a turn is answered in that turn. So
-// are the two messages that OpenCode itself adds around a compaction. A
-// message without an answer (`noReply`, or with synthetic parts only) begins no
-// turn.
+// that began it. A message that is sent during a turn is answered in that turn. The
+// two messages that OpenCode itself adds around a compaction are also answered in the
+// running turn. A message without an answer (`noReply`, or with synthetic parts only)
+// begins no turn.
 
 // fold is the state of all sessions of one OpenCode process or store.
 type fold struct {
@@ -34,14 +34,14 @@ type fold struct {
 	sessions map[string]*session
 	id       string             // id of the event that is being read
 	now      time.Time          // time of the event that is being read; zero if it is not known
-	began    *session           // the session in which an event began an answer that is not a compaction's; terminal.Decode sets it to nil
+	began    *session           // the session in which an answer began, other than a compaction's summary; terminal.Decode sets began to nil before each event
 	signals  []telemetry.Signal // the signals of the event that is being read
 }
 
 // session is the state of one OpenCode session.
 type session struct {
 	id      string
-	parent  string    // the session that started this one, if this one is a sub-agent's
+	parent  string    // for the session of a sub-agent: the session that started the sub-agent
 	created time.Time // when the session was created; older messages are copies from another session
 	window  int64
 
@@ -58,9 +58,9 @@ type session struct {
 	gapPossible bool           // events of the bus may have been lost
 	failure     *failureInfo
 	answer      messageInfo     // the newest of the model's messages
-	done        bool            // answer is complete
-	begun       bool            // the model began to write answer
-	held        bool            // in the store: answer is complete, and the turn ends unless a later row continues it
+	done        bool            // the message in answer is complete
+	begun       bool            // the model began to write the message in answer
+	held        bool            // in the store: the message in answer is complete, and the turn ends unless a later row continues the turn
 	tokens      int64           // in the store: the session's sum of tokens, which changes at the end of a turn
 	calls       map[string]bool // the tool calls that have not ended; true for a call that has begun
 	lastAt      time.Time       // the time of the newest signal
@@ -284,7 +284,7 @@ func (d *fold) begin(s *session) {
 	d.emit(s, telemetry.Signal{Kind: telemetry.Prompt, Turn: s.turn}, "message.updated")
 }
 
-// idle ends the turn. After an error OpenCode sends the event twice.
+// idle ends the turn. After an error, OpenCode reports twice that the session is idle.
 func (d *fold) idle(s *session, detail string) {
 	f := s.failure
 	s.failure, s.held = nil, false
@@ -338,7 +338,7 @@ func (d *fold) failed(s *session, kind string, failure []byte) {
 		d.emit(s, telemetry.Signal{Kind: telemetry.Fault, Error: f.kind()}, kind)
 		return
 	}
-	s.failure = &f // the error with which the turn ends, unless it continues
+	s.failure = &f // the error with which the turn ends, unless the turn continues
 }
 
 // message reads an event message.updated.
@@ -373,7 +373,7 @@ func (d *fold) asks(s *session, m messageInfo) {
 	s.userMessage, s.userMessageAt, s.byUser = m.id, m.created, false
 }
 
-// answers reads a message of the model. There is one for each model call.
+// answers reads a message with the role assistant. Each model call has one such message.
 func (d *fold) answers(s *session, m messageInfo) {
 	if m.id != s.answer.id {
 		if m.created.Before(s.answer.created) {
@@ -398,7 +398,7 @@ func (d *fold) answers(s *session, m messageInfo) {
 	s.answer, s.done = m, true
 	d.usage(s, m)
 	if !d.store {
-		return // the bus has other events that report the rest
+		return // on the bus, other events report the end of a turn or compaction
 	}
 	switch {
 	case m.summary && m.failure == nil && m.finish != "":
@@ -419,8 +419,8 @@ func (d *fold) compacted(s *session, half, detail string) {
 }
 
 // follows decides whether a message that the user sent after the running turn began
-// belongs to that turn. The answer to the message is m. The end of the turn may be
-// missing in the store, and on the bus if events may have been lost. There the message
+// belongs to that turn. The answer to the message is m. The store, and a bus that may
+// have lost events, may not contain the end of the turn. In these two cases, the message
 // belongs to the turn only if the last answer was completed after the message was sent.
 // Otherwise the message begins a new turn.
 func (d *fold) follows(s *session, m messageInfo) {
@@ -516,8 +516,8 @@ func (d *fold) tool(s *session, call, tool string, state []byte) {
 	d.emit(s, sig, "message.part.updated:tool")
 }
 
-// sync sets the time of the event that is being read, if it is not known yet. It
-// computes it from the event's id and from at, a time in the event.
+// sync sets d.now, the time of the event that is being read, if d.now is zero. It
+// computes the time from the event's id and from at, a time in the event.
 func (d *fold) sync(at time.Time) {
 	if d.now.IsZero() {
 		d.now = timeOf(d.id, at)

@@ -66,8 +66,8 @@ func (Hooks) Refuse(_ string, _ telemetry.Decision, reason string) []byte {
 	return telemetry.RefusePlain(reason)
 }
 
-// errorKind returns the kind of an error by its name. The name APIError alone
-// does not show the cause.
+// errorKind translates the name of an OpenCode error. For APIError it returns
+// ErrUnknown, because that name alone does not show the cause.
 func errorKind(name string) telemetry.ErrorKind {
 	if name == "ProviderAuthError" {
 		return telemetry.ErrAuth

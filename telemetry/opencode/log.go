@@ -16,15 +16,15 @@ import (
 //	timestamp=… level=INFO run=3351cfe2 message=created id=ses_… parentID=undefined …
 //	timestamp=… level=INFO run=3351cfe2 message=loop session.id=ses_… step=0
 //
-// Only one launch has a configuration file at this path. The first process that loads the
-// file is the launched OpenCode: a tool can start OpenCode again, but only later. All lines
-// of one process have the same `run`.
+// Each launch has a configuration file at a path of its own. The first process that loads
+// the file is the launched OpenCode: a tool can start OpenCode again, but only later. All
+// lines of one process have the same `run`.
 type log struct {
 	telemetry.Tally
-	path  string // the path in the form in which the log contains it
+	path  string // the path of the launch's configuration file, as it is written in the log
 	cause string
 	run   string
-	known map[string]bool // sessions that were reported, and those of sub-agents
+	known map[string]bool // sessions that were reported, and sessions of sub-agents
 }
 
 // Log returns a decoder of the log's lines. It reports the sessions of the first process

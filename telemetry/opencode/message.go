@@ -27,7 +27,7 @@ type messageInfo struct {
 	turn                      string // the turn in which the message was written
 }
 
-// read reads a message. It reports whether there is one.
+// read reads a message. It reports whether info is a message with an id.
 func (m *messageInfo) read(info []byte) bool {
 	ok := scan.Object(info,
 		scan.Name("id", &m.id), scan.Word("role", &m.role), scan.Name("parentID", &m.parent), scan.Name("mode", &m.mode),
@@ -72,13 +72,13 @@ func readCall(state []byte) toolCall {
 	return c
 }
 
-// begun returns s as the signal for the start of the call.
+// begun returns s with the fields that report the start of the call.
 func (c toolCall) begun(s telemetry.Signal, d *telemetry.Digests) telemetry.Signal {
 	s.Kind, s.Args = telemetry.ToolStart, d.Sized(c.input)
 	return s
 }
 
-// over returns s as the signal for the end of the call.
+// over returns s with the fields that report the end of the call.
 func (c toolCall) over(s telemetry.Signal, d *telemetry.Digests) telemetry.Signal {
 	s.Kind, s.Result, s.ToolError = telemetry.ToolEnd, d.Sized(c.output), telemetry.ToolErrorOf(string(c.status) == `"error"`)
 	return s

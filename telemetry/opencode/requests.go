@@ -33,8 +33,8 @@ func requestCall(event, slot, session string, signals ...telemetry.Signal) telem
 	return call
 }
 
-// unnamed returns the calls for the first reading, if no event shows its
-// session.
+// unnamed returns the hook calls for the first reading of our URL, for a launch in
+// which no event has shown the session.
 func unnamed(cause string) telemetry.Request {
 	return telemetry.Request{Calls: []telemetry.HookCall{
 		requestCall(sessionRequest, telemetry.SlotSession, "", telemetry.Signal{Kind: telemetry.SessionLive, Cause: cause}),
@@ -75,35 +75,35 @@ func (d *oneTurn) End() []telemetry.Signal { return nil }
 //	plugin        message ─ busy ─ answer begins ─────────── part ─ … ─ idle
 //	instructions                                  reading
 //
-// Each answer that begins is a step, and each reading belongs to one step. The
-// reading of a turn's first step is reported as the hook of that turn's prompt. So the
-// prompt and the signals after it are held back until that reading arrives, or until an
-// event shows that OpenCode has sent the request without a reading.
+// Each answer that begins is a step. A reading is OpenCode's read of our URL for one
+// step. The reading for a turn's first step is reported as the hook of that turn's
+// prompt. So the prompt and the signals after it are held back until that reading
+// arrives, or until an event shows that OpenCode has sent the request without a reading.
 type terminal struct {
 	bus
 	cause string // the cause of the first session, according to the launch
 	reads bool   // OpenCode reads our URL; otherwise nothing is held back
 	sends bool   // the plugin has sent a record
-	owed  int    // the number of readings whose step was not reported in time
+	owed  int    // how many readings of our URL were answered before the plugin reported their step
 
 	known map[string]bool // sessions that were reported
 	own   map[string]bool // sessions that the plugin created on request; false for one that the plugin removed again
 	held  []telemetry.Signal
 	since time.Time // the time since which signals are held back
-	steps []step    // the steps without a reading so far, oldest first
+	steps []step    // the steps for which OpenCode has not read our URL yet, oldest first
 }
 
 // A step is one answer of the model.
 type step struct {
 	session *session
-	turn    string // the turn that it begins; empty for a later step of a turn
+	turn    string // the turn that this step begins; empty for a later step of a turn
 }
 
 const (
 	pluginSource = "plugin"
-	// heldFor is the longest time for which a prompt is held back. Between the
-	// beginning of the first answer and the reading, OpenCode loads its tools. On a
-	// busy machine that can take a minute.
+	// heldFor is the longest time for which a prompt is held back. OpenCode loads its
+	// tools after the first answer has begun and before OpenCode reads our URL. On a
+	// busy machine, loading them can take a minute.
 	heldFor = 5 * time.Minute
 )
 
@@ -162,7 +162,7 @@ func (d *terminal) introduce(signals []telemetry.Signal) []telemetry.Signal {
 	for _, s := range signals {
 		switch kept, own := d.own[s.Session]; {
 		case own && (!kept || s.Kind == telemetry.SessionLive):
-			continue // it was removed, or already reported
+			continue // the plugin removed the session, or freshCall has reported its start
 		case s.Kind == telemetry.SessionLive:
 			s.Cause = d.causeOf("clear") // only the next prompt shows that the user entered `/new`
 			d.known[s.Session] = true
@@ -187,8 +187,8 @@ func (d *terminal) causeOf(later string) string {
 	return cmp.Or(d.cause, "startup")
 }
 
-// begins adds the step of the answer that an event began, unless the reading of that
-// step arrived before the event.
+// begins adds a step if the decoded event began an answer. If the reading for that
+// answer arrived before the event, begins only decrements owed.
 func (d *terminal) begins(signals []telemetry.Signal) {
 	switch {
 	case d.began == nil || !d.reads:
@@ -206,8 +206,9 @@ func (d *terminal) begins(signals []telemetry.Signal) {
 	d.steps = append(d.steps, st)
 }
 
-// waits reports whether the held signals must still wait for a reading: a step that
-// begins a turn has no reading yet, or the first prompt of a session is not known yet.
+// waits reports whether signals must stay held back. They must if none of them is a
+// prompt yet, or if OpenCode has not read our URL for a step that begins a turn. They
+// must not after the end of a turn, or after heldFor.
 func (d *terminal) waits() bool {
 	rests := slices.ContainsFunc(d.held, func(s telemetry.Signal) bool { return s.Kind == telemetry.Idle || s.Kind == telemetry.TurnEnd })
 	if rests || d.now.Sub(d.since) > heldFor {
@@ -223,8 +224,8 @@ func (d *terminal) forget() {
 	d.steps = slices.DeleteFunc(d.steps, func(st step) bool { return st.session.sent() })
 }
 
-// prompt returns the index of the held prompt of a turn, or of any turn if turn
-// is empty, or -1.
+// prompt returns the index in d.held of the prompt of a turn, or of the first prompt
+// if turn is empty. It returns -1 if d.held has no such prompt.
 func (d *terminal) prompt(turn string) int {
 	return slices.IndexFunc(d.held, func(s telemetry.Signal) bool {
 		return s.Kind == telemetry.Prompt && (turn == "" || turn == s.Turn)
@@ -266,8 +267,8 @@ func (d *terminal) Request(late bool) (telemetry.Request, bool) {
 	return d.named(st, i), true
 }
 
-// named returns the calls for the reading of st, the first step of a turn. The prompt
-// of that turn is the held signal i.
+// named returns the hook calls for the reading that belongs to st, the first step of
+// a turn. The prompt of that turn is d.held[i].
 func (d *terminal) named(st step, i int) (out telemetry.Request) {
 	before, prompt := d.held[:i:i], d.held[i]
 	out.Then, d.held = d.held[i+1:], nil

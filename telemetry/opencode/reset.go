@@ -70,8 +70,8 @@ func (d *terminal) disown(session string) {
 	d.held = slices.DeleteFunc(d.held, func(s telemetry.Signal) bool { return s.Session == session })
 }
 
-// adopt marks a session that the plugin created as known. It returns the signals that
-// were held back, except those of this session: freshCall reports the session's start.
+// adopt records that the plugin created this session. It returns the signals that were
+// held back, except those of this session: freshCall reports the session's start.
 func (d *terminal) adopt(session string) []telemetry.Signal {
 	d.known[session], d.own[session] = true, true
 	return slices.DeleteFunc(d.End(), func(s telemetry.Signal) bool { return s.Session == session })

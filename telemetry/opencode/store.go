@@ -58,8 +58,9 @@ func (d *store) Decode(record []byte) []telemetry.Signal {
 	return append(out, d.event(id, plain, data)...)
 }
 
-// storeOfRun decodes the store for a launch of one turn. Another source reports its
-// prompt, without a name for the turn.
+// storeOfRun decodes the store for a launch of only one turn. The decoder of OneTurn
+// reports the session and the prompt, without the turn's id. So storeOfRun reports
+// neither of them, and removes that id from its signals.
 type storeOfRun struct{ *store }
 
 // StoreOfRun returns a decoder of rows of the event table, for `opencode run` with

@@ -1,7 +1,8 @@
 // Package otlplog reads the body of an OTLP/HTTP request for logs, JSON or
-// protobuf, into records. It skips the bodies of metrics and traces, because the
-// logs report the same events one by one. In protobuf the three have the same
-// form; the receiver distinguishes them by the URL path and passes on logs only.
+// protobuf, into records. It gives no records for a JSON body of metrics or traces,
+// because the logs report the same events one by one. In protobuf, bodies of logs,
+// metrics and traces have the same form. The receiver therefore distinguishes the
+// requests by their URL path and passes on only logs.
 //
 //	signals, ok := otlplog.Read(body, "codex.", func(r *otlplog.Record) []telemetry.Signal {
 //		id := r.Attrs.Get("conversation.id").Name()
@@ -36,9 +37,9 @@ type attr struct {
 // A Value is a string, a number, a boolean, or none of these. A string is not
 // copied from the request's body until Name or Word reads it.
 type Value struct {
-	kind   byte   // 's', 'i', 'd', 'b', or 0
-	quoted []byte // a string of JSON, in its quotes
-	plain  []byte // a string of protobuf
+	kind   byte   // 's' for a string, 'i' an integer, 'd' a float64, 'b' a boolean; 0 without a value
+	quoted []byte // a JSON string, with its quotes
+	plain  []byte // a protobuf string
 	n      int64
 	d      float64
 }
@@ -106,8 +107,8 @@ func (v Value) Count() int64 {
 }
 
 // Read calls event with each log record of a request's body and returns the
-// signals. It removes the prefix from the event's name. It reports whether the body
-// is a complete request; of an incomplete body it reads nothing.
+// signals. It removes prefix from the names of the events. ok reports whether the body
+// is a complete request. If the body is incomplete, Read does not call event.
 func Read[S any](body []byte, prefix string, event func(*Record) []S) (signals []S, ok bool) {
 	var records []Record
 	start := scan.Space(body, 0)
@@ -143,7 +144,7 @@ func nano(n int64) time.Time {
 	return scan.InRange(time.Unix(0, n).UTC())
 }
 
-// at sets the time of a record without one to the time when it was observed.
+// at sets the time of the record to observed, unless the record has a time of its own.
 func (r *Record) at(observed time.Time) {
 	if r.At.IsZero() {
 		r.At = observed

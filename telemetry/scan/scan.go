@@ -20,8 +20,8 @@ import (
 )
 
 // Members calls f with the key, without its quotes, and the value of each member of
-// the object b, until f returns false. It reports whether b is an object, as far as
-// it was read.
+// the object b, until f returns false. It reports whether b is one complete object. If
+// f returned false, Members returns true without a check of the rest of b.
 //
 // Members does not call Walk but has its own loop. A second callback per member
 // would cost 1.4 % more instructions when a Codex rollout is read from its start.

@@ -28,7 +28,8 @@
 // Two limits. If the newest rows are deleted, the database may reuse their numbers
 // for new rows. The new rows are delivered only if Next was called between the
 // deletion and their insertion. A process must not tail the same database twice at
-// the same time, because POSIX locks belong to the process.
+// the same time: when one Tail closes the file, the system releases all POSIX locks of
+// the process on the file, including those of the other Tail.
 package sqlite
 
 import (
@@ -164,8 +165,8 @@ func (t *Tail) read(after Cursor) (batch, error) {
 		if err != nil || len(b.rows) > 0 || b.from.Row == 0 {
 			return err
 		}
-		// There are no new rows. If the last row was deleted, its number may be
-		// reused.
+		// There are no new rows. If the last delivered row was deleted, a new row may
+		// reuse its number, so move the cursor back to the last remaining row.
 		there, err := c.any(b.from.Row - 1)
 		if err == nil && !there {
 			b.from.Row, err = c.last()
@@ -217,7 +218,7 @@ func (t *Tail) with(read func(c *conn, id Cursor) error) error {
 // A state describes the files of the database.
 type state struct {
 	main     unix.Stat_t
-	wal      int64 // size in bytes; 0 if there is none
+	wal      int64 // size of the write-ahead log in bytes; 0 if there is no log
 	wal2     bool  // the header names the write-ahead log as the journal
 	shm      bool  // the log has an index
 	readable bool  // the log and its index can be read
@@ -317,8 +318,8 @@ func (c *conn) close() {
 	c.Conn.Close()
 }
 
-// after reads at most a batch of rows after a number. Rows of the same number stay
-// together.
+// after reads the rows after a number, at most about one batch. A batch never ends
+// between two rows that have the same number.
 func (c *conn) after(number int64) (rows []row, more bool, err error) {
 	size := 0
 	err = c.each(number, func(r row) bool {
@@ -442,7 +443,7 @@ func known(err error) error {
 	switch e.Code() & 0xff {
 	case busy, locked, protocol,
 		readOnly, // another process is rebuilding the log's index
-		cantOpen: // the files were created or removed since look
+		cantOpen: // the files were created or removed after look had checked them
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return err

@@ -116,7 +116,8 @@ func New(cfg Config) (*Stream, error) {
 	}
 	dial := net.Dialer{Timeout: 10 * time.Second}
 	if !cfg.Anywhere {
-		// Check the address itself, after a name was resolved.
+		// Check the address to which the host name was resolved: the address may belong
+		// to another machine.
 		dial.Control = func(_, address string, _ syscall.RawConn) error {
 			if to, err := netip.ParseAddrPort(address); err != nil || !to.Addr().Unmap().IsLoopback() {
 				return fmt.Errorf("%s is not this machine", address)

@@ -26,7 +26,8 @@ import (
 // indentation: the parser's time grows with the square of the depth.
 const maxDepth = 100
 
-// Parse parses data. A text with no value in it is [document.Null] without a position.
+// Parse parses data. If data contains no value, Parse returns a value of the kind
+// [document.Null] without a position.
 func Parse(data []byte) (root document.Value, err error) {
 	if json.Valid(data) {
 		return document.ParseJSON(data)
