@@ -63,8 +63,7 @@ func (s *shell) command(args []arg) {
 	if len(args) == 0 {
 		return
 	}
-	// In zsh, =NAME expands to the file of the command NAME, and { after repeat begins a
-	// block.
+	// In zsh, =NAME is the file of the command NAME, and { after repeat begins a block.
 	if !args[0].known || args[0].text == "" || args[0].text[0] == '=' || hasWord("{ } !", args[0].text) {
 		s.undecidable("command")
 		return

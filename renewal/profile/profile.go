@@ -170,9 +170,9 @@ func (p Profile) Rules() renewal.Rules {
 // Self reports whether the harness itself writes the continuation.
 func (p Profile) Self() bool { return p.Note.Prompt != "" }
 
-// builtin is the text of three profiles: ccd-renewal, which the contract names; handoff,
-// whose two programs the user configures; and self-handoff, whose continuation the
-// harness writes.
+// builtin is the text of three profiles: the one that the contract names; handoff, whose
+// two programs the user configures; and self-handoff, whose continuation the harness
+// writes.
 //
 //go:embed builtin.json
 var builtin []byte
