@@ -79,7 +79,7 @@ func (x *Export) Traces(key ed25519.PrivateKey) (map[string][]byte, error) {
 // launchNext is the key of a launch whose decision is recorded before the launch.
 const launchNext = "launch:next"
 
-// launching links an allowed launch to the event of its decision; run is the launch's id.
+// launching links a launch to the event of its decision; run is the launch's id.
 // If the launch is recorded before its decision, launching stores run until the decision.
 func (x *Export) launching(run string) {
 	if id, decided := x.waiting[launchNext]; decided {

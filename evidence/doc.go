@@ -217,7 +217,7 @@ func (r *Report) limits(o Options) {
 	}
 	r.truncation()
 	if r.Kind == ChainKind {
-		r.note("journal: a journal that lies beside the chain was not verified")
+		r.note("journal: only the chain was verified, and not a journal beside it")
 	}
 	r.note("vantage: the file shows only what the producer recorded, on a machine that the producer controls")
 	r.note("completeness: the file lacks acts that the producer did not observe; even an unchanged file can be incomplete")

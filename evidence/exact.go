@@ -110,8 +110,8 @@ func decodeAsReference(doc []byte, into any, closed bool) error {
 	return nil
 }
 
-// lines yields the number, from 1, and the text, without line end, of each line of a JSON
-// Lines file. It skips blank lines, but counts them.
+// lines yields the lines of a JSON Lines file, without their line ends, and their numbers
+// from 1. It skips blank lines, but counts them.
 func lines(doc []byte, yield func(n int, line []byte) bool) {
 	n := 0
 	for line := range bytes.Lines(doc) {

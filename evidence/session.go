@@ -439,9 +439,9 @@ func (r *Report) journal(doc []byte, o Options) {
 	}
 	head := chain{Header: j.header.Header, SessionID: j.header.SessionID, RunID: j.header.RunID}
 	if !j.header.StartedAt.Equal(j.header.CreatedAt) {
-		// An export writes the same time to started_at and created_at, so one of the two
-		// was changed. The digest of the head covers only created_at. Clear created_at, so
-		// that the digest of the head does not match.
+		// An export of this program writes the same time to started_at and created_at. Of
+		// the two, the digest of the head covers only created_at. Here the times differ, so
+		// clear created_at: then the digest of the head in such an export does not match.
 		head.CreatedAt = time.Time{}
 	}
 	for _, c := range j.checkpoints {

@@ -22,7 +22,7 @@ const (
 	guardSocket = 3 + iota
 	guardPage
 	guardScreen
-	guardLifeline // open only if the wrapper called Contain
+	guardLifeline // open only if the wrapper's call of Contain succeeded
 )
 
 // termGrace is the time between SIGTERM and SIGKILL.

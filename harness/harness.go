@@ -121,9 +121,9 @@ type Exit struct {
 	// GuardLost means that the guard died before it reported the child's end, and that
 	// the wrapper ended the tree.
 	GuardLost bool
-	// OutputLost is the error with which some of the child's output could not be written,
-	// for example to a full disk. The error of an output that its reader has closed is not
-	// reported here, because the child gets that error itself.
+	// OutputLost is the error that prevented some of the child's output from being
+	// written, for example a full disk. If a reader has closed an output, that is not
+	// reported here, because the child gets the error itself.
 	OutputLost error
 	// Interrupted means that the user typed the interrupt key at most 10 s before
 	// the end.

@@ -59,8 +59,9 @@ func Notify(c chan<- os.Signal, signals ...os.Signal) {
 func startedIgnoring() sigset { return atStart()() }
 
 // atStart looks up the signals that this process ignores. It returns a function that
-// returns these signals and those that replaced finds. Call atStart before signal.Notify.
-// After Notify only replaced can find an ignored signal, and it needs a symbol table.
+// returns these signals and those that replaced finds. Call atStart before signal.Notify:
+// a signal that was given to Notify can be found only by replaced, which needs a symbol
+// table.
 var atStart = sync.OnceValue(func() func() sigset {
 	now := nowIgnored()
 	return sync.OnceValue(func() sigset { return now | replaced() })

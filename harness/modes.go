@@ -17,7 +17,7 @@ import (
 type tracker struct {
 	parser vt.Parser
 	wanted []int     // numbers of the operating system commands to collect
-	texts  []oscText // the collected commands; the caller of scan empties the list
+	texts  []oscText // the collected commands; Child.pass empties the list
 	modes  modes
 	raw    bool // the terminal did not use UTF-8 at the start; then sequences that select an encoding are ignored
 
@@ -448,9 +448,9 @@ func (t *tracker) keep(n int) {
 	}
 }
 
-// recall performs CSI ? n r. Not all terminals know this sequence. So recall may record
-// that a mode is changed, but not that it is unchanged: undoing an unchanged mode
-// does no harm.
+// recall performs CSI ? n r. Not all terminals know this sequence. So recall records only
+// that a mode is changed, never that it is unchanged: undoing an unchanged mode does no
+// harm.
 func (t *tracker) recall(n int) bool {
 	if t.kept.other && (n == 47 || n == 1047 || n == 1049) {
 		return t.setPrivate(n, true)

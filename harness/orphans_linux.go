@@ -235,8 +235,9 @@ func (t *Terminal) adopted() (orphans []owned) {
 	return orphans
 }
 
-// strangers reports whether this process has a child that it did not start and that is
-// in another session than session: a process of a harness whose guard has died.
+// strangers reports whether this process has an unknown child in another session: a
+// process of a harness whose guard has died. Known are the guards, the registered
+// processes, and the children that this process had at its start.
 func (t *Terminal) strangers(session int) bool {
 	t.forks.Lock()
 	defer t.forks.Unlock()

@@ -174,8 +174,8 @@ func (c *Child) pump(s *source) {
 }
 
 // drain copies the output that is there, and does not wait for more. All that a dead
-// process has written is there, so its output ends when nothing is left to read. The
-// file ends later, when no background process has it open any more.
+// process has written is there, so its output ends where nothing is left to read. The end
+// of the file may come much later, when the last background process closes the file.
 func (c *Child) drain(s *source, to int, buf []byte) (more bool) {
 	conn, err := s.file.SyscallConn()
 	if err != nil {

@@ -17,8 +17,8 @@
 // our own. Such a file is replaced and removed only while it is as we wrote it.
 // A file of this name that we did not write is an error.
 //
-// Facts that the edited text cannot show are stored in a note in the store's folder, for
-// example that a list was empty before. Before each change of a file, a copy of the
-// file is stored there too. If the note is lost, our hooks can still be removed; every
-// list or object that is empty after that is removed too.
+// Facts that the edited text cannot show, for example that a list was empty before we
+// added a hook, are stored in a note in the store's folder. Before each change of a file,
+// a copy of the file is stored there too. If the note is lost, our hooks can still be
+// removed; every list or object that is empty after that is removed too.
 package hosts

@@ -182,7 +182,7 @@ func (a *activity) waited(s *step) {
 	a.soft.freed = s.now
 }
 
-// lives handles a sign of life that happened at the time at, before this step.
+// lives handles a sign of life from before this step; at is its time.
 func (a *activity) lives(s *step, at time.Time) {
 	if !s.attempts.alive() {
 		return

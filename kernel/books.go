@@ -71,8 +71,8 @@ func (b *books) recovered() {
 }
 
 // next returns the time at which a changed sum must be recorded; zero if the sum has
-// not changed. A long tool call delays the end of the turn, so that a changed sum can
-// be recorded before the turn ends.
+// not changed. The sum does not wait for the end of the turn, which a long tool call may
+// delay.
 func (b *books) next(*Kernel) (at time.Time) {
 	if b.soft.changed {
 		at = b.soft.savedAt.Add(saveEvery)

@@ -21,7 +21,7 @@ type Fact interface {
 	// Receipts, changes of the session's state, and facts whose effects have
 	// consequences outside are durable (DECISIONS F3).
 	key() (kind string, durable bool)
-	// apply changes the hard state, and no other code may change the hard state.
+	// apply changes the hard state. Nothing else may change it.
 	apply(k *Kernel)
 }
 

@@ -34,7 +34,7 @@ type health struct {
 		Agreed    map[string]lifeloop.Support // newest negotiated support, by client and capability
 		Versions  []string                    // versions that this launch reported, in order
 		Announced []string                    // the untested versions announced in this session, as "ADAPTER VERSION"
-		Unproven  map[string]bool             // capabilities that have not worked yet in this launch of an untested version
+		Unproven  map[string]bool             // capabilities that count as partial until they work, because the version is untested
 		Early     map[string]bool             // capabilities that worked in this launch before its version was known
 		Proven    int                         // how many capabilities have left Unproven, because they worked
 		Weak      map[string]bool             // capabilities that this launch lacks from its start
@@ -215,8 +215,8 @@ func (h *health) support(s *step, capability string) lifeloop.Support {
 	return h.claimed(s, capability)
 }
 
-// worth returns the support that a capability has now. With an untested version, the
-// support is at most partial until the capability has worked in this launch.
+// worth returns the support that a capability has now. A capability in Unproven is at
+// most partial.
 func (h *health) worth(s *step, claims lifeloop.Manifest, capability string) lifeloop.Support {
 	now := h.proven(s, claims, capability)
 	if h.hard.Unproven[capability] && now.Stronger(lifeloop.Partial) {

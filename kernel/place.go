@@ -92,9 +92,10 @@ func (l *slots) reachable(s *step, p *parcel, c negotiate.Candidate) bool {
 	return session || l.asking(s, p.frame) || c.Payload == lifeloop.PrePromptFrame && l.nextPrompt(s, p)
 }
 
-// nextPrompt reports whether a payload can still be added to the prompt that follows the
-// answered event: the user has not submitted this prompt, or the prompt's hook still waits
-// for an answer. The result is false unless the event is frame.ending or frame.ended.
+// nextPrompt reports whether a payload can still be added to the prompt after the event
+// that the payload answers: the user has not submitted this prompt, or the prompt's hook
+// still waits for an answer. The result is false unless the event is frame.ending or
+// frame.ended.
 func (l *slots) nextPrompt(s *step, p *parcel) bool {
 	if p.after < 0 {
 		return false

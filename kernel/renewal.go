@@ -38,7 +38,7 @@ type renewals struct {
 	hard struct {
 		renewal.Machine
 		Receipt string // the newest receipt of the renewal, the parent of the next one
-		Left    bool   // the old harness session has ended, and the renewal's receipt for its end was issued
+		Left    bool   // the old harness session has ended, and the renewal's receipt for session.ended was issued
 	}
 	soft struct {
 		act   renewal.Act // the act in progress

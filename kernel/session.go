@@ -107,8 +107,8 @@ type (
 		// pause; nil if no attempt waits.
 		RetryAt *time.Time `json:"retry_at,omitempty"`
 	}
-	// PausedAgain records that a signal continued the harness while a command paused
-	// the session, and that the wrapper stops the harness again.
+	// PausedAgain records that a signal continued the harness, although a command has
+	// paused the session, and that the wrapper stops the harness again.
 	PausedAgain struct{}
 	// Resumed records that a new wrapper recovers the session after a crash. LastAt is
 	// the time of the last fact of the earlier wrapper, which died at that time or later.

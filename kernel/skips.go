@@ -9,7 +9,7 @@ import (
 // This file limits how many events wait for a client that is slower than the
 // harness (DECISIONS L18). Two rules skip events:
 //
-//	MaxQueue calls wait  a tick or a level of pressure replaces the newest waiting call of its kind
+//	MaxQueue calls wait  a tick or a level of pressure replaces the newest one that waits
 //	MaxCalls calls wait  only vital events cause a call, until at most half as many wait
 //
 // Each run of skipped events has one receipt, which names the number of events, the

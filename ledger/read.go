@@ -70,8 +70,8 @@ func Verify(dir string) (Report, error) {
 // unfinished last line is yielded once it is whole; damage is a *[CorruptError].
 // The folder must exist, the ledger need not exist yet.
 //
-// Follow also checks some entries just before seq, but not all earlier
-// entries, as ReadFrom does.
+// Like ReadFrom, Follow also checks some entries just before seq, but not all earlier
+// entries.
 func Follow(ctx context.Context, dir string, seq uint64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		// The watch starts before the first read, so that each later write causes an

@@ -119,8 +119,8 @@ func Evaluate(w Want, have lifeloop.Support) Result {
 	case lifeloop.Preferred:
 		r.Warning = fmt.Sprintf("%s is %s: %s", w.Capability, have, r.Outcome)
 	default:
-		// An unknown level counts as required, so that the user notices the error: the
-		// operation is rejected. A missing capability might not be noticed.
+		// An unknown level counts as required: the user notices a rejected operation, but
+		// might not notice a missing capability.
 		switch {
 		case r.Outcome == RequiresOperator:
 			r.Failure = lifeloop.OperatorRequired

@@ -31,8 +31,8 @@ func claudeProfile() Profile {
 		// INT also ends Claude Code cleanly in a terminal (exit code 0). With -p,
 		// INT skips the SessionEnd hook and may be ignored.
 		Quit: sigTERM,
-		// If the user has begun a line, /clear would become a part of that line. So Ctrl-S
-		// first stores the line, and Claude Code restores the line after /clear.
+		// If the user has begun a line, /clear would become a part of that line. So
+		// Ctrl-S first stores the line, and Claude Code restores the line after /clear.
 		Keys: Keys{
 			Reset: []Stroke{{Then: 300 * time.Millisecond}, {Keys: "/clear", Shows: "Start a new session with empty context", Then: 400 * time.Millisecond, Undo: strings.Repeat("\x7f", len("/clear"))}, {Keys: "\r"}},
 			Aside: []Stroke{{Keys: "\x13", Then: 300 * time.Millisecond}},
@@ -67,7 +67,7 @@ var claudeScrub = []string{
 	"CLAUDE_EFFORT",             // the effort level of the outer turn
 	"CLAUDE_CODE_EXECPATH",      // the outer session's program
 
-	// Claude Code sets these since 2.1.330. With the token, a process can communicate
+	// Claude Code has used these since 2.1.330. With the token, a process can communicate
 	// with the outer session.
 	"CLAUDE_CODE_MESSAGING_SOCKET",
 	"CLAUDE_CODE_MESSAGING_TOKEN",
@@ -105,7 +105,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 
 	l.OSC, l.OSCDecoder = []int{0}, claude.OSC
 	if line.has("--resume", "--continue") {
-		l.Cause = "resume" // also with --fork-session, because Claude Code's hook then reports resume too
+		l.Cause = "resume" // also with --fork-session; since 2.1.330 the hook then reports fork, which overrides this
 	}
 	ours, user := l.claudeSession(line, argv[1:], h)
 

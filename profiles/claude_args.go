@@ -114,14 +114,14 @@ var claudeElsewhere = []string{
 	"--rewind-files", "--sdk-url", "--teleport", "--worktree",
 }
 
-// claudeHintVariable is a variable with the OPTIONS of the command `claude OPTIONS --resume
-// ID`, which Claude Code prints as its last line since 2.1.330. Claude Code removes the
-// variable from its environment, and ignores any value that is not a list of such options.
+// claudeHintVariable has the options for the last line that Claude Code prints since
+// 2.1.330: `claude OPTIONS --resume ID`. Claude Code removes the variable from its
+// environment, and ignores any value that is not a list of such options.
 const claudeHintVariable = "CLAUDE_CODE_RELAUNCH_RESUME_HINT_FLAGS"
 
 // claudeHint is the value of claudeHintVariable for the user's own options. Without the
-// variable, the printed command would also have the --settings that we add, whose file is
-// then deleted. The function follows the rules by which Claude Code chooses the options
+// variable, the printed command would also have our --settings, whose file no longer
+// exists by then. The function follows the rules by which Claude Code chooses the options
 // for that command. If Claude Code would choose none, the value is "none", which Claude
 // Code ignores.
 func claudeHint(line claudeLine, sure bool) string {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// claudeGroups returns the hooks to inject: for each event one group without a matcher, so
-// that its hook is always called.
+// claudeGroups returns the hooks to inject: for each event one group without a matcher,
+// so that its hook is always called.
 func claudeGroups(hook []string, guards bool, wait time.Duration) map[string][]hookGroup {
 	hooks := map[string][]hookGroup{}
 	for _, c := range claudeHooks {

@@ -89,8 +89,8 @@ func codexHTTP() *regexp.Regexp {
 }
 
 // codexExporter reads the exporter of log events from a TOML file. table is the inside of
-// the exporter's otlp-http table, or "" if the exporter is `none`. set is false if the file
-// sets no exporter. ok is false for a form that is not supported.
+// the exporter's otlp-http table, or "" if the exporter is `none`. set is false if the
+// file sets no exporter. ok is false for a form that is not supported.
 func codexExporter(text string) (table string, set, ok bool) {
 	for key, val := range tomlPairs(text) {
 		switch {

@@ -142,8 +142,8 @@ func (l *Launch) geminiOverlay(line commandLine, home string, layers []geminiLay
 		File{filepath.Join(ours, "gemini-extension.json"), encode(map[string]string{"name": geminiHookName, "version": "0.0.1"})},
 		File{filepath.Join(ours, "hooks", "hooks.json"), encode(hooks)})
 	l.setenv("GEMINI_CLI_HOME", root)
-	// Name the real file instead of a link to it. Gemini CLI replaces the file by a new one,
-	// which would replace a link but not the real file.
+	// Name the real file instead of a link to it. Gemini CLI renames a new file to the
+	// name of the old one. This would replace a link, and not the real file.
 	if h.getenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH") == "" {
 		l.setenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH", filepath.Join(config, "trustedFolders.json"))
 	}

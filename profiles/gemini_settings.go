@@ -111,8 +111,8 @@ func geminiHooksOff(layers []geminiLayer) string {
 	return ""
 }
 
-// geminiSandboxed returns the reason why Gemini CLI runs itself again in a container, where
-// our hooks are not found, or "".
+// geminiSandboxed returns the reason why Gemini CLI runs itself again in a container,
+// where our hooks are not found, or "".
 func geminiSandboxed(line commandLine, home string, layers []geminiLayer, h Host) string {
 	const runs = " makes Gemini CLI run itself in a sandbox, without our hooks"
 	if h.getenv("SANDBOX") != "" { // Gemini CLI already runs in a sandbox
@@ -257,7 +257,7 @@ func geminiTrustFile(home string, h Host) (trusted bool) {
 	return ok && trusted
 }
 
-// geminiExtensionOff returns the reason why Gemini CLI would not load our extension, or "".
+// geminiExtensionOff returns why Gemini CLI would not load our extension, or "".
 func geminiExtensionOff(line commandLine, home string, layers []geminiLayer, h Host) string {
 	for _, l := range layers {
 		if raw, known := l.member("security", "allowedExtensions"); !known || raw != nil && string(raw) != "[]" {

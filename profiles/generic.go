@@ -12,8 +12,8 @@ func genericProfile() Profile {
 	}
 }
 
-// Activity returns the source for a file that is not decoded: each change of the file only
-// shows that the program is active.
+// Activity returns the source for a file whose content is not read: each change of the
+// file only shows that the program is active.
 func Activity(path string) Source {
 	return Source{Name: "file", Decoder: telemetry.File, Path: path, Form: Stamp}
 }

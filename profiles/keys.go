@@ -9,14 +9,14 @@ type Keys struct {
 	// Aside is typed before Reset if the user has begun a line. It stores the line, which
 	// the harness restores after Reset. It is nil if the harness cannot do that.
 	Aside []Stroke
-	Back  []Stroke // restores the stored line if Reset had no effect, after the keys in Undo
+	Back  []Stroke // typed after the keys in Undo if Reset had no effect; restores the stored line
 	// Cursor is true if the harness hides the cursor exactly while its input line is not on
 	// the screen, for example in a dialog.
 	Cursor bool
 }
 
 // A Stroke is one write of keys, and the pause after it. A command and its Enter are two
-// strokes: the harness would take both in one write for a paste.
+// strokes, because the harness treats a command and Enter in one write as a paste.
 type Stroke struct {
 	Keys string
 	// Shows is text that the harness displays when it has taken the keys, with one space

@@ -408,7 +408,7 @@ type Profile struct {
 	// Keys make the harness begin a fresh session in its terminal.
 	Keys Keys
 	// ExitCodes maps exit codes to causes. A code that is neither in the map nor 0 means
-	// that the harness failed for an unknown cause.
+	// that the harness failed, and shows no special cause.
 	ExitCodes map[int]attempt.Cause
 	// prints reports whether a command line, without the program, answers its prompt
 	// and exits. It is nil if resume is nil.

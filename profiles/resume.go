@@ -33,8 +33,8 @@ func (l commandLine) words(operands ...string) (words []string) {
 	return append(words, operands...)
 }
 
-// ambiguous reports whether a flag is followed by "true" or "false", because yargs may
-// take that word as the flag's value.
+// ambiguous reports whether a flag is followed by "true" or "false". Yargs may take that
+// word as the flag's value.
 func (l commandLine) ambiguous() bool {
 	for i, p := range l[:max(len(l)-1, 0)] {
 		if next := l[i+1]; p.name != "" && p.arity == flag && next.name == "" && (next.value == "true" || next.value == "false") {

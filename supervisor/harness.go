@@ -98,7 +98,7 @@ type sink struct {
 }
 
 // sameAgain is the time for which repetitions of the same signals are dropped. A title
-// with a spinner changes many times a second, and each change gives the same signals.
+// may change many times a second and give the same signals each time.
 const sameAgain = time.Second
 
 func (s *sink) Output(total, lines int64) {

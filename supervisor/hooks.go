@@ -53,7 +53,7 @@ func (a answer) render(p Plan) []byte {
 // requests are the hooks and commands that wait for an answer of the kernel.
 type requests struct {
 	last    atomic.Uint64 // number of the newest request
-	foreign atomic.Uint64 // number of hook calls and plugin streams that do not belong to the launch
+	foreign atomic.Uint64 // number of hook calls, plugin streams and questions that do not belong to the launch
 
 	mu    sync.Mutex // guards the maps, which the loop and the connections' goroutines use
 	hooks map[string]chan answer
@@ -184,9 +184,9 @@ func (s *supervisor) postHook(l *launched, call telemetry.HookCall, deadline tim
 	return pending{id, answered, done}
 }
 
-// foreignHook counts a hook call or a plugin stream that does not belong to the launch.
-// It records the number only if the number is a power of two, so that a loop of calls
-// cannot fill the ledger.
+// foreignHook counts a hook call, a plugin stream or a question that does not belong to
+// the launch. It records the number only if the number is a power of two, so that a loop
+// of calls cannot fill the ledger.
 func (s *supervisor) foreignHook(event string) {
 	n := s.requests.foreign.Add(1)
 	if n&(n-1) != 0 {

@@ -38,7 +38,7 @@ type Moves struct {
 	past    map[string]bool     // the earlier values of the field present
 	named   time.Time           // when the newest record that names the present session was handled
 	read    watchers.Position   // how far the present session's file was read
-	next    string              // the session to which the process has moved, but which is not followed yet; or empty
+	next    string              // the session to which the process has moved and which is not followed yet; empty if there is none
 	at      time.Time           // the time in the first record that names the session next
 	works   bool                // the process works in the session next
 	ends    int                 // how often the process has stopped working in the session next; the first time may be the change itself

@@ -154,9 +154,9 @@ type once struct {
 	observing
 	clock   time.Time
 	started bool
-	// second is a kernel that handles once more the records which a killed observation
-	// had handled. Its soft state is then copied to k (kernel.Rehearsal). second is nil
-	// for a new observation.
+	// second is a kernel (Kernel.Rehearsal) that handles once more the records which a
+	// killed observation had handled. Kernel.Recall then copies its soft state to k.
+	// second is nil for a new observation.
 	second *kernel.Kernel
 	taken  bool // second was given a record
 	past   *Past

@@ -30,9 +30,9 @@ type Exports struct {
 // exported is the name of this source in evidence.
 const exported = "otlp"
 
-// NewExports opens the port for the harness's exporter. Requests to the port must have
-// this path in their URL. It must be hard to guess, because every program on this machine
-// can reach the port.
+// NewExports opens the port for the harness's exporter. The port accepts a request only if
+// path is the beginning of the path in the request's URL. path must be hard to guess,
+// because every program on this machine can reach the port.
 func NewExports(path string, log zerolog.Logger) (*Exports, error) {
 	e := &Exports{log: log, losses: map[input.Trouble]int{}, fresh: map[input.Trouble]bool{}}
 	var err error

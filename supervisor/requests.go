@@ -33,8 +33,8 @@ type questions struct {
 	open    int           // number of peer's streams that have not ended
 	missing bool          // it was reported that no stream was connected in time for a question
 	missed  int           // the number of unknown records in the last report
-	// If the plugin also gets requests, send sends a request. replies has the channel
-	// for the reply to each request that waits, by the id of the request.
+	// send sends a request to the plugin, if the plugin gets requests. replies has the
+	// channel for the reply to each request that waits, by the id of the request.
 	send    func(line []byte) error
 	replies map[string]chan telemetry.PluginReply
 }

@@ -80,7 +80,7 @@ func (c *Clients) Apply(e kernel.Entry) {
 			if c.open == nil {
 				c.open = map[string]*openCall{}
 			}
-			delete(c.open, ref.Replaces) // Calls includes the replaced call when the receipt about skipped events comes
+			delete(c.open, ref.Replaces) // the receipt about skipped events will add the replaced call to ClientCalls.Calls
 			c.open[ref.Call] = &openCall{client: ref.Client, event: f.Record.Event}
 		}
 	case kernel.Answered:

@@ -256,8 +256,8 @@ func (c *HCPConsumer) expired(now time.Time, id string, out []HCPOutcome) []HCPO
 	return out
 }
 
-// due adds hold to the time at which the first of the held events arrived. At least one
-// event must be held.
+// due returns the time at which the first of the held events arrived, plus hold. At least
+// one event must be held.
 func (s *hcpSession) due(hold time.Duration) (at time.Time) {
 	for _, h := range s.held {
 		if at.IsZero() || h.since.Before(at) {

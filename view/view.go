@@ -263,7 +263,7 @@ func (s *Status) Apply(e kernel.Entry) {
 	case kernel.Bound:
 		s.session(f.ID)
 	case kernel.FrameAdopted:
-		if f.Origin != "" { // without an origin, the frame was counted among the user's frames
+		if f.Origin != "" { // the frame had no origin before, so it was counted as the user's
 			s.Turns, s.TurnsOther = s.Turns-1, s.TurnsOther+1
 		}
 	case kernel.Observed:

@@ -155,7 +155,9 @@ func (w *Watcher) follow(t *tail, points []point) error {
 			w.dirGone(p.dir)
 		}
 	}
-	if slices.ContainsFunc(points, func(p point) bool { return !slices.Contains(t.points, p) }) { // watchDir found that the folder of a point was gone, and dirGone removed the point
+	// If a point is missing now, its folder was found to be gone, and dirGone removed the
+	// point.
+	if slices.ContainsFunc(points, func(p point) bool { return !slices.Contains(t.points, p) }) {
 		return &os.PathError{Op: "watch", Path: t.Path, Err: fs.ErrNotExist}
 	}
 	t.points = append(t.points[:0], points...) // kept in the order of resolve, so that they can be compared later

@@ -35,8 +35,8 @@ const (
 )
 
 // demoConfig has the client, and a profile that renews the session when its context is
-// nearly full. A hook waits up to 4 s for the client's earlier calls, so that on a busy
-// machine too the client's note is delivered by the hook.
+// nearly full. A hook waits up to 4 s for the client's earlier calls, so that the hook
+// delivers the client's note even on a busy machine.
 const demoConfig = `hook_patience: 4s
 clients:
   - id: notes

@@ -211,7 +211,7 @@ func (h *host) edit(edit func(profiles.Installation, bool) ([]hosts.Change, erro
 		case h.dry:
 			_, err = fmt.Fprint(out, c.Diff())
 		case c.After == nil:
-			_, err = fmt.Fprintf(out, "removed the file %s, which had only what host install wrote\n", vt.Plain(c.Path))
+			_, err = fmt.Fprintf(out, "removed the file %s, which had only what host apply wrote\n", vt.Plain(c.Path))
 		case c.Backup == "":
 			_, err = fmt.Fprintf(out, "created %s\n", vt.Plain(c.Path))
 		default:

@@ -95,7 +95,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	}
 	if cfg.Contain != "never" {
 		if err := terminal.Contain(nil); err != nil && cfg.Contain == "always" {
-			return refused(lifeloop.InternalError, "put the session into a control group: %v", err).withHint("with --contain auto, the session runs without a control group; lifeloop-wrap doctor shows what is missing")
+			return refused(lifeloop.InternalError, "put the session into a control group: %v", err).withHint("with --contain auto, the session runs even without a control group; lifeloop-wrap doctor shows what is missing")
 		}
 	}
 	if err := terminal.Prepare(nil); err != nil { // the guard starts in the background, which takes some milliseconds

@@ -74,7 +74,7 @@ func livenessText(s view.Status) string {
 }
 
 // launchText returns the number and the profile of the launch. It adds the time of the
-// next launch, or a note that a command paused the session.
+// next launch if one is planned, or else a note if a command paused the session.
 func launchText(s view.Status) string {
 	text := shortLaunch(s)
 	switch {

@@ -101,7 +101,7 @@ func (p *Publisher) Each(ctx context.Context, records iter.Seq2[store.Record, er
 	return err
 }
 
-// each does the same as Each, and also returns the last anchor in the records.
+// each does the same as Each, and also returns the last anchor that it read.
 func (p *Publisher) each(ctx context.Context, records iter.Seq2[store.Record, error]) (last evidence.Anchor, err error) {
 	for a, err := range anchors(p.Session, records) {
 		if err != nil {

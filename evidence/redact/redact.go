@@ -32,7 +32,7 @@ type Redactor struct {
 	eol   *regexp.Regexp // the end of a line, also in the form \n that it has in JSON
 	call  *regexp.Regexp // a call in a program, up to its first argument
 	named *regexp.Regexp // in a program, a name whose value is a secret
-	path  *regexp.Regexp // in a program, a name or a member, such as config.key
+	path  *regexp.Regexp // in a program, a name, or a member such as config.key
 }
 
 // A span is a part of a text.

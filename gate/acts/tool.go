@@ -109,8 +109,8 @@ func (c *collector) add(t gate.Target) {
 	}
 }
 
-// undecidable adds a target of the class Undecidable. Its parameter says which part of the
-// call cannot be decided: "command", "path" or "arguments".
+// undecidable adds a target of the class Undecidable. The parameter what is the part of the
+// call that cannot be decided: "command", "path" or "arguments".
 func (c *collector) undecidable(what string) {
 	c.add(gate.Target{Kind: "other", Value: what, Operation: "exec", EndpointClass: "proc.exec", Sensitivity: Undecidable})
 }
@@ -174,7 +174,7 @@ func alternatives(pattern string) (all []string, ok bool) {
 
 // The operations on paths, besides read, write and delete.
 const (
-	opContent = "content" // reads a file; the path of "read" may also be a folder, or no path at all
+	opContent = "content" // reads a file; with "read", the word may also name a folder, or be no path at all
 	opName    = "name"    // uses the name of a file, not its content
 	opPut     = "put"     // writes a file without showing what it held
 )
@@ -294,7 +294,7 @@ func isSecret(p string) bool {
 	names := []string{".env", ".envrc", ".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", "credentials.json",
 		"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".docker/config.json"}
 	if base == "credentials" && strings.HasPrefix(path.Base(path.Dir(p)), ".") && path.Dir(p) != "." && path.Base(path.Dir(p)) != ".." {
-		return true // as ~/.cargo/credentials; in other folders, source code is often called credentials
+		return true // as ~/.cargo/credentials; elsewhere, a file or folder of source code often has this name
 	}
 	if slices.Contains(names, base) || p == "/etc/shadow" || p == "/etc/gshadow" || strings.HasSuffix(p, "/.docker/config.json") || telemetry.HoldsLogin(p) {
 		return true

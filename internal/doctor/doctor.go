@@ -38,9 +38,9 @@ type Config struct {
 	// Host describes the system for a launch from the current folder. Its socket, run
 	// directory, key, URL and ids may be placeholders, because nothing is launched.
 	Host profiles.Host
-	// Needs returns the first part of the configuration that needs hooks of an adapter,
-	// such as "client X receives EVENT", or "" if no part needs them. If Needs is nil,
-	// no part needs hooks. A policy that guards tool calls is in Host.Guards instead.
+	// Needs describes the first part of the configuration that needs hooks of an adapter,
+	// such as "client X receives EVENT". It returns "" if no part needs them; a nil Needs
+	// means the same. A policy that guards tool calls is in Host.Guards instead.
 	Needs func(adapter string) string
 	// Installed returns the hooks that `host apply` would install.
 	Installed func(p profiles.Profile, project bool) (profiles.Installation, error)

@@ -63,8 +63,8 @@ func lockExclusive(f *os.File) error {
 		if err != unix.EWOULDBLOCK {
 			return err
 		}
-		// If a shared lock is possible, the lock has no owner. Only calls of Locked or
-		// AwaitUnlock have it, and they release it soon.
+		// If a shared lock is possible, there is no owner. Only calls that probe the
+		// lock, such as Locked, have shared locks, and they release them soon.
 		if err := flock(f, unix.LOCK_SH|unix.LOCK_NB); err != nil {
 			return err
 		}

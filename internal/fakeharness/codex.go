@@ -357,8 +357,9 @@ func (c *codex) record(given object) {
 	appendLines(t.rollout(c.home()), rec)
 }
 
-// The methods statusline and registry do nothing, because the real program has neither a
-// status line nor a registry file. A script for several harnesses may still use both steps.
+// The methods statusline and registry do nothing, because the real program runs no status
+// line command and writes no registry file. A script for several harnesses may still use
+// both steps.
 
 func (c *codex) statusline(object) {}
 

@@ -145,8 +145,8 @@ func (g *gemini) end(string) {
 
 func (g *gemini) record(rec object) { appendLines(g.file, rec) }
 
-// The methods statusline and registry do nothing, because the real program has neither a
-// status line nor a registry file.
+// The methods statusline and registry do nothing, because the real program runs no status
+// line command and writes no registry file.
 
 func (g *gemini) statusline(object) {}
 

@@ -139,7 +139,7 @@ func (k *keys) feed(b []byte) []string {
 	return lines
 }
 
-// printable returns b without control characters.
+// printable returns b without the control characters of ASCII.
 func printable(b []byte) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 127 {

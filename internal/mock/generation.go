@@ -116,8 +116,9 @@ func (l generation) whole(a *answer) {
 	a.json(http.StatusOK, l.part(a, append(parts, l.tool(a)...), "STOP", true))
 }
 
-// pieces sends the tool call or, without one, the last words in the last event, together
-// with the usage. A harness may reject an answer whose last event has an empty text.
+// pieces sends the usage in the last event, together with the tool call or, if there is
+// none, with the last words. A harness may reject an answer whose last event has an empty
+// text.
 func (l generation) pieces(a *answer) {
 	words, parts := halves(l.words(a)), l.tool(a)
 	if parts == nil {

@@ -108,7 +108,7 @@ type Call struct {
 	Kind   Kind
 	Model  string
 	Prompt string // the last mark in the request; see [Mark]
-	Again  int    // how many user messages directly before have the same mark
+	Again  int    // how many times the same mark came directly before this one
 	Asked  string // the text of the last message of the user
 	Status int    // HTTP status; 0 before the answer
 	// Given is the usage sent so far. Whole means that the whole answer was sent.

@@ -18,12 +18,13 @@
 //   - Otherwise the file in the home stays, and the program's file gets another name in the
 //     same folder. Of several sessions, the one that is settled first replaces the file.
 //
-// The time of a removal or replacement is the link's ctime, which stays readable through a
-// second name of the link (see witnesses). A folder of the overlay is merged with the folder
-// of the same name in the home, and no folder of the home is removed. Settle adds members to
-// the JSON files of Overlay.Merge even if those files have changed. It does not follow a link
-// of the overlay when it removes the overlay. A FIFO or a socket is removed with the overlay
-// if its name is taken in the home, or if the home is on another file system.
+// The time of a removal or replacement is the link's ctime, which stays readable through
+// a second name of the link (see witnesses). A folder of the overlay is merged with the
+// folder of the same name in the home, and no folder of the home is removed. Settle adds
+// members to the JSON files of Overlay.Merge even if those files have changed. It does not
+// follow a link of the overlay when it removes the overlay. A FIFO or a socket is removed
+// with the overlay if its name is taken in the home, or if the home is on another file
+// system.
 //
 //	err := overlay.Make(launch.Overlay, record) // before the launch
 //	kept, err := overlay.Settle(record) // after its end, or after a crash
@@ -281,9 +282,9 @@ func (r record) giveFile(from, to string, theirs fs.FileInfo, kept *[]string) er
 		if err := durable.WriteFile(to, data, theirs.Mode().Perm()); err != nil {
 			return err
 		}
-		// Remove the program's file at once. If Settle runs again after a crash, and the
-		// file in the home has changed meanwhile, Settle would keep the program's file
-		// under another name.
+		// Remove the program's file at once. Otherwise, if Settle ran again after a crash
+		// and the file in the home had changed meanwhile, Settle would keep the program's
+		// file under another name.
 		return os.Remove(from)
 	}
 	return keep(from, to, kept)

@@ -4,8 +4,8 @@
 // input, and by nothing else.
 //
 // The package reads no source and decides nothing. An input may have a text of the
-// session, such as output or a hook call. Only the kernel's rules use such a text: no fact
-// may contain it.
+// session, such as output or a hook call. Only the kernel's rules use such a text: no
+// fact may contain it.
 //
 //	turn := k.Step(time.Now(), input.ChildExited{Code: 0})
 package input

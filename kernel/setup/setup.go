@@ -158,12 +158,12 @@ type Limits struct {
 	// tick or level of pressure replaces the newest waiting call of its kind, if any. If
 	// more wait, the oldest call about receipt.emitted is dropped. 0 means 64.
 	MaxQueue int
-	// MaxCalls limits the calls that wait for a client. If MaxCalls calls wait, only vital
-	// events cause a new call, until at most half as many calls wait. 0 means 1,000. For
-	// an observer, 100,000 is the default of MaxQueue and MaxCalls.
+	// MaxCalls limits the calls that wait for a client. If MaxCalls calls wait, only
+	// vital events cause a new call, until at most half as many calls wait. 0 means
+	// 1,000. For an observer, 100,000 is the default of MaxQueue and MaxCalls.
 	MaxCalls int
-	// SignDelay is how late a sign of life of the harness may reach the kernel. Every
-	// time-out for silence is longer by SignDelay; 0 means no delay.
+	// SignDelay is how late a sign of life of the harness may reach the kernel. The
+	// policy's time-outs for silence are longer by SignDelay; 0 means no delay.
 	SignDelay time.Duration
 }
 

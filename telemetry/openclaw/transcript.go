@@ -194,8 +194,9 @@ func (s *session) asked(r row, m message) []telemetry.Signal {
 	return append(out, r.signal(telemetry.Working))
 }
 
-// named records the run that a row names. If a prompt is held, the prompt belongs to
-// that run. Then named also returns the prompt, unless the run already has a prompt.
+// named records the run that a row names. If the newest row with the role user is the
+// held prompt, the prompt belongs to that run, and named returns the prompt unless the
+// run already has one.
 func (s *session) named(run string) []telemetry.Signal {
 	if s.side != "" {
 		s.beside, s.trigger, s.side = run, s.side, ""

@@ -34,7 +34,7 @@ type fold struct {
 	sessions map[string]*session
 	id       string             // id of the event that is being read
 	now      time.Time          // time of the event that is being read; zero if it is not known
-	began    *session           // the session in which an answer began, other than a compaction's summary; terminal.Decode sets began to nil before each event
+	began    *session           // the session in which an answer began, except a compaction's summary; terminal.Decode first sets began to nil
 	signals  []telemetry.Signal // the signals of the event that is being read
 }
 

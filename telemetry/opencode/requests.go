@@ -206,9 +206,9 @@ func (d *terminal) begins(signals []telemetry.Signal) {
 	d.steps = append(d.steps, st)
 }
 
-// waits reports whether signals must stay held back. They must if none of them is a
-// prompt yet, or if OpenCode has not read our URL for a step that begins a turn. They
-// must not after the end of a turn, or after heldFor.
+// waits reports whether the held signals must stay held back: none of them is a prompt
+// yet, or OpenCode has not read our URL for a step that begins a turn. It returns false
+// after the end of a turn, and after heldFor.
 func (d *terminal) waits() bool {
 	rests := slices.ContainsFunc(d.held, func(s telemetry.Signal) bool { return s.Kind == telemetry.Idle || s.Kind == telemetry.TurnEnd })
 	if rests || d.now.Sub(d.since) > heldFor {
