@@ -73,9 +73,9 @@ func beside(b *bench) []row {
 	t := inTurn(max(5, b.rounds/2), through("idle"), through("idle"), through("aside", decoder, path), through("beside", decoder, path))
 	limit := max(1.3, at(t.pairs(0, 1).ratios(), 0.75))
 	return []row{
-		t.pairs(0, 1).ratioRow("delay of a keystroke (90th percentile) beside an idle process, measured twice: the noise of these measurements"),
-		t.pairs(0, 2).ratioRow("delay of a keystroke (90th percentile) beside a catch-up at low priority, compared with the delay beside an idle process").atMost(limit),
-		t.pairs(0, 3).ratioRow("delay of a keystroke (90th percentile) beside a catch-up on an ordinary goroutine, compared with the delay beside an idle process"),
+		t.pairs(0, 1).ratioRow("delay of a keystroke (90th percentile) while the process between does nothing, measured twice: the noise of these measurements"),
+		t.pairs(0, 2).ratioRow("delay of a keystroke (90th percentile) while that process reads a history at low priority, compared with the delay while it does nothing").atMost(limit),
+		t.pairs(0, 3).ratioRow("delay of a keystroke (90th percentile) while that process reads a history on an ordinary goroutine, compared with the delay while it does nothing"),
 	}
 }
 

@@ -298,7 +298,7 @@ func (k *Kernel) Redo(entries iter.Seq[Entry], past *Kernel, at time.Time, in in
 	again = Replay(cfg, entries)
 	again.Recall(past)
 	again.step = step{Kernel: again, now: at}
-	again.step.handle(in) // do not wake the machines: timers are handled after the recovery
+	again.step.handle(in) // handle does not look at timers: those that are due fire after the recovery
 	return again, again.step.turn.Facts, ids
 }
 

@@ -70,8 +70,8 @@ func opencodeModel(data []byte, member, provider, model string) (tokens int64, g
 }
 
 // opencodeRenewed reports whether OpenCode may use another context window than its list
-// of models says. For some providers it asks the provider; for some models of OpenAI the
-// window depends on the user's subscription.
+// of models says. For some providers, OpenCode asks the provider; for some models of
+// OpenAI, the window depends on the user's subscription.
 func opencodeRenewed(provider, model string) bool {
 	return slices.Contains([]string{"github-copilot", "modal", "digitalocean"}, provider) ||
 		provider == "openai" && (strings.Contains(model, "gpt-5.5") || strings.Contains(model, "gpt-5.6"))

@@ -169,10 +169,10 @@ func (s *Successors) of(path string) string {
 	return ""
 }
 
-// works reports whether a turn runs after the signals of a record of the followed session.
-// busy says whether a turn ran before them. Some harnesses do not record the end of a turn,
-// so an answer of the model ends the turn, unless the same record has a prompt or a tool
-// call, before or after the answer.
+// works reports whether a turn still runs after the signals of a record of the followed
+// session. busy says whether a turn ran before them. Some harnesses do not record the end
+// of a turn, so an answer of the model ends the turn, unless the same record has a prompt
+// or a tool call, before or after the answer.
 func works(busy bool, signals []telemetry.Signal) bool {
 	worked := false // there is a prompt or a tool call after the last end of a turn in this record
 	for _, sig := range signals {

@@ -228,7 +228,7 @@ type supervisor struct {
 	inbox   chan posted
 	results []input.Input      // results of effects that the loop performed itself; handled before the inbox
 	settles chan chan struct{} // channels that settle waits for; the loop closes each after a commit
-	waiters []chan struct{}    // channels from settles that the loop closes after this turn
+	waiters []chan struct{}    // the channels received from settles; the loop closes them after its present turn
 	ctx     context.Context
 	wg      sync.WaitGroup
 	cancel  map[string]context.CancelFunc // cancels a running dispatch, program or typing, by the id in its effect

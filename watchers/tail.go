@@ -531,7 +531,7 @@ func (w *Watcher) same(t *tail, n int64) bool {
 }
 
 // split delivers the whole lines of b, the bytes of the file from t.off on, and
-// moves t.off behind them.
+// moves t.off to the end of these lines.
 func (w *Watcher) split(t *tail, b []byte) {
 	for {
 		i := bytes.IndexByte(b, '\n')
