@@ -78,7 +78,7 @@ func TestIntentsThatAreRefused(t *testing.T) {
 		{"a token of a known form", "this looks like a secret", object{"args": object{"token": "ghp_x"}}},
 		{"a secret in the auth context", "auth_context.api-key", object{"context.auth_context": object{"api-key": "AKIAX"}}},
 		{"an empty name", "empty name", object{"args": object{" ": 1}}},
-		{"two names that are one", "two members", object{"args": object{"a": 1, " a": 2}}},
+		{"two names that are one", "two member names", object{"args": object{"a": 1, " a": 2}}},
 		{"a target without value", "kind and value", targets(object{"kind": "path", "value": " "})},
 		{"an unknown kind", "kind is", targets(object{"kind": "file", "value": "x"})},
 		{"an unknown class", "endpoint_class", targets(object{"kind": "path", "value": "x", "endpoint_class": "fs"})},

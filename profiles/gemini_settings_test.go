@@ -78,7 +78,7 @@ func TestGeminiWithoutHooks(t *testing.T) {
 			one("/home/dev/.gemini/extensions/extension-enablement.json", `{"lifeloop":{"overrides":["!/home/dev/*"]}}`),
 			one("/home/dev/.gemini/extensions/extension-enablement.json", `{"lifeloop":{"overrides":["/*","!/home/dev/project/"]}}`),
 		},
-		"the folder may not be trusted": {{root: true, dir: "/home/dev"}},
+		"Gemini CLI may not trust": {{root: true, dir: "/home/dev"}},
 	} {
 		for _, c := range cases {
 			l := c.prepare(t, true)

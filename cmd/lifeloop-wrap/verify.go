@@ -38,16 +38,16 @@ func verifyCmd(g *globals) *cobra.Command {
 		Use: "verify PATH", Short: "Verify a runpack, pack, session chain, journal or trace", Args: cobra.ExactArgs(1),
 		Long: `verify checks an evidence file: digests, links, signatures, and the form and
 content of each file in it. It also prints what the verification does not prove.
-The exit code is 0 if the verification succeeded, 2 if it failed, or 6 if the file
-cannot be read as evidence or needs --public-key to be verified. KIND is runpack,
-pack, session_chain, session_journal or trace.
+The exit code is 0 if the verification succeeded, 2 if it failed, or 6 if the
+file cannot be read as evidence or needs --public-key to be verified. KIND is
+runpack, pack, session_chain, session_journal or trace.
 
-A session chain or a journal names its runpacks. verify reads the runpacks from the
-folder of the chain or journal. With --anchor FILE a chain or a journal must contain
-each checkpoint of its session that FILE names. That proves the chain or journal up
-to the newest of these checkpoints; what follows that checkpoint is not proven.
---compat gives the verdicts of gait, the public reference implementation of these
-formats.`,
+A session chain or a journal names its runpacks. verify reads the runpacks from
+the folder of the chain or journal. With --anchor FILE a chain or a journal must
+contain each checkpoint of its session that FILE names. That proves the chain or
+journal up to the newest of these checkpoints; what follows that checkpoint is
+not proven. --compat gives the verdicts of gait, the public reference
+implementation of these formats.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if v.strict && v.compat {
 				return usage("--strict cannot be used with --compat")
@@ -58,7 +58,7 @@ formats.`,
 	f := cmd.Flags()
 	f.StringVar(&v.kind, "kind", "", "`KIND` of evidence (default detected from the content)")
 	f.StringVar(&v.key, "public-key", "", "`FILE` with the public key of the signer")
-	f.BoolVar(&v.signed, "require-signature", false, "require a signature of the evidence and of each proof record in it")
+	f.BoolVar(&v.signed, "require-signature", false, "require a signature, and one for each proof record")
 	f.BoolVar(&v.strict, "strict", false, "refuse misleading files that gait accepts (default)")
 	f.BoolVar(&v.compat, "compat", false, "accept and refuse the same files as gait")
 	f.StringVar(&v.anchor, "anchor", "", "`FILE` with output of lifeloop-wrap evidence anchor")
