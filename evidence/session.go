@@ -183,7 +183,7 @@ func (r *Report) relationship(code, at string, h Header, v json.RawMessage, o Op
 	switch {
 	case o.Compat || len(v) == 0:
 	case h.ours():
-		r.problem(code, at, "it has the member relationship, which lifeloop-wrap, its producer, never writes")
+		r.problem(code, at, "it has the member \"relationship\", but lifeloop-wrap, which produced it, never writes that member")
 	case at == "":
 		r.uncovered("the chain", []string{"relationship"})
 	default:

@@ -159,7 +159,7 @@ func (g *guards) settle(s *step, why string) {
 
 // closed refuses the pending tool call and deliveries of a hook that has ended.
 func (g *guards) closed(s *step, hook string) {
-	g.withdraw(s, "the hook ended before the answer", func(act string, p pending) bool {
+	g.withdraw(s, "the hook ended before it got an answer", func(act string, p pending) bool {
 		return p.hook == hook && (act == gate.ActTool || act == gate.ActInject)
 	})
 }

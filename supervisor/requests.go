@@ -245,7 +245,7 @@ func (s *supervisor) serveQuestions(ctx context.Context, l *launched) {
 			func() { s.foreignHook("instructions") })
 		if err != nil {
 			s.postOf(l.number, input.SourceTrouble{Source: "hooks", What: input.TroubleStopped})
-			s.o.Log.Error().Err(err).Msg("cannot serve the harness's questions")
+			s.o.Log.Error().Err(err).Msg("cannot answer the harness's requests")
 		}
 	})
 }
