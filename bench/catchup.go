@@ -73,9 +73,9 @@ func beside(b *bench) []row {
 	t := inTurn(max(5, b.rounds/2), through("idle"), through("idle"), through("aside", decoder, path), through("beside", decoder, path))
 	limit := max(1.3, at(t.pairs(0, 1).ratios(), 0.75))
 	return []row{
-		t.pairs(0, 1).ratioRow("delay of a keystroke (90th percentile) while the process between does nothing, measured twice: the noise of these measurements"),
-		t.pairs(0, 2).ratioRow("delay of a keystroke (90th percentile) while that process reads a history at low priority, compared with the delay while it does nothing").atMost(limit),
-		t.pairs(0, 3).ratioRow("delay of a keystroke (90th percentile) while that process reads a history on an ordinary goroutine, compared with the delay while it does nothing"),
+		t.pairs(0, 1).ratioRow("delay of a keystroke through a process with no other work (90th percentile), measured twice: the noise of these measurements"),
+		t.pairs(0, 2).ratioRow("delay of a keystroke through a process that also reads a history at low priority, compared with a process with no other work").atMost(limit),
+		t.pairs(0, 3).ratioRow("delay of a keystroke through a process that also reads a history on an ordinary goroutine, compared with a process with no other work"),
 	}
 }
 

@@ -82,7 +82,7 @@ type Body struct {
 // A Loss is a body that did not reach its destination.
 type Loss struct {
 	Signal   Signal
-	Upstream bool // true if the body was not forwarded, false if it was not delivered
+	Upstream bool // the destination: true for the upstream target, false for Config.Deliver
 	Why      string
 }
 

@@ -35,8 +35,9 @@ func (a *arithmetic) found() bool {
 	return a.computes && (a.hides || runs())
 }
 
-// arithmetic records in s.numbers what the syntax of a parsed command line computes or
-// contains. calculates records the same for the commands in the line.
+// arithmetic looks at the syntax of a parsed command line, such as $((…)) and array indexes,
+// and records in s.numbers what can make arithmetic dangerous. The method calculates does
+// the same for commands that do arithmetic, such as let.
 func (s *shell) arithmetic(file *syntax.File) {
 	a := &s.numbers
 	if a.reported {
