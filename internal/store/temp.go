@@ -25,7 +25,13 @@ type Temp struct {
 func CreateTemp() (*Temp, error) {
 	for {
 		parent, prefix := tempParent(), ""
-		if durable.Private(parent) != nil { // another user has created a file of this name
+		if err := os.Mkdir(parent, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		switch err := ownFolder(parent); {
+		case errors.Is(err, fs.ErrNotExist):
+			continue // another process has removed the parent, because it was empty
+		case err != nil: // the name is taken, for example by another user
 			parent, prefix = os.TempDir(), filepath.Base(parent)+"-"
 		}
 		dir, err := os.MkdirTemp(parent, prefix)
@@ -73,14 +79,14 @@ func removeTemp(dir string) {
 func RemoveTemps() {
 	parent := tempParent()
 	var left []string
-	switch err := durable.IsPrivate(parent); {
+	switch err := ownFolder(parent); {
 	case err == nil:
 		left = durable.Beginning(parent, "")
-	case !errors.Is(err, fs.ErrNotExist): // another user has created a file of this name
+	case !errors.Is(err, fs.ErrNotExist): // the name is taken, for example by another user
 		left = durable.Beginning(os.TempDir(), filepath.Base(parent)+"-")
 	}
 	for _, dir := range left {
-		if info, err := os.Lstat(dir); err != nil || !info.IsDir() || durable.IsPrivate(dir) != nil {
+		if ownFolder(dir) != nil {
 			continue
 		}
 		if lock, err := durable.Lock(tempLock(dir)); err == nil {
@@ -90,10 +96,23 @@ func RemoveTemps() {
 }
 
 // tempParent returns the folder of all temporary folders of this user. So RemoveTemps
-// need not read the system's folder, which may have very many entries, unless another
-// user has created a file of this name.
+// need not read the system's folder, which may have very many entries, unless this name
+// is taken.
 func tempParent() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("lifeloop-run-%d", os.Geteuid()))
+}
+
+// ownFolder returns an error unless dir is a folder, not a link to one, that no other
+// user can read or replace.
+func ownFolder(dir string) error {
+	info, err := os.Lstat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder", dir)
+	}
+	if err != nil {
+		return err
+	}
+	return durable.IsPrivate(dir)
 }
 
 func tempLock(dir string) string { return filepath.Join(dir, "lock") }

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -40,33 +42,51 @@ func TestRemoveTemps(t *testing.T) {
 	require.NoDirExists(t, string(live.Folder))
 }
 
-// If another user has taken the name of the parent, the folders are beside it.
+// If the name of the parent is taken, the folders are beside it. What a link leads to is
+// not removed.
 func TestTempsBesideATakenName(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	require.NoError(t, os.Mkdir(tempParent(), 0o700))
-	require.NoError(t, os.Chmod(tempParent(), 0o777))
-	live, err := CreateTemp()
-	require.NoError(t, err)
-	killed, err := CreateTemp()
-	require.NoError(t, err)
-	require.NoError(t, killed.lock.Unlock()) // as the system does when a process is killed
+	elsewhere := t.TempDir()
+	require.NoError(t, os.Chmod(elsewhere, 0o700))
+	private := filepath.Join(elsewhere, "private")
+	require.NoError(t, os.Mkdir(private, 0o700))
+	for what, take := range map[string]func(name string) error{
+		"an open folder": func(name string) error { return errors.Join(os.Mkdir(name, 0o700), os.Chmod(name, 0o777)) },
+		"a link":         func(name string) error { return os.Symlink(elsewhere, name) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			require.NoError(t, take(tempParent()))
+			live, err := CreateTemp()
+			require.NoError(t, err)
+			killed, err := CreateTemp()
+			require.NoError(t, err)
+			require.NoError(t, killed.lock.Unlock()) // as the system does when a process is killed
 
-	RemoveTemps()
-	require.NoDirExists(t, string(killed.Folder))
-	require.DirExists(t, string(live.Folder))
-	live.Remove()
-	left, err := os.ReadDir(os.TempDir())
-	require.NoError(t, err)
-	require.Len(t, left, 1, "only the taken name is left")
+			RemoveTemps()
+			require.NoDirExists(t, string(killed.Folder))
+			require.DirExists(t, string(live.Folder))
+			live.Remove()
+			left, err := os.ReadDir(os.TempDir())
+			require.NoError(t, err)
+			require.Len(t, left, 1, "only the taken name is left")
+			require.DirExists(t, private)
+		})
+	}
 }
 
-// A folder for temporary files that does not exist is an error.
+// Without a folder for temporary files there is an error, and nothing is created.
 func TestTempWithoutAPlace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	t.Setenv("TMPDIR", file)
 	_, err := CreateTemp()
 	require.ErrorIs(t, err, syscall.ENOTDIR)
+
+	missing := filepath.Join(t.TempDir(), "missing")
+	t.Setenv("TMPDIR", filepath.Join(missing, "tmp"))
+	_, err = CreateTemp()
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoDirExists(t, missing)
 }
 
 // A folder that is being created is not removed, whatever the moment.
