@@ -638,6 +638,25 @@ func TestSocketDir(t *testing.T) {
 	}
 }
 
+// A stopped process that has the lock of the temporary folder does not keep a session from
+// ending.
+func TestALockedTemporaryFolderIsLeft(t *testing.T) {
+	tmp := shortDir(t)
+	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
+	t.Setenv("TMPDIR", tmp)
+	folder := filepath.Join(tmp, tempName())
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	unlock, err := lockDir(folder, unix.LOCK_EX)
+	require.NoError(t, err)
+	defer unlock()
+	s, err := Open("s")
+	require.NoError(t, err)
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	require.NoError(t, s.Serve(ctx, nil))
+	require.DirExists(t, folder)
+}
+
 func requirePrivate(t *testing.T, dir string) {
 	t.Helper()
 	info, err := os.Lstat(dir)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"lifeloop/internal/durable"
 )
 
@@ -39,7 +41,7 @@ func SocketDir() (string, error) {
 func CheckSocketDir() (string, error) {
 	dir, err := SocketDir()
 	if err == nil {
-		tidy(dir)
+		tidy(dir, unix.LOCK_EX)
 	}
 	return dir, err
 }
@@ -60,7 +62,7 @@ func tempDir(parent string) (string, error) {
 		if err = makePrivate(dir); err == nil {
 			return dir, nil
 		}
-		tidy(dir)
+		tidy(dir, unix.LOCK_EX)
 	}
 	return "", fmt.Errorf("create a folder for sockets (set XDG_RUNTIME_DIR to a folder that you own): %w", err)
 }
@@ -83,19 +85,19 @@ func makePrivate(dir string) error {
 		err = durable.Private(dir)
 	}
 	if err != nil && created == nil {
-		tidy(dir)
+		tidy(dir, unix.LOCK_EX)
 	}
 	return err
 }
 
 // tidy removes one of our folders in the temporary folder, with the files that
 // killed processes have left in it, if no session uses it. It does not touch other
-// folders.
-func tidy(dir string) {
+// folders. how says how the folder is locked; see flock(2).
+func tidy(dir string, how int) {
 	if !strings.HasPrefix(filepath.Base(dir), tempName()) {
 		return
 	}
-	unlock, err := lockDir(dir)
+	unlock, err := lockDir(dir, how)
 	if err != nil {
 		return
 	}
@@ -109,8 +111,8 @@ func tidy(dir string) {
 func tidyTemp() {
 	left := durable.Beginning(os.TempDir(), tempName()+"-")
 	for _, dir := range append(left, filepath.Join(os.TempDir(), tempName())) {
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() && durable.Private(dir) == nil {
-			tidy(dir)
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && durable.IsPrivate(dir) == nil {
+			tidy(dir, unix.LOCK_EX|unix.LOCK_NB) // a process that is stopped may have the lock
 		}
 	}
 }
@@ -133,7 +135,7 @@ func Open(sessionID string) (*Server, error) {
 // the temporary folder and empty.
 func RemoveSocket(path string) {
 	_ = os.Remove(path)
-	tidy(filepath.Dir(path))
+	tidy(filepath.Dir(path), unix.LOCK_EX)
 }
 
 // SocketPath returns the path of the session's socket, in [SocketDir]. A session

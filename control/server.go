@@ -43,7 +43,7 @@ func Listen(path string) (*Server, error) {
 	}
 	// Without the lock, two processes could find the same stale socket, and one
 	// could remove the socket that the other has just created.
-	unlock, err := lockDir(filepath.Dir(path))
+	unlock, err := lockDir(filepath.Dir(path), unix.LOCK_EX)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
@@ -68,7 +68,9 @@ func Listen(path string) (*Server, error) {
 // was left in the folder.
 var errRemoved = errors.New("the folder was removed")
 
-func lockDir(dir string) (unlock func(), err error) {
+// lockDir locks a folder of sockets; how is the operation of flock(2). It returns
+// errRemoved if the folder does not exist or was removed meanwhile.
+func lockDir(dir string, how int) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errRemoved
@@ -77,7 +79,7 @@ func lockDir(dir string) (unlock func(), err error) {
 		return nil, err
 	}
 	for err = unix.EINTR; err == unix.EINTR; {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		err = unix.Flock(int(f.Fd()), how)
 	}
 	if err != nil {
 		f.Close()
@@ -136,7 +138,7 @@ func (s *Server) Close() error {
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}
-	tidy(filepath.Dir(s.Path()))
+	tidy(filepath.Dir(s.Path()), unix.LOCK_EX)
 	return err
 }
 
