@@ -16,8 +16,7 @@ const selfClient = "lifeloop-wrap"
 
 // Config is what a Kernel is given. Only Launch changes while the Kernel is used, because
 // it describes the newest launch. A fallback sets Launch.Manifest to the manifest of its
-// profile, and clears Weak. A recovery sets Launch.Manifest to the manifest of the profile
-// that was active. An input.Launched with a Setup replaces the whole Launch. New sets the
+// profile, and clears Weak. A recovery does the same for the fallback that was active. An input.Launched with a Setup replaces the whole Launch. New sets the
 // defaults of Limits and, for an observer, weakens the claims of the Manifest.
 type Config struct {
 	Session string // the id of the wrapper's session, which is also the HCP session

@@ -61,7 +61,8 @@ type reports struct {
 }
 
 // A loss is one reason why a source is weaker than claimed. A source may have several.
-// When one of them ends, the others remain.
+// When one of them ends, the others remain. A sign that the source can be read ends several
+// of them: see hookCalled, troubled and spoke.
 type loss struct {
 	source string
 	by     lossKind
@@ -350,8 +351,9 @@ func (h *health) worked(s *step, source string) {
 }
 
 // hookCalled ends the wait for the first hook. If hooks counted as lost, they are
-// available again. So are the expected sources that have reported nothing yet, unless
-// they have a trouble: a hook may now report the paths of their files.
+// available again, and no expected source is lost because they were not called. A hook
+// may now report the paths of files, so the expected sources that have reported nothing
+// yet are available again too, unless they have a trouble.
 func (h *health) hookCalled(s *step) {
 	h.stopExpecting()
 	h.soft.hooked = true
@@ -360,8 +362,9 @@ func (h *health) hookCalled(s *step) {
 	}
 	h.soft.regain(hooksSource, byTrouble, byNoHook, bySilence, byAbsence)
 	for _, source := range s.cfg.Expected {
+		h.soft.regain(source, byNoHook)
 		if !h.soft.reported[source] {
-			h.soft.regain(source, byNoHook, bySilence, byAbsence)
+			h.soft.regain(source, bySilence, byAbsence)
 		}
 	}
 	h.assess(s, "the harness called a hook")
@@ -621,8 +624,15 @@ const silentTurns = 2
 // spoke records in soft state that a source reported something in this turn.
 func (h *health) spoke(s *step, source string) {
 	h.soft.spoken[source], h.soft.reported[source] = true, true
-	if h.soft.silent[source] >= silentTurns {
-		h.change(s, []string{source}, true, "the "+source+" reports turns again", func(name string) {
+	why := ""
+	switch {
+	case h.soft.silent[source] >= silentTurns:
+		why = "the " + source + " reports turns again"
+	case h.soft.worth[loss{source, byNoHook}] != "":
+		why = "the " + source + " reports without a hook"
+	}
+	if why != "" {
+		h.change(s, []string{source}, true, why, func(name string) {
 			h.soft.regain(name, byNoHook, bySilence)
 			if h.soft.worth[loss{name, byTrouble}] == lifeloop.Unavailable {
 				h.soft.regain(name, byTrouble) // a source that reports can be read
