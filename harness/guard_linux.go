@@ -37,10 +37,11 @@ const (
 	guardMarkVariable = "LIFELOOP_GUARD_OF"
 )
 
-// guardIgnores are the signals that would end a guard. SIGTSTP, SIGTTIN and SIGTTOU are
-// not listed: the kernel does not stop a guard, whose process group is orphaned because
-// the guard leads a session. Go's runtime ignores a SIGPIPE from another process.
-var guardIgnores = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+// guardIgnores are the signals with which a user may end programs, and which would end a
+// guard. SIGTSTP, SIGTTIN and SIGTTOU are not listed: the kernel does not stop a guard,
+// whose process group is orphaned because the guard leads a session. Go's runtime itself
+// ignores SIGUSR1, SIGUSR2, and a SIGPIPE from another process.
+var guardIgnores = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT}
 
 // GuardMain runs a guard and returns its exit code. The main function must call
 // it, before anything else, when the program was started with the command in

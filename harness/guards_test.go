@@ -64,7 +64,8 @@ func TestBelowFindsTheHarnessTree(t *testing.T) {
 	term.Close()
 }
 
-// No signal but SIGKILL and SIGSTOP ends or stops a guard.
+// The signals with which users and terminals end or stop programs neither end nor stop a
+// guard.
 func TestAGuardOutlivesSignals(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []Mode{Never, Always} {
