@@ -168,7 +168,7 @@ func (s *supervisor) suspend(e effect.Effect) {
 	do, what := child.Hold, "cannot stop the harness's process tree"
 	if _, on := e.(effect.Continue); on {
 		do = func() error { return errors.Join(child.Free(), child.Continue()) } // also Continue, because another process may have stopped the harness
-		what = "cannot continue the harness's process tree"
+		what = "cannot continue the stopped processes of the harness"
 	}
 	if err := do(); err != nil {
 		s.o.Log.Warn().Err(err).Msg(what)
