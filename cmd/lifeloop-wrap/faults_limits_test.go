@@ -34,7 +34,7 @@ func limitFaults() (rows []fault) {
 		row.exits = func(f *faulted) bool { return f.code == 2 || f.code == 125 || f.there() && asTheHarness(f) }
 		rows = append(rows, row)
 	}
-	for _, n := range []int{512, 800, 1024} {
+	for _, n := range []int{512, 850, 1024} { // from 740 to 810, it depends on the place of the program in memory
 		row := limit(fmt.Sprint(n, " MiB of address space"), "as="+strconv.Itoa(n<<20))
 		if row.noThread = n < 740; row.noThread { // Go's runtime does not start with less address space
 			row.exits = exitsWith(2)

@@ -31,7 +31,7 @@ func TestTooFewTasks(t *testing.T) {
 	require.Regexp(t, `^lifeloop-wrap: this user may start \d+ more processes and threads, and a session needs 32\nhint: `, string(out))
 }
 
-// If there is too little address space, the program says so. Below 800 MiB it may not,
+// If there is too little address space, the program says so. Below 810 MiB it may not,
 // because Go's runtime may not start. A hook exits with 0, so that its harness continues.
 func TestTooLittleAddressSpace(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ import "syscall"
 const files = 32
 
 // space is the least address space in bytes. The runtime reserves most of it: with
-// less than 740 to 800 MiB, or 1.3 GiB in a program with cgo, it ends the program
+// less than 740 to 810 MiB, or 1.3 GiB in a program with cgo, it ends the program
 // before this package is initialized.
 const space = 900 << 20
 
