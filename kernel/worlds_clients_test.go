@@ -153,6 +153,7 @@ func (s *stage) Step(now time.Time, in input.Input) (all kernel.Turn) {
 			s.perform(now, e)
 		}
 	}
+	lost := s.lost // a reply that is due may launch another harness, but in is of the lost one
 	for len(s.due) > 0 && !s.due[0].at.After(now) {
 		first := s.due[0].in
 		s.due = s.due[1:]
@@ -169,7 +170,7 @@ func (s *stage) Step(now time.Time, in input.Input) (all kernel.Turn) {
 			in = input.Restarted{PID: 2}
 		}
 	case input.OutputSeen, input.SignalsSeen, input.HookCalled, input.FailureSeen, input.CheckpointSeen, input.ChildExited:
-		if s.lost {
+		if lost {
 			return all // the guard has ended the harness
 		}
 	}
