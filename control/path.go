@@ -111,7 +111,7 @@ func tidy(dir string, how int) {
 func tidyTemp() {
 	left := durable.Beginning(os.TempDir(), tempName()+"-")
 	for _, dir := range append(left, filepath.Join(os.TempDir(), tempName())) {
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() && durable.IsPrivate(dir) == nil {
+		if durable.IsPrivateFolder(dir) == nil {
 			tidy(dir, unix.LOCK_EX|unix.LOCK_NB) // a process that is stopped may have the lock
 		}
 	}

@@ -13,7 +13,7 @@ import (
 type Stroke struct {
 	Keys string
 	// Shows is the text that the child displays when it has taken the keys, or "" if no
-	// text is expected. A space in Shows stands for one or more spaces, control characters
+	// text is expected. A space in Shows matches one or more spaces, control characters
 	// and control sequences. The pause begins when the text appears. If the text does not
 	// appear, nothing more is typed.
 	Shows string

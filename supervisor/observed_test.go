@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write the golden event lists anew; read
 // If a name contains "*", each matching recording has a separate golden file.
 var recordings = []struct {
 	adapter string
-	name    string // the name of the golden file; "*" stands for the recording's file name
+	name    string // the name of the golden file; "*" is replaced by the recording's file name
 	sources []string
 }{
 	{"claude", "transcript/*", []string{"transcript=claude/transcripts/*.jsonl"}},

@@ -142,8 +142,8 @@ func (f *Files) Run(ctx context.Context, post func(input.Input)) error {
 	return err
 }
 
-// Launched starts following the Fixed sources. In a path, {pid} stands for the
-// harness's pid.
+// Launched starts following the Fixed sources. In a path, {pid} is replaced
+// by the harness's pid.
 func (f *Files) Launched(pid int) {
 	if f.Sessions != nil {
 		f.Sessions.start(f)

@@ -97,6 +97,19 @@ func (w *typing) tears() {
 	require.NoError(w.t, os.WriteFile(w.path(), list[:len(list)-20], 0o600))
 }
 
+// worksAfterDeletion deletes the file of a session while the terminal is idle. Then
+// another session begins with a prompt, and the title shows work.
+func (w *typing) worksAfterDeletion(deleted, session, text string) {
+	w.shows(telemetry.Idle)
+	w.read.until("terminal  idle")
+	w.deletes(deleted)
+	w.begins(session)
+	w.prompts(session, text)
+	w.shows(telemetry.Idle)
+	w.read.until("terminal  idle", "terminal  idle")
+	w.shows(telemetry.Working)
+}
+
 // deletes deletes a session's file.
 func (w *typing) deletes(session string) {
 	w.t.Helper()
@@ -507,14 +520,7 @@ func TestFirstSessionOfStart(t *testing.T) {
 			w.shows(telemetry.Working)
 		}, []string{"terminal  alive", "folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working"}},
 		"an old file is deleted": {func(w *typing) {
-			w.shows(telemetry.Idle)
-			w.read.until("terminal  idle")
-			w.deletes("old")
-			w.begins("S1")
-			w.prompts("S1", "one")
-			w.shows(telemetry.Idle)
-			w.read.until("terminal  idle", "terminal  idle")
-			w.shows(telemetry.Working)
+			w.worksAfterDeletion("old", "S1", "one")
 		}, []string{"terminal  idle", "terminal  idle", "folder S1 session_live", "transcript S1 session_live", "transcript S1 prompt", "terminal  working"}},
 		"a session begins in another project": {func(w *typing) {
 			w.begins("S1")
@@ -629,14 +635,7 @@ func TestFirstSessionWithoutProof(t *testing.T) {
 		"a file is deleted before its beginning is written": {func(w *typing) {
 			path := w.chatPath("S1")
 			require.NoError(w.t, os.WriteFile(path, []byte(`{"sessionId":"S1"`), 0o600))
-			w.shows(telemetry.Idle)
-			w.read.until("terminal  idle")
-			w.deletes("S1")
-			w.begins("other")
-			w.prompts("other", "two")
-			w.shows(telemetry.Idle)
-			w.read.until("terminal  idle", "terminal  idle")
-			w.shows(telemetry.Working)
+			w.worksAfterDeletion("S1", "other", "two")
 		}, []string{"terminal  idle", "terminal  idle", "trouble transcript unassigned", "terminal  working"}},
 	})
 }

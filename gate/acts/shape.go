@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A shape is the text of a word in which a mark stands for each part that is known only
+// A shape is the text of a word with a mark in the place of each part that is known only
 // when the command runs: aWord for a part that has only letters, digits, blanks and .:_+-
 // on one line, aNumber for one that has only digits. The shape of "s/v1/$(nproc)/" is
 // s/v1/, aNumber and /. It shows that this script of sed runs no command, whatever nproc

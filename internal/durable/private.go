@@ -41,6 +41,19 @@ func IsPrivate(dir string) error {
 	})
 }
 
+// IsPrivateFolder checks dir as [IsPrivate] does, and also returns an error if dir is a
+// symbolic link, because what a link leads to may hold other files.
+func IsPrivateFolder(dir string) error {
+	info, err := os.Lstat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder", dir)
+	}
+	if err != nil {
+		return err
+	}
+	return IsPrivate(dir)
+}
+
 // private checks the folders above dir, then calls find, which must find or create dir,
 // and then checks dir itself. The path resolved has no symbolic links.
 func private(dir string, find func(resolved string) error) error {

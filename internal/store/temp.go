@@ -28,7 +28,7 @@ func CreateTemp() (*Temp, error) {
 		if err := os.Mkdir(parent, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		switch err := ownFolder(parent); {
+		switch err := durable.IsPrivateFolder(parent); {
 		case errors.Is(err, fs.ErrNotExist):
 			continue // another process has removed the parent, because it was empty
 		case err != nil: // the name is taken, for example by another user
@@ -79,14 +79,14 @@ func removeTemp(dir string) {
 func RemoveTemps() {
 	parent := tempParent()
 	var left []string
-	switch err := ownFolder(parent); {
+	switch err := durable.IsPrivateFolder(parent); {
 	case err == nil:
 		left = durable.Beginning(parent, "")
 	case !errors.Is(err, fs.ErrNotExist): // the name is taken, for example by another user
 		left = durable.Beginning(os.TempDir(), filepath.Base(parent)+"-")
 	}
 	for _, dir := range left {
-		if ownFolder(dir) != nil {
+		if durable.IsPrivateFolder(dir) != nil {
 			continue
 		}
 		if lock, err := durable.Lock(tempLock(dir)); err == nil {
@@ -100,19 +100,6 @@ func RemoveTemps() {
 // is taken.
 func tempParent() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("lifeloop-run-%d", os.Geteuid()))
-}
-
-// ownFolder returns an error unless dir is a folder, not a link to one, that no other
-// user can read or replace.
-func ownFolder(dir string) error {
-	info, err := os.Lstat(dir)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a folder", dir)
-	}
-	if err != nil {
-		return err
-	}
-	return durable.IsPrivate(dir)
 }
 
 func tempLock(dir string) string { return filepath.Join(dir, "lock") }
