@@ -164,7 +164,7 @@ func pageOf(x *evidence.Export, shown *page.Page, checked page.Checked, key ed25
 		o.PublicKey = key.Public().(ed25519.PublicKey)
 	}
 	checked.Report = evidence.Verify(evidence.RunpackKind, data, o)
-	return shown.HTML(checked)
+	return shown.HTML(checked), nil
 }
 
 // readExport reads the ledger of a session into an Export, and calls apply for each

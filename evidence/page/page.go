@@ -15,17 +15,13 @@
 package page
 
 import (
-	"bytes"
-	_ "embed"
 	"fmt"
-	"html/template"
 	"slices"
 	"strings"
 	"time"
 
 	"lifeloop/evidence"
 	"lifeloop/evidence/redact"
-	"lifeloop/internal/vt"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/view"
@@ -193,28 +189,6 @@ func (p *Page) receipt(at time.Time, f kernel.ReceiptIssued) {
 		t.Placed += placed
 	}
 	p.receipts = append(p.receipts, line)
-}
-
-// Is reports whether a document begins like the pages that [Page.HTML] returns.
-func Is(doc []byte) bool {
-	begin, _, _ := strings.Cut(source, "{{")
-	return bytes.HasPrefix(doc, []byte(begin))
-}
-
-//go:embed page.html
-var source string
-
-// HTML returns the page. It fails only if its own template is broken.
-func (p *Page) HTML(c Checked) ([]byte, error) {
-	t, err := template.New("page").Funcs(template.FuncMap{"plain": vt.Plain}).Parse(source)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, p.model(c)); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
 }
 
 // A Table holds the rows of a list that are shown, and how many are left out.

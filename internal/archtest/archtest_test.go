@@ -115,6 +115,8 @@ var plantedFaults = []struct{ rule, path, source, want string }{
 	{"libraries", "cmd/lifeloop-wrap/x.go", `import "github.com/stretchr/testify/require"`, "only [] may"},
 	{"libraries", "harness/x.go", `import "golang.org/x/sys/unix"`, ""},
 	{"libraries", "harness/x.go", `import "golang.org/x/sysinfo"`, "only [] may"},
+	{"libraries", "evidence/x.go", `import "html"`, ""},
+	{"libraries", "evidence/x.go", `import "html/template"`, "every start slower"},
 
 	{"purity", "kernel/x.go", `import ("time"; "lifeloop/session"); var t time.Time`, ""},
 	{"purity", "kernel/x.go", `import "os"`, "imports os"},

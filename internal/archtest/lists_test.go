@@ -74,6 +74,10 @@ var libraries = map[string][]string{
 	"modernc.org/sqlite":                            {"watchers/sqlite"},
 }
 
+// costly are packages of the standard library that call methods by name. If a program
+// uses one, the linker keeps every exported method of every package.
+var costly = []string{"html/template", "text/template"}
+
 // forbidden lists imports that the layers would allow. The decisions of these
 // packages must reach the loop as a kernel.Turn.
 var forbidden = map[string][]string{

@@ -74,10 +74,14 @@ func layering(files []file) (broken []string) {
 	return broken
 }
 
-// libraryUse checks that only the listed packages import a library.
+// libraryUse checks that only the listed packages import a library, and that none
+// imports a costly package of the standard library.
 var libraryUse = each(func(f file) (broken []string) {
 	for _, im := range f.syntax.Imports {
 		p, _ := strconv.Unquote(im.Path.Value)
+		if slices.Contains(costly, p) {
+			broken = append(broken, f.at(im, "%s imports %s, which makes every start slower: see DEPENDENCIES.md", f.pkg, p))
+		}
 		if host, _, _ := strings.Cut(p, "/"); !strings.Contains(host, ".") {
 			continue // a package of this module or of the standard library
 		}
