@@ -163,13 +163,21 @@ func TestFaultsOfOpening(t *testing.T) {
 	for _, trip := range []string{"open not done", "open done", "syncdir not done", "syncdir done"} {
 		t.Run("create, "+trip, func(t *testing.T) {
 			dir := t.TempDir()
-			_, err := Create(dir, (&badDisk{trip: trip}).options())
+			log, err := Create(dir, (&badDisk{trip: trip}).options())
+			if err == nil { // the first Append waits for the sync of the folders
+				_, err = log.Append([]Record{record("first", 1)}, false)
+				require.ErrorIs(t, err, ErrBroken)
+				require.NoError(t, log.Close())
+				read, err := readAll(dir)
+				require.NoError(t, err)
+				require.Empty(t, read, "no entry was written")
+			}
 			require.ErrorIs(t, err, syscall.EIO)
 			if Locked(dir) {
 				t.Error("the lock is still held")
 			}
 			// Create succeeds now if no ledger was left, otherwise Open does.
-			log, err := Create(dir, Options{})
+			log, err = Create(dir, Options{})
 			if err != nil {
 				log, _, err = Open(dir, Options{})
 			}

@@ -48,6 +48,8 @@ type Log struct {
 	size    int64 // the size of the current segment
 	dirty   bool  // something was written since the last sync
 
+	named chan error // the result of syncNames for a new ledger; nil once it was received
+
 	last   link
 	buf    []byte // the lines of one Append
 	broken error  // the first failure; after it nothing is written
@@ -65,6 +67,9 @@ type Recovery struct {
 // Create creates a ledger in dir, and the folder (0700) if it does not exist. If a
 // ledger exists already, the error is fs.ErrExist; if another process has it open,
 // *durable.LockedError.
+//
+// The disk needs some time to store the names of the new folder and file. Create does
+// not wait for it: the first Append does, before it writes.
 func Create(dir string, o Options) (*Log, error) {
 	l := &Log{dir: dir, o: o.withDefaults(), last: genesis}
 	if err := l.create(); err != nil {
@@ -88,7 +93,27 @@ func (l *Log) create() error {
 	if len(there) > 0 {
 		return fmt.Errorf("%s: %w", segmentName(there[0]), fs.ErrExist)
 	}
-	return l.begin(1)
+	if err := l.begin(1); err != nil {
+		return err
+	}
+	l.named = make(chan error, 1)
+	go func() { l.named <- l.syncNames() }()
+	return nil
+}
+
+// syncNames makes the names of the folder and of the segments in it durable.
+func (l *Log) syncNames() error {
+	return cmp.Or(l.o.syncDir(filepath.Dir(l.dir)), l.o.syncDir(l.dir))
+}
+
+// awaitNames waits until the names of a new ledger are durable.
+func (l *Log) awaitNames() error {
+	if l.named == nil {
+		return nil
+	}
+	err := <-l.named
+	l.named = nil
+	return err
 }
 
 // Open opens the ledger in dir to append after the last whole entry. It reads and
@@ -122,7 +147,7 @@ func (l *Log) reopen() (Recovery, error) {
 	if err := l.file.Datasync(); err != nil {
 		return rec, err
 	}
-	return rec, l.o.syncDir(l.dir)
+	return rec, l.syncNames()
 }
 
 // Recover cuts an unfinished last line off the ledger in dir, like Open, and leaves
@@ -207,6 +232,9 @@ func (l *Log) write(lines []byte) error {
 	if len(lines) == 0 {
 		return nil
 	}
+	if err := l.awaitNames(); err != nil {
+		return err
+	}
 	if l.size > 0 && l.size+int64(len(lines)) > l.o.SegmentBytes {
 		if err := l.roll(); err != nil {
 			return fmt.Errorf("begin %s: %w", segmentName(l.segment+1), err)
@@ -232,7 +260,10 @@ func (l *Log) roll() error {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	return l.begin(l.segment + 1)
+	if err := l.begin(l.segment + 1); err != nil {
+		return err
+	}
+	return l.o.syncDir(l.dir)
 }
 
 func (l *Log) begin(segment int) error {
@@ -241,7 +272,7 @@ func (l *Log) begin(segment int) error {
 		return err
 	}
 	l.file, l.segment, l.size = file, segment, 0
-	return l.o.syncDir(l.dir)
+	return nil
 }
 
 func (l *Log) datasync() error {
@@ -260,7 +291,7 @@ func (l *Log) datasync() error {
 func (l *Log) Close() error {
 	var err error
 	if l.broken == nil {
-		err = l.datasync()
+		err = cmp.Or(l.awaitNames(), l.datasync())
 	} else if errors.Is(l.broken, fs.ErrClosed) {
 		return l.brokenError()
 	}

@@ -84,7 +84,10 @@ func SyncDir(dir string) error {
 
 // Mkdir creates dir and its missing parents, with mode 0700, and makes their names
 // durable. It does not change a folder that exists.
-func Mkdir(dir string) error {
+func Mkdir(dir string) error { return createDir(dir, SyncDir) }
+
+// createDir is Mkdir with a function that makes the names in the folder above dir durable.
+func createDir(dir string, syncParent func(string) error) error {
 	dir = filepath.Clean(dir)
 	if info, err := os.Stat(dir); err == nil {
 		if !info.IsDir() {
@@ -102,7 +105,7 @@ func Mkdir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("create folder %s: %w", dir, err)
 	}
-	if err := SyncDir(parent); err != nil {
+	if err := syncParent(parent); err != nil {
 		return fmt.Errorf("create folder %s: sync its parent: %w", dir, err)
 	}
 	return nil

@@ -32,6 +32,14 @@ import (
 // so the result still holds when the caller uses dir.
 func Private(dir string) error { return private(dir, Mkdir) }
 
+// PrivateUnsynced is like [Private], but the name of dir is not durable if dir is new.
+// The caller makes it durable with [SyncDir].
+func PrivateUnsynced(dir string) error {
+	return private(dir, func(resolved string) error {
+		return createDir(resolved, func(string) error { return nil })
+	})
+}
+
 // IsPrivate checks dir as [Private] does, but creates nothing. The error is
 // [fs.ErrNotExist] if dir does not exist.
 func IsPrivate(dir string) error {

@@ -56,15 +56,16 @@ func (f Folder) Size() (total int64) {
 }
 
 // Secure creates the session's folder and those above it up to the state directory.
-// It returns an error if another user can read or replace one of them.
+// It returns an error if another user can read or replace one of them. The name of the
+// session's folder becomes durable with the first entry of its ledger.
 func (f Folder) Secure() error {
 	sessions := filepath.Dir(string(f))
-	for _, dir := range []string{filepath.Dir(sessions), sessions, string(f)} {
+	for _, dir := range []string{filepath.Dir(sessions), sessions} {
 		if err := durable.Private(dir); err != nil {
 			return err
 		}
 	}
-	return nil
+	return durable.PrivateUnsynced(string(f))
 }
 
 // Discard removes the folder of a session that could not begin, unless another
