@@ -66,7 +66,7 @@ func Listen(path string) (*Server, error) {
 
 // errRemoved is the error for a folder that another session removed, because no socket
 // was left in the folder.
-var errRemoved = errors.New("the folder was removed")
+var errRemoved = errors.New("the folder for the socket was removed")
 
 // lockDir locks a folder of sockets; how is the operation of flock(2). It returns
 // errRemoved if the folder does not exist or was removed meanwhile.
@@ -258,7 +258,7 @@ func serveConn(ctx context.Context, conn *peer, h Handler) {
 	listening.Go(func() { call.listen(in) })
 	h.Hook(ctx, call)
 	call.Answer(nil)
-	conn.Close() // close the connection, which ends listen
+	conn.Close() // ends call.listen, which reads from conn
 	listening.Wait()
 }
 

@@ -232,7 +232,7 @@ func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optiona
 	}
 	for _, problem := range inside.Problems {
 		if o.Compat && !o.RequireSignature && problem.Code == "signature" {
-			continue // the reference ignores this problem
+			continue // the reference implementation of Gait ignores this problem
 		}
 		r.problem(problem.Code, path.Join(at, problem.At), "%s", problem.What)
 	}
@@ -266,8 +266,8 @@ func (r *Report) packAt(name string, o Options) (p runpack, inside *Report, err 
 	return p, inside, nil
 }
 
-// sealedContents makes the checks of a checkpoint's runpack that the reference
-// leaves out.
+// sealedContents makes those checks of a checkpoint's runpack that the reference
+// implementation of Gait does not make.
 func (r *Report) sealedContents(at string, c Checkpoint, head chain, p runpack, events []SessionEvent) {
 	if want := fmt.Sprintf("%s_cp_%04d", c.RunID, c.Index); p.manifest.RunID != want {
 		r.problem("run_id", at, "its run_id is %q; want %q", p.manifest.RunID, want)
@@ -363,7 +363,7 @@ func (r *Report) anchors(session string, list []Checkpoint, o Options) {
 		case a.SessionID != session:
 			others++
 		case a.Index > len(list):
-			r.problem("truncated", at, "%s: the end was removed", left)
+			r.problem("truncated", at, "%s: the newer ones were removed", left)
 		case list[a.Index-1].CheckpointDigest != a.Digest:
 			r.problem("anchor", at, "the checkpoint has another digest: the chain was rewritten")
 		default:
@@ -439,9 +439,9 @@ func (r *Report) journal(doc []byte, o Options) {
 	}
 	head := chain{Header: j.header.Header, SessionID: j.header.SessionID, RunID: j.header.RunID}
 	if !j.header.StartedAt.Equal(j.header.CreatedAt) {
-		// An export of this program writes the same time to started_at and created_at. Of
-		// the two, the digest of the head covers only created_at. Here the times differ, so
-		// clear created_at: then the digest of the head in such an export does not match.
+		// An export of this program writes the same time to started_at and created_at,
+		// but the digest of the head covers only created_at. If the times differ, one
+		// of them was changed. Clearing created_at makes the check of the digest fail.
 		head.CreatedAt = time.Time{}
 	}
 	for _, c := range j.checkpoints {

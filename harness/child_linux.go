@@ -36,7 +36,7 @@ type Child struct {
 type childFiles struct {
 	ptmx    *os.File  // master of the pty, or nil
 	slave   *os.File  // open so that a child may close and reopen its terminal
-	input   *os.File  // gets what is read from Terminal.keys: ptmx, or a pipe to the child's stdin; nil if nothing is read
+	input   *os.File  // where input from Terminal.keys is written: ptmx, or a pipe to the child's stdin; nil if no input is read
 	stdin   *os.File  // pipe that replaces the wrapper's stdin, or nil
 	sources []*source // the child's output
 	wakeup  *os.File  // eventfd that interrupts the input pump
@@ -182,7 +182,9 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 	if spec.Text {
 		c.tap = newTap()
 	}
-	signals := catch(t.pty) // before the terminal's size is first read, so that no change of it is missed
+	// Catch signals before the terminal's size is first read, so that no change of the
+	// size is missed.
+	signals := catch(t.pty)
 	if t.pty {
 		c.resize()
 		if err := t.enter(); err != nil {
@@ -616,7 +618,7 @@ func (c *Child) Stop(sig syscall.Signal, grace time.Duration) error {
 // KillTree kills the harness and all its descendants at once.
 func (c *Child) KillTree() error {
 	if err := c.guard.send(msgKill); err != nil {
-		return fmt.Errorf("ask the guard to kill the tree of %d: %w", c.pid, err)
+		return fmt.Errorf("ask the guard to kill process %d and its descendants: %w", c.pid, err)
 	}
 	return nil
 }

@@ -350,10 +350,11 @@ func (h *health) worked(s *step, source string) {
 	}
 }
 
-// hookCalled ends the wait for the first hook. If hooks counted as lost, they are
-// available again, and no expected source is lost because they were not called. A hook
-// may now report the paths of files, so the expected sources that have reported nothing
-// yet are available again too, unless they have a trouble.
+// hookCalled ends the wait for the first hook. If hooks counted as lost, the hooks are
+// available again. An expected source that counted as lost only because no hook was
+// called is available again too. A hook may now report the paths of files. So an
+// expected source that has reported nothing yet is also available again, unless it has
+// a trouble.
 func (h *health) hookCalled(s *step) {
 	h.stopExpecting()
 	h.soft.hooked = true
@@ -426,14 +427,15 @@ func (h *health) wake(s *step) {
 	h.assess(s, "no hook was called within "+s.cfg.FirstHook.String()+" "+since+": a dialog may be open, or hooks are turned off")
 }
 
-// lose records a loss of sources, which leaves them the support to until it ends.
+// lose records a loss of sources. Until the loss ends, the support of these sources is
+// at most the value of the parameter to.
 func (h *health) lose(s *step, sources []string, by lossKind, to lifeloop.Support, evidence string) {
 	h.change(s, sources, false, evidence, func(name string) { h.soft.worth[loss{name, by}] = to })
 }
 
-// change calls set for each of the sources, whose capabilities then change in one turn.
-// back says whether set ends losses. Sources that the adapter does not claim are left
-// out.
+// change calls set(name) for each of the sources. The capabilities of all these sources
+// then change in one turn. back says whether these calls end losses. Sources that the
+// adapter does not claim are left out.
 func (h *health) change(s *step, sources []string, back bool, evidence string, set func(name string)) {
 	if s.scopes.number() == 0 || s.ending.draining() || s.attempts.exit() != nil {
 		return
@@ -562,7 +564,7 @@ func consequence(in input.SourceTrouble) (to lifeloop.Support, why string, known
 	case input.TroublePolling:
 		return lifeloop.Partial, the + " is polled, because its changes cannot be watched", true
 	case input.TroubleMissed:
-		return lifeloop.Partial, "records of " + the + " may be missing: it was replaced, truncated or deleted while no observer read it", true
+		return lifeloop.Partial, "records of " + the + " may be missing, because the file was replaced, truncated or deleted while no observer read it", true
 	case input.TroubleDeleted:
 		return lifeloop.Unavailable, the + " was deleted", true
 	case input.TroubleStale:

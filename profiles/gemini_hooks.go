@@ -86,7 +86,7 @@ func (l *Launch) injectGemini(line commandLine, h Host) (reason string) {
 	case geminiTrusted(line, home, layers, h):
 		return l.geminiDefaults(path, h)
 	case h.Dir == home:
-		return "Gemini CLI may not trust the working directory, so hooks in settings may not run; our extension cannot be added, because this directory is the home folder"
+		return "it is not certain that Gemini CLI trusts the working directory and runs hooks in settings; our extension cannot be added, because this directory is the home folder"
 	}
 	return l.geminiOverlay(line, home, layers, h)
 }
@@ -117,8 +117,8 @@ var geminiWritten = append([]string{"projects.json", "settings.json", "google_ac
 // out of an account or of an MCP server.
 var geminiCredentials = []string{"oauth_creds.json", "gemini-credentials.json", "mcp-oauth-tokens.json", "a2a-oauth-tokens.json"}
 
-// geminiOverlay replaces the home folder of a launch by a folder that has our extension,
-// and links to all files of the home folder.
+// geminiOverlay gives a launch another home folder: one with our extension, and with
+// links to all files of the user's home folder. If it cannot, it returns the reason.
 func (l *Launch) geminiOverlay(line commandLine, home string, layers []geminiLayer, h Host) (reason string) {
 	if h.Dir == home {
 		return "hooks need a folder that replaces the home folder for this launch, which is not possible if the home folder is the working directory"
@@ -142,8 +142,9 @@ func (l *Launch) geminiOverlay(line commandLine, home string, layers []geminiLay
 		File{filepath.Join(ours, "gemini-extension.json"), encode(map[string]string{"name": geminiHookName, "version": "0.0.1"})},
 		File{filepath.Join(ours, "hooks", "hooks.json"), encode(hooks)})
 	l.setenv("GEMINI_CLI_HOME", root)
-	// Name the real file instead of a link to it. Gemini CLI renames a new file to the
-	// name of the old one. This would replace a link, and not the real file.
+	// Name the real file, and not our link to it. Gemini CLI writes a new file and then
+	// renames it to this name. That would replace the link, and leave the real file as
+	// it was.
 	if h.getenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH") == "" {
 		l.setenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH", filepath.Join(config, "trustedFolders.json"))
 	}

@@ -78,7 +78,7 @@ func TestGeminiWithoutHooks(t *testing.T) {
 			one("/home/dev/.gemini/extensions/extension-enablement.json", `{"lifeloop":{"overrides":["!/home/dev/*"]}}`),
 			one("/home/dev/.gemini/extensions/extension-enablement.json", `{"lifeloop":{"overrides":["/*","!/home/dev/project/"]}}`),
 		},
-		"Gemini CLI may not trust": {{root: true, dir: "/home/dev"}},
+		"trusts the working directory": {{root: true, dir: "/home/dev"}},
 	} {
 		for _, c := range cases {
 			l := c.prepare(t, true)

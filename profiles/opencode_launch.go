@@ -161,13 +161,14 @@ func (l *Launch) injectOpencodeTerminal(line commandLine, mode opencodeMode, h H
 	if !reads {
 		l.lackSources("opencode", asked, []string{"hooks"}, "plugin")
 	}
-	return "the plugin in the terminal interface reports the sessions of this launch instead"
+	return "only the plugin in the terminal interface reports the sessions of this launch"
 }
 
-// injectOpencodeRun injects the URL of our instructions. The turn is read from the store,
-// which also contains the sessions of other launches. The log shows which session belongs
-// to this launch. Without the log, the session is known only if no other session in the
-// store got a prompt during the launch. reason is why the launch reads no further sources.
+// injectOpencodeRun injects the URL of our instructions into an `opencode run`.
+// The launch's turn is read from OpenCode's store, which also contains the sessions of
+// other launches. The log shows which session belongs to this launch. Without the log,
+// the session is known only if no other session in the store got a prompt during the
+// launch. reason is why the launch reads no further sources.
 func (l *Launch) injectOpencodeRun(line commandLine, h Host) (reason string) {
 	if reason := opencodeInjectable(line, h); reason != "" {
 		return reason

@@ -221,7 +221,7 @@ func (p *player) keys(e effect.TypeKeys) {
 		p.cause(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionGone, Source: source, Detail: path, Session: l.hooks, Reason: "clear"}}})
 		p.session(p.nextSession(), path, "clear")
 	case fails:
-		typed.Failure = "the reset step of the script fails"
+		typed.Failure = "the script's reset step says that the reset fails"
 		p.cause(typed)
 	case dialog:
 		l.typed, l.asking = e.Renewal, true

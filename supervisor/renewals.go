@@ -203,7 +203,7 @@ func failureOf(err error) (lifeloop.FailureClass, string) {
 		return f.Class, f.Why
 	}
 	if err != nil {
-		return lifeloop.InternalError, "it could not be run"
+		return lifeloop.InternalError, "the program could not be run"
 	}
 	return "", ""
 }

@@ -145,7 +145,7 @@ func FuzzHooks(f *testing.F) {
 			for _, s := range call.Signals {
 				telemetrytest.CheckSignal(t, s)
 				if strings.Contains(telemetrytest.Line(s), "⟦") {
-					t.Fatalf("text of the session in a signal: %s", telemetrytest.Line(s))
+					t.Fatalf("a signal contains text of the session: %s", telemetrytest.Line(s))
 				}
 			}
 		}

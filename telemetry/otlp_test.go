@@ -153,13 +153,13 @@ func FuzzOTLP(f *testing.F) {
 				for _, s := range d.Decode(b) {
 					telemetrytest.CheckSignal(t, s)
 					if !bytes.ContainsRune(body, '⟦') && strings.Contains(telemetrytest.Line(s), "⟦") {
-						t.Fatalf("text of the session in a signal: %s", telemetrytest.Line(s))
+						t.Fatalf("a signal contains text of the session: %s", telemetrytest.Line(s))
 					}
 				}
 			}
 			for kind := range d.Unknown() {
 				if !scan.IsWord(kind) {
-					t.Fatalf("text in the count of unknown types: %q", kind)
+					t.Fatalf("the name of an unknown type is not a single word: %q", kind)
 				}
 			}
 		}

@@ -68,7 +68,9 @@ func demoCmd(g *globals) *cobra.Command {
 			defer signal.Stop(signals)
 			err = demo(cmd, string(temp.Folder), fast, signals)
 			select {
-			case sig := <-signals: // this signal may have ended the wrapped run before untilSignal read it
+			case sig := <-signals:
+				// untilSignal has not read this signal, because the wrapped run had already
+				// ended, perhaps by the same signal.
 				return killedBy(sig)
 			default:
 				return err
@@ -123,7 +125,8 @@ func demo(cmd *cobra.Command, dir string, fast bool, signals <-chan os.Signal) e
 // untilSignal runs the wrapper and passes signals on to it. After a signal it waits for
 // the end of the wrapper, which ends the harness, and returns the signal's exit code.
 func untilSignal(run *exec.Cmd, signals <-chan os.Signal) error {
-	// The wrapper receives SIGTERM when the thread that started it ends.
+	// Keep this thread until the wrapper has ended: the wrapper receives SIGTERM when the
+	// thread that started the wrapper ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	harness.EndWithParent(run)
@@ -195,7 +198,7 @@ func printDemo(cmd *cobra.Command, st store.Store, id string) error {
 		return err
 	}
 	if shown["frame.ended"] < 2 || shown["context.compacted"] != 1 || shown["delivered"] == 0 || shown[string(lifeloop.DeveloperEquivalentFrame)] != 1 || shown["context.pressure_observed"] < 2 {
-		return fmt.Errorf("some of the demo is missing; it showed %v", shown)
+		return fmt.Errorf("the demo did not show all that it must; it showed %v", shown)
 	}
 	return nil
 }

@@ -223,7 +223,7 @@ func (c *consumption) print(out []view.HCPOutcome) error {
 			case "closed":
 				text = fmt.Sprintf("closed: session %s: %s arrived after the end of the session; dropped", n.SessionID, numbers)
 			case "forgotten":
-				text = fmt.Sprintf("forgotten: session %s after %s, because too many sessions are open", n.SessionID, numbers)
+				text = fmt.Sprintf("forgotten: session %s, because too many sessions are open; printed up to %s", n.SessionID, numbers)
 			}
 			if err := c.warn(n, text); err != nil {
 				return err

@@ -102,14 +102,14 @@ func taken(k store.Session) *failure {
 	switch {
 	case k.Liveness == store.Live:
 		return refused(lifeloop.StateConflict, "session %s is already live", k.SessionID).
-			withHint("lifeloop-wrap status %s shows the session; for a new session %s", k.SessionID, another)
+			withHint("lifeloop-wrap status %s shows the session; for a new session, %s", k.SessionID, another)
 	case k.Damage != nil:
 		return refused(lifeloop.StateConflict, "session %s already exists, and its ledger cannot be read: %v", k.SessionID, k.Damage).withHint(another)
 	case k.Ended():
 		return refused(lifeloop.StateConflict, "session %s already exists and has ended: %s", k.SessionID, k.Ending()).withHint(another)
 	}
 	return refused(lifeloop.StateConflict, "session %s already exists and is lost: its wrapper died", k.SessionID).
-		withHint("to continue it: lifeloop-wrap %s; for a new session %s", k.ResumeCommand(), another)
+		withHint("to continue it: lifeloop-wrap %s; for a new session, %s", k.ResumeCommand(), another)
 }
 
 func (s *session) openLog() error {

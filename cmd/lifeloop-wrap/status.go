@@ -51,7 +51,7 @@ func callsText(s view.Status) string {
 	}
 	text := cmp.Or(part("", s.Usage.Main), "none seen") + fmt.Sprintf(" in %d %s", s.Turns, map[bool]string{true: "turn", false: "turns"}[s.Turns == 1])
 	if s.TurnsOther > 0 {
-		text += fmt.Sprintf(" and %d that the harness opened", s.TurnsOther)
+		text += fmt.Sprintf(" and %d that the harness opened by itself", s.TurnsOther)
 	}
 	for _, more := range []string{part("sub-agents ", s.Usage.Agents), part("others ", s.Usage.Side)} {
 		if more != "" {
@@ -146,7 +146,7 @@ func windowSourceText(source string) string {
 	case "table":
 		return "the built-in table"
 	case "seen":
-		return "a call that was larger than the model's smaller window"
+		return "a call that needed the larger of the model's two windows"
 	}
 	return source
 }

@@ -58,7 +58,7 @@ implementation of these formats.`,
 	f := cmd.Flags()
 	f.StringVar(&v.kind, "kind", "", "`KIND` of evidence (default detected from the content)")
 	f.StringVar(&v.key, "public-key", "", "`FILE` with the public key of the signer")
-	f.BoolVar(&v.signed, "require-signature", false, "require a signature, and one for each proof record")
+	f.BoolVar(&v.signed, "require-signature", false, "refuse unsigned evidence and unsigned proof records")
 	f.BoolVar(&v.strict, "strict", false, "refuse misleading files that gait accepts (default)")
 	f.BoolVar(&v.compat, "compat", false, "accept and refuse the same files as gait")
 	f.StringVar(&v.anchor, "anchor", "", "`FILE` with output of lifeloop-wrap evidence anchor")

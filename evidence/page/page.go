@@ -76,7 +76,7 @@ type Receipt struct {
 
 // Checked holds the results of the caller's verification of the session.
 type Checked struct {
-	Entries uint64 // entries of the ledger, which are linked by their digests
+	Entries uint64 // number of the ledger's entries, which are linked by their digests
 	Head    string // digest of the last entry of the ledger
 	Torn    bool   // the last line of the ledger is unfinished, as after a crash
 	Report  evidence.Report
@@ -266,11 +266,11 @@ func (p *Page) model(c Checked) model {
 	add("took", p.took())
 	turns := fmt.Sprint(s.Turns)
 	if s.TurnsOther > 0 {
-		turns += fmt.Sprintf(", and %d that the harness opened", s.TurnsOther)
+		turns += fmt.Sprintf(", and %d that the harness opened by itself", s.TurnsOther)
 	}
 	add("turns", turns)
 	if s.Usage.Main.Calls > 0 {
-		add("model calls", fmt.Sprintf("%d, %s tokens in, %s out", s.Usage.Main.Calls, grouped(s.Usage.Main.Input+s.Usage.Main.CacheRead+s.Usage.Main.CacheWrite), grouped(s.Usage.Main.Output)))
+		add("model calls", fmt.Sprintf("%d, with %s tokens of input and %s of output", s.Usage.Main.Calls, grouped(s.Usage.Main.Input+s.Usage.Main.CacheRead+s.Usage.Main.CacheWrite), grouped(s.Usage.Main.Output)))
 	}
 	if r := s.Renewals; r != nil {
 		add("renewals", fmt.Sprint(r.Count))

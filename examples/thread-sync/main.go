@@ -101,7 +101,7 @@ func answer(state string, in io.Reader, out io.Writer) error {
 
 var (
 	errRepeat   = errors.New("repeated")
-	errConflict = errors.New("the same id with other content")
+	errConflict = errors.New("a stored event with the same id or key has other content")
 )
 
 // store appends e. It locks the file, because several sessions may start this

@@ -231,7 +231,7 @@ func (c *conversation) end() {
 	stderr := c.p.stderr.all()
 	switch {
 	case !over:
-		c.violate(Persistent, step, "", staysAtEnd, stderr, "it still ran %v after the end of its stdin", max(c.cfg.Timeout, time.Second))
+		c.violate(Persistent, step, "", staysAtEnd, stderr, "the client was still running %v after the end of its stdin", max(c.cfg.Timeout, time.Second))
 	case len(left) > 0:
 		c.violate(Persistent, step, "", leftBehind, stderr, "left running after the client ended: %s", strings.Join(left, "; "))
 	}

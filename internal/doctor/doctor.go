@@ -186,7 +186,7 @@ func (e *examiner) program(a *Adapter, p profiles.Profile) {
 	tested := slices.Contains(p.Tested, version)
 	if a.VersionTested = &tested; !tested {
 		a.Proven = e.proven[p.Adapter][version]
-		what := "capabilities that depend on its file formats count as partial until a session shows that they work"
+		what := "capabilities that depend on the harness's file formats count as partial until a session shows that they work"
 		if len(a.Proven) > 0 {
 			what = "earlier sessions showed that " + strings.Join(slices.Sorted(maps.Keys(a.Proven)), ", ") + " work; other " + what
 		}

@@ -213,7 +213,7 @@ func (r *Result) read(sessions store.Store, p profiles.Profile) error {
 				proof[record.Event] = Proof{string(record.Event), ev.Source, ev.Detail}
 			}
 		} else {
-			seen[record.Event] = "the session has the event, but in a form that is no proof; its source is the " + ev.Source + ": " + ev.Detail
+			seen[record.Event] = "the session has the event, but this event does not prove the capability; the event's source is the " + ev.Source + ": " + ev.Detail
 		}
 	}
 	for _, event := range kernel.Provable() {

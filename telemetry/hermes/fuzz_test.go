@@ -52,7 +52,7 @@ func FuzzHook(f *testing.F) {
 		for _, s := range call.Signals {
 			telemetrytest.CheckSignal(t, s)
 			if strings.Contains(telemetrytest.Line(s), "⟦") {
-				t.Fatalf("text of the session in a signal: %s", telemetrytest.Line(s))
+				t.Fatalf("a signal contains text of the session: %s", telemetrytest.Line(s))
 			}
 		}
 	})

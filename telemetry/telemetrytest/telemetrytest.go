@@ -51,7 +51,7 @@ func CheckSignal(t *testing.T, s telemetry.Signal) {
 	switch s.ToolError {
 	case "", telemetry.ToolNotFound, telemetry.ToolFailed, telemetry.ToolRefused:
 	default:
-		t.Fatalf("unknown error of a tool: %s", Line(s))
+		t.Fatalf("ToolError has an unknown value: %s", Line(s))
 	}
 	if s.Kind != telemetry.ToolStart && s.Args != nil || s.Kind != telemetry.ToolEnd && (s.Result != nil || s.ToolError != "") {
 		t.Fatalf("the kind does not fit the content: %s", Line(s))
@@ -98,14 +98,14 @@ func Fuzz(f *testing.F, newDecoder func() telemetry.Decoder, pattern string, tem
 				for _, s := range d.Decode([]byte(strings.ReplaceAll(template, "TEXT", string(quoted)))) {
 					CheckSignal(t, s)
 					if !bytes.ContainsRune(record, '⟦') && strings.Contains(Line(s), "⟦") {
-						t.Fatalf("text of the session in a signal: %s", Line(s))
+						t.Fatalf("a signal contains text of the session: %s", Line(s))
 					}
 				}
 			}
 		}
 		for kind := range d.Unknown() {
 			if !scan.IsWord(kind) {
-				t.Fatalf("text in the count of unknown types: %q", kind)
+				t.Fatalf("the name of an unknown type is not a single word: %q", kind)
 			}
 		}
 	})

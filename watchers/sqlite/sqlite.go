@@ -66,7 +66,7 @@ const (
 
 var (
 	// ErrNotYet means that the path has no database yet.
-	ErrNotYet = errors.New("no database exists there yet")
+	ErrNotYet = errors.New("the database does not exist yet")
 	// ErrBusy means that the database is locked, or changes too fast. The caller
 	// must try again, even if no event reports a change.
 	ErrBusy = errors.New("the database is busy")
@@ -346,7 +346,10 @@ func (c *conn) any(number int64) (there bool, err error) {
 // last finds the last row's number by binary search, so that it does not read
 // all rows.
 func (c *conn) last() (int64, error) {
-	some, none := int64(0), int64(1) // a row exists after the number some; no row exists after the number none
+	// Unless the table is empty, a row exists after the number some. The first loop
+	// doubles none until no row exists after the number none. The second loop moves the
+	// two numbers together until they are neighbours.
+	some, none := int64(0), int64(1)
 	for {
 		there, err := c.any(none)
 		if err != nil {
