@@ -35,7 +35,8 @@ const (
 )
 
 // Delay returns the wait before a retry. If this retry is counted, n is the number of
-// earlier counted retries of the same profile, otherwise that of the uncounted ones.
+// earlier counted retries of the same profile. If it is not counted, n is the number of
+// earlier uncounted retries of that profile.
 // Jitter is computed from seed, which identifies the session, and number, which
 // identifies the retry. So the same retry always has the same delay.
 func (b Backoff) Delay(n int, seed string, number int) time.Duration {

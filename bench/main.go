@@ -34,7 +34,7 @@ type row struct {
 	floor, ours string // the median times, or the memory, of the minimal program and of lifeloop-wrap
 	ratio       string // ours divided by the floor, or ours minus the floor
 	median      float64
-	spread      string // the quartiles of the pairs
+	spread      string // the lower and the upper quartile of the ratios or differences
 	target      string
 	missed      bool
 }

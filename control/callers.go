@@ -21,7 +21,7 @@ type Callers struct {
 	launched process    // zero before Launched
 	above    []process  // the ancestors of launched
 	harness  process    // zero before the first call
-	direct   int        // pid of the newest foreign process that called without a hook program; 0 if there is none
+	direct   int        // pid of the last foreign process that connected without a hook program; 0: none
 }
 
 // A process is identified by its pid and its start time, because the system reuses pids.
@@ -75,9 +75,10 @@ func (c *Callers) Own(peer int) bool {
 		c.harness = caller
 		return true
 	case !known, !running && has(c.above, caller):
-		// If no harness is known, the launched program passed its work to a process that
-		// is not its descendant. Otherwise the harness has ended, and the harness's hook
-		// was adopted by an ancestor of the launched program.
+		// The call belongs to the launch. Either no harness is known, and the launched
+		// program has passed its work to a process that is not its descendant. Or the
+		// harness has ended, and its hook now has an ancestor of the launched program as
+		// its parent.
 		return true
 	}
 	if hooks == 0 {

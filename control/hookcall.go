@@ -60,7 +60,7 @@ func (c *HookCall) Answer(out []byte) (delivered bool) {
 	select {
 	case <-c.acked:
 		return fits
-	case <-c.gone: // the peer closed or sent something else, or the deadline passed
+	case <-c.gone: // the peer closed, sent anything but an ok, or sent nothing in time
 		return false
 	}
 }

@@ -112,7 +112,8 @@ func tidyTemp() {
 	left := durable.Beginning(os.TempDir(), tempName()+"-")
 	for _, dir := range append(left, filepath.Join(os.TempDir(), tempName())) {
 		if durable.IsPrivateFolder(dir) == nil {
-			tidy(dir, unix.LOCK_EX|unix.LOCK_NB) // a process that is stopped may have the lock
+			// Do not wait for the lock, because a suspended process may have it.
+			tidy(dir, unix.LOCK_EX|unix.LOCK_NB)
 		}
 	}
 }

@@ -74,9 +74,9 @@ func checkValues(doc []byte, limit int) error {
 // duplicate is the name of an entry that occurs twice, if any; the content under that
 // name is undefined.
 func openArchive(data []byte, strict bool) (a archive, duplicate string, err error) {
-	// zip.NewReader allocates memory for each record of the directory. The limit here is
-	// higher than maxEntries, because an uncompressed runpack in a pack contains such
-	// records too. JSON contains none.
+	// zip.NewReader allocates memory for each record of the directory. The limit here
+	// is higher than maxEntries, because the count includes the records of a runpack
+	// that is stored uncompressed in a pack. JSON files contain no such records.
 	if n := bytes.Count(data, []byte(directoryMark)); n > 4*maxEntries {
 		return a, "", fmt.Errorf("the archive has %d directory records; at most %d entries are read", n, maxEntries)
 	}
@@ -131,9 +131,10 @@ const descriptorFlag = 8
 
 // checkLayout refuses an archive unless it is, byte for byte, what a known writer makes of
 // its entries. No digest covers headers, gaps and the form of compressed content, so only
-// one form of each is accepted. Two writers are known: the one that the reference and this
-// program use, and a plain one, which writes sizes before the content. The plain writer
-// may compress in any way; recompressible reports whether it compressed anything.
+// one form of each is accepted. Two writers are known: the one that this program and
+// the reference implementation of Gait use, and a plain one, which writes sizes before
+// the content. The plain writer may compress in any way; recompressible reports whether
+// the plain writer compressed anything.
 func checkLayout(data []byte, z *zip.Reader, a archive) (recompressible bool, err error) {
 	plain := !slices.ContainsFunc(z.File, func(f *zip.File) bool { return f.Flags&descriptorFlag != 0 })
 	same := &comparison{rest: data}
@@ -165,7 +166,8 @@ func checkLayout(data []byte, z *zip.Reader, a archive) (recompressible bool, er
 	return recompressible, nil
 }
 
-// addEntry adds an entry as the reference does.
+// addEntry adds an entry as this program and the reference implementation of Gait write
+// it.
 func addEntry(w *zip.Writer, name string, method uint16, content []byte) error {
 	h := &zip.FileHeader{Name: name, Method: method, Modified: epoch()}
 	h.SetMode(0o644)
@@ -176,9 +178,9 @@ func addEntry(w *zip.Writer, name string, method uint16, content []byte) error {
 	return err
 }
 
-// addPlainEntry adds an entry as the plain writer does: without an extra field, without
-// a file type, and with sizes before the content. It copies the compressed content
-// unchanged.
+// addPlainEntry adds an entry as the plain writer (see checkLayout) does: without an
+// extra field, without a file type, and with sizes before the content. addPlainEntry
+// copies the compressed content unchanged.
 func addPlainEntry(w *zip.Writer, from *zip.File, content []byte) error {
 	const (
 		version = 20       // version of the zip format

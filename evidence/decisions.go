@@ -22,7 +22,9 @@ func (x *Export) judged(e kernel.Entry, f kernel.GateAnswered) {
 	key := "decision:" + f.Ask
 	switch f.Act {
 	case gate.ActLaunch:
-		if key = launchNext; x.run != "" { // a launch after the first one is recorded before its decision
+		// If x.run is set, the launch was recorded before its decision, as each launch
+		// but the first one is.
+		if key = launchNext; x.run != "" {
 			key, x.run = "launch:"+x.run, ""
 		}
 	case gate.ActRenew:
@@ -38,7 +40,9 @@ func (x *Export) judged(e kernel.Entry, f kernel.GateAnswered) {
 	if f.Rule != "" {
 		ev.MatchedRuleIDs = []string{f.Rule}
 	}
-	if f.Act == gate.ActTool || f.Act == gate.ActInject { // the verdict is the result: the ledger never has a tool's result, and has a delivery's only later
+	// The verdict counts as the result. For a tool call the ledger never has another
+	// result; for a delivery it has one later.
+	if f.Act == gate.ActTool || f.Act == gate.ActInject {
 		x.settle(key, outcome{OK: f.Allowed(), Status: string(f.Verdict)})
 	}
 }

@@ -25,8 +25,8 @@ func decodeExact(doc []byte, into any) (unknown []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Decode doc and not text. The reference does not decode 1.0 to an integer, and text
-	// has 1 in the place of 1.0.
+	// Decode doc and not text, in which 1.0 has become 1: this program must refuse 1.0 as
+	// an integer, as the reference implementation of Gait does.
 	if err := json.Unmarshal(doc, into); err != nil {
 		return nil, err
 	}

@@ -106,7 +106,9 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 	case kernel.GateAnswered:
 		x.judged(e, f)
 	case kernel.Launching:
-		if x.guarded() { // the decision becomes the event; this entry only has the id of the launch
+		// Under a policy, the event comes from the gate's decision. This entry only
+		// adds the id of the launch.
+		if x.guarded() {
 			x.launching(f.Run)
 			break
 		}
@@ -121,7 +123,8 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 		x.settle("launch:"+f.Run, outcome{f.Code == 0 && f.Signal == 0 && !f.Lost && !f.NotStarted, "exited", f.Code, f.Signal})
 	case kernel.Placing:
 		for i, item := range f.Items {
-			if !x.guarded() { // under a policy, the decision becomes the event
+			// Under a policy, the event comes from the gate's decision.
+			if !x.guarded() {
 				x.act(e, i, gate.ActInject, payloadKey(item.Call, item.Index))
 			}
 		}

@@ -252,8 +252,9 @@ func (r *Report) runPack(a archive, m packManifest, o Options) {
 	if o.Compat || !present {
 		return
 	}
-	// The reference does not look into the runpack. The signatures of the runpack are
-	// not verified: the pack's own signature covers all bytes of the runpack.
+	// The reference implementation of Gait does not make the following checks of the
+	// runpack. The signatures of the runpack are not verified: the pack's own signature
+	// covers all bytes of the runpack.
 	inside := &Report{Kind: RunpackKind}
 	rp := inside.runpack(nested, Options{})
 	for _, problem := range inside.Problems {

@@ -196,7 +196,8 @@ func (r *Report) runpack(data []byte, o Options) (p runpack) {
 	return p
 }
 
-// runpackContents makes the checks that the reference leaves out.
+// runpackContents makes those checks that the reference implementation of Gait does not
+// make.
 func (r *Report) runpackContents(p *runpack) {
 	m := p.manifest
 	for _, name := range p.names {

@@ -98,9 +98,9 @@ func traceMember(name string) string {
 	return ""
 }
 
-// foldedMembers returns the members of a valid document as the decoder of the reference
-// reads them: a known name may have another case, and of several members with the same
-// name the last one counts.
+// foldedMembers returns the members of a valid document as the reference implementation
+// of Gait decodes them: the letters of a known name may be in another case, and of
+// several members with the same name the last one counts.
 func foldedMembers(doc []byte) map[string]json.RawMessage {
 	members := map[string]json.RawMessage{}
 	dec := json.NewDecoder(bytes.NewReader(doc))
@@ -196,7 +196,7 @@ func (r *Report) trace(doc []byte, o Options) {
 	}
 }
 
-// traceContents makes checks that the reference does not make.
+// traceContents makes checks that the reference implementation of Gait does not make.
 func (r *Report) traceContents(t traceFacts, members map[string]json.RawMessage, uncovered []string) {
 	if err := t.check(traceSchema); err != nil {
 		r.problem("schema", "", "%v", err)

@@ -132,17 +132,18 @@ func (p *Policy) rules(in Intent, d *Decision) (won outcome) {
 	return won
 }
 
-// outcome returns the verdict of a matching rule, made stricter by the rule's constraints. A
-// destructive act gets at least require_approval, or dry_run in the phase plan. An exception
-// is an act that only starts processes, in a sandbox that the rule accepts.
+// outcome returns the verdict of a matching rule, made stricter by the rule's
+// constraints. A destructive act gets at least require_approval, or dry_run if its
+// phase is "plan". This does not apply to an act that only starts processes in a
+// sandbox that the rule accepts.
 func (r *Rule) outcome(in Intent) outcome {
 	o := outcome{r.Effect, slices.Clone(r.ReasonCodes), slices.Clone(r.Violations)}
 	if len(o.reasons) == 0 {
 		o.reasons = []string{"matched_rule_" + ruleWord(r.Name)}
 	}
 	if r.Dataflow.violated(in) {
-		// In the reference, this action replaces the rule's effect; here it can only
-		// make the rule stricter.
+		// In the reference implementation of Gait, this action replaces the rule's
+		// effect. In this program, the action can only make the verdict stricter.
 		o.add(r.Dataflow.Action, []string{r.Dataflow.ReasonCode}, []string{r.Dataflow.Violation})
 	}
 	if v, reasons, violations := r.Endpoint.check(in); len(reasons) > 0 {

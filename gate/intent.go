@@ -198,8 +198,8 @@ func ParseIntent(doc []byte) (Intent, error) {
 	if in.IntentDigest, err = sign.Digest(in.content); err != nil {
 		return Intent{}, fmt.Errorf("the intent: %w", err)
 	}
-	// The reference ignores digests in the request. Here a wrong digest is an
-	// error, because it belongs to another intent.
+	// The reference implementation of Gait ignores digests in the request. This program
+	// refuses a wrong digest, because a wrong digest belongs to another intent.
 	if r.ArgsDigest != "" && r.ArgsDigest != in.ArgsDigest {
 		return Intent{}, fmt.Errorf("args_digest is not the digest of the normalised args: want %s", in.ArgsDigest)
 	}
@@ -229,8 +229,9 @@ func (r *request) checkHeader() error {
 	return nil
 }
 
-// names returns the member names of an IntentRequest, and below each the names of
-// its object's members.
+// names returns the names of the members of an IntentRequest. The value of a name holds
+// the known names inside that member, or inside the items of its list; it is nil if there
+// are none, as for args.
 func names() members { return memberNames(reflect.TypeFor[request]()) }
 
 type members map[string]members

@@ -13,7 +13,7 @@ import (
 	"lifeloop/evidence/sign"
 )
 
-// The values that the reference accepts.
+// The values that the reference implementation of Gait accepts.
 var (
 	targetKinds     = []string{"path", "url", "host", "repo", "bucket", "table", "queue", "topic", "other"}
 	endpointClasses = []string{
@@ -86,8 +86,9 @@ func hexDigest(name, value string) error {
 	return fmt.Errorf("%s is not a SHA-256 digest of 64 hexadecimal digits", name)
 }
 
-// trimObject trims all strings and member names and refuses raw secrets. Two names
-// that are equal when trimmed are refused: the reference keeps only one of them.
+// trimObject trims all strings and member names and refuses raw secrets. It also
+// refuses two names that are equal when trimmed, because the reference implementation
+// of Gait keeps only one of them.
 func trimObject(at string, object map[string]any) (map[string]any, error) {
 	v, fault := trim(object)
 	if fault != nil {

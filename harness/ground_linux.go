@@ -192,9 +192,9 @@ func (c *Child) ashore(s *source, b []byte) []byte {
 	return b
 }
 
-// endsLinesTwice reports whether both the pty and the terminal add a carriage return
-// to the end of a line. In the foreground, enter prevents that, unless the terminal is
-// shared.
+// endsLinesTwice reports whether both the pty and the terminal add a carriage return to
+// the end of a line. In the foreground, Terminal.enter prevents that, unless the
+// terminal is shared.
 func (c *Child) endsLinesTwice() bool {
 	const both = unix.OPOST | unix.ONLCR
 	inner, err1 := getTermios(c.ptmx)
@@ -290,9 +290,10 @@ func underShell() bool {
 }
 
 // stopJob stops the wrapper's whole process group, as Ctrl-Z would: in a script or a
-// pipeline, the shell waits until every process of the group has stopped. stopJob returns
-// after the continuation. If since has seen a SIGCONT, the job was already continued, and
-// another stop might never end. So stopJob continues the harness and stops nothing.
+// pipeline, the shell waits until every process of the group has stopped. stopJob
+// returns after the continuation. If the watch in since has seen a SIGCONT, the job was
+// already continued, and another stop might never end. In this case stopJob continues
+// the harness and stops nothing.
 func (c *Child) stopJob(sig syscall.Signal, since *contWatch) {
 	switch sig {
 	case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:

@@ -66,8 +66,9 @@ func GuardMain() int {
 		return 125
 	}
 	unix.Close(guardPage)
-	// The harness would inherit SIG_IGN but not a handler. A signal that was
-	// ignored before stays ignored for the harness too.
+	// Catch these signals instead of ignoring them: the harness would inherit SIG_IGN,
+	// but it does not inherit a handler. A signal that was ignored before stays ignored
+	// for the harness too.
 	for _, sig := range guardIgnores {
 		if !signal.Ignored(sig) {
 			signal.Notify(make(chan os.Signal, 1), sig)

@@ -225,8 +225,9 @@ func (l *line) plain(b byte, now time.Time) {
 	}
 }
 
-// enter handles Enter, which sends the line unless it may be a part of a paste or chooses
-// from a list. After a line was sent, the harness restores a line that Ctrl-S stored.
+// enter handles the key Enter. An Enter that chooses from a list, or that may be a part
+// of a paste, does not send the line. Any other Enter sends the line. The harness then
+// restores a line that Ctrl-S stored.
 func (l *line) enter(now time.Time) {
 	if l.burst >= burstKeys && now.Sub(l.text) < burstEnter {
 		l.begun, l.doubt, l.text = true, true, now
@@ -243,7 +244,8 @@ func (l *line) enter(now time.Time) {
 func (l *line) sequence(b byte, now time.Time) {
 	first, rest, _ := bytes.Cut(l.param, []byte{';'})
 	switch {
-	case len(l.param) > 0 && (l.param[0] == '?' || l.param[0] == '<' || l.param[0] == '>'): // an answer, or a mouse report
+	case len(l.param) > 0 && (l.param[0] == '?' || l.param[0] == '<' || l.param[0] == '>'):
+		// The terminal's answer to a query, or a mouse report: the user typed no key.
 	case b == 'M' && len(l.param) == 0:
 		l.skip = 3
 	case b == '~' && string(l.param) == "200":
@@ -287,7 +289,7 @@ func (l *line) kitty(code, rest []byte, now time.Time) {
 // An expected waits for a text in the child's output. The output's pump calls read.
 type expected struct {
 	words  string        // the text, with one space where the output may have spaces and control sequences
-	came   chan struct{} // closed when the output has shown the text in words
+	came   chan struct{} // closed when the output has shown this text
 	parser vt.Parser
 	tail   []byte // the end of the output so far
 	seen   bool

@@ -120,7 +120,7 @@ var switches = [...]struct {
 	number         int
 	ansi, on, late bool
 }{
-	{number: 2026},                                                              // synchronised output: first, so that the others take effect
+	{number: 2026},                                                              // synchronised output: reset first, so that the other resets take effect
 	{number: 9}, {number: 1000}, {number: 1001}, {number: 1002}, {number: 1003}, // mouse
 	{number: 1004},                                                                 // focus reports
 	{number: 1005}, {number: 1006}, {number: 1007}, {number: 1015}, {number: 1016}, // mouse encodings, alternate scroll
@@ -139,7 +139,7 @@ var switches = [...]struct {
 	{number: 67, late: true},             // backspace key sends BS
 	{number: 2, ansi: true, late: true},  // keyboard locked
 	{number: 4, ansi: true, late: true},  // insert
-	{number: 20, ansi: true, late: true}, // line feed is a new line
+	{number: 20, ansi: true, late: true}, // line feed also moves to column 1
 }
 
 const (
@@ -327,7 +327,7 @@ func (t *tracker) command(body []byte) (changed bool) {
 				colours |= 1 << n
 			}
 		}
-	case n >= 10 && n <= 19: // this colour, and the colours with the following numbers
+	case n >= 10 && n <= 19: // the body holds the colours n, n+1 and so on
 		for spec := range bytes.SplitSeq(rest, []byte{';'}) {
 			if n <= 19 && len(spec) > 0 && string(spec) != "?" {
 				colours |= 1 << n

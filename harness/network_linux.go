@@ -25,8 +25,9 @@ func SeparateNetwork(cmd *exec.Cmd) {
 	cmd.SysProcAttr = attr
 }
 
-// EndWithParent makes cmd get SIGTERM when the thread that starts it ends. The caller
-// locks its thread until cmd has ended.
+// EndWithParent makes cmd get SIGTERM when the thread that starts cmd ends. The caller
+// must call runtime.LockOSThread before it starts cmd, and keep the lock until cmd has
+// ended.
 func EndWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 }

@@ -88,7 +88,8 @@ func (t *Terminal) continueGuards() {
 	for g := range t.guards {
 		var info unix.Siginfo
 		if err := unix.Waitid(unix.P_PID, g.pid, &info, unix.WSTOPPED|unix.WNOHANG, nil); err == nil && info.Signo != 0 {
-			unix.Kill(g.pid, unix.SIGCONT) // a child that was not reaped keeps its pid
+			// No other process can have the pid, because this child is not reaped yet.
+			unix.Kill(g.pid, unix.SIGCONT)
 		}
 	}
 }
@@ -132,7 +133,8 @@ func runsChild(pid int) bool {
 	return err == nil && info.Signo == 0
 }
 
-// isGuard reports whether pid is a guard or the warden. Callers hold mu.
+// isGuard reports whether pid is a guard or the warden, the process that at the end
+// kills what is left in the control group. Callers hold mu.
 func (t *Terminal) isGuard(pid int) bool {
 	if t.contained != nil && t.contained.warden == pid {
 		return true

@@ -272,7 +272,8 @@ func (c *Child) track(s *source, b []byte) {
 	if !c.terminal.onTTY {
 		return
 	}
-	if m := &s.tracker.modes; changed && *m != s.modes { // compared, because a redraw often sets modes and resets them at once
+	// Compare, because a redraw often sets modes and resets them in the same output.
+	if m := &s.tracker.modes; changed && *m != s.modes {
 		s.modes = *m
 		c.terminal.setModes(*m)
 	}
@@ -533,7 +534,7 @@ func (t *Terminal) returnKeys() {
 	if err != nil || !typeKeys(fd, keys) || waiting == 0 {
 		return
 	}
-	later := make([]byte, 16<<10) // a terminal holds 4 KiB
+	later := make([]byte, 16<<10) // enough: a terminal holds at most 4 KiB of keys
 	n, err := unix.Read(fd, later)
 	if err != nil {
 		return
@@ -665,7 +666,7 @@ func (c *Child) stopped(sig syscall.Signal) {
 	c.sink.Stopped(sig)
 	switch {
 	case c.paused.Load():
-	case c.stopping.Load(): // a stopped harness cannot end
+	case c.stopping.Load(): // continue the harness, so that it can end
 		unix.Kill(-c.pid, syscall.SIGCONT)
 	case c.frozen.Load() && !c.parked.Swap(true):
 		c.suspend(syscall.SIGTTOU, since)

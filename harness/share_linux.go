@@ -28,8 +28,10 @@ import (
 //   - Lines are read one at a time, and only if the harness may want them. A harness
 //     whose stdin is the terminal may want them unless another program of the pipeline
 //     has opened /dev/tty. Any other harness wants them only if it has opened /dev/tty.
-//   - While the attributes are neither the wrapper's nor those of a terminal at rest,
-//     another program is using the terminal. The wrapper then waits.
+//   - A terminal is at rest if it edits and echoes lines. A terminal that edited lines at
+//     the start is also at rest while it has the attributes of the start. While the
+//     attributes are neither the wrapper's nor those of a terminal at rest, another
+//     program is using the terminal. The wrapper then waits.
 
 // sharePause is the time between two checks for attributes that the harness has changed
 // without output. While a line waits, the wrapper checks whether this line is for the
@@ -112,7 +114,8 @@ func (t *Terminal) follow(c *Child) {
 	}
 }
 
-// mirror returns the outer attributes for the attributes of the pty. Callers hold mu.
+// mirror returns the attributes that the outer terminal must have while the pty has the
+// attributes inner. Callers hold mu.
 func (t *Terminal) mirror(inner *unix.Termios) unix.Termios {
 	want := t.saved
 	if inner.Lflag&unix.EXTPROC == 0 { // the harness has cleared EXTPROC, so the pty processes input and output
@@ -166,8 +169,8 @@ func (t *Terminal) release() {
 	t.mu.Unlock()
 }
 
-// hush turns off the echo of a shared terminal that is at rest; release turns the echo on
-// again.
+// hush turns off the echo of a shared terminal; release turns it on again. If another
+// program is using the terminal, hush returns an error and changes nothing.
 func (t *Terminal) hush() error {
 	now, err := getTermios(t.attrs)
 	if err != nil {

@@ -60,8 +60,9 @@ func (p *passedStop) set(since *contWatch) (before *contWatch) {
 
 func (p *passedStop) take() *contWatch { return p.set(nil) }
 
-// matchStop reports whether the harness is stopped, and takes the SIGTSTP that was
-// passed on, if there is one.
+// matchStop reports whether the harness is stopped, and not by Hold. If so, matchStop
+// also returns c.passed.since and sets that field to nil. The field is the watch of a
+// SIGTSTP that was passed on, or nil.
 func (c *Child) matchStop() (passed *contWatch, stopped bool) {
 	c.passed.mu.Lock()
 	defer c.passed.mu.Unlock()
@@ -93,13 +94,13 @@ func (c *Child) continueAfterStop() {
 	}
 }
 
-// stopGroup stops this process and its group, unless since has seen a SIGCONT. It
-// returns after the continuation.
+// stopGroup stops this process and its group, unless the watch since has seen a
+// SIGCONT. It returns after the group was continued.
 //
 // The stop signal first waits in the thread, which blocks it. If a SIGCONT arrives
-// from then on, the kernel removes the stop signal. An earlier SIGCONT is found in
-// since or, if its handler has not run, among the pending signals. SIGSTOP cannot be
-// blocked, so a SIGCONT between the check of since and the SIGSTOP is missed.
+// from then on, the kernel removes the stop signal. An earlier SIGCONT is found in the
+// watch or, if its handler has not run, among the pending signals. SIGSTOP cannot be
+// blocked, so a SIGCONT between the check of the watch and the SIGSTOP is missed.
 func stopGroup(sig syscall.Signal, since *contWatch) (stopped bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -58,7 +58,7 @@ type attributes struct {
 	changed bool        // the terminal has the attributes in ours, not those in saved
 	modes   modes       // the modes that a child's output has set
 	look    bool        // the look of text (see type look) differs from the default
-	shelved modes       // the modes that surface sets again; saved by suspend, leave or setModes
+	shelved modes       // the modes that the method surface sets again; saved by suspend, leave or setModes
 	undone  bool        // the shelved modes were undone on the terminal
 	behind  atomic.Bool // another process group had the terminal at the last check
 }
@@ -361,7 +361,7 @@ func (t *Terminal) dismiss(relieved bool) {
 		t.page.unmap()
 		t.page = nil
 	}
-	if t.contained != nil { // the warden exits after the guards
+	if t.contained != nil { // the warden of the control group exits after the guards
 		done := make(chan struct{})
 		go func() {
 			reap(t.contained.warden)
@@ -481,7 +481,7 @@ func (t *Terminal) enter() error {
 		return nil
 	}
 	if t.inBackground() {
-		t.leave() // the kernel stops a background job that changes the terminal
+		t.leave() // do not change the terminal: the kernel would stop this job
 		return nil
 	}
 	now, err := getTermios(t.attrs)
@@ -689,8 +689,9 @@ func reap(pid int) {
 	}
 }
 
-// guardEnv is the environment of the warden. A guard also gets a variable with the
-// wrapper's mark. The limit of one processor keeps these processes small.
+// guardEnv is the environment of the warden, the process that at the end kills what is
+// left in the control group. A guard also gets a variable with the wrapper's mark. The
+// limit of one processor keeps guards and the warden small.
 var guardEnv = []string{"GOMAXPROCS=1"}
 
 func (g *guardProcess) own(o owned) {

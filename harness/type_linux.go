@@ -48,7 +48,7 @@ func (c *Child) Type(ctx context.Context, t Typing) (done Typed, err error) {
 	return done, err
 }
 
-// strokes types strokes, and returns how many were written.
+// strokes types the given strokes, and returns how many of them were written.
 func (c *Child) strokes(ctx context.Context, all []Stroke, patience time.Duration) (written int, err error) {
 	for _, s := range all {
 		switch {
@@ -79,8 +79,8 @@ func (c *Child) strokes(ctx context.Context, all []Stroke, patience time.Duratio
 	return written, nil
 }
 
-// pause waits, and reports whether enough was closed before the time was over, ctx was
-// done or the child ended.
+// pause waits until the channel enough is closed, the time t is over, ctx is done or
+// the child ends. It returns true only in the first of these cases.
 func (c *Child) pause(ctx context.Context, t time.Duration, enough <-chan struct{}) bool {
 	timer := time.NewTimer(t)
 	defer timer.Stop()
@@ -114,7 +114,7 @@ func (c *Child) forward(keys []byte) (int, error) {
 // newest key is an Enter that did not count, because it may have been a part of a paste,
 // that Enter has sent the line.
 func (c *Child) LineTaken() {
-	if !c.typing.mu.TryLock() { // while keys are being written, the line stays as it is
+	if !c.typing.mu.TryLock() { // while keys are written, LineTaken does nothing
 		return
 	}
 	defer c.typing.mu.Unlock()

@@ -146,8 +146,9 @@ func strip(settings string, ours func(string) bool, before earlier) (string, err
 	return d.root.String(), nil
 }
 
-// restore gives a member its earlier value. It is called when all children of the member
-// are to be removed. It returns false if was records no earlier value.
+// restore makes a member empty or null again, as it was earlier. It is called when all
+// children of the member are to be removed. It returns false if no such earlier value
+// was recorded.
 func restore(m *child, was string) bool {
 	switch was {
 	case wasEmpty:

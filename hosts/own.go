@@ -6,8 +6,8 @@ import (
 	"lifeloop/profiles"
 )
 
-// This file installs whole files of ours. They have a name of their own in a
-// folder that a harness reads.
+// The functions below are for a harness that reads a folder of programs. Our hooks are
+// then a whole file in that folder, with a name of our own.
 
 // inspectWhole compares a whole file of ours with the text that this version
 // writes.

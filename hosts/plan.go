@@ -177,9 +177,9 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 		now.Absent, now.Replaced = before.Absent, before.Replaced
 		return text, now, nil
 	}
-	// Also remove consents to the new hooks that our note does not list: the user gave
-	// them, or the note was lost. consentTo adds them again below, so that a later removal
-	// of our hooks removes them too.
+	// Remove all consents to the new hooks, even those that our note does not list: the
+	// user gave such a consent, or the note was lost. Below, consentTo adds these consents
+	// again, so a later removal of our hooks removes them too.
 	base, err := withdraw(text, in.Trust, slices.Concat(now.Values, before.Values, earlierValues(earlier, in)), before.Replaced)
 	if err != nil {
 		return "", now, err

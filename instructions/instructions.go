@@ -55,7 +55,7 @@ func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + 
 func (s *Server) Close() { _ = s.listener.Close() }
 
 // A Reading is one request of the harness for the URL. The harness waits for
-// its answer.
+// the answer.
 type Reading struct {
 	w         http.ResponseWriter
 	ctx       context.Context

@@ -64,7 +64,7 @@ type (
 	// recorded as one.
 	ActivitySeen struct {
 		Output int64  `json:"output,omitempty"` // bytes written by the harness so far
-		Source string `json:"source,omitempty"` // the source of a sign other than output
+		Source string `json:"source,omitempty"` // the sign's source; empty for output
 	}
 	// ActivityMoved records a new activity when its first source reports it. The
 	// activity is uncertain until ActivityConfirmed, except that the end of a
@@ -182,7 +182,7 @@ func (a *activity) waited(s *step) {
 	a.soft.freed = s.now
 }
 
-// lives handles a sign of life from before this step; at is its time.
+// lives handles a sign of life at the time at, which may be later than the step's time.
 func (a *activity) lives(s *step, at time.Time) {
 	if !s.attempts.alive() {
 		return

@@ -260,7 +260,7 @@ func (a *attempts) launchedAfter(t, now time.Time) bool {
 
 // id returns the harness_run_id as a pointer, for a member that may be null; nil
 // before the first launch. An event at the start of a harness session has the id of
-// the launch that is recorded right after it.
+// the launch whose fact follows the event.
 func (a *attempts) id() *string {
 	if run := cmp.Or(a.soft.next, a.hard.Run); run != "" {
 		return &run
@@ -282,8 +282,8 @@ func (a *attempts) launch(s *step, l Launching, id, cause string) {
 }
 
 // recovered sets up the soft state for the attempt that was in progress when the
-// previous wrapper died. That wrapper had the output only in memory, so a rule about
-// output counts as broken only if the ledger says that it is.
+// previous wrapper died. That wrapper had the output only in memory. So a rule about
+// output counts as broken only if a fact in the ledger says so.
 func (a *attempts) recovered(s *step) {
 	a.soft.attempting = attempting{watch: attempt.NewWatch(&s.cfg.Policy), did: true, unseen: true}
 	a.soft.watch.Recall(a.hard.Broke)

@@ -59,8 +59,8 @@ func (b *books) save(s *step) {
 	}
 }
 
-// recovered continues the sum of the previous wrapper. Calls that the recalled
-// meter contains are not counted twice.
+// recovered continues the sum of the previous wrapper. If the meter was restored (see
+// recall), the calls in it are not counted twice.
 func (b *books) recovered() {
 	b.soft.base = b.hard.Usage
 	if b.soft.recalled {

@@ -98,7 +98,7 @@ func (r *recovery) answer(s *step, a RetryAnswered) {
 	q := r.hard.Asked
 	f := q.Planned
 	asked := r.soft.asked
-	if asked.IsZero() { // the wrapper that died had asked
+	if asked.IsZero() { // an earlier wrapper asked the policy's program, and then died
 		asked = q.Until.Add(-s.cfg.Policy.Decide)
 	}
 	a.DurationMS, r.soft.asked = max(s.now.Sub(asked).Milliseconds(), 0), time.Time{}

@@ -269,7 +269,7 @@ func (e *ending) exited(s *step, leftover int) {
 	}
 	took := "ended"
 	if leftover > 0 {
-		took = "partly" // the guard ends the other processes
+		took = "partly" // processes below the harness still run; the guard ends them
 	}
 	s.record(StopResult{Rung: e.soft.rung, Effect: took})
 }
@@ -301,7 +301,9 @@ func (s *step) sourcesDrained() {
 	s.books.save(s)
 	s.pressure.save(s)
 	if s.cfg.Observing || s.cfg.OneHook {
-		s.pressure.flush(s) // open frames stay open, because no source reported their end
+		// Emit the reports about the context that are still pending. Open frames stay
+		// open, because no source reported their end.
+		s.pressure.flush(s)
 		s.slots.giveUpScope(s, s.scopes.number(), "no further hook can deliver it")
 		s.ending.drain(s)
 		return
@@ -354,7 +356,9 @@ func (e *ending) finish(s *step) {
 	}
 	programs := slices.ContainsFunc(s.cfg.Clients, func(c setup.Client) bool { return c.Program })
 	switch {
-	case !programs || s.session.closing(): // no client process is left: the clients of a wrapper that died ended with that wrapper
+	case !programs || s.session.closing():
+		// No client process is left: either no client is a program, or the wrapper has
+		// died, and its clients have ended with the wrapper.
 	case e.soft.clients == clientsRun:
 		e.soft.clients = clientsEnding
 		s.do(effect.EndClients{})

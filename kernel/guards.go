@@ -164,8 +164,7 @@ func (g *guards) closed(s *step, hook string) {
 	})
 }
 
-// withdraw refuses every pending act for which the call which(act, p) returns true. why
-// is the reason.
+// withdraw refuses each pending act if which returns true for it; why is the reason.
 func (g *guards) withdraw(s *step, why string, which func(act string, p pending) bool) {
 	for _, q := range slices.Clone(g.hard.Open) {
 		if g.question(q.Ask) != nil && which(q.Act, g.soft.acts[q.Ask]) {

@@ -181,9 +181,9 @@ func (s *step) cleared(sig telemetry.Signal) bool {
 		(sig.At.IsZero() || s.turns.prompted(sig.At))
 }
 
-// revive begins an observed session again if a hook is called in it after its end,
-// because another process has resumed it. The SessionStart of that process may be
-// reported only after a compaction.
+// revive begins an observed session again if a hook is called in the session after its
+// end: another process has resumed the session. If that process first compacts the
+// context, the hook of the compaction may be called before the SessionStart hook.
 func (s *step) revive(sig telemetry.Signal) {
 	hs := s.scopes.current()
 	if !s.cfg.Observing || !hs.Ended || sig.Source != "hook" || sig.Session == "" || sig.Session != hs.ID {
@@ -204,9 +204,10 @@ func (s *step) identify(sig telemetry.Signal, h *hook) bool {
 		s.health.followed(s, sig)
 		return true
 	}
-	if h == nil && !injected(sig.Source) { // a recorded hook call proves as much as a live one
-		// A file may belong to another session. Only an observed session without an
-		// id takes the id of the file.
+	if h == nil && !injected(sig.Source) {
+		// Neither a hook, live or recorded, nor our plugin reported the signal. So the
+		// signal may belong to another session. Only an observed session without an id
+		// takes the id of the signal.
 		if hs.ID == "" && !hs.Ended && s.cfg.Observing {
 			s.scopes.bind(s, sig.Session, "", sig.Source+": "+sig.Detail)
 			return true

@@ -64,7 +64,7 @@ type (
 		Placement lifeloop.PayloadPlacement `json:"placement"`
 		Status    lifeloop.Status           `json:"status"`
 		Class     lifeloop.Placement        `json:"class,omitempty"`   // the slot that delivered the payload; empty if no slot did
-		Support   lifeloop.Support          `json:"support,omitempty"` // support of the slot in Class for the placement
+		Support   lifeloop.Support          `json:"support,omitempty"` // how well the slot supports the payload's placement
 		// Claimed is the support that the launch claims for the slot, if Support is
 		// weaker.
 		Claimed lifeloop.Support      `json:"claimed,omitempty"`

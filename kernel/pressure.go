@@ -66,8 +66,8 @@ func (p *pressure) observed(f Observed) {
 	}
 }
 
-// newScope starts a harness session with an empty context, or with that of a
-// resumed session.
+// newScope handles the beginning of a harness session. The session's context is empty
+// or, if resumed is true, that of the resumed session.
 func (p *pressure) newScope(s *step, resumed bool) {
 	if resumed {
 		p.soft.synth.Resume()

@@ -76,7 +76,7 @@ type (
 	}
 	// An AttemptCost counts what an attempt used.
 	AttemptCost struct {
-		// Short is how many launches in a row, this one included, ended within
+		// Short is how many launches in a row, this one included, lasted less than
 		// attempt.CrashLoop.Within.
 		Short      int   `json:"short,omitempty"`
 		Units      int64 `json:"units"`

@@ -42,12 +42,13 @@ type renewals struct {
 	}
 	soft struct {
 		act   renewal.Act // the act in progress
-		since time.Time   // start of the act, or of the wait for the prompt
-		// resets are the start times of this process's resets, with monotonic readings,
-		// so that the limit on resets within a time holds even if the clock is set.
+		since time.Time   // start of the act, or of the wait until a reset is possible
+		// resets are the times at which this process began a reset. They have monotonic
+		// readings, so that the limit on resets per period holds even if the clock is
+		// set.
 		resets []time.Time
-		// The fields below belong to a reset in place. The field named again can also
-		// delay a relaunch.
+		// The fields below are used only for a reset in place, except soft.again, which
+		// can also delay a relaunch.
 		held    *inHand          // the continuation, until the fresh session begins
 		fresh   *input.FreshSeen // the report of the fresh session, until enter begins it
 		typing  bool             // keys are being typed
@@ -116,8 +117,8 @@ const causeRenewal = "renewal"
 // pausing reports whether the session is PAUSED for a renewal.
 func (r *renewals) pausing(k *Kernel) bool { return r.resets() && k.session.is(session.Paused) }
 
-// resets reports whether the old harness session has ended, or the harness is being
-// ended, and no new one has begun.
+// resets reports whether a reset has ended the old harness session, or is ending the
+// harness, and no new harness session has begun.
 func (r *renewals) resets() bool {
 	return r.hard.State == renewal.Resetting && (!r.hard.Ahead || r.hard.Left)
 }
@@ -293,11 +294,12 @@ func (r *renewals) permitted(s *step, p pending, allowed bool, why string) {
 	}
 }
 
-// start records in soft state that an act begins now. With None, it records that the
-// wait for the prompt begins.
+// start stores in soft state which act begins now. The act None means that the renewal
+// waits until the harness is at its prompt or, for a reset by a hook, ends a turn.
 func (r *renewals) start(s *step, act renewal.Act) { r.soft.act, r.soft.since = act, s.now }
 
-// waiting reports whether the renewal waits for the prompt.
+// waiting reports whether the renewal waits until the harness is at its prompt or, for
+// a reset by a hook, ends a turn.
 func (r *renewals) waiting() bool {
 	return r.soft.act == renewal.None || r.soft.act == renewal.Type || r.soft.act == renewal.FallBack
 }
@@ -377,7 +379,8 @@ func wanted(s *step, m lifeloop.Manifest, rules renewal.Rules, capability string
 	return res
 }
 
-// review takes the next step of a renewal that waits for the prompt.
+// review takes the next step of a waiting renewal, if the step is possible now. Most
+// steps need the harness to be at its prompt.
 func (r *renewals) review(s *step) {
 	defer r.attend(s)
 	if !r.hard.Open() || !s.attempts.alive() {
@@ -693,11 +696,12 @@ func (r *renewals) abandon(s *step, why string) {
 	s.attempts.over(s)
 }
 
-// recover handles a renewal that was open when the wrapper died. It continues a renewal
-// whose reset had begun and whose token is not consumed, if a relaunch is possible and
-// continues is true; done is then true. Otherwise recover ends the renewal. The result
-// again is true if the old harness session must be launched again, because the reset had
-// begun to end the harness. A reset in place ends no harness.
+// recover handles a renewal that was open when the wrapper died. It continues
+// the renewal if the reset had begun, the token is not consumed, a relaunch is
+// possible, and the parameter continues is true. Otherwise it ends the renewal. The
+// result done says whether the renewal continues. The result named again says whether
+// the old harness session must be launched again, because the reset had begun to end
+// the harness. A reset in place ends no harness.
 func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 	if !r.hard.Open() {
 		return false, false
@@ -735,8 +739,8 @@ func (r *renewals) next(k *Kernel) time.Time {
 	return at
 }
 
-// limit returns when the running act, or the wait for the prompt, has taken too long.
-// It is zero while neither has a limit.
+// limit returns the time at which the act in progress, or the wait until the harness is
+// at its prompt, has taken too long. The time is zero while neither has a limit.
 func (r *renewals) limit(k *Kernel) time.Time {
 	switch {
 	case !r.hard.Open(), r.soft.since.IsZero(), r.waiting() && k.session.pausedByCommand(), r.soft.act == renewal.Launch && k.cfg.HookAtPrompt:
@@ -748,8 +752,9 @@ func (r *renewals) limit(k *Kernel) time.Time {
 	return time.Time{}
 }
 
-// wake ends the wait of soft.again, and handles the timeout of an act or of the wait for
-// the prompt. Both may be due in one step, because a step may come late.
+// wake ends the wait until soft.again, and handles the timeout of an act or of the wait
+// until the harness is at its prompt. Both may be due in one step, because a step may
+// come late.
 func (r *renewals) wake(s *step) {
 	if s.due(r.soft.again) {
 		r.soft.again = time.Time{}

@@ -77,8 +77,8 @@ func (r *renewals) holds(s *step, h *hook) bool {
 	return true
 }
 
-// holding reports whether a hook is soft.hook: the hook that waits for the renewal, or
-// that was answered with clear.
+// holding reports whether a hook is soft.hook. This is the hook at the end of a turn
+// that waits for the renewal, or whose answer was to clear the context.
 func (r *renewals) holding(hook string) bool { return r.soft.hook == hook && hook != "" }
 
 // awaitsHook reports whether the renewal needs the hook at the end of a turn.
@@ -218,7 +218,9 @@ func (r *renewals) detour(s *step) {
 		r.soft.rests = s.now.Add(hookFollows)
 	case !s.due(r.soft.rests):
 	case !r.relaunches(s, s.health.manifest(s), rules):
-		r.soft.rests = s.now.Add(rules.Filled().Idle) // a relaunch is not possible now, so try again later; the next turn's end may come first
+		// A relaunch is not possible now. detour tries again later, unless the hook at
+		// the end of a turn is called first.
+		r.soft.rests = s.now.Add(rules.Filled().Idle)
 	case r.soft.act == renewal.Type:
 		r.fallBack(s, noTurnEnds)
 	default:

@@ -46,7 +46,8 @@ func (s *step) recover(in input.Restarted) {
 	s.books.recovered()
 	s.guards.settleLost(s)
 	if i := s.recovery.spent().Profile; i > 0 && i < len(s.cfg.Manifests) {
-		s.cfg.Manifest, s.cfg.Weak = s.cfg.Manifests[i], nil // Weak may be the list of the first profile
+		// A fallback was active, but Weak may still describe the first profile.
+		s.cfg.Manifest, s.cfg.Weak = s.cfg.Manifests[i], nil
 	}
 	if s.session.is(session.None) || s.session.is(session.Pending) {
 		s.begin()
@@ -93,7 +94,8 @@ func (s *step) exitUnseen() bool {
 }
 
 // endRecoveredScope ends the harness session that was open when the wrapper died.
-// lost says whether the harness ran then, so that its end was not observed.
+// lost says whether the harness ran at that time. If so, the end of the harness was not
+// observed.
 func (s *step) endRecoveredScope(lost bool) {
 	hs := s.scopes.current()
 	if hs == nil || hs.Ended {

@@ -82,7 +82,7 @@ type (
 		Timer Timer     `json:"timer"`
 		At    time.Time `json:"at"`
 	}
-	// TimedOut records that a timer fired. The harness is then stopped.
+	// TimedOut records that a timer fired. If a harness runs, it is then ended.
 	TimedOut struct {
 		Timer     Timer  `json:"timer"`
 		ElapsedMS int64  `json:"elapsed_ms"`
@@ -220,8 +220,7 @@ func (m *sessionMachine) pausedFor(now time.Time) (d time.Duration) {
 	return d
 }
 
-// lives sets eventAt to the time of a sign of life before this step, unless eventAt is
-// later.
+// lives sets eventAt to at, the time of a sign of life, unless eventAt is later.
 func (m *sessionMachine) lives(at time.Time) {
 	if at.After(m.soft.eventAt) {
 		m.soft.eventAt = at

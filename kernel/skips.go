@@ -29,7 +29,8 @@ type skips struct {
 	origin
 }
 
-// and returns one run made of r and the run that follows it; either may be nil.
+// and joins r and next into one run. The events of next follow those of r. Either run
+// may be nil.
 func (r *skips) and(next *skips) *skips {
 	if r == nil || next == nil {
 		if r == nil {

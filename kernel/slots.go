@@ -406,7 +406,8 @@ func (l *slots) answerAll(s *step) {
 	}
 }
 
-// closeAll ends the hooks that are still open when the drain is over.
+// closeAll ends the hooks that are still open when the time for the clients' last
+// answers is over.
 func (l *slots) closeAll(s *step) {
 	for _, id := range slices.Clone(l.soft.order) {
 		l.closed(s, input.HookClosed{Hook: id})

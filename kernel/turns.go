@@ -371,9 +371,9 @@ func (t *turns) late(sig telemetry.Signal) bool {
 }
 
 // repeated reports whether another source has already reported the prompt in sig. If
-// both reports name the turn, repeated returns false, because late has compared the
-// names. Each source reports each prompt once, in order. sig repeats a prompt in these
-// cases:
+// both reports name the turn, repeated returns false, because the method late has
+// compared the names. Each source reports each prompt once, in order. sig repeats a
+// prompt in these cases:
 //   - sig is older than the newest prompt. It then repeats an earlier prompt.
 //   - The model had not stopped in the open frame at the time of sig. It then repeats the
 //     prompt of that frame, and the frame gets the name in sig.
@@ -625,7 +625,8 @@ func (t *turns) closeAll(s *step, ev []lifeloop.Evidence) {
 // close ends a frame whose end no source reported. Its outcome is the first of these:
 //   - the outcome with which the model stopped, if a source reported one;
 //   - the outcome of endIdle, if the harness is idle in this frame;
-//   - completed, if the newest model call was an answer and unharmed returns true;
+//   - completed, if the newest model call was an answer, no abort was requested, and the
+//     harness still runs or exited with 0;
 //   - abandoned.
 func (t *turns) close(s *step, id string, ev []lifeloop.Evidence) {
 	f := t.frame(id)
@@ -656,9 +657,9 @@ func (t *turns) compacted(s *step, sigs []telemetry.Signal) {
 	}
 }
 
-// class returns the failure class of a turn with the typed error e and the outcome o.
-// A failed turn without a known error has transport_error. Error messages are never
-// read.
+// class returns the failure class of a turn that ended with an error of the kind e and
+// with the outcome o. A failed turn without a known kind of error has transport_error.
+// Error messages are never read.
 func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	if _, c := consequences(e); c != "" || o != telemetry.Failed {
 		return c
@@ -666,10 +667,10 @@ func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	return lifeloop.TransportError
 }
 
-// recall copies the soft state of past, which belongs to a kernel that has handled again
-// the records from before a crash (Kernel.Rehearsal). recall clears the state of the
-// turn, unless the open frames of t and past have the same turn and the same value of
-// Ending.
+// recall copies the soft state of past. past belongs to another kernel, which has
+// handled again the records from before a crash (Kernel.Rehearsal). recall clears the
+// state of the turn, unless the open frames of t and past have the same turn and the
+// same value of Ending.
 func (t *turns) recall(past *turns) {
 	t.soft = past.soft
 	f, was := t.top(), past.top()

@@ -130,9 +130,9 @@ func (a *attempts) checkRules(s *step, v verdict) verdict {
 	return v
 }
 
-// consequences returns the cause of the failure of an attempt that ends with the typed
-// error e, and the failure class of a turn that ends with e. The cause is fatal if the
-// same command line would fail again. For an unknown error, both results are empty.
+// consequences returns two consequences of an error of the kind e: the cause of the
+// attempt's failure, and the failure class of the turn. The cause is fatal if the same
+// command line would fail again. For an unknown error, both results are empty.
 func consequences(e telemetry.ErrorKind) (attempt.Cause, lifeloop.FailureClass) {
 	switch e {
 	case telemetry.ErrRateLimit:
@@ -147,7 +147,9 @@ func consequences(e telemetry.ErrorKind) (attempt.Cause, lifeloop.FailureClass) 
 		return attempt.Fatal, lifeloop.OperatorRequired
 	case telemetry.ErrInvalidRequest:
 		return attempt.Fatal, lifeloop.InvalidRequest
-	case telemetry.ErrContextFull: // not fatal: the conversation filled the context, so the same command line may succeed
+	case telemetry.ErrContextFull:
+		// Not fatal: the conversation has filled the context. The same command line may
+		// succeed in a new conversation.
 		return attempt.Model, lifeloop.InvalidRequest
 	case "", telemetry.ErrUnknown:
 	}

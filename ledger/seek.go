@@ -68,7 +68,9 @@ func (w *walker) seek(seq uint64) {
 		case ok || start >= end: // the line that was found is after seq, or not in the search range
 			end = middle
 		default:
-			end = place // a damaged line, or the unfinished last one
+			// The line that was found is damaged, or is the unfinished last one. End
+			// the search.
+			end = place
 		}
 	}
 	w.segment, w.offset, w.skipped, w.adrift = all[after-1], place, place, all[after-1] > 1 || place > 0

@@ -41,8 +41,8 @@ type CallbackResponse struct {
 	RetryClass     *RetryClass       `json:"retry_class,omitempty"`
 }
 
-// A DispatchEnvelope is the one document that a client reads for a call. The key
-// payloads is left out when there are none.
+// A DispatchEnvelope is the one document that a client reads for a call. The member
+// "payloads" is left out if there are no payloads.
 type DispatchEnvelope struct {
 	SchemaVersion string            `json:"schema_version" wire:"version"`
 	Request       CallbackRequest   `json:"request"`

@@ -240,8 +240,8 @@ func (l *list) fill(v reflect.Value, from any, at path) {
 		}
 		value := reflect.New(t.Elem())
 		l.fill(value.Elem(), from, at)
-		// A value of the wrong type stays nil, so that the rules do not check a
-		// zero value.
+		// If the value does not fit, the pointer v stays nil, so that the rules do not
+		// check a zero value.
 		if !slices.Contains(l.paths, at) {
 			v.Set(value)
 		}

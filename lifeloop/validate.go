@@ -27,8 +27,8 @@ func rules(doc any) (l list) {
 	return l
 }
 
-// check checks a value. rule is the wire tag of the member with this value, which says
-// what a string or a number must be. The tag of a list applies to each entry.
+// check checks a value. rule is the wire tag of the member that has this value. The tag
+// says what a string or a number must be. The tag of a list applies to each entry.
 func (l *list) check(v reflect.Value, at path, rule string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -276,8 +276,9 @@ func (p PayloadEnvelope) checkBody(l *list, at path) {
 	}
 }
 
-// decoded returns the body that byte_size and content_digest describe. Lifeloop
-// does no more with a body than these "transport-safe encoding checks".
+// decoded returns the decoded body, which byte_size and content_digest describe. It
+// returns false if the body is not valid in its content_encoding. The contract allows
+// only such "transport-safe encoding checks" of a body.
 func (p PayloadEnvelope) decoded() ([]byte, bool) {
 	if p.ContentEncoding == "utf8" {
 		return p.Body.b, utf8.Valid(p.Body.b)
@@ -292,7 +293,8 @@ func (p PayloadEnvelope) decoded() ([]byte, bool) {
 
 // ---- receipts
 
-// [Parse] checks that the required nullable members are present (DECISIONS L14).
+// check does not report missing members. Some members of a receipt may be null but must
+// be present, and [Parse] checks that (DECISIONS L14).
 func (r Receipt) check(l *list, at path) {
 	if r.Event == ReceiptEmitted {
 		l.add(at.member("event"), "expected any event but receipt.emitted, for which there is no receipt")

@@ -115,7 +115,8 @@ func Evaluate(w Want, have lifeloop.Support) Result {
 	}
 	switch w.Level {
 	case lifeloop.Optional:
-		// "Lifeloop may omit the capability without warning."
+		// The contract says about an optional capability: "Lifeloop may omit the
+		// capability without warning".
 	case lifeloop.Preferred:
 		r.Warning = fmt.Sprintf("%s is %s: %s", w.Capability, have, r.Outcome)
 	default:

@@ -47,11 +47,11 @@ func classes(p lifeloop.PayloadPlacement) []lifeloop.Placement {
 	return nil
 }
 
-// gives returns how well a class with this claim supports the payload placement asked. A
-// developer frame is text that the model sees as written by the developer or the system.
-// With other text, only the class pre_session supports a developer frame. The support is
-// at most partial if the model sees the text as the user's. If the claim does not say how
-// the model sees the text, the support is the claimed one.
+// gives returns how well a class with this claim supports the requested placement. This
+// is the claimed support, except for a developer frame: text that the model sees as
+// written by the developer or the system. If the claim does not say that the model sees
+// text in this way, only the class pre_session supports a developer frame. Its support
+// is the claimed one, but at most partial if the model sees the text as the user's.
 func gives(claim lifeloop.PlacementClaim, class lifeloop.Placement, asked lifeloop.PayloadPlacement) lifeloop.Support {
 	switch {
 	case asked != lifeloop.DeveloperEquivalentFrame, claim.SeenAs == lifeloop.SeenAsDeveloper, claim.SeenAs == lifeloop.SeenAsSystem:

@@ -8,11 +8,11 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Weaken returns a copy of the manifest in which the support of one capability, which is
-// missing in a launch or became weaker in a session, is replaced by the given one. An
-// unknown name and receipts.native change nothing. For [ContinuationStore] it changes
-// renewal.continuation.payload_delivery, because without a store no continuation is
-// delivered.
+// Weaken returns a copy of the manifest in which one capability has the given support.
+// The capability is missing in a launch or became weaker in a session. For an unknown
+// name and for receipts.native, the copy has no changes. For [ContinuationStore], the
+// support of renewal.continuation.payload_delivery changes, because no continuation can
+// be delivered without a store.
 func Weaken(m lifeloop.Manifest, capability string, to lifeloop.Support) lifeloop.Manifest {
 	if class, ok := strings.CutPrefix(capability, placementPrefix); ok {
 		if claim, ok := m.Placement[lifeloop.Placement(class)]; ok {

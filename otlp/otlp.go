@@ -183,7 +183,8 @@ func (r *Receiver) Run(ctx context.Context) error {
 			r.cfg.Deliver(body)
 		}
 	})
-	// The requests that are being forwarded get a little more time.
+	// Forwarding continues after ctx has ended, until no request is left or cut is
+	// called.
 	outward, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	passing.Go(func() {
@@ -315,7 +316,7 @@ func (r *Receiver) pass(ctx context.Context, p passed) {
 			return errors.New("the address to forward to is invalid")
 		}
 		maps.Copy(req.Header, p.header)
-		for _, named := range p.header["Connection"] { // the headers that it names belong to the connection too
+		for _, named := range p.header["Connection"] { // Connection names more headers that must not be forwarded
 			for key := range strings.SplitSeq(named, ",") {
 				req.Header.Del(strings.TrimSpace(key))
 			}

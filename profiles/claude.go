@@ -228,7 +228,8 @@ func claudePlain(args []string, line claudeLine, h Host) bool {
 	if slices.Contains(args, "--bg") || slices.Contains(args, "--background") {
 		return true
 	}
-	// The session runs in a tmux server; the program only displays it.
+	// With both options, the session runs in a tmux server. The launched process only
+	// displays the session.
 	if line.has("--tmux") && line.has("--worktree") {
 		return true
 	}

@@ -61,10 +61,10 @@ func codexProfile() Profile {
 	}
 }
 
-// codexScrub are variables that Codex sets for its tools: the ids of the outer
-// session and of the tool call, a mark that a tool is running, and Codex's version.
-// CODEX_HOME, which the user sets, and CODEX_SANDBOX*, which describes the sandbox that
-// the wrapper runs in, are not removed.
+// codexScrub are variables that Codex sets for its tools, and that a launch does not
+// inherit: the ids of the outer session and of the tool call, a mark that a tool is
+// running, and Codex's version. A launch inherits CODEX_HOME, which the user sets, and
+// CODEX_SANDBOX*, which describes the sandbox in which the wrapper runs.
 var codexScrub = []string{
 	"CODEX_SESSION_ID", "CODEX_THREAD_ID", "CODEX_TOOL_CALL_ID", "CODEX_CI", "CODEX_VERSION",
 }
@@ -189,8 +189,9 @@ func (l codexLine) prompts() bool {
 	return words[len(words)-1] != "-"
 }
 
-// codexCause returns the cause of the session. If a session is continued in the
-// terminal, no other source shows the cause before the first prompt.
+// codexCause returns how the session begins, as far as the command line shows it (see
+// Launch.Cause). If a session is continued in the terminal, no other source shows this
+// before the first prompt.
 func codexCause(line codexLine) string {
 	verb := line.command
 	if verb == "exec" {
@@ -409,7 +410,8 @@ func installCodex(project bool, h Host) (Installation, error) {
 	return in, err
 }
 
-// codexSnake returns an event's name as records of trust contain it.
+// codexSnake returns an event's name in the form that Codex uses when it records that
+// the user trusts a hook: session_start for SessionStart.
 func codexSnake(event string) string {
 	var b strings.Builder
 	for i, r := range event {

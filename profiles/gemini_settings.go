@@ -75,8 +75,9 @@ func (l geminiLayer) member(group, name string) (value json.RawMessage, known bo
 	return members[name], ok
 }
 
-// geminiTitled reports whether Gemini CLI is certain to show in the title of the
-// terminal when it is busy with a turn.
+// geminiTitled reports whether the terminal's title is certain to show the beginning and
+// the end of each turn of Gemini CLI. It returns false if a setting hides or changes the
+// title, or if the settings are not known.
 func geminiTitled(home string, h Host) bool {
 	layers, reason := geminiLayers(home, h)
 	if reason != "" {

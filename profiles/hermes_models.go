@@ -54,7 +54,7 @@ func hermesWindows(s Source, h Host) Windows {
 		case fixed > 0 && model == name:
 			return fixed, "settings"
 		case fixed > 0:
-			return 0, "" // versions differ in whether the number is also used for other models
+			return 0, "" // some versions of Hermes use context_length for other models too, and some do not
 		}
 		return learned[model], "catalog"
 	}}

@@ -141,7 +141,7 @@ func (l *Launch) injectOpenclaw(line commandLine, h Host) (reason string) {
 		"load":    map[string]any{"paths": []string{filepath.Join(dir, "plugin")}},
 		"entries": map[string]any{openclawID: map[string]any{"enabled": true, "hooks": map[string]bool{"allowConversationAccess": true, "allowPromptInjection": true}}},
 	}
-	if allows { // OpenClaw adds this list to the user's
+	if allows { // OpenClaw merges our list of allowed plugins with the user's list
 		plugins["allow"] = []string{openclawID}
 	}
 	limit := "0"

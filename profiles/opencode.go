@@ -29,7 +29,7 @@ func opencodeProfile() Profile {
 		Hooks:      opencode.Hooks{},
 		Transcript: Source{Name: "store", Decoder: opencode.Store, Form: Rows, Query: opencodeEvents},
 		Kinds: []Source{
-			{Name: "rows", Decoder: opencode.Store}, // the rows of the database in a file, one per line
+			{Name: "rows", Decoder: opencode.Store}, // a file with the rows of the database, one per line
 			{Name: "bus", Decoder: opencode.Bus, Form: Events},
 			{Name: "events", Decoder: opencode.Bus}, // the server's events in a file, one per line, as a plugin writes them
 			{Name: "stream", Decoder: opencode.Run, Blind: true},

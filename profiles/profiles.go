@@ -42,8 +42,8 @@ type Host struct {
 	NewID        string // a new UUID for the harness to use as its session id
 	Terminal     bool   // the harness will have a terminal
 	Hooks        Injection
-	// Guards requests hooks for tool calls that fail closed: if the hook fails,
-	// the tool is refused.
+	// Guards requests hooks that are called before tool calls. These hooks fail closed:
+	// if such a hook fails, the tool call is refused.
 	Guards bool
 	// GuardWait is how long a hook for a tool call may wait for an approval, in
 	// addition to its usual limit; at most MaxGuardWait.

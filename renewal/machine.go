@@ -210,9 +210,9 @@ func (m *Machine) End(class lifeloop.FailureClass, why string) Move {
 // half of Request.Trigger. It is false if Trigger is unknown.
 func (m *Machine) Treadmill(tokens int64) bool { return m.Trigger > 0 && tokens*2 >= m.Trigger }
 
-// Deadline returns the time at which an act that began at since has taken too long. The
-// act None means the wait for the prompt. The result is zero if Limits has no limit for
-// the act.
+// Deadline returns the time by which an act must have ended. since is the time at which
+// the act began. The act None means the wait until the harness is at its prompt. The
+// result is zero if Limits has no limit for the act.
 func (r Rules) Deadline(act Act, since time.Time) (at time.Time) {
 	l := r.Limits.Filled()
 	switch act {

@@ -54,7 +54,7 @@ func States() []State {
 	return []State{Pending, Rejected, Running, Paused, Aborting, Aborted, Completed, Failed}
 }
 
-// Terminal reports whether s has no moves.
+// Terminal reports whether s is final: a session in s cannot move to another state.
 func (s State) Terminal() bool { return len(moves(s)) == 0 }
 
 // Check returns an error unless from → to is a legal move.

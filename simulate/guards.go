@@ -152,8 +152,9 @@ func (p *player) tool(s step) {
 	p.feed(call)
 }
 
-// answered continues the harness after the answer to its tool call. Without a policy
-// the tool runs.
+// answered continues the harness after the answer to the hook call about its tool. The
+// tool is refused if the answer has a verdict other than allow. Without a policy there
+// is no verdict, and the tool runs.
 func (p *player) answered(e effect.HookAnswer) {
 	l := &p.launch
 	if !l.alive || l.waits != e.Hook {

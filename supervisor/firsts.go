@@ -95,7 +95,9 @@ func (f *firsts) look(now time.Time, ended bool) (first string, state firstState
 	lines := f.typed()
 	near := slices.DeleteFunc(slices.Clone(lines), func(l telemetry.Typed) bool { return l.At.Before(from) || l.At.After(f.works) })
 	line := one(near)
-	ours := func(session string) bool { // whether session is line, or began after a clear in the process whose first session is line
+	// ours reports whether session is line (the session of the typed line), or began
+	// after a /clear in the process whose first session is line.
+	ours := func(session string) bool {
 		return session == line || slices.ContainsFunc(lines, func(l telemetry.Typed) bool {
 			return l.Session == line && l.Begins == "clear" && !l.At.Before(f.started) && !l.At.After(began[session])
 		})

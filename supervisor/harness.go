@@ -93,8 +93,8 @@ type sink struct {
 	lost, skipped int64
 	mu            sync.Mutex // guards the fields below, which two goroutines use
 	osc           telemetry.Decoder
-	last          []telemetry.Signal // the signals that were posted last, at the time in the field at
-	at            time.Time
+	last          []telemetry.Signal // the signals that were posted last
+	at            time.Time          // when the signals in last were posted
 }
 
 // sameAgain is the time for which repetitions of the same signals are dropped. A title
@@ -110,8 +110,8 @@ func (s *sink) Text(stream int, b []byte, total int64) {
 	s.skipped = 0
 }
 
-// TextLost posts, once in a launch, that output was not posted as text: the
-// guardrails could not check it.
+// TextLost posts, once in a launch, that a part of the output was dropped before the
+// guardrails (the policy's rules about output) could check it.
 func (s *sink) TextLost(bytes, lines int64) {
 	s.skipped += lines
 	if s.lost == 0 {

@@ -83,8 +83,8 @@ func await[A any](r *requests, in map[string]chan A, id string) (answered <-chan
 	}
 }
 
-// waiting returns the channel for the answer to the request with this id, or nil, to
-// which nothing can be sent, if it no longer waits.
+// waiting returns the channel for the answer to the request with this id. If that
+// request no longer waits, waiting returns nil; a select never sends to a nil channel.
 func waiting[A any](r *requests, in map[string]chan A, id string) chan<- A {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,7 +200,7 @@ func (s *supervisor) answerHook(e effect.HookAnswer) {
 	a := answer{event: e.Event, context: e.Context, carries: e.Context.Len() > 0 || e.Clear, clear: e.Clear, verdict: e.Verdict}
 	select {
 	case waiting(&s.requests, s.requests.hooks, e.Hook) <- a:
-	default: // the harness closed the hook before the answer was delivered, or the hook was released
+	default: // the hook no longer waits, or releaseHooks has already answered the hook
 		if a.carries {
 			s.results = append(s.results, input.HookClosed{Hook: e.Hook})
 		}

@@ -34,15 +34,17 @@ type Moves struct {
 	Since time.Time // the time of the launch
 
 	files   *Files
-	present string              // the session whose records are posted
-	past    map[string]bool     // the earlier values of the field present
-	named   time.Time           // when the newest record that names the present session was handled
-	read    watchers.Position   // how far the present session's file was read
-	next    string              // the session to which the process has moved and which is not followed yet; empty if there is none
-	at      time.Time           // the time in the first record that names the session next
-	works   bool                // the process works in the session next
-	ends    int                 // how often the process has stopped working in the session next; the first time may be the change itself
-	held    []input.SignalsSeen // records that name the session next, and records of that session's file
+	present string            // the session whose records are posted
+	past    map[string]bool   // the earlier values of the field present
+	named   time.Time         // when the newest record that names the present session was handled
+	read    watchers.Position // how far the present session's file was read
+	next    string            // the session to which the process has moved and which is not followed yet; empty if there is none
+	at      time.Time         // the time in the first record that names the next session
+	works   bool              // the process works in the next session
+	// ends counts how often the process has stopped working in the next session. The
+	// change to that session may count as the first work.
+	ends int
+	held []input.SignalsSeen // records that name the next session, and records of that session's file
 }
 
 // lag is the longest time from the writing of a record to its handling, unless the machine
@@ -57,8 +59,8 @@ func (m *Moves) start(f *Files) {
 func (m *Moves) notice(watchers.Line) bool         { return false }
 func (m *Moves) shown(telemetry.Signal, time.Time) {}
 
-// handled is called after a record of a session file was handled. It checks again whether
-// the file of the session next shows how that session began.
+// handled is called after a record of a session file was handled. It checks again
+// whether the file of the next session shows how that session began.
 func (m *Moves) handled(at watchers.Position) {
 	if filepath.Base(stem(at.Path)) == m.present {
 		m.read = at
@@ -66,8 +68,8 @@ func (m *Moves) handled(at watchers.Position) {
 	m.look(false)
 }
 
-// end moves to the session next if the file of that session is there. In any case it posts
-// the kept records.
+// end moves to the next session if the file of that session is there. In any case end
+// posts the kept records.
 func (m *Moves) end() {
 	if m.next != "" && !m.look(true) {
 		m.release()
@@ -121,9 +123,10 @@ func (m *Moves) release() {
 	m.held = nil
 }
 
-// look moves to the session next, and reports whether it has moved. It moves when the file
-// of next shows how the session began and the file of present was read to its end. If ended
-// is true, it is enough that the file of next shows when the session began.
+// look moves to the next session, and reports whether it has moved. It moves when the
+// next session's file shows how that session began, and the present session's file was
+// read to its end. If ended is true, it is enough that the next session's file shows
+// when that session began.
 func (m *Moves) look(ended bool) bool {
 	if m.next == "" {
 		return false
@@ -159,8 +162,8 @@ func (m *Moves) look(ended bool) bool {
 	return true
 }
 
-// earlier reports whether the session next began before the process moved to it, which
-// means that the process resumed it. began is the time of the session's first record.
+// earlier reports whether the next session began before the process moved to it, which
+// means that the process resumed it. began is the time of that session's first record.
 func (m *Moves) earlier(began time.Time, cause string) bool {
 	switch {
 	case m.past[m.next]:
@@ -183,9 +186,10 @@ func (m *Moves) behind() bool {
 	return err == nil && info.Size() > m.read.Offset
 }
 
-// path returns the path of the file of the session next. This is the path that the file of
-// a new session gets, if that file exists or no other file matches. Otherwise it is the path
-// of the only matching file. path returns "" if several files match, or if next is not an id.
+// path returns the path of the next session's file. This is the path that the file of a
+// new session gets, if that file exists or no other file matches. Otherwise it is the
+// path of the only matching file. path returns "" if several files match, or if m.next
+// is not an id.
 func (m *Moves) path() string {
 	if strings.Trim(strings.ToLower(m.next), "0123456789abcdefghijklmnopqrstuvwxyz-") != "" {
 		return "" // not an id; as a part of a pattern it could match other files

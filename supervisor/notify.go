@@ -10,10 +10,11 @@ import (
 // notifyLimit is the number of events that can wait for slow callbacks.
 const notifyLimit = 1024
 
-// A Notifier calls the callbacks of L0 on another goroutine than the loop's, so that
-// a slow callback delays neither the loop nor the harness (DECISIONS Z12). The loop
-// puts events into a queue. An event that arrives while the queue is full is dropped
-// and counted; a gap in the event numbers shows where.
+// A Notifier calls the callbacks of L0, a lifecycle specification
+// (docs/contract/l0.md), on another goroutine than the loop's. So a slow callback
+// delays neither the loop nor the harness (DECISIONS Z12). The loop puts events into a
+// queue. An event that arrives while the queue is full is dropped and counted; a gap in
+// the event numbers shows where.
 //
 //	notifier := supervisor.NewNotifier(&view.Hooks{OnRetry: …}, view.L0{})
 //	wg.Go(notifier.Run)

@@ -172,7 +172,7 @@ func (o *once) take(h *head, heads []*head) error {
 		return nil
 	}
 	if err := o.begin(h.at, heads); err != nil || h.known {
-		return err // if begin has set h.known, begin has written the missing facts of this record
+		return err // begin sets h.known if it has written this record's missing facts
 	}
 	if err := o.until(h.at); err != nil {
 		return err

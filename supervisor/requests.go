@@ -33,8 +33,9 @@ type questions struct {
 	open    int           // number of peer's streams that have not ended
 	missing bool          // it was reported that no stream was connected in time for a question
 	missed  int           // the number of unknown records in the last report
-	// send sends a request to the plugin, if the plugin gets requests. replies has the
-	// channel for the reply to each request that waits, by the id of the request.
+	// send writes a request to the plugin's newest stream; it is nil while no stream is
+	// open. replies has the channel for the reply to each request that waits, by the id
+	// of the request.
 	send    func(line []byte) error
 	replies map[string]chan telemetry.PluginReply
 }
@@ -83,7 +84,8 @@ func (q *questions) connect(in control.Stream) bool {
 	return true
 }
 
-// found reports that a missing stream has connected.
+// found reports that the plugin's stream has connected, if that stream was reported as
+// missing.
 func (s *supervisor) found(l *launched) {
 	q := l.questions
 	q.mu.Lock()

@@ -81,7 +81,7 @@ func noteRead(all []*readSource, record recordRead) []*readSource {
 	if r == nil {
 		r = &readSource{name: f.Source, path: f.Path, begin: i}
 		all = append(all, r)
-	} else if f.Start { // the file was reported as missed and is read again from its start
+	} else if f.Start { // the source is read again from its start; see the field missed
 		r.floor = r.newest
 	}
 	switch again := f.Ino != r.last.Ino && r.last.Ino != 0 || f.Offset < r.last.Offset; {

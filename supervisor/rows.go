@@ -36,7 +36,7 @@ type table struct {
 	at      sqlite.Cursor
 	failed  time.Time // when reading first failed; zero while it succeeds
 	trouble bool      // the failure was reported
-	resumed bool      // the field at has a position from a ledger
+	resumed bool      // a killed observer's ledger gave the position to continue from
 	late    bool      // the present rows are to be skipped, but could not be read yet
 }
 

@@ -316,7 +316,7 @@ func (f *Files) reportUnknown(source string) {
 func (f *Files) reportTrouble(source string, what input.Trouble, err error) {
 	f.Log.Warn().Str("source", source).Str("what", string(what)).Err(err).Msg("trouble with a source")
 	if source == listSource || source == filesSource {
-		return // no capability depends on these two sources
+		return // no capability depends on listSource or filesSource
 	}
 	f.post(input.SourceTrouble{Source: source, What: what})
 }

@@ -174,7 +174,9 @@ func (s *Successors) of(path string) string {
 // of a turn, so an answer of the model ends the turn, unless the same record has a prompt
 // or a tool call, before or after the answer.
 func works(busy bool, signals []telemetry.Signal) bool {
-	worked := false // there is a prompt or a tool call after the last end of a turn in this record
+	// worked is set if there is a prompt or a tool call after the last end of a turn in
+	// this record.
+	worked := false
 	for _, sig := range signals {
 		switch {
 		case sig.Agent != "" || sig.Side != "":

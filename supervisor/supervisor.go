@@ -198,8 +198,8 @@ type Options struct {
 	Log   zerolog.Logger
 }
 
-// SignDelay is the longest delay after which a sign of life may reach the
-// kernel, because a file is read a little later than it is written.
+// SignDelay is how late a sign of life of the harness may reach the kernel: a file is
+// read a little later than the harness writes it.
 const SignDelay = 100 * time.Millisecond
 
 const (
@@ -541,8 +541,8 @@ func CloseLost(k *kernel.Kernel, l Ledger, now time.Time, reason string) error {
 func (s *supervisor) post(in input.Input) { s.postOf(0, in) }
 
 // postOf posts an input from a launch. If the inbox is full, the input waits, and gets the
-// time at which the loop takes it. Its source reads nothing meanwhile, so nothing shows
-// whether the harness was silent.
+// time at which the loop takes it. While the input waits, its source reads nothing, so
+// a gap in the inputs does not show that the harness was silent.
 func (s *supervisor) postOf(launch int, in input.Input) {
 	p := posted{of: launch, at: time.Now(), Input: in}
 	select {

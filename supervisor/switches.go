@@ -105,9 +105,10 @@ func (s *Switches) first(session string) {
 	}
 }
 
-// report posts what unless it is the newest trouble: TroubleUnassigned if the session of
-// the process is unknown, and TroubleRecovered if the session is known. TroubleRecovered is
-// posted only after TroubleUnassigned or TroubleDeleted.
+// report posts the trouble what unless it equals the newest trouble. The caller passes
+// TroubleUnassigned if the session of the process is unknown, and TroubleRecovered if
+// the session is known. TroubleRecovered is posted only after TroubleUnassigned or
+// TroubleDeleted.
 func (s *Switches) report(what input.Trouble) {
 	if trouble := s.files.trouble; what != trouble && (what == input.TroubleUnassigned || trouble == input.TroubleUnassigned || trouble == input.TroubleDeleted) {
 		s.files.trouble = what

@@ -11,7 +11,7 @@ import (
 // watcher is the name under which the ledger lists the reader of a launch's sources.
 const watcher = "watcher"
 
-// ofFileTrouble converts what happened to a file.
+// ofFileTrouble returns the kernel's trouble for what happened to a file.
 func ofFileTrouble(what watchers.TroubleKind) input.Trouble {
 	switch what {
 	case watchers.Polling:
@@ -34,8 +34,8 @@ func ofFileTrouble(what watchers.TroubleKind) input.Trouble {
 	return ""
 }
 
-// ofStreamTrouble converts what happened to the stream of a server. A server that no
-// longer answers is like a file that was deleted.
+// ofStreamTrouble returns the kernel's trouble for what happened to a server's stream.
+// A server that no longer answers counts as a file that was deleted.
 func ofStreamTrouble(what sse.TroubleKind) input.Trouble {
 	switch what {
 	case sse.Gone:

@@ -15,7 +15,7 @@ import (
 // typedFiles reads the session files of a harness, and its list of typed lines.
 type typedFiles struct {
 	profiles.Typing
-	decoder func() telemetry.Decoder // of the session files
+	decoder func() telemetry.Decoder // returns a decoder of session files
 	since   time.Time                // the time of the launch
 }
 

@@ -157,7 +157,7 @@ type State struct {
 	stale    bool // lastUsed is from before a compaction
 	// compacting is the start of a compaction that has not ended, or zero.
 	compacting time.Time
-	trigger    string // the trigger of that compaction, if its start reported one
+	trigger    string // the running compaction's trigger, if its start reported one
 
 	// halves counts the compactions that each source reported in this session, and
 	// settled counts those that are finished. pending waits until due for its
@@ -166,7 +166,7 @@ type State struct {
 	settled   int
 	pending   *Compaction
 	estimated *telemetry.Signal // the estimate that belongs to pending
-	patience  time.Duration     // how long pending waits, until due
+	patience  time.Duration     // how long pending may wait; the wait ends at due
 	due       time.Time
 }
 

@@ -150,7 +150,8 @@ func (m *Meter) Total() Usage {
 		u.Main.plus(*b.main[session])
 		named = true
 	}
-	// Calls without a session may be the same as those of a named session.
+	// Calls without a session may be the same as those of a named session. So they
+	// count only if no source names a session.
 	if b := m.best(func(b *book) bool { return b.main[""] != nil }); b != nil && !named {
 		u.Main.plus(*b.main[""])
 	}

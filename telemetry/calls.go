@@ -44,7 +44,7 @@ func callKey(names ...string) uint64 {
 		for i := range len(s) {
 			h = (h ^ uint64(s[i])) * prime
 		}
-		h *= prime // a zero byte between two names
+		h *= prime // hashes a zero byte, which separates two names
 	}
 	return h
 }

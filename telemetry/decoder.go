@@ -82,7 +82,8 @@ func Digesting(d Decoder) Decoder {
 	return d
 }
 
-// Digests is embedded by the decoders that Digesting changes.
+// Digests is embedded by the decoders that can report digests. Digesting turns the
+// digests on.
 type Digests struct{ wanted bool }
 
 func (d *Digests) digestTools() { d.wanted = true }

@@ -1,9 +1,9 @@
 package telemetry
 
-// Requests decodes the events of one launch of a harness that also asks the
-// wrapper before each request to its model, and waits for the answer. The question
-// does not name its session or turn. The events do, but they arrive through
-// another source and may be read before or after the question.
+// Requests decodes the events of one launch of a harness. Before each request to its
+// model, this harness asks the wrapper a question and waits for the answer. The
+// question does not name its session or turn. The events name both, but they arrive
+// through another source and may be read before or after the question.
 //
 // Events that must be reported after a question are held back until the
 // question arrives.

@@ -157,9 +157,9 @@ type Signal struct {
 // Typed is a line that the user typed in the terminal of a harness: as an entry of the
 // harness's list of such lines, or as the prompt in the record of a session.
 type Typed struct {
-	Session string // for an entry of the list: the first session of the process that read the line
+	Session string // only for an entry of the harness's list: the first session of the process in which the line was typed
 	At      time.Time
-	Text    uint64 // hash of the text
+	Text    uint64 // hash of the typed line
 	Begins  string // the cause of the next session, "clear" or "resume", if the line is a command that changes the session
 }
 

@@ -148,7 +148,7 @@ func (u *ToolUse) arguments(args map[string]any, op string, depth int) {
 		program, _ := cmp.Or(args["command"], args["cmd"]).(string)
 		switch {
 		case !listed || program == "":
-		case key == "args": // added below, with the program
+		case key == "args": // the case below adds these words together with the program
 			continue
 		case key == "command" || key == "cmd":
 			v = append([]any{v}, words...)

@@ -469,7 +469,7 @@ func (v *Vault) lockedFile() (*os.File, *durable.FileLock, error) {
 		}
 		_ = f.Close()
 		if _, locked := errors.AsType[*durable.LockedError](err); err == nil || locked {
-			continue // Ungive removed the file, or is about to, because the file was not locked yet
+			continue // the file was not locked yet, so Ungive has removed the file or is about to remove it
 		}
 		_ = os.Remove(f.Name())
 		return nil, nil, err

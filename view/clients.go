@@ -41,11 +41,10 @@ func (c ClientCalls) Text() string {
 // Clients counts each client's calls and the failed ones. Its zero value is ready for
 // use.
 //
-// A call has failed if the client gave no valid answer in time, answered that it failed,
-// or sent a payload that failed although it was required. A call that the client never
-// received counts as failed only if its receipt has the class timeout. If the
-// session was refused or the wrapper died, its open calls are not failures of the
-// client.
+// A call has failed if the client gave no valid answer in time, answered that it
+// failed, or sent a required payload that was not delivered. A call that the client
+// never received counts as failed only if its receipt has the class timeout. Calls that
+// are open when the session is refused or the wrapper dies are not counted as failed.
 type Clients struct {
 	all  []ClientCalls // sorted by id
 	open map[string]*openCall

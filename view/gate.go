@@ -25,12 +25,12 @@ type Gate struct {
 	Waiting []GateWaiting `json:"waiting,omitempty"`
 }
 
-// A GateWaiting is an act that waits until the user runs `approve` or `deny`
-// with its intent.
+// A GateWaiting is an act that waits until the user runs `approve` or `deny` with the
+// digest of the act's intent.
 type GateWaiting struct {
 	ask    string
 	before *GateRefusal // the newest refusal that is older than the refusal of this act
-	Act    string       `json:"act"` // the act's name, as in its intent
+	Act    string       `json:"act"` // the name of the called tool, or of another act, such as harness.launch
 	Intent string       `json:"intent_digest"`
 	Until  time.Time    `json:"until"`
 }
@@ -81,7 +81,7 @@ func (s *Status) gate() Gate {
 // A GateRefusal is one act that the policy did not allow.
 type GateRefusal struct {
 	At           time.Time `json:"at"`
-	Act          string    `json:"act"` // the act's name, as in its intent
+	Act          string    `json:"act"` // the name of the called tool, or of another act, such as harness.launch
 	Verdict      string    `json:"verdict"`
 	Reasons      []string  `json:"reason_codes"`
 	Rule         string    `json:"matched_rule,omitempty"`

@@ -75,8 +75,8 @@ type HCP struct {
 	out     []HCPMessage
 }
 
-// Apply adds one fact and returns its events: at most two, except that each broken
-// rule of one check has its own.
+// Apply adds one fact and returns its events. A check of the guardrails has one event
+// for each broken rule. Any other fact has at most two events.
 func (h *HCP) Apply(e kernel.Entry) []HCPMessage {
 	h.at, h.out = e.At, nil
 	switch f := e.Fact.(type) {
@@ -86,7 +86,7 @@ func (h *HCP) Apply(e kernel.Entry) []HCPMessage {
 		h.moved(f)
 	case kernel.StopSent:
 		h.killed = h.killed || f.Tree
-	case kernel.Exited: // the process may have ended by itself just before the signal
+	case kernel.Exited: // StopSent alone proves no kill: the process may have ended just before the signal
 		h.killed = h.killed && (f.Signal == sigKILL || f.Leftover > 0 || f.Lost)
 	case kernel.ProcessesKilled:
 		if !f.Clients {

@@ -134,8 +134,8 @@ type L0 struct {
 	asked      kernel.RetryAsked
 }
 
-// An l0Renewal is the newest renewal: the digest of its token, and the path of its
-// reset.
+// An l0Renewal is the newest renewal: the digest of its token, and whether the harness
+// is started again or itself begins a new session.
 type l0Renewal struct {
 	token string
 	path  renewal.Path

@@ -11,7 +11,7 @@ import (
 type Proofs struct {
 	list   []Proof
 	before []string // capabilities that earlier sessions have proven for the version of the newest launch
-	early  []string // events of the harness in the newest launch, except those that were in Proofs.before at that time
+	early  []string // events that the harness caused in the newest launch and that were not in Proofs.before then
 }
 
 // A Proof lists the capabilities that worked with one version.

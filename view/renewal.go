@@ -95,7 +95,7 @@ func (r *Renewals) called(f kernel.RenewalCalled) {
 	}
 }
 
-// rerouted records that the reset continues by another path.
+// rerouted records that the renewal resets the harness in another way than was planned.
 func (r *Renewals) rerouted(f kernel.RenewalRerouted) {
 	if r != nil && r.Last != nil {
 		l := *r.Last

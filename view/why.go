@@ -17,8 +17,8 @@ import (
 type Why struct {
 	// Event is the event with its own evidence.
 	Event *lifeloop.EventRecord `json:"event"`
-	// Session lists how the event's harness session began and how its id became
-	// known: each bind, rebind and refusal up to the event.
+	// Session lists, up to the event, how the event's harness session began, when its
+	// id became known or changed, and which ids were refused.
 	Session []Link `json:"session"`
 	// Frame lists the earlier events of the event's frame with their sources, since the
 	// last frame.ended with the frame's id.
@@ -144,8 +144,8 @@ func typedText(f kernel.RenewalTyped) string {
 
 // Needs reports whether an entry can be evidence, so that the other entries need not
 // be decoded. It uses only the entry's number, its kind and the text of its line. Of
-// the entries before the event that have the same place, only the newest can be
-// evidence. An entry with an empty place replaces no other.
+// the entries before the event with the same place, only the newest is evidence, unless
+// place is empty.
 func (w *Why) Needs(seq uint64, kind, text []byte) (place string, needed bool) {
 	has := func(id []byte) bool { return len(id) > 0 && bytes.Contains(text, id) }
 	n := w.kinds[string(kind)]

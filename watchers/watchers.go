@@ -223,7 +223,7 @@ func (w *Watcher) Do(f func()) {
 func (w *Watcher) awake() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // a value is already pending
+	default: // wake is full, so Run is woken anyway
 	}
 }
 

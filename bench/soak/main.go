@@ -110,7 +110,7 @@ func prepare(dir string, length time.Duration, rate int, hooks bool) error {
 // time but the last one. It stops earlier if ctx ends. first is the memory after a
 // fifth of the time, and last is the memory that was printed last.
 func watch(ctx context.Context, pid int, state string, length time.Duration) (first, last int64, err error) {
-	for n := 1; n < 10; n++ { // the last tenth ends with ctx
+	for n := 1; n < 10; n++ { // not after the last tenth, because ctx ends then too
 		select {
 		case <-time.After(length / 10):
 		case <-ctx.Done():

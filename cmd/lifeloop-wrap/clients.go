@@ -19,9 +19,9 @@ import (
 	"lifeloop/view"
 )
 
-// program returns the fields that the programs of a session have in common. The guard ends
-// the processes of such a program if they outlive the wrapper. Env has only the variables
-// that the wrapper sets.
+// program returns a dispatch.Config with the fields that are the same for all programs
+// of a session. The guard ends the processes of such a program if they outlive the
+// wrapper. Env has only the variables that the wrapper sets.
 func (s *session) program(t *harness.Terminal) dispatch.Config {
 	return dispatch.Config{Env: []string{"LIFELOOP_SESSION_ID=" + s.id, t.Mark()}, Started: t.Own, Ended: t.Disown, Forks: t.Forks(), Cgroup: t.Cgroup()}
 }
@@ -39,9 +39,9 @@ func (s *session) clients(t *harness.Terminal) (clientPrograms, error) {
 // its first call, a oneshot client at each call.
 type clientPrograms map[string]supervisor.Client
 
-// newClientPrograms returns the programs of the configured clients. around
-// returns the fields of a client's dispatch.Config that depend on the caller;
-// its Env has only the variables that the caller sets.
+// newClientPrograms returns the programs of the configured clients. For a client's id,
+// around returns a dispatch.Config with the fields that the caller chooses. Env in this
+// Config has only the variables of the caller; newClientPrograms adds the others.
 func newClientPrograms(clients []config.Client, around func(id string) dispatch.Config) (clientPrograms, error) {
 	out := clientPrograms{}
 	for _, c := range clients {

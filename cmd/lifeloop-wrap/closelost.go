@@ -62,8 +62,8 @@ func (g *globals) savedClients(folder store.Folder) []config.Client {
 	saved := &globals{}
 	run := runCmd(saved)
 	saved.addFlags(run.Flags())
-	if g.config != "" { // a flag in the present command line replaces the saved one, as in a recovery
-		_ = run.Flags().Set("config", g.config) // any value is valid
+	if g.config != "" { // this command's --config replaces the saved one, as in run --resume
+		_ = run.Flags().Set("config", g.config) // cannot fail: the flag accepts any text
 	}
 	if _, err := recall(run, folder, nil); err != nil {
 		return nil

@@ -112,7 +112,7 @@ func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e export
 	return g.print(cmd, map[string]any{"ok": true, "session_id": id, "kind": e.kind, "signed": key != nil, "files": written}, text)
 }
 
-// folder reports whether --out is a folder.
+// folder reports whether the export writes a folder. Otherwise it writes one file.
 func (e exportation) folder() bool { return e.kind == "chain" || e.kind == "trace" }
 
 func cannotWrite(id string, err error) error {

@@ -53,7 +53,7 @@ func (e exitCode) Error() string { return fmt.Sprint("exit ", int(e)) }
 // death is the error of a run whose harness was ended by a signal.
 type death struct {
 	signal syscall.Signal
-	group  bool // the signal came from a key, so it was meant for the whole foreground group
+	group  bool // a key such as Ctrl-C caused the signal, so the whole process group must get it
 }
 
 func (d death) Error() string { return "died of " + d.signal.String() }

@@ -24,8 +24,9 @@ func guarded(path string) bool {
 	}
 }
 
-// guardedAs is guarded for a host without a session. In a session, runDir would be a
-// folder below stateDir, so its result is that of stateDir.
+// guardedAs returns a function like guarded for a check without a session, when runDir
+// does not exist. In a session, runDir would be a folder below stateDir. So for runDir,
+// the returned function checks stateDir, or the nearest folder above it that exists.
 func guardedAs(runDir, stateDir string) func(path string) bool {
 	return func(path string) bool {
 		if path == runDir {

@@ -24,7 +24,7 @@ type gatekeeper struct {
 	scene  acts.Scene
 	ways   []way
 
-	mu    sync.Mutex // guards limit, because several questions may come at the same time
+	mu    sync.Mutex // protects limit, because calls of Decide may run at the same time
 	limit gate.Limiter
 }
 
@@ -54,7 +54,9 @@ func newGatekeeper(policy *gate.Policy, session string, ways []way) *gatekeeper 
 	if policy == nil {
 		return nil
 	}
-	dir, _ := os.Getwd() // an error is ignored, because surroundings refuses a launch without a working directory
+	// An error is ignored here: without a working directory, the function surroundings
+	// fails, and no launch is prepared.
+	dir, _ := os.Getwd()
 	home, _ := os.UserHomeDir()
 	identity := strconv.Itoa(os.Getuid())
 	if u, err := user.LookupId(identity); err == nil {
@@ -111,7 +113,7 @@ func exists(path string) bool {
 // part by part, as far as the path exists. For a link to a missing file, it returns the
 // path at which a write would create that file.
 func resolved(path string) string {
-	links := 40 // the limit of Linux
+	links := 40 // as many symbolic links as Linux follows in one path
 	return resolve("/", path, &links)
 }
 

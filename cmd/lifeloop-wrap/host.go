@@ -224,8 +224,9 @@ func (h *host) edit(edit func(profiles.Installation, bool) ([]hosts.Change, erro
 	return nil
 }
 
-// remove removes the hooks. It also discards the adapter's stored continuations for
-// harness sessions in the folders that onlyDelivers reports.
+// remove removes the hooks. It also erases the adapter's stored continuations (texts for
+// a fresh harness session) for each folder in which no hook delivers them any more; see
+// onlyDelivers.
 func (h *host) remove() error {
 	err := h.edit(h.store.Remove)
 	if err != nil || h.dry {

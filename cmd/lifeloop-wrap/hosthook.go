@@ -136,7 +136,7 @@ func (h hostCall) serve(cfg config.Config, profile profiles.Profile, manifest li
 		_ = stdout.SetWriteDeadline(deadline) // an error means that stdout does not support deadlines
 		n, err := stdout.Write(answer)
 		return err == nil && n == len(answer)
-	}) // an error is ignored, because the hook fails open
+	}) // an error is ignored, because the harness must continue after an error of the hook
 	return result, nil
 }
 

@@ -162,8 +162,8 @@ func (l *launcher) plan(e effect.Launch) (supervisor.Plan, error) {
 		plan.Asking = l.asking
 	}
 	if launch.Overlay.Root != "" {
-		// Called before the last fact, so that the overlay of an ended session has no files
-		// left to move to the user's home.
+		// Ended is called before the last fact of the session is recorded. So the overlay of
+		// an ended session has no files left that must be moved to the user's home.
 		plan.Ended = l.session.giveBack
 	}
 	return plan, nil
@@ -403,8 +403,9 @@ func prepareExports(e *supervisor.Exports, l *profiles.Launch, adapter string) e
 //
 // The version of lifeloop-hook is not checked, because each run would have to start
 // lifeloop-hook once more. The two programs are installed together. If their versions
-// differ, the protocol ignores unknown members and refuses unknown operations,
-// and a refused hook fails open.
+// differ, the protocol ignores unknown members and refuses unknown operations. A hook
+// whose operation is refused prints nothing and the harness continues; only a hook that
+// guards a tool call then denies that call.
 func hookWords(exe string) []string {
 	small := filepath.Join(filepath.Dir(exe), "lifeloop-hook")
 	// A symbolic link is not used: it may point to some other program. The operating

@@ -163,7 +163,8 @@ func (p *Publisher) Publish(ctx context.Context, next evidence.Anchor) {
 func (p *Publisher) due(next evidence.Anchor) (due, inFile bool, err error) {
 	i := slices.IndexFunc(p.known, func(k evidence.Anchor) bool { return k.Index == next.Index })
 	inFile = i >= 0 && p.known[i] == next
-	again := p.from > 0 && next.Index >= p.from // an earlier process may not have published this checkpoint
+	// If again is set, an earlier process may have failed to publish this checkpoint.
+	again := p.from > 0 && next.Index >= p.from
 	switch {
 	case !again && (next.Index < p.last.Index || next == p.last):
 		return false, inFile, nil // the checkpoint was published before

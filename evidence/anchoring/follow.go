@@ -63,7 +63,7 @@ func (p progress) miss(index int, why string) progress {
 // A Follower publishes the checkpoints of a session that this process runs, while the
 // session runs. A nil Follower publishes nothing.
 type Follower struct {
-	state progress // belongs to the goroutine until done is closed
+	state progress // until done is closed, only the goroutine of Follow uses state
 	stop  context.CancelFunc
 	done  chan struct{}
 }

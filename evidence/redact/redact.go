@@ -256,7 +256,10 @@ func quotedUntil(text string, from, n int, quote byte) int {
 		case '\n', '\r':
 			return i - run
 		case quote:
-			for m := n; ; m = (m - 1) / 2 { // the quote may also end an enclosing string
+			// The quote may end this string or a string around it. The loop tries these
+			// strings from the inside out; m is the number of backslashes before the
+			// quotes of the tried one.
+			for m := n; ; m = (m - 1) / 2 {
 				if run%(2*m+2) == m {
 					return i - m
 				}

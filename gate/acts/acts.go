@@ -28,8 +28,9 @@ type Scene struct {
 	// Like the operating system, Resolve first follows the links before a .., and then takes
 	// the parent of the folder to which they lead. If Resolve is nil, links are not followed.
 	Resolve func(path string) string
-	// Exists reports whether an absolute path exists. If Exists is nil, the only operand of
-	// git checkout counts as a branch, and the first operand of yq counts as a file.
+	// Exists reports whether an absolute path exists. If Exists is nil, x in "git
+	// checkout x" counts as a branch and not as a file, and the first operand of yq
+	// counts as a file.
 	Exists func(path string) bool
 }
 

@@ -33,12 +33,13 @@ type arg struct {
 	whole   bool // the word has no other texts than its choices, as $x in for x in a b; do rm $x; done
 }
 
-// anything reports whether nothing of a is known, so that a may also become flags.
+// anything reports whether no text of the word a is known and the word may become a
+// flag or several words, as $x does.
 func (a arg) anything() bool { return !a.known && a.loose && a.begin == "" && a.text == "" }
 
 func (a arg) flag() bool { return a.known && len(a.text) > 1 && a.text[0] == '-' }
 
-// input reports whether a names the standard input, or another open file.
+// input reports whether the word a names the standard input or another open file.
 func (a arg) input() bool {
 	return a.known && (a.text == "-" || strings.HasPrefix(a.text, "/dev/stdin") || strings.HasPrefix(a.text, "/dev/fd/") ||
 		strings.HasPrefix(a.text, "/dev/tty") || strings.HasPrefix(a.text, "/proc/self/fd/"))
@@ -593,7 +594,8 @@ func (s *shell) files(name string, u usage, args []arg) {
 	}
 }
 
-// tool adds the targets that only a special rule for the command called name finds.
+// tool adds the targets that only a rule for one command finds. The parameter name is
+// the name of the command.
 func (s *shell) tool(name string, in invocation) {
 	switch name {
 	case "sed", "gsed":
@@ -715,7 +717,7 @@ func (in invocation) withoutProgram(args []arg, file func(arg) bool) []arg {
 	return args
 }
 
-// mayExist reports whether there may be a file with the name that a holds.
+// mayExist reports whether there may be a file with the name that is in the word a.
 func (s *shell) mayExist(a arg) bool {
 	below := s.below(a)
 	return below == nil || s.scene.Exists == nil || slices.ContainsFunc(below, s.scene.Exists)
@@ -867,8 +869,8 @@ func (s *shell) tar(name string, u usage, args []arg) {
 // every word that looks like a path.
 func (s *shell) argument(name string, a arg) { s.operand(name, a, s.uses(name, nil)) }
 
-// operand is like argument, but its parameter op says whether the command reads the files
-// that a names, or uses only their names.
+// operand is like argument, but its parameter op says whether the command reads the
+// files that the word a names, or uses only their names.
 func (s *shell) operand(name string, a arg, op string) {
 	text := a.text
 	if !a.known && name == "dd" && (strings.HasPrefix("of=", a.begin) || strings.HasPrefix(a.begin, "of=") || a.loose) {

@@ -30,7 +30,9 @@ func (s *shell) copied(from, to arg) {
 		}
 	}
 	if !to.known || len(s.dirs) == 0 && !path.IsAbs(to.text) {
-		return // the copies to the choices are noted above; a write to any other unknown path is undecidable already
+		// Each choice of the word to was handled above. A write to any other unknown
+		// path is undecidable already.
+		return
 	}
 	for _, dir := range s.below(to) {
 		for _, copy := range s.sources(from) {
@@ -46,8 +48,9 @@ func (s *shell) copied(from, to arg) {
 	}
 }
 
-// sources returns the copies that a command may make from a word, without to. If a pattern
-// names several folders, from is not known.
+// sources returns the copies that a command may make of what the word from names. The
+// field to of each copy is still empty. If the word is not known, or if it has a pattern
+// that may name several folders, the result is one copy whose field from is empty, too.
 func (s *shell) sources(from arg) (all []copied) {
 	folder, name := path.Split(from.text)
 	some := strings.ContainsAny(name, "*?[")
@@ -76,7 +79,9 @@ func (c *collector) throughCopy(p, op string) bool {
 			if rest != "" {
 				return true
 			}
-		case copy.some && rest == "": // to is taken for a folder, although a pattern with one match may put a link there
+		case copy.some && rest == "":
+			// Here copy.to counts as a folder. It may be a copied link, though, if the
+			// pattern has only one match.
 		case c.linked(copy.from, rest), strings.HasPrefix(rest+"/", path.Base(copy.from)+"/") && c.linked(copy.from, strings.TrimPrefix(rest, path.Base(copy.from))):
 			return true
 		}

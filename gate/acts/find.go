@@ -73,10 +73,10 @@ func (s *shell) findRuns(name, flag string, command []arg) {
 	})
 }
 
-// findUnknown adds an undecidable command if the argument i of find or fd, whose text is
-// not known, may be an action. In quotes, the first argument of find counts as a folder, and
-// each argument of fd as a pattern. The exception is an argument with a known beginning that
-// may begin an action, such as "-$x".
+// findUnknown adds an undecidable command if the argument a, which is not known, may be
+// an action of find or fd; i is its index. In quotes, the first argument of find counts
+// as a folder, and each argument of fd as a pattern. But "-$x" may be an action even in
+// quotes.
 func (s *shell) findUnknown(name string, a arg, i int) {
 	flag := strings.HasPrefix(a.begin, "-")
 	if name != "find" && (a.anything() || flag && (a.loose || a.begin == "-" || s.runs(a.begin))) ||

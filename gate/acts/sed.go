@@ -109,8 +109,8 @@ func (s *shell) backups(in invocation) {
 	}
 }
 
-// sedText returns the script after the text of a, i or c. The text ends at the first newline
-// that does not follow an odd number of backslashes.
+// sedText returns the script after the text of sed's command a, i or c. The text ends
+// at the first newline that does not follow an odd number of backslashes.
 func sedText(script string) (rest string, ok bool) {
 	first := true
 	for {

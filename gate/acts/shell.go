@@ -259,7 +259,7 @@ func (s *shell) stmt(st *syntax.Stmt) {
 			}
 		default:
 			s.touch(target, "write")
-			s.captured = s.captured || !known || to != "/dev/null" && !strings.HasSuffix(to, "ignore") // the names in a file such as .gitignore are not those of files to read
+			s.captured = s.captured || !known || to != "/dev/null" && !strings.HasSuffix(to, "ignore") // no command reads the files that .gitignore names
 		}
 	}
 	switch cmd := st.Cmd.(type) {

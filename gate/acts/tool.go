@@ -174,7 +174,7 @@ func alternatives(pattern string) (all []string, ok bool) {
 
 // The operations on paths, besides read, write and delete.
 const (
-	opContent = "content" // reads a file; with "read", the word may also name a folder, or be no path at all
+	opContent = "content" // reads a file; "read" is for a word that may also name a folder or be no path at all
 	opName    = "name"    // uses the name of a file, not its content
 	opPut     = "put"     // writes a file without showing what it held
 )

@@ -373,7 +373,7 @@ func (u usage) shortFlags(in *invocation, a arg, args []arg) []arg {
 	return args
 }
 
-// start returns the text of a, as far as it is known.
+// start returns the text of the word a, up to the first part that is not known.
 func (a arg) start() string {
 	if a.known {
 		return a.text
@@ -390,8 +390,8 @@ func (a arg) attached(text string) arg {
 	return a.after(strings.TrimSuffix(a.begin, text))
 }
 
-// after removes the prefix before from the word a. It returns VALUE if a is NAME=VALUE and
-// before is NAME=.
+// after returns what follows a prefix of the word a. The parameter before is the
+// prefix: if a is NAME=VALUE and before is NAME=, the result is VALUE.
 func (a arg) after(before string) arg {
 	if a.known {
 		return arg{text: strings.TrimPrefix(a.text, before), known: true}

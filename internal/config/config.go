@@ -115,7 +115,7 @@ type Window struct {
 // The modes of a [Client].
 const (
 	Oneshot    = "oneshot"    // one process per dispatch
-	Persistent = "persistent" // one process per session, one line per dispatch and answer
+	Persistent = "persistent" // one process per session; each dispatch and each answer is a line
 )
 
 // A Client is one program that subscribes to lifecycle events.

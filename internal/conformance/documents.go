@@ -12,7 +12,7 @@ const (
 	sampleFrame   = "943058ce-461e-4efa-ba26-1a3dd4e359fa"
 )
 
-// pressure returns the description of the context that events contain.
+// pressure returns a description of the context, in the form that events contain.
 func pressure(level string, used int64) map[string]any {
 	return map[string]any{"level": level, "tokens_used": used, "window_tokens": int64(200000), "window_source": "statusline",
 		"fraction": float64(used) / 200000, "stale": false}

@@ -149,7 +149,7 @@ func (r *renewed) renewing() setup.Renewing {
 	return setup.Renewing{Stores: true, Renewals: []renewal.Rules{rules}}
 }
 
-// moved records a new state of a renewal. The caller holds the lock of the world.
+// moved records a new state of a renewal. The caller holds mu of the session's world.
 func (r *renewed) moved(f kernel.RenewalMoved) {
 	if r.id == "" {
 		r.id = f.Renewal
@@ -169,7 +169,7 @@ func (r *renewed) moved(f kernel.RenewalMoved) {
 	}
 }
 
-// step notes a receipt of the renewal. The caller holds the lock of the world.
+// step notes a receipt of the renewal. The caller holds mu of the session's world.
 func (r *renewed) step(doc *lifeloop.Receipt) {
 	name := "delivery"
 	switch doc.Event {
@@ -220,7 +220,8 @@ func (s *world) renewalLaunch(post func(input.Input), number int) input.ChildExi
 		resetting := !over()
 		s.mu.Unlock()
 		if resetting {
-			return input.ChildExited{} // the wrapper ends this launch
+			// The wrapper ends this launch, so the script plays no end.
+			return input.ChildExited{}
 		}
 	}
 	s.await("the end of the renewal", over)

@@ -84,7 +84,7 @@ func (k *kit) environment(session string) []string {
 	return environ.Spec{}.Of(os.Environ(), k.mark, "LIFELOOP_SESSION_ID="+session, "LIFELOOP_CLIENT_ID="+k.cfg.ClientID)
 }
 
-// client returns the tested client, to be called by the session with the id session.
+// client returns the tested client, for the calls of the session whose id is session.
 func (k *kit) client(mode, session string) (*recorded, error) {
 	cfg := dispatch.Config{ID: k.cfg.ClientID, Command: k.cfg.Command, Timeout: k.cfg.Timeout,
 		Env: k.environment(session)}

@@ -25,7 +25,7 @@ import (
 type InstalledHooks struct {
 	Scope     string   `json:"scope"`
 	Path      string   `json:"path"`
-	State     string   `json:"state"` // as in host status, or "unreadable"
+	State     string   `json:"state"` // as `host status` reports it, or "unreadable"
 	Missing   []string `json:"missing"`
 	Differing []string `json:"differing"`
 }
@@ -128,7 +128,7 @@ type HarnessSessions struct {
 // working folder.
 type HarnessSession struct {
 	Session string    `json:"session"`
-	At      time.Time `json:"at"` // the time of its last change
+	At      time.Time `json:"at"` // the time of the session's last change
 }
 
 func (e *examiner) harnessSessions(p profiles.Profile) *HarnessSessions {

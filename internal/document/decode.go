@@ -78,7 +78,7 @@ func Decode(v Value, into any, path string, note func(path string, v Value)) err
 	return decoder(note).decode(v, reflect.ValueOf(into).Elem(), path, false)
 }
 
-// A decoder is the function note of [Decode].
+// A decoder is the argument note of [Decode]. Its methods decode values.
 type decoder func(path string, v Value)
 
 func isDuration(to reflect.Value) bool { return to.Type() == reflect.TypeFor[time.Duration]() }

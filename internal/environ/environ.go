@@ -38,8 +38,8 @@ type Spec struct {
 // prefix.
 type Names []string
 
-// SetWord sets n to the list that means all variables. It returns false if the word is
-// not "all"; the caller must then set n itself.
+// SetWord sets n to the list that means all variables, whatever the word is. If the
+// word is not "all", SetWord returns false, and the caller must set n again.
 func (n *Names) SetWord(word string) bool {
 	*n = slices.Clone(all)
 	return word == "all"

@@ -144,7 +144,8 @@ func (c *claude) turn(t turnStep) {
 	c.turnOver(began)
 }
 
-// stop runs the Stop hooks; if one blocks, the model answers once more.
+// stop runs the Stop hooks. If one of them forbids the end of the turn, the model
+// answers once more.
 func (c *claude) stop(t turnStep) {
 	more := object{"stop_hook_active": false, "last_assistant_message": t.Answer, "background_tasks": []any{}, "session_crons": []any{}}
 	asked := c.h.hook("Stop", more)
@@ -326,7 +327,7 @@ func (c *claude) registryPath() string {
 	return filepath.Join(c.h.home("CLAUDE_CONFIG_DIR", ".claude"), "sessions", fmt.Sprintf("%d.json", os.Getpid()))
 }
 
-// registry rewrites the file with the state of this process.
+// registry rewrites the registry file, which holds the state of this process.
 func (c *claude) registry(given object) {
 	if c.forgetful() {
 		return

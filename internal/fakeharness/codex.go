@@ -149,7 +149,8 @@ func (c *codex) turn(t turnStep) {
 	c.osc("done:app=codex")
 }
 
-// stop runs the Stop hooks; if one blocks, the model answers again in the same turn.
+// stop runs the Stop hooks. If one of them forbids the end of the turn, the model
+// answers again in the same turn.
 func (c *codex) stop(t turnStep) {
 	more := object{"stop_hook_active": false, "last_assistant_message": t.Answer}
 	asked := c.h.hook("Stop", more)

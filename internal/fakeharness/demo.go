@@ -34,8 +34,8 @@ func Environment(stories, dir string, fast bool) []string {
 	return env
 }
 
-// IsStandIn reports whether a program was started with [Environment] under a
-// harness's name.
+// IsStandIn reports whether a program was started under a harness's name, with the
+// variables that [Environment] returns.
 func IsStandIn(argv0 string, env []string) bool {
 	switch filepath.Base(argv0) {
 	case "claude", "codex":

@@ -64,8 +64,8 @@ type exitCode int
 
 func (c exitCode) Error() string { return "exit " + strconv.Itoa(int(c)) }
 
-// stop is the panic value by which must passes an error to try. The functions
-// between must and try cannot handle the error.
+// A stop carries an error from the function must to the function try: must panics with
+// the stop, and try recovers it. No function between these two handles the error.
 type stop struct{ error }
 
 // try runs f until its end or its first error.

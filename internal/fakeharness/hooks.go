@@ -126,10 +126,10 @@ type answer struct {
 	reason  string
 }
 
-// hook runs the hooks of event, one after another. Their stdin has the usual
-// members and those of more. It records the additional context they return. It
-// waits for an asynchronous hook only before the hooks of the next event, as if the
-// user were slower than the hook, so that a script's hooks always run in the same order.
+// hook runs the hooks of event, one after another. Their stdin has the usual members
+// and those of more. hook records the additional context that they return. An
+// asynchronous hook may still run when hook returns. The next call of hook first waits
+// for such hooks, so that a script's hooks always run in the same order.
 func (h *harness) hook(event string, more object) answer {
 	h.unawaited.Wait()
 	stdin := h.dialect().base(event)

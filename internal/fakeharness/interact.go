@@ -12,9 +12,9 @@ import (
 	"syscall"
 )
 
-// interact takes prompts from the keyboard until /exit, /quit, Ctrl-D, two Ctrl-C,
-// the end of stdin, or s.Clears commands /clear or /new. Enter is a carriage return;
-// all bytes of a bracketed paste are text.
+// interact reads prompts from the keyboard. It returns after /exit, /quit, Ctrl-D, two
+// Ctrl-C or the end of stdin, and after s.Clears commands /clear or /new. Enter is a
+// carriage return; all bytes of a bracketed paste are text.
 func (h *harness) interact(s interactStep) {
 	kind := h.dialect()
 	h.term.raw()

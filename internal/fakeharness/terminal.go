@@ -87,8 +87,8 @@ func (t *terminal) write(text string) error {
 	return err
 }
 
-// line writes text and an end of line. In raw mode the terminal adds no carriage
-// return.
+// line writes text and an end of line. In raw mode, line writes a carriage return
+// before each newline, because the terminal then adds none.
 func (t *terminal) line(text string) error {
 	end := "\n"
 	if t.saved != nil {

@@ -82,8 +82,9 @@ func (generation) usage(u Usage) map[string]any {
 		"thoughtsTokenCount": u.Reasoning, "totalTokenCount": in + u.Output}
 }
 
-// words returns the text of the answer. Only the harness itself, and not the user, asks
-// for an answer in JSON; the same object answers each such request.
+// words returns the text of the answer. A request for an answer in JSON comes from the
+// harness itself and not from the user. The answer to such a request is always the same
+// object.
 func (generation) words(a *answer) string {
 	if a.request.form != "" {
 		return string(encode(map[string]any{"reasoning": "mock", "next_speaker": "user", "complexity_score": 10, "complexity_reasoning": "mock",

@@ -4,8 +4,8 @@
 //
 // Each request is recorded as a [Call]: its purpose, its prompt, and the usage that
 // the answer reported, in exclusive parts. Unless the script sets a usage, no two calls
-// of one server have the same usage. So a sum of usages is wrong if one call is counted
-// twice and another is missed.
+// of one server have the same usage. If usages could repeat, a sum could be right
+// although one call was counted twice and another was missed.
 //
 //	s := mock.New(mock.Says("let me see"), mock.Runs("echo hi"), mock.Says("done"))
 //	go http.Serve(listener, s)
@@ -108,7 +108,7 @@ type Call struct {
 	Kind   Kind
 	Model  string
 	Prompt string // the last mark in the request; see [Mark]
-	Again  int    // how many times the same mark came directly before this one
+	Again  int    // how many times the mark in Prompt was repeated, with no other mark in between
 	Asked  string // the text of the last message of the user
 	Status int    // HTTP status; 0 before the answer
 	// Given is the usage sent so far. Whole means that the whole answer was sent.
@@ -274,7 +274,7 @@ func unique(kind Kind, n int) *Usage {
 	return &Usage{Input: 1000 + 500*k + 13*i, CacheRead: 3000 + 700*k + 17*i, CacheWrite: 200 + 5*i, Output: 40 + 3*i, Reasoning: 4 + i}
 }
 
-// A request is the part of a request that all wire formats have.
+// A request holds the decoded parts of an HTTP request, in one form for all wire formats.
 type request struct {
 	kind   Kind
 	model  string

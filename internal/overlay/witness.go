@@ -41,8 +41,8 @@ func watch(o profiles.Overlay, f profiles.OverlayFolder) error {
 	return nil
 }
 
-// goneAt returns when the program removed or replaced a link. gone is false if the
-// program did neither, or if the time is not known.
+// goneAt returns the time at which the program removed or replaced a link. gone is
+// false if the program did neither, or if the time is not known.
 func (r record) goneAt(link string) (at time.Time, gone bool) {
 	rel, err := filepath.Rel(r.Root, link)
 	if err != nil {

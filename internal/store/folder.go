@@ -125,7 +125,8 @@ func (f Folder) Records() iter.Seq2[Record, error] {
 // FollowRecords is like Follow, but yields each entry with its digest.
 func (f Folder) FollowRecords(ctx context.Context, from uint64) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		// A lost session has no last fact, so the wait also ends with the wrapper.
+		// A lost session has no last fact. So the wait for new entries also ends when
+		// the wrapper has ended.
 		alive, gone := context.WithCancel(ctx)
 		defer gone()
 		go func() {
@@ -233,7 +234,9 @@ func (f Folder) owns(first kernel.Fact) error {
 // the ledger is missing or empty, and another file shows that it once had entries. err
 // is the error of reading the ledger, or nil.
 func (f Folder) gone(err error) error {
-	what, shows := "its ledger is empty", []string{summaryFile} // tokenFile shows nothing: it is written before the first entry
+	// tokenFile is written before the first entry, so it does not show that an empty
+	// ledger once had entries.
+	what, shows := "its ledger is empty", []string{summaryFile}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		what, shows = "its ledger is missing", []string{summaryFile, tokenFile}
@@ -381,7 +384,8 @@ func (f Folder) save(name string, v any) {
 }
 
 // Published says which checkpoints of a session its wrapper has published. It is not in
-// the ledger, because no checkpoint would cover an entry about the last checkpoint.
+// the ledger: an entry about the last checkpoint would come after that checkpoint, and
+// no checkpoint would cover the entry.
 type Published struct {
 	Last   evidence.Anchor `json:"last"`           // the newest published checkpoint
 	Failed int             `json:"failed"`         // the number of checkpoints that could not be published
@@ -422,8 +426,9 @@ func (f Folder) Published() (p Published) {
 	return p
 }
 
-// AwaitGuards waits until the guards of the last wrapper, and with them all
-// processes that it started, have ended. After patience it returns an error.
+// AwaitGuards waits until the guards of the last wrapper have ended. A guard
+// ends only after all processes that the wrapper or the harness started have ended. If
+// a guard still runs after patience, AwaitGuards returns an error.
 func (f Folder) AwaitGuards(patience time.Duration) error {
 	var guards []harness.Process
 	text, err := durable.ReadFile(f.file(guardsFile))

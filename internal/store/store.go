@@ -279,8 +279,8 @@ type Limit struct {
 }
 
 // Prune removes sessions and calls removed with the id of each, the oldest first.
-// It also finishes removals that were interrupted. A session that cannot be removed
-// is skipped, and the first such error is returned.
+// It also finishes removals that were interrupted. If a session cannot be removed,
+// Prune continues with the next one, and at the end returns the first such error.
 func (s Store) Prune(l Limit, removed func(id string) error) (failed error) {
 	s.sweep()
 	all, err := s.briefs(true)

@@ -60,7 +60,7 @@ type header struct {
 	Body   canon.Digest         `json:"body"` // the digest of the third and the fourth line
 }
 
-// Apply adds one entry.
+// Apply updates the session with the next entry of its ledger.
 func (k *Session) Apply(e kernel.Entry) {
 	k.entries++
 	k.Status.Apply(e)

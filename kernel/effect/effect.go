@@ -171,8 +171,8 @@ type (
 		RenewalRef
 		Timeout time.Duration
 	}
-	// ContinueRenewal takes the token out of the vault and runs the continue program
-	// with it.
+	// ContinueRenewal takes the stored token out of the vault (package vault), and runs
+	// the profile's continue program with that token.
 	ContinueRenewal struct {
 		RenewalRef
 		Digest  string

@@ -49,8 +49,9 @@ type (
 		// not allow it.
 		Withheld, Refused bool
 	}
-	// FailureSeen reports, by a typed cause, why this attempt is about to fail. The
-	// failure counts only when the attempt has ended.
+	// FailureSeen reports why this attempt will probably fail. The report counts only
+	// when the attempt has ended, but the policy's action for a rate limit may be taken
+	// at once.
 	FailureSeen struct {
 		Cause  attempt.Cause
 		Code   string    // code of a network error, if it has one
@@ -111,8 +112,9 @@ type (
 		Skipped int64
 		Whole   bool
 	}
-	// SignOfLife reports that output of the harness was read at the time At, which
-	// is not after the time of the step. OutputSeen reports that output later.
+	// SignOfLife reports that the harness was not silent. At is the time at which its
+	// output was read, or until which an input from one of its sources had to wait. The
+	// output or the input itself follows. At may be later than the time of the step.
 	SignOfLife struct{ At time.Time }
 	// LineSeen says whether the user has begun a line in the harness, as far as the
 	// keys show it. With some harnesses, an open dialog counts as a begun line.
@@ -124,7 +126,9 @@ type (
 		// Source is the source to which Position belongs. Without Signals, the input
 		// says that an observer begins to read Source at Position.
 		Source string
-		// Taken and Digest are as in the fact SourceRead.
+		// Taken is the number of signals of Source so far, including those in Signals,
+		// and Digest is their digest. Both are set only if Source does not write its
+		// records in order of time.
 		Taken  int64
 		Digest string
 	}
@@ -210,8 +214,8 @@ type (
 		// empty if it asks for none.
 		Renew string
 	}
-	// Decided carries the program's answer: Retry and DelayMS, or a Failure with a
-	// short reason in Why.
+	// Decided carries the answer of the program that the policy names in retry.decide:
+	// Retry and DelayMS, or a Failure with a short reason in Why.
 	Decided struct {
 		Ask     string
 		Retry   bool

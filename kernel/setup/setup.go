@@ -111,8 +111,8 @@ type Injected struct {
 	Hooks bool
 	// HookAtPrompt means that the harness calls no hook before the first prompt.
 	HookAtPrompt bool
-	// HooksFor says what the hooks are needed for; empty if there are none, or if
-	// this harness always gets hooks.
+	// HooksFor is the reason why the launch has hooks, if the user can see the hooks in
+	// the harness. Otherwise HooksFor is empty.
 	HooksFor string
 }
 

@@ -132,7 +132,9 @@ func (r *Renewal) Call(ctx context.Context, envelope []byte) (dispatch.Answer, e
 		return answer, err
 	}
 	if asked.Request.HarnessSessionID == nil {
-		return answer, nil // a continuation can be bound to a harness session only by its id
+		// A continuation is stored with the id of its harness session. Without an id,
+		// none can be prepared or delivered.
+		return answer, nil
 	}
 	ref := effect.RenewalRef{Profile: r.cfg.Profile.Name, Client: r.Owner(), Adapter: asked.Request.AdapterID, Session: *asked.Request.HarnessSessionID}
 	if r.programs.Asks(ref.Client, answer.Body) != "" {

@@ -85,8 +85,8 @@ func decodeTool(call *telemetry.HookCall, in telemetry.HookInput) {
 	case "PreToolUse":
 		call.Add(in.ToolStart())
 		call.Use = in.Use()
-		// In other permission modes than these, Claude Code may answer a hook's question
-		// itself, without asking the user.
+		// A hook can answer "ask", so that Claude Code asks the user. In other
+		// permission modes than these, Claude Code may decide itself instead.
 		call.Use.CanAsk = slices.Contains([]string{"default", "acceptEdits", "plan"}, in.Permissions)
 	case "PostToolUse", "PostToolUseFailure":
 		s := in.ToolEnd()

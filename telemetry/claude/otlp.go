@@ -124,7 +124,7 @@ func (d *otlp) report(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal 
 		s.ToolError = telemetry.ToolErrorOf(r.Attrs.Get("success").Is("false"))
 	case "assistant_response", "api_retries_exhausted", "subagent_completed", "hook_registered",
 		"hook_execution_start", "hook_execution_complete":
-		return nil // another event reports the same with more detail, or the event does not concern the session
+		return nil // repeats other events in less detail, or is not about the session
 	default:
 		d.Miss(r.Event)
 		return nil

@@ -194,7 +194,7 @@ func (d *stream) limited(r streamLine) []telemetry.Signal {
 	rejected, beyond := false, false
 	scan.Object(r.limit,
 		scan.Func("status", func(val []byte) { rejected = string(val) == `"rejected"` }), scan.Seconds("resetsAt", &until),
-		scan.Word("rateLimitType", &kind), scan.True("isUsingOverage", &beyond)) // the subscription continues beyond the limit, at a price
+		scan.Word("rateLimitType", &kind), scan.True("isUsingOverage", &beyond)) // overage: use beyond the limit, at a price
 	d.until = time.Time{}
 	if !rejected || beyond {
 		return nil
@@ -236,7 +236,9 @@ func (d *stream) assistant(r streamLine) []telemetry.Signal {
 	id, model, usage := scan.NameOf(m.id), scan.NameOf(m.model), readUsage(m.usage)
 	if model == "<synthetic>" {
 		if len(r.failure) == 0 {
-			return nil // Claude Code wrote this answer itself: it answers a command, or is empty
+			// Claude Code wrote this answer, not the model. The answer is to a command,
+			// or is empty.
+			return nil
 		}
 		d.failure = errorKind(scan.WordOf(r.failure))
 		return d.prompt(r)

@@ -93,7 +93,9 @@ func Transcript() telemetry.Decoder { return new(transcript) }
 // file is read from its start.
 func (d *transcript) Decode(record []byte) []telemetry.Signal {
 	var r transcriptRecord
-	passed := false // the record's type gives no signal, so the rest of the record is not read
+	// passed is set if the record's type gives no signal and no held end waits for a
+	// record. The rest of the record is then not read.
+	passed := false
 	end := scan.Walk(record, scan.Space(record, 0), func(key []byte, i int) int {
 		if string(key) == "message" {
 			return r.message.read(record, i)
@@ -189,8 +191,8 @@ func (d *transcript) awaits() bool {
 	return false
 }
 
-// note records that r was read, and reports the open turn's end if it waited for
-// r.
+// note records that r was read. If the end of the open turn waited for r, note reports
+// that end.
 func (d *transcript) note(r transcriptRecord) []telemetry.Signal {
 	id := scan.Inner(r.uuid)
 	if len(id) == 0 {

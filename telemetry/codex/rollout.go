@@ -116,7 +116,7 @@ func Rollout() telemetry.Decoder { return new(rollout) }
 
 func (d *rollout) Decode(record []byte) []telemetry.Signal {
 	var r rolloutRecord
-	passed := false // the rest of the record was skipped and is not checked
+	passed := false // set to true if the rest of the record is skipped and not checked
 	end := scan.Walk(record, scan.Space(record, 0), func(key []byte, i int) (end int) {
 		if string(key) == "payload" {
 			r.payload, end = scan.Gather(d.room[:0], record, i)
@@ -162,7 +162,7 @@ func (d *rollout) sequence(r rolloutRecord) []telemetry.Signal {
 		return nil
 	}
 	if string(r.kind) == `"session_meta"` {
-		d.begun, d.next = true, r.n+1 // the numbers of a file begin with this line
+		d.begun, d.next = true, r.n+1 // the check begins anew here, so a jump is no gap
 		return nil
 	}
 	from, jumped := d.next, d.begun && r.n > d.next

@@ -15,7 +15,7 @@ type Hooks struct{}
 // after the prompt.
 const (
 	sessionStart   = "session_start"
-	sessionContext = "session_context" // the first prompt of a session that sessionReset has reported
+	sessionContext = "session_context" // called at the first prompt after a reset that sessionReset has reported
 	buildPrompt    = "before_prompt_build"
 )
 

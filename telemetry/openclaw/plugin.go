@@ -21,7 +21,7 @@ type plugin struct {
 	beside map[string]string // triggers of the runs that the user did not ask for
 	ended  map[string]string // the reason why each session ended, by its id, until sessionStart reports the next session
 	window int64
-	call   string // the run and the response of the newest model call that was reported
+	call   string // ids of the run and the response of the newest model call that was reported
 	last   uint64 // hash of the newest record: a record that repeats it is the same call of a hook
 }
 
@@ -34,7 +34,7 @@ type call struct {
 	model                      string
 }
 
-// Plugin returns a decoder of hook log lines of a plugin.
+// Plugin returns a decoder of the lines in which a plugin logs the calls of its hooks.
 func Plugin() telemetry.Decoder { return new(plugin) }
 
 func (d *plugin) Decode(record []byte) []telemetry.Signal {

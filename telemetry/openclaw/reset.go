@@ -13,7 +13,8 @@ import (
 //
 //	fresh ─► sessions.reset ─► sessionReset ─► reply … the next prompt: sessionContext
 
-// requests decodes the plugin's stream, which contains only replies.
+// requests decodes the stream of our plugin, which contains only replies to requests of
+// the wrapper.
 type requests struct{ telemetry.Tally }
 
 // Requests returns the decoder for the stream of our plugin in a gateway.

@@ -34,7 +34,7 @@ type fold struct {
 	sessions map[string]*session
 	id       string             // id of the event that is being read
 	now      time.Time          // time of the event that is being read; zero if it is not known
-	began    *session           // the session in which an answer began, except a compaction's summary; terminal.Decode first sets began to nil
+	began    *session           // the session in which the event that is being read began an answer other than a compaction's summary; terminal.Decode clears began before each event
 	signals  []telemetry.Signal // the signals of the event that is being read
 }
 
@@ -58,9 +58,9 @@ type session struct {
 	gapPossible bool           // events of the bus may have been lost
 	failure     *failureInfo
 	answer      messageInfo     // the newest of the model's messages
-	done        bool            // the message in answer is complete
-	begun       bool            // the model began to write the message in answer
-	held        bool            // in the store: the message in answer is complete, and the turn ends unless a later row continues the turn
+	done        bool            // the model's newest message is complete
+	begun       bool            // the model began to write its newest message
+	held        bool            // in the store: the model's newest message is complete, and the turn ends unless a later row continues the turn
 	tokens      int64           // in the store: the session's sum of tokens, which changes at the end of a turn
 	calls       map[string]bool // the tool calls that have not ended; true for a call that has begun
 	lastAt      time.Time       // the time of the newest signal
@@ -120,7 +120,7 @@ func (d *fold) emit(s *session, sig telemetry.Signal, detail string) {
 		return
 	}
 	root := s
-	for range 8 { // a sub-agent can start a sub-agent
+	for range 8 { // go up to the session of the main agent: a sub-agent can start sub-agents
 		if up := d.sessions[root.parent]; up != nil && root.parent != "" {
 			root = up
 			continue

@@ -82,9 +82,9 @@ func (d *oneTurn) End() []telemetry.Signal { return nil }
 type terminal struct {
 	bus
 	cause string // the cause of the first session, according to the launch
-	reads bool   // OpenCode reads our URL; otherwise nothing is held back
+	reads bool   // OpenCode reads the URL of our instructions; otherwise no signal is held back
 	sends bool   // the plugin has sent a record
-	owed  int    // how many readings of our URL were answered before the plugin reported their step
+	owed  int    // number of answered readings of our URL whose steps the plugin has not reported yet
 
 	known map[string]bool // sessions that were reported
 	own   map[string]bool // sessions that the plugin created on request; false for one that the plugin removed again
@@ -171,7 +171,7 @@ func (d *terminal) introduce(signals []telemetry.Signal) []telemetry.Signal {
 				Cause: d.causeOf("resume")})
 			d.known[s.Session] = true
 		case s.Kind == telemetry.TurnEnd, s.Kind == telemetry.Idle:
-			d.owed = 0 // no request is about to be sent
+			d.owed = 0 // the turn has ended, so no reading still waits for a report of its step
 		}
 		out = append(out, s)
 	}
