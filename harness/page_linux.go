@@ -34,7 +34,7 @@ const (
 
 // word is the content of one slot.
 type word struct {
-	guard    uint32       // pid of the guard in charge; 0: nothing to do
+	guard    uint32       // pid of the guard that restores the terminal; 0 if nothing must be restored
 	saved    unix.Termios // the attributes to restore
 	ours     unix.Termios // the attributes that the wrapper has set
 	modes    string       // the undo string

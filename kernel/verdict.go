@@ -198,7 +198,7 @@ func sentence(c attempt.Cause, detail string, e *Exited) string {
 	case attempt.Guardrail:
 		return "guardrail " + detail + " was broken"
 	case attempt.Drift:
-		return "the harness repeated itself"
+		return "the harness repeated the same output or tool call"
 	case attempt.ZeroOutput:
 		return "the harness succeeded without any output"
 	case attempt.Aborted:

@@ -27,8 +27,9 @@ const (
 	// headSize is how many bytes from the start of a file are searched for the id of
 	// its session.
 	headSize = 256 << 10
-	// maxHead is how many bytes are searched if headSize bytes do not name the session.
-	// The first record with a working directory may be a prompt with several images.
+	// maxHead is how many bytes are searched if the first headSize bytes do not name the
+	// session. The id may come with the first prompt, and a prompt with several images is
+	// longer than headSize.
 	maxHead = 32 << 20
 )
 

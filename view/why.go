@@ -137,7 +137,7 @@ func typedText(f kernel.RenewalTyped) string {
 	case "undo":
 		return "the typed command is erased"
 	case "stop":
-		return "the typing is stopped"
+		return "the wrapper stops typing"
 	}
 	return "the command for a fresh session is typed at the prompt"
 }

@@ -179,7 +179,7 @@ func (s *shell) assignments(file *syntax.File) {
 	}
 }
 
-// assigns counts the variables that a builtin command sets.
+// assigns adds to count the assignments that a builtin command, such as read, makes.
 func (s *shell) assigns(words []*syntax.Word) {
 	var args []arg
 	for _, w := range words {
