@@ -357,7 +357,9 @@ func flags[To, From ~string](given map[string][]From) map[string][]To {
 // session runs without the file, but then the user must repeat the command to
 // recover it.
 func (f Folder) SaveCommand(c CommandLine) {
-	f.save(commandFile, storedLine{word(c.Dir), words[word](c.Argv), flags[word](c.Flags)})
+	if text, err := json.Marshal(storedLine{word(c.Dir), words[word](c.Argv), flags[word](c.Flags)}); err == nil {
+		_ = durable.PutFile(f.file(commandFile), text)
+	}
 }
 
 // Command returns the command line of a session.
@@ -373,13 +375,11 @@ func (f Folder) Command() (c CommandLine, err error) {
 	return CommandLine{string(stored.Dir), words[string](stored.Argv), flags[string](stored.Flags)}, err
 }
 
-// SaveGuards records the running guards, for a wrapper that recovers the
-// session.
-func (f Folder) SaveGuards(guards []harness.Process) { f.save(guardsFile, guards) }
-
-func (f Folder) save(name string, v any) {
-	if text, err := json.Marshal(v); err == nil {
-		_ = durable.PutFile(f.file(name), text)
+// SaveGuards records the running guards, for a wrapper that recovers the session. If
+// this process is killed meanwhile, the file has the old list or the new one.
+func (f Folder) SaveGuards(guards []harness.Process) {
+	if text, err := json.Marshal(guards); err == nil {
+		_ = durable.Cache(f.file(guardsFile), text, 0o600)
 	}
 }
 
@@ -433,7 +433,7 @@ func (f Folder) AwaitGuards(patience time.Duration) error {
 	var guards []harness.Process
 	text, err := durable.ReadFile(f.file(guardsFile))
 	if err != nil || json.Unmarshal(text, &guards) != nil {
-		return nil // there was no guard, or the wrapper died while writing this file
+		return nil // there was no guard
 	}
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		guards = slices.DeleteFunc(guards, func(p harness.Process) bool { return !harness.Runs(p.PID, p.Start) })

@@ -304,10 +304,13 @@ func (s Store) Prune(l Limit, removed func(id string) error) (failed error) {
 		}
 		err := s.remove(k.ID)
 		var locked *durable.LockedError
-		if errors.As(err, &locked) || errors.Is(err, fs.ErrNotExist) {
-			continue // a wrapper has recovered the session, or another process has removed it
-		}
-		if err != nil {
+		switch {
+		case errors.As(err, &locked): // a wrapper has recovered the session
+			continue
+		case errors.Is(err, fs.ErrNotExist): // another process has removed the session
+			total -= sizes[k.ID]
+			continue
+		case err != nil:
 			failed = cmp.Or(failed, err)
 			continue
 		}

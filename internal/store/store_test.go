@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"lifeloop/harness"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/session"
@@ -144,6 +146,44 @@ func TestPruneKeepsLiveSessions(t *testing.T) {
 	require.NoError(t, live.Close())
 	require.Equal(t, Lost, st.Read(first).Liveness)
 	require.Equal(t, []string{first}, prune())
+}
+
+// Two wrappers that end at the same time both prune. What the other one removed counts as
+// removed, so that no more sessions are removed than necessary.
+func TestPruneCountsWhatAnotherProcessRemoved(t *testing.T) {
+	st := Open(t.TempDir())
+	var ids []string
+	for i := range 4 {
+		id := fmt.Sprintf("%d0000000-0000-4000-8000-000000000000", i)
+		require.NoError(t, write(t, st.Folder(id), append(started(id), over())...).Close())
+		ids = append(ids, id)
+	}
+	st.Summarize(ids[0])
+	size := st.Folder(ids[0]).Size()
+	var removed []string
+	require.NoError(t, st.Prune(Limit{OlderThan: -1, Keep: -1, Bytes: 2*size + size/2}, func(id string) error {
+		removed = append(removed, id)
+		return os.RemoveAll(string(st.Folder(ids[1])))
+	}))
+	require.Equal(t, ids[:1], removed)
+	left, err := st.IDs()
+	require.NoError(t, err)
+	require.ElementsMatch(t, ids[2:], left)
+}
+
+// A wrapper that is killed while it saves its guards leaves the old list or the new one:
+// the new list is a new file.
+func TestGuardsAreSavedAtOnce(t *testing.T) {
+	f := Folder(t.TempDir())
+	f.SaveGuards([]harness.Process{{PID: 1}})
+	old := filepath.Join(t.TempDir(), "old")
+	require.NoError(t, os.Link(f.file(guardsFile), old))
+	before, err := os.ReadFile(old)
+	require.NoError(t, err)
+	f.SaveGuards([]harness.Process{{PID: 1}, {PID: 2}})
+	after, err := os.ReadFile(old)
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after))
 }
 
 func TestToken(t *testing.T) {
