@@ -112,8 +112,10 @@ func (r *Report) proofSignature(at string, p proof, o Options) {
 	case p.Integrity.Signature == "" && o.RequireSignature:
 		r.problem("signature", at, "the record is not signed")
 	case p.Integrity.Signature == "" || o.PublicKey == nil:
-	case !ok || p.Integrity.SigningKeyID != "" && p.Integrity.SigningKeyID != sign.KeyID(o.PublicKey):
-		r.problem("signature", at, "the record is signed with another key, or its signature does not begin with \"base64:\"")
+	case !ok:
+		r.problem("signature", at, "the record's signature does not begin with \"base64:\"")
+	case p.Integrity.SigningKeyID != "" && p.Integrity.SigningKeyID != sign.KeyID(o.PublicKey):
+		r.problem("signature", at, "the record is signed with another key")
 	default:
 		if err := sign.VerifyBytes(o.PublicKey, []byte(p.Integrity.RecordHash), sig); err != nil {
 			r.problem("signature", at, "%v", err)
