@@ -48,8 +48,7 @@ func (e pluginError) Error() string { return string(e) }
 func (q *questions) request(r telemetry.PluginRequest) (<-chan telemetry.PluginReply, error) {
 	q.mu.Lock()
 	resetter, can := q.decoder.(telemetry.Resetter)
-	send := q.send
-	if q.open == 0 || !can || send == nil {
+	if len(q.streams) == 0 || !can {
 		q.mu.Unlock()
 		return nil, errNoPlugin
 	}
@@ -57,22 +56,21 @@ func (q *questions) request(r telemetry.PluginRequest) (<-chan telemetry.PluginR
 	if r.Op != telemetry.Stop {
 		q.replies[r.ID] = reply
 	}
-	line := resetter.Ask(r)
+	line, newest := resetter.Ask(r), q.streams[len(q.streams)-1]
 	q.mu.Unlock()
-	if err := send(line); err != nil {
+	if err := newest.Send(line); err != nil {
 		return nil, errNoPlugin // the text of err would not help the user
 	}
 	return reply, nil
 }
 
-// hangUp ends all waits for replies, because the plugin's stream has ended. Callers
+// hangUp ends all waits for replies, because the plugin's last stream has ended. Callers
 // hold the lock.
 func (q *questions) hangUp() {
 	for id, reply := range q.replies {
 		close(reply)
 		delete(q.replies, id)
 	}
-	q.send = nil
 }
 
 // askFresh asks the plugin for a fresh session or, with undo, to give up that

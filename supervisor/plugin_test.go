@@ -201,3 +201,22 @@ func TestPluginDoesNotBeginASession(t *testing.T) {
 		})
 	}
 }
+
+// If the newest of two streams ends first, requests go to the stream that is still open.
+func TestARequestGoesToAnOpenStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, last := renewsByPlugin(t, func(p *fakePlugin) { p.replies[telemetry.Fresh] = "busy" }, func(r *rig, p *fakePlugin) {
+			ended := &fakePlugin{rig: r, gone: true}
+			r.launcher.send = ended.send
+			newest := r.streams(hookKey, 7)
+			newest <- "begins"
+			close(newest)
+			synctest.Wait()
+			p.lock.Lock()
+			p.replies[telemetry.Fresh] = "S2"
+			p.lock.Unlock()
+			time.Sleep(5 * time.Second)
+		})
+		require.Equal(t, renewal.Delivered, last.To, "%s\n%s", last.Why, strings.Join(r.trace, "\n"))
+	})
+}

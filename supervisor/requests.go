@@ -30,13 +30,13 @@ type questions struct {
 	decoder telemetry.Requests
 	changed chan struct{} // closed and replaced at each record and at the end of a stream
 	peer    int           // pid of the process that streams; 0 before it connected
-	open    int           // number of peer's streams that have not ended
-	missing bool          // it was reported that no stream was connected in time for a question
-	missed  int           // the number of unknown records in the last report
-	// send writes a request to the plugin's newest stream; it is nil while no stream is
-	// open. replies has the channel for the reply to each request that waits, by the id
-	// of the request.
-	send    func(line []byte) error
+	// streams are peer's streams that have not ended, oldest first. A request is sent to
+	// the newest one.
+	streams []*control.Stream
+	missing bool // it was reported that no stream was connected in time for a question
+	missed  int  // the number of unknown records in the last report
+	// replies has the channel for the reply to each request that waits, by the id of the
+	// request.
 	replies map[string]chan telemetry.PluginReply
 }
 
@@ -49,7 +49,7 @@ func newQuestions(d telemetry.Requests) *questions {
 // stream is not read.
 func (s *supervisor) Follow(_ context.Context, in control.Stream) {
 	l := s.current.Load()
-	if l == nil || l.questions == nil || !l.plan.own(in.Key, in.PID) || !l.questions.connect(in) {
+	if l == nil || l.questions == nil || !l.plan.own(in.Key, in.PID) || !l.questions.connect(&in) {
 		s.foreignHook(in.Event)
 		return
 	}
@@ -62,7 +62,8 @@ func (s *supervisor) Follow(_ context.Context, in control.Stream) {
 	defer q.mu.Unlock()
 	s.postSignals(l, q.decoder.End())
 	s.postMissed(l, true)
-	if q.open--; q.open == 0 {
+	q.streams = slices.DeleteFunc(q.streams, func(other *control.Stream) bool { return other == &in })
+	if len(q.streams) == 0 {
 		q.hangUp()
 	}
 	q.news()
@@ -70,7 +71,7 @@ func (s *supervisor) Follow(_ context.Context, in control.Stream) {
 
 // connect reports whether to read a process's stream. Only streams of the first
 // process that connects are read.
-func (q *questions) connect(in control.Stream) bool {
+func (q *questions) connect(in *control.Stream) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.peer == 0 {
@@ -79,8 +80,7 @@ func (q *questions) connect(in control.Stream) bool {
 	if q.peer != in.PID {
 		return false
 	}
-	q.open++
-	q.send = in.Send
+	q.streams = append(q.streams, in)
 	return true
 }
 
@@ -108,7 +108,7 @@ func (q *questions) drained(ctx context.Context) {
 	defer cancel()
 	for {
 		q.mu.Lock()
-		open, changed := q.open, q.changed
+		open, changed := len(q.streams), q.changed
 		q.mu.Unlock()
 		if open == 0 {
 			return
