@@ -21,6 +21,10 @@ import (
 // sent them, but they may arrive late on a busy machine.
 const eventTime = 2500 * time.Millisecond
 
+// clientTime is how long before its deadline a question stops waiting for its events and
+// its session, so that its clients can still answer.
+const clientTime = time.Second
+
 // pluginSource is the name of a plugin's stream in signals.
 const pluginSource = "plugin"
 
@@ -199,9 +203,13 @@ func prompted(ctx context.Context, sources Sources) string {
 }
 
 // asked posts the hook calls for a question, as soon as the events before the question
-// were read, or eventTime has passed.
+// were read, or eventTime has passed. If the calls lack a session, asked then looks for it
+// in the sources. It keeps the lock meanwhile, so that no later event is posted before the
+// calls. The sources do not need the lock.
 func (s *supervisor) asked(ctx context.Context, l *launched, deadline time.Time) (calls []pending) {
 	q := l.questions
+	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-clientTime))
+	defer cancel()
 	late := time.NewTimer(eventTime)
 	defer late.Stop()
 	for isLate := false; ; {
@@ -212,9 +220,13 @@ func (s *supervisor) asked(ctx context.Context, l *launched, deadline time.Time)
 				q.missing = true
 				s.postOf(l.number, input.SourceTrouble{Source: pluginSource, What: input.TroubleUnreadable})
 			}
+			session := ""
+			if slices.ContainsFunc(request.Calls, func(call telemetry.HookCall) bool { return call.Session == "" }) {
+				session = prompted(ctx, l.plan.Sources)
+			}
 			for _, call := range request.Calls {
 				if call.Session == "" {
-					call.BelongsTo(prompted(ctx, l.plan.Sources))
+					call.BelongsTo(session)
 				}
 				calls = append(calls, s.postHook(l, call, deadline))
 			}

@@ -275,6 +275,60 @@ func TestTheStreamIsReadToItsEnd(t *testing.T) {
 	})
 }
 
+// unnamedRequests decodes the events of a harness whose first question gets two hook calls
+// without a session.
+type unnamedRequests struct {
+	fakeRequests
+	waits bool // for events, which do not come
+}
+
+func (d *unnamedRequests) Request(late bool) (telemetry.Request, bool) {
+	if d.waits && !late {
+		return telemetry.Request{}, false
+	}
+	start, _ := decodeHook("Start", nil)
+	prompt, _ := decodeHook("Prompt", []byte("p1"))
+	start.Signals[0].Session, prompt.Signals[0].Session = "", ""
+	return telemetry.Request{Calls: []telemetry.HookCall{start, prompt}}, true
+}
+
+// silentSources do not show which session got a prompt, and take all the time that they get.
+type silentSources struct{ *fakeSources }
+
+func (silentSources) Prompted(ctx context.Context) string {
+	<-ctx.Done()
+	return ""
+}
+
+// A question leaves its clients time, even if neither its events nor its session are
+// shown.
+func TestAQuestionLeavesTimeForItsClients(t *testing.T) {
+	for name, tc := range map[string]struct {
+		waits bool
+		after time.Duration
+	}{
+		"its session is not shown":      {false, eventTime},
+		"its events do not come either": {true, 5*time.Second - hookMargin - clientTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.answers["notes"] = brings("remember")
+				r.launcher.asks, r.launcher.silent = &unnamedRequests{waits: tc.waits}, true
+				r.launcher.play = func(func(input.Input)) {
+					c := r.asks()
+					r.launcher.child.end(input.ChildExited{})
+					require.Equal(t, tc.after, c.after.Truncate(100*time.Millisecond))
+					require.Contains(t, string(c.out), "remember")
+				}
+				_, err := r.run()
+				require.NoError(t, err)
+				require.Equal(t, []string{"delivered"}, r.settled())
+			})
+		})
+	}
+}
+
 var _ control.Follower = (*supervisor)(nil)
 
 // A report is made if a plugin does not connect, and a second one when the plugin

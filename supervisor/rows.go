@@ -79,18 +79,22 @@ func (f *Files) addDatabase(s profiles.Source) error {
 }
 
 // Prompted returns the harness session that got a prompt during this launch; empty if no
-// session or several did. It must be called while the harness waits for the answer to a
-// question: the prompt of the launch is then in the database. So if only one session has
-// a prompt, it is the session of the launch.
+// session or several did, or if ctx ends first. It must be called while the harness waits
+// for the answer to a question: the prompt of the launch is then in the database. So if
+// only one session has a prompt, it is the session of the launch.
 func (f *Files) Prompted(ctx context.Context) string {
 	for _, d := range f.each {
 		if d.prompted == nil {
 			continue
 		}
-		reply := make(chan string, 1)
+		reply := make(chan string, 1) // buffered, because Prompted may no longer wait for the reply
 		select {
 		case d.asked <- reply:
-			return <-reply
+			select {
+			case session := <-reply:
+				return session
+			case <-ctx.Done():
+			}
 		case <-d.ended:
 		case <-ctx.Done():
 		}

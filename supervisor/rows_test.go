@@ -1,13 +1,16 @@
 package supervisor
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +21,7 @@ import (
 	"lifeloop/manifests"
 	"lifeloop/profiles"
 	"lifeloop/telemetry/claude"
+	"lifeloop/watchers/sqlite"
 )
 
 // A writer writes a database as a harness does.
@@ -130,6 +134,26 @@ func TestTheOnlyPromptedSession(t *testing.T) {
 	require.Empty(t, r.f.Prompted(t.Context()), "either may be asking")
 	require.NoError(t, r.stop())
 	require.Empty(t, r.f.Prompted(t.Context()), "the sources have ended")
+}
+
+// Prompted returns at the end of its context, even if the database is still being read.
+func TestPromptedDoesNotWaitForASlowDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &database{prompted: &sqlite.Tail{}, asked: make(chan chan<- string)}
+		f := &Files{each: []*database{d}}
+		var reading sync.WaitGroup
+		defer reading.Wait()
+		reading.Go(func() {
+			reply := <-d.asked
+			time.Sleep(time.Minute)
+			reply <- "S1"
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		require.Empty(t, f.Prompted(ctx))
+		require.Equal(t, time.Second, time.Since(began))
+	})
 }
 
 // The present rows of a database are skipped with AtEnd or Since, and read

@@ -233,6 +233,7 @@ type fakeLauncher struct {
 	setup  setup.Launch
 	asks   telemetry.Requests
 	resets bool                    // the plugin begins fresh sessions
+	silent bool                    // the sources do not show which session got a prompt
 	send   func(line []byte) error // receives what is sent to the plugin
 	unfit  map[int]error           // the error of Prepare, by launch number
 	over   sync.WaitGroup
@@ -254,7 +255,11 @@ func (l *fakeLauncher) Prepare(e effect.Launch) (Plan, error) {
 			sources = mine
 		}
 	}
-	return Plan{Setup: l.setup, Sources: sources, Key: hookKey, DecodeHook: decodeHook, Requests: l.asks, Resets: l.resets, Callers: l.callers,
+	var read Sources = sources
+	if l.silent {
+		read = silentSources{sources}
+	}
+	return Plan{Setup: l.setup, Sources: read, Key: hookKey, DecodeHook: decodeHook, Requests: l.asks, Resets: l.resets, Callers: l.callers,
 		Answer: func(_, text string) []byte { return []byte(text) },
 		Start: func(post func(input.Input), settle func()) (Child, error) {
 			return l.start(e.Number, play, post, settle)
