@@ -120,7 +120,7 @@ func (s *supervisor) Hook(ctx context.Context, call *control.HookCall) { s.hook(
 func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 	l := s.current.Load()
 	if l == nil || !l.plan.own(h.Key, h.PID) {
-		s.foreignHook(h.Event)
+		s.countForeign("a hook call", h.Event)
 		call.Answer(nil)
 		return
 	}
@@ -184,15 +184,16 @@ func (s *supervisor) postHook(l *launched, call telemetry.HookCall, deadline tim
 	return pending{id, answered, done}
 }
 
-// foreignHook counts a hook call, a plugin stream or a question that does not belong to
-// the launch. It records the number only if the number is a power of two, so that a loop
-// of calls cannot fill the ledger.
-func (s *supervisor) foreignHook(event string) {
+// countForeign counts a hook call, a plugin stream or a question that does not belong to
+// the launch. what describes it in the log, with its article. countForeign records the
+// number only if the number is a power of two, so that a loop of calls cannot fill the
+// ledger.
+func (s *supervisor) countForeign(what, event string) {
 	n := s.requests.foreign.Add(1)
 	if n&(n-1) != 0 {
 		return
 	}
-	s.o.Log.Warn().Str("event", event).Uint64("so_far", n).Msg("a hook call that does not belong to this launch was ignored")
+	s.o.Log.Warn().Str("event", event).Uint64("so_far", n).Msg(what + " that does not belong to this launch was ignored")
 	s.post(input.UnknownSeen{Source: "hook", Types: map[string]int{"foreign": int(n)}})
 }
 

@@ -54,7 +54,7 @@ func newQuestions(d telemetry.Requests) *questions {
 func (s *supervisor) Follow(_ context.Context, in control.Stream) {
 	l := s.current.Load()
 	if l == nil || l.questions == nil || !l.plan.own(in.Key, in.PID) || !l.questions.connect(&in) {
-		s.foreignHook(in.Event)
+		s.countForeign("a plugin's stream", in.Event)
 		return
 	}
 	s.found(l)
@@ -256,7 +256,7 @@ func (s *supervisor) serveQuestions(ctx context.Context, l *launched) {
 	pid := l.child.PID()
 	s.wg.Go(func() {
 		err := l.plan.Asking.Serve(ctx, pid, func(ctx context.Context, r *instructions.Reading) { s.question(ctx, l, r) },
-			func() { s.foreignHook("instructions") })
+			func() { s.countForeign("a request for the instructions", "instructions") })
 		if err != nil {
 			s.postOf(l.number, input.SourceTrouble{Source: "hooks", What: input.TroubleStopped})
 			s.o.Log.Error().Err(err).Msg("cannot answer the harness's requests")

@@ -1,16 +1,20 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/control"
+	"lifeloop/instructions"
 	"lifeloop/kernel"
 	"lifeloop/kernel/effect"
 	"lifeloop/kernel/input"
@@ -251,6 +255,50 @@ func TestOnlyTheHarnessCalls(t *testing.T) {
 		}
 		require.Equal(t, 1, prompts)
 	})
+}
+
+// The log says what was ignored, because it does not belong to the launch.
+func TestTheLogSaysWhatWasIgnored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := newRig(t)
+		r.options.Log = zerolog.New(&log)
+		r.launcher.asks, r.launcher.asking = &fakeRequests{}, foreignAsking{}
+		r.launcher.play = func(func(input.Input)) {
+			<-r.door.ready
+			synctest.Wait()
+			r.streams("another", 7)
+			synctest.Wait()
+			for range 2 {
+				r.door.s.hook(r.door.ctx, control.Hook{Key: "another", Event: "Start"}, &fakeCaller{rig: r})
+			}
+			r.launcher.child.end(input.ChildExited{})
+		}
+		_, err := r.run()
+		require.NoError(t, err)
+		var said []string
+		for line := range strings.Lines(log.String()) {
+			var entry struct {
+				Event, Message string
+				SoFar          int `json:"so_far"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(line), &entry))
+			said = append(said, fmt.Sprintf("%d %s: %s", entry.SoFar, entry.Event, entry.Message))
+		}
+		require.Equal(t, []string{
+			"1 instructions: a request for the instructions that does not belong to this launch was ignored",
+			"2 plugin: a plugin's stream that does not belong to this launch was ignored",
+			"4 Start: a hook call that does not belong to this launch was ignored",
+		}, said)
+	})
+}
+
+// foreignAsking receives one question, from another process.
+type foreignAsking struct{}
+
+func (foreignAsking) Serve(_ context.Context, _ int, _ func(context.Context, *instructions.Reading), foreign func()) error {
+	foreign()
+	return nil
 }
 
 // At the end of a launch, everything that the plugin has sent is still read.

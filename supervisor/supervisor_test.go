@@ -233,6 +233,7 @@ type fakeLauncher struct {
 	setup  setup.Launch
 	asks   telemetry.Requests
 	resets bool                    // the plugin begins fresh sessions
+	asking Asking                  // receives the questions of the harness
 	silent bool                    // the sources do not show which session got a prompt
 	send   func(line []byte) error // receives what is sent to the plugin
 	unfit  map[int]error           // the error of Prepare, by launch number
@@ -259,7 +260,7 @@ func (l *fakeLauncher) Prepare(e effect.Launch) (Plan, error) {
 	if l.silent {
 		read = silentSources{sources}
 	}
-	return Plan{Setup: l.setup, Sources: read, Key: hookKey, DecodeHook: decodeHook, Requests: l.asks, Resets: l.resets, Callers: l.callers,
+	return Plan{Setup: l.setup, Sources: read, Key: hookKey, DecodeHook: decodeHook, Requests: l.asks, Asking: l.asking, Resets: l.resets, Callers: l.callers,
 		Answer: func(_, text string) []byte { return []byte(text) },
 		Start: func(post func(input.Input), settle func()) (Child, error) {
 			return l.start(e.Number, play, post, settle)
