@@ -26,6 +26,7 @@ func init() {
 	parts["size"] = size
 	parts["wrapper"] = wrapper
 	parts["piped"] = piped
+	parts["ahead"] = ahead
 	parts["messy"] = messy
 	parts["starter"] = starter
 	parts["stopper"] = stopper
@@ -164,6 +165,32 @@ func piped() int {
 	if err != nil {
 		return 125
 	}
+	exit := c.Wait()
+	term.Close()
+	return exit.Code
+}
+
+// ahead wraps a program that reads no key and writes to a file, as in `wrapper sleep 300
+// >FILE`, until the program is killed. It reports that keys wait for the program.
+func ahead() int {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return 125
+	}
+	term, err := OpenTerminal(os.Stdin, null, os.Stderr, Auto)
+	if err != nil {
+		return 125
+	}
+	c, err := Start(sh("exec sleep 300"), term, &recorder{})
+	if err != nil {
+		return 125
+	}
+	for n := 0; n == 0; time.Sleep(time.Millisecond) {
+		if n, err = unix.IoctlGetInt(fdOf(c.slave), unix.TIOCINQ); err != nil {
+			return 125
+		}
+	}
+	report("harness", c.PID())
 	exit := c.Wait()
 	term.Close()
 	return exit.Code

@@ -77,6 +77,20 @@ func (d *desk) key(t *testing.T, keys string) {
 	require.NoError(t, err)
 }
 
+// line reads the keys that wait, as the next program would. Except in raw mode it reads
+// one line, which is empty at the end of the file.
+func (d *desk) line(t *testing.T) string {
+	t.Helper()
+	eventually(t, "keys wait", func() bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fdOf(d.slave)), Events: unix.POLLIN}}, 0)
+		return err == nil && n == 1
+	})
+	buf := make([]byte, 4<<10)
+	n, err := unix.Read(fdOf(d.slave), buf)
+	require.NoError(t, err)
+	return string(buf[:n])
+}
+
 func (d *desk) attrs(t *testing.T) unix.Termios {
 	t.Helper()
 	a, err := getTermios(d.slave)
@@ -711,6 +725,46 @@ func TestKeysAndAPipe(t *testing.T) {
 	require.Equal(t, 7, exit.ExitCode())
 	d.shows(t, "ready\r\ntwo\r\ngot one two\r\n")
 	require.Equal(t, before, d.attrs(t))
+}
+
+// The next program reads the keys that no child has read before those that still wait in
+// a shared terminal, and line by line as they were typed.
+func TestKeysAreReturnedInOrder(t *testing.T) {
+	if value, err := os.ReadFile("/proc/sys/dev/tty/legacy_tiocsti"); err == nil && os.Getuid() != 0 && string(value) != "1\n" {
+		t.Skip("this system lets no program put keys back into a terminal")
+	}
+	for name, c := range map[string]struct {
+		waiting string   // waits in the terminal while the child does not read its first line
+		next    string   // typed after the child's end
+		want    []string // what the next program reads after the child's first line
+	}{
+		"nothing waits":    {},
+		"a line waits":     {waiting: "two\n", want: []string{"two\n"}},
+		"two lines wait":   {waiting: "two\nthree\n", want: []string{"two\n", "three\n"}},
+		"a line was begun": {waiting: "two\nthrex", next: "\x7fe\n", want: []string{"two\n", "three\n"}},
+		"the file ends":    {waiting: "two\n\x04", next: "three\n", want: []string{"two\n", "", "three\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			before := d.attrs(t)
+			cmd, reports := startWrapper(t, d, nil, nil, "ahead")
+			d.key(t, "one\n")
+			eventually(t, "the line waits for the child", func() bool { return len(reports()["harness"]) == 1 })
+			d.key(t, c.waiting)
+			shown := "one\r\n" + strings.ReplaceAll(strings.TrimSuffix(c.waiting, "\x04"), "\n", "\r\n")
+			d.shows(t, shown)
+			require.NoError(t, syscall.Kill(reports()["harness"][0], syscall.SIGKILL))
+			require.Error(t, ends(t, cmd))
+			require.Equal(t, before, d.attrs(t))
+			require.Equal(t, shown, d.text())
+			d.key(t, c.next)
+			got := []string{d.line(t)}
+			for range c.want {
+				got = append(got, d.line(t))
+			}
+			require.Equal(t, append([]string{"one\n"}, c.want...), got)
+		})
+	}
 }
 
 // Input that the child does not read from stdin stays there for the next

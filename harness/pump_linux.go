@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -526,33 +525,38 @@ func (t *Terminal) returnKeys() {
 	defer t.reading.Unlock()
 	keys := append(t.takeUnread(), t.typedAhead...)
 	t.typedAhead = nil
-	if len(keys) == 0 || t.inBackground() || t.enter() != nil || t.shared && t.hush() != nil { // enter and hush turn off the echo, so that the terminal does not show the keys
-		return
-	}
 	fd := fdOf(t.keys)
-	waiting, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
-	if err != nil || !typeKeys(fd, keys) || waiting == 0 {
+	// The methods enter and hush turn off the echo, so that the terminal does not show the
+	// keys, and the editing of lines, so that one read returns all keys that wait.
+	if len(keys) == 0 || !mayType(fd) || t.inBackground() || t.enter() != nil || t.shared && t.hush() != nil {
 		return
 	}
-	later := make([]byte, 16<<10) // enough: a terminal holds at most 4 KiB of keys
-	n, err := unix.Read(fd, later)
-	if err != nil {
-		return
+	if waiting, err := unix.IoctlGetInt(fd, unix.TIOCINQ); err == nil && waiting > 0 {
+		later := make([]byte, 16<<10) // enough: a terminal holds at most 4 KiB of keys
+		n, _ := unix.Read(fd, later)
+		later = later[:max(n, 0)]
+		if t.shared {
+			later = t.endFiles(later)
+		}
+		keys = append(keys, later...)
 	}
-	if later = later[:n]; n >= waiting+len(keys) {
-		later = slices.Concat(keys, later[:waiting], later[waiting+len(keys):])
+	if t.shared {
+		t.editLines()
 	}
-	typeKeys(fd, later)
+	typeKeys(fd, keys)
+}
+
+// mayType reports whether the system lets this process put keys into a terminal's queue.
+func mayType(fd int) bool {
+	_, _, err := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCSTI, 0) // the address 0 cannot be read, so no key is typed
+	return err == unix.EFAULT
 }
 
 // typeKeys puts keys into a terminal's queue as if they were typed.
-func typeKeys(fd int, keys []byte) bool {
+func typeKeys(fd int, keys []byte) {
 	for i := range keys {
-		if _, _, err := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCSTI, uintptr(unsafe.Pointer(&keys[i]))); err != 0 {
-			return false
-		}
+		unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCSTI, uintptr(unsafe.Pointer(&keys[i])))
 	}
-	return true
 }
 
 // endInput passes the end of stdin to the child. The input of a pty cannot be closed:

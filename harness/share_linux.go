@@ -169,8 +169,9 @@ func (t *Terminal) release() {
 	t.mu.Unlock()
 }
 
-// hush turns off the echo of a shared terminal; release turns it on again. If another
-// program is using the terminal, hush returns an error and changes nothing.
+// hush turns off the echo and the editing of lines of a shared terminal; release turns
+// both on again. If another program is using the terminal, hush returns an error and
+// changes nothing.
 func (t *Terminal) hush() error {
 	now, err := getTermios(t.attrs)
 	if err != nil {
@@ -182,9 +183,27 @@ func (t *Terminal) hush() error {
 	t.mu.Lock()
 	t.saved = *now
 	t.mu.Unlock()
-	now.Lflag &^= unix.ECHO
+	now.Lflag &^= unix.ECHO | unix.ICANON
 	t.change(*now)
 	return nil
+}
+
+// editLines turns the editing of lines on again after hush, but not the echo. Keys that
+// are then typed are read line by line.
+func (t *Terminal) editLines() {
+	t.mu.Lock()
+	lines := t.saved
+	t.mu.Unlock()
+	lines.Lflag &^= unix.ECHO
+	t.change(lines)
+}
+
+// endFiles restores the end-of-file keys among keys that were read after hush. The
+// terminal has replaced each of these keys with a zero byte.
+func (t *Terminal) endFiles(keys []byte) []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return bytes.ReplaceAll(keys, []byte{0}, t.saved.Cc[unix.VEOF:unix.VEOF+1])
 }
 
 // writeShared writes output of the pty to a shared terminal. First it makes the outer
