@@ -516,8 +516,11 @@ func (t *Terminal) takeUnread() []byte {
 
 // returnKeys puts the keys that no child has read back into the outer terminal. Keys
 // that already wait in the terminal were typed later and stay behind the returned
-// ones. The system may refuse this (the sysctl dev.tty.legacy_tiocsti is 0); then the
-// keys that no child has read are lost.
+// ones. The keys that no child has read are lost if the system refuses this (the sysctl
+// dev.tty.legacy_tiocsti is 0), if another process group has the terminal, if another
+// program of the pipeline is using it, if its attributes cannot be changed, or if an input
+// pump hangs in a read. No later call could return them: Dismiss calls returnKeys once, and
+// no child starts afterwards.
 func (t *Terminal) returnKeys() {
 	if !t.typed || !t.reading.TryLock() {
 		return
