@@ -76,13 +76,19 @@ func (s *shell) findRuns(name, flag string, command []arg) {
 // findUnknown adds an undecidable command if the argument a, which is not known, may be
 // an action of find or fd; i is its index. In quotes, the first argument of find counts
 // as a folder, and each argument of fd as a pattern. But "-$x" may be an action even in
-// quotes.
+// quotes, and so may "--ex$x" and "-H$x".
 func (s *shell) findUnknown(name string, a arg, i int) {
 	flag := strings.HasPrefix(a.begin, "-")
-	if name != "find" && (a.anything() || flag && (a.loose || a.begin == "-" || s.runs(a.begin))) ||
+	if name != "find" && (a.anything() || flag && (a.loose || mayRun(a.begin) || s.runs(a.begin))) ||
 		name == "find" && (flag || a.anything() || a.loose && i > 0 || i > 0 && a.begin == "") {
 		s.undecidable("command")
 	}
+}
+
+// mayRun reports whether a flag of fd that begins with text may be one that a command
+// follows. The unknown text after -e or another flag that has a value is this value.
+func mayRun(text string) bool {
+	return strings.HasPrefix("--exec", text) || !strings.HasPrefix(text, "--") && !strings.ContainsAny(text, "cCdeEjoSt")
 }
 
 // runs reports whether a flag of fd is followed by a command.
