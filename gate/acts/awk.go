@@ -13,7 +13,7 @@ func (s *shell) awk(u usage, args []arg) {
 	inFile := in.has("f E file exec")
 	switch {
 	case in.marked('#'):
-	case in.unknown, in.marked('~'),
+	case in.unknown, in.partly, in.marked('~'),
 		slices.ContainsFunc(in.flags, func(f flag) bool { return f.mark == '|' && (!f.value.known || f.value.input()) }),
 		!inFile && !program.known, !inFile && awkActs(program.text):
 		s.undecidable("command")

@@ -384,6 +384,7 @@ func (s *shell) script(u usage, args []arg) {
 		if u.names == "bun" && program.text == "run" && !sub.unknown {
 			s.command(sub.operands) // bun run NAME may run the command NAME
 		}
+		in.hidden = in.hidden || sub.partly
 		if in.unknown = in.unknown || sub.unknown && slices.ContainsFunc(rest, arg.remote); len(sub.operands) > 0 && !sub.unknown {
 			program = sub.operands[0]
 		}
@@ -431,18 +432,24 @@ func (a arg) setsProgram() bool {
 func takesCode(module string, args []arg) bool {
 	const prompts = "timeit code asyncio pdb idlelib IPython ptpython bpython _pyrepl"
 	name, _, _ := strings.Cut(module, ".")
-	return hasWord(prompts, name) || hasWord("cProfile profile trace coverage runpy", name) && slices.ContainsFunc(args, func(a arg) bool {
+	if hasWord(prompts, name) || !hasWord("cProfile profile trace coverage runpy", name) {
+		return hasWord(prompts, name)
+	}
+	for i, a := range args {
 		inner, _, _ := strings.Cut(strings.TrimPrefix(a.text, "-m"), ".")
-		return hasWord(prompts, inner)
-	})
+		if hasWord(prompts, inner) || strings.HasPrefix("-m", a.begin) && strings.HasPrefix(a.begin, "-") || !a.known && i > 0 && args[i-1].text == "-m" {
+			return true
+		}
+	}
+	return false
 }
 
 // hasCode reports whether the value of a flag -M or -F of perl may hold code. In -M, code
-// may follow the name of a module, as in -Mstrict;CODE. The value of -F is a pattern, which
-// perl inserts into the code of a split.
+// may follow the name of a module, as in -Mstrict;CODE, but not after the = in -MMODULE=NAME.
+// The value of -F is a pattern, which perl inserts into the code of a split.
 func (in invocation) hasCode(names string) bool {
 	return slices.ContainsFunc(in.flags, func(f flag) bool {
-		return hasWord("M m", f.name) && strings.ContainsAny(f.value.text, "; \t\n(){}") || names == "perl" && f.name == "F" && !isPattern(f.value)
+		return hasWord("M m", f.name) && (strings.ContainsAny(f.value.begin+f.value.text, "; \t\n(){}") || names == "perl" && !f.value.known && !strings.Contains(f.value.begin, "=")) || names == "perl" && f.name == "F" && !isPattern(f.value)
 	})
 }
 
@@ -558,7 +565,7 @@ func (s *shell) files(name string, u usage, args []arg) {
 	if u.role != programs && u.role != shells {
 		s.values(name, in)
 	}
-	if in.hidden && u.writes() {
+	if in.hidden && u.writes() || in.partly && u.runs(name) {
 		s.undecidable("command")
 	}
 	switch u.role {
@@ -677,7 +684,7 @@ func (s *shell) operandsRead(name string, u usage, in invocation, args []arg) []
 	args = in.withoutExcluded(name, args)
 	var skip arg
 	switch n := len(in.operands); {
-	case hasWord("grep egrep fgrep rg", name) && n > 0 && !in.has("e f regexp file files"):
+	case hasWord("grep egrep fgrep rg", name) && n > 0 && !in.partly && !in.has("e f regexp file files"):
 		skip = in.operands[0]
 	case u.role == copies && n > 1 && !in.unknown && !in.has("t target-directory") && hasWord("cp install", name):
 		skip = in.operands[n-1]
@@ -759,7 +766,7 @@ func (in invocation) withoutExcluded(name string, args []arg) (rest []arg) {
 // from its input, or that of a setting of ssh such as ProxyCommand.
 func (f flag) runs(name string) bool {
 	if name == "make" || name == "gmake" {
-		return f.mark == '<' && f.value.input()
+		return f.mark == '<' && (!f.value.known || f.value.input())
 	}
 	return f.name == "o" && (!f.value.known || strings.Contains(strings.ToLower(f.value.text), "command"))
 }

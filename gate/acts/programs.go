@@ -14,8 +14,13 @@ func (s *shell) program(name string, in invocation) {
 			s.undecidable("command") // the command that ssh runs may run on this machine
 		}
 	case "pnpm", "yarn", "bundle":
-		if at := slices.IndexFunc(rest, func(a arg) bool { return !a.flag() }); first.text == "exec" && at >= 0 {
+		at := slices.IndexFunc(rest, func(a arg) bool { return !a.flag() })
+		switch {
+		case at < 0:
+		case first.known && first.text == "exec":
 			s.command(rest[at:])
+		case first.begin != "" && strings.HasPrefix("exec", first.begin):
+			s.undecidable("command")
 		}
 	case "yq":
 		if in.has("i inplace in-place") {
@@ -144,6 +149,9 @@ func (s *shell) sqlite(in invocation) {
 func (s *shell) module(name string, args []arg) {
 	in := usage{short: "o>", long: "create extract output> outfile>"}.parse(args, false)
 	first, rest := next(in.operands)
+	if in.partly && hasWord("zipfile tarfile cProfile profile zipapp", name) {
+		s.undecidable("command")
+	}
 	switch name {
 	case "venv", "virtualenv", "compileall", "gzip":
 		s.each(in.operands, "write")

@@ -203,6 +203,7 @@ type invocation struct {
 	operands []arg
 	unknown  bool // there are flags that the usage does not list
 	hidden   bool // a word that is not known may be a flag, as $x, or hold flags, as -$x
+	partly   bool // the end of a flag is not known, as in -$x, "-n$x" and "--re$x", but not in -j$x if -j has a value
 	dashes   bool // there is a --, which ends the flags
 }
 
@@ -217,6 +218,13 @@ func (in invocation) marked(mark byte) bool {
 // writes reports whether a flag of the command writes a file or destroys data.
 func (u usage) writes() bool {
 	return u.role == deletes || u.role == changes || (strings.Contains(u.short, ">") || strings.Contains(u.long, ">")) && !hasWord(u.names, "awk") // the flags of awk end at the program, so a later word is no flag
+}
+
+// runs reports whether a flag of the command runs another command, or decides what the
+// operands mean. The flags of an interpreter and of awk end at the program: script and awk
+// examine them.
+func (u usage) runs(name string) bool {
+	return strings.ContainsAny(u.short+u.long, "~!") && u.role != programs && !hasWord(u.names, "awk") || hasWord("sed gsed sqlite3 ar yq", name)
 }
 
 // parse separates flags and operands. If ends is set, a command or program with its own
@@ -297,7 +305,8 @@ func (u usage) longFlag(in *invocation, a arg, args []arg, exact bool) []arg {
 		f.value, found, attached = a.attached(text[len(spec):]), true, true
 	}
 	if !attached && !a.known {
-		in.hidden = in.hidden || !u.dash || u.begins(text)
+		in.partly = in.partly || !u.dash || u.begins(text)
+		in.hidden = in.hidden || in.partly
 		attached = true
 	}
 	if !attached && f.valued() {
@@ -369,7 +378,8 @@ func (u usage) shortFlags(in *invocation, a arg, args []arg) []arg {
 		}
 		in.flags = append(in.flags, f)
 	}
-	in.hidden = in.hidden || !a.known
+	in.partly = in.partly || !a.known
+	in.hidden = in.hidden || in.partly
 	return args
 }
 
