@@ -39,6 +39,9 @@ func (a arg) anything() bool { return !a.known && a.loose && a.begin == "" && a.
 
 func (a arg) flag() bool { return a.known && len(a.text) > 1 && a.text[0] == '-' }
 
+// flagPart reports whether the word a is a flag whose end is not known, as -$x and "--re$x".
+func (a arg) flagPart() bool { return !a.known && strings.HasPrefix(a.begin, "-") }
+
 // input reports whether the word a names the standard input or another open file.
 func (a arg) input() bool {
 	return a.known && (a.text == "-" || strings.HasPrefix(a.text, "/dev/stdin") || strings.HasPrefix(a.text, "/dev/fd/") ||
@@ -139,7 +142,7 @@ func (s *shell) command(args []arg) {
 // notes what it changes for later commands.
 func (s *shell) builtin(name string, args []arg) bool {
 	flag := func(letters string) bool {
-		return slices.ContainsFunc(args, func(a arg) bool { return a.flag() && strings.ContainsAny(a.text, letters) })
+		return slices.ContainsFunc(args, func(a arg) bool { return a.flagPart() || a.flag() && strings.ContainsAny(a.text, letters) })
 	}
 	if s.setsTable(name, args) {
 		return true
@@ -152,7 +155,7 @@ func (s *shell) builtin(name string, args []arg) bool {
 	case "hash": // in zsh, after hash NAME=FILE the command NAME runs FILE
 		return flag("p") || slices.ContainsFunc(args, func(a arg) bool { return !a.known || strings.Contains(a.text, "=") })
 	case "fc":
-		return !flag("l")
+		return !flag("l") || slices.ContainsFunc(args, arg.flagPart)
 	case "emulate":
 		return flag("c") || slices.ContainsFunc(args, func(a arg) bool { return !a.known })
 	case "zmodload":
@@ -169,7 +172,7 @@ func (s *shell) builtin(name string, args []arg) bool {
 		return flag("x")
 	case "set", "setopt", "setopts":
 		s.physical = s.physical || followsLinks(name, args)
-		return slices.ContainsFunc(args, func(a arg) bool { return indexRuns(a.text) || setsBraces(a.text) })
+		return slices.ContainsFunc(args, func(a arg) bool { return indexRuns(a.text) }) || setsBraces(name, args)
 	case "shopt":
 		if slices.ContainsFunc(args, func(a arg) bool { return !a.known || a.text == "cdable_vars" }) {
 			s.count["CDPATH"]++
@@ -198,7 +201,7 @@ func followsLinks(name string, args []arg) bool {
 			return false
 		case a.anything(), !a.known && strings.HasPrefix(a.begin, "-"), a.flag() && strings.ContainsAny(a.text, "Pw"):
 			return true
-		case hasWord("physical chaselinks chasedots", strings.ToLower(strings.ReplaceAll(a.text, "_", ""))), !a.known && i > 0 && args[i-1].text == "-o":
+		case hasWord("physical chaselinks chasedots", optionName(a.text)), !a.known && namesOption(name, args, i):
 			return true
 		case name == "set" && !a.flag() && (i == 0 || !strings.HasSuffix(args[i-1].text, "o")):
 			return false // the words that follow are parameters
@@ -213,9 +216,9 @@ func followsLinks(name string, args []arg) bool {
 func killsKnown(args []arg) bool {
 	first, rest := next(args)
 	switch {
-	case hasWord("-0 -l -L", first.text):
+	case first.known && hasWord("-0 -l -L", first.text):
 		return true
-	case hasWord("-s -n", first.text):
+	case first.known && hasWord("-s -n", first.text):
 		_, args = next(rest)
 	case first.flag():
 		args = rest
@@ -231,7 +234,7 @@ func killsKnown(args []arg) bool {
 
 // wrapper analyses the command that a command such as sudo, env or xargs runs.
 func (s *shell) wrapper(name string, u usage, args []arg) {
-	if name == "perf" && len(args) > 0 && hasWord("report list annotate diff evlist version help", args[0].text) {
+	if name == "perf" && len(args) > 0 && args[0].known && hasWord("report list annotate diff evlist version help", args[0].text) {
 		return
 	}
 	in := u.parse(args, true)
@@ -479,7 +482,7 @@ func (s *shell) cd(args []arg) {
 	case to.flag() && to.text != "-L", s.count["CDPATH"]+s.count["cdpath"]+s.count[""] > 0 && !strings.HasPrefix(to.text, ".") && !path.IsAbs(to.text):
 		s.dirs = nil
 		return
-	case to.text == "-L":
+	case to.known && to.text == "-L":
 		s.cd(args[1:])
 		return
 	}

@@ -140,7 +140,7 @@ func (s *shell) sqlite(in invocation) {
 	if len(texts) == 0 && !s.fed && !in.has("version help") { // sqlite3 may read statements that another command prints
 		s.undecidable("command")
 	}
-	if len(in.operands) > 0 && base.text != ":memory:" && !reads && !in.has("readonly") {
+	if len(in.operands) > 0 && !(base.known && base.text == ":memory:") && !reads && !in.has("readonly") {
 		s.touch(base, "write")
 	}
 }

@@ -118,6 +118,9 @@ func setsForZsh(args []arg) bool {
 	flag := func(letter string) bool {
 		return slices.ContainsFunc(args, func(a arg) bool {
 			text := a.start()
+			if !a.known && (text == "+" || a.flagPart() && !strings.HasPrefix(text, "--")) {
+				return true
+			}
 			return len(text) > 1 && (text[0] == '-' || text[0] == '+') && strings.Contains(text, letter)
 		})
 	}

@@ -50,9 +50,23 @@ func substitutes(text string) bool {
 	return strings.Contains(text, "$(") || strings.Contains(text, "`")
 }
 
-// setsBraces reports whether an argument of setopt makes zsh expand {ab} to a and b.
-func setsBraces(text string) bool {
-	return strings.ToLower(strings.ReplaceAll(text, "_", "")) == "braceccl"
+// setsBraces reports whether an argument of set or setopt may make zsh expand {ab} to a and b.
+func setsBraces(name string, args []arg) bool {
+	for i, a := range args {
+		if optionName(a.text) == "braceccl" || !a.known && namesOption(name, args, i) && strings.HasPrefix("braceccl", optionName(a.begin)) {
+			return true
+		}
+	}
+	return false
+}
+
+// optionName returns the name of an option of zsh, which ignores case and underscores.
+func optionName(text string) string { return strings.ToLower(strings.ReplaceAll(text, "_", "")) }
+
+// namesOption reports whether the argument of set or setopt at the index i is the name of an
+// option, or a flag.
+func namesOption(name string, args []arg, i int) bool {
+	return name != "set" || i > 0 && args[i-1].flag() && strings.HasSuffix(args[i-1].text, "o")
 }
 
 // charRange reports whether an unquoted text has a sequence in braces that only zsh
