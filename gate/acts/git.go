@@ -32,7 +32,7 @@ func (s *shell) git(u usage, args []arg) {
 		return
 	}
 	sub, rest := next(global.operands)
-	if global.unknown || !sub.known || !hasWord(gitReads+" "+gitLists+" "+gitOther, sub.text) {
+	if global.unknown || global.hidden || !sub.known || !hasWord(gitReads+" "+gitLists+" "+gitOther, sub.text) {
 		s.undecidable("command")
 	}
 	before := s.dirs
@@ -81,10 +81,10 @@ func (s *shell) git(u usage, args []arg) {
 }
 
 // gitHides reports whether words that are not known may be flags that write a file, discard
-// work or run a command. Of the subcommands that only read, only archive, format-patch and
-// grep have such a flag of one letter.
+// work or run a command. Of the subcommands in gitReads, only archive, format-patch, grep and
+// push have such a flag of one letter.
 func gitHides(sub string, in invocation, rest []arg) bool {
-	if !in.hidden || !hasWord(gitReads, sub) || hasWord("archive format-patch grep", sub) {
+	if !in.hidden || !hasWord(gitReads, sub) || hasWord("archive format-patch grep push", sub) {
 		return in.hidden
 	}
 	if end := slices.Index(rest, arg{text: "--", known: true}); end >= 0 {
@@ -138,6 +138,9 @@ func safeSetting(a arg) bool {
 // commands that it runs.
 func (s *shell) gitWrites(sub string, in invocation, rest []arg) {
 	action, after := next(in.operands)
+	if !action.known {
+		action.text = ""
+	}
 	here := arg{text: ".", known: true}
 	if sub == "config" {
 		s.gitConfig(in, action)
