@@ -1,6 +1,7 @@
 package acts
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -24,10 +25,10 @@ func (s *shell) value(name string, a arg) {
 	case indexRuns(a.text),
 		hasWord(prompts, name) && (!a.known || substitutes(a.text) || hasWord("PROMPT_COMMAND NULLCMD READNULLCMD", name)),
 		name == "ENV" && substitutes(a.text),
-		hasWord("PERL5OPT RUBYOPT NODE_OPTIONS", name) && (strings.ContainsAny(a.text, ";(") || strings.Contains(strings.ToLower(a.text), "data:")):
+		hasWord("PERL5OPT RUBYOPT NODE_OPTIONS", name) && (strings.ContainsAny(a.begin+a.text, ";(") || strings.Contains(strings.ToLower(a.begin+a.text), "data:") || loadsPart(a)):
 		s.undecidable("command")
 	case !a.known:
-		if strings.HasPrefix(name, "GIT_") && hasWord(programVars, name) && !strings.HasPrefix(a.begin, "ssh ") {
+		if strings.HasPrefix(name, "GIT_") && hasWord(programVars, name) && !startsSSH(a) {
 			s.undecidable("command")
 		}
 	case hasWord(programVars, name):
@@ -43,6 +44,50 @@ func (s *shell) value(name string, a arg) {
 // ProxyCommand that runs another program on this machine.
 func isOnlySSH(line string) bool {
 	return strings.HasPrefix(line, "ssh ") && !strings.ContainsAny(line, ";&|$`<>()\n") && !strings.Contains(strings.ToLower(line), "command")
+}
+
+// startsSSH is like isOnlySSH, for a command line that is not known. Its first unknown part
+// must be the value of a flag, or the end of one, as in ssh -i "$KEY". A part such as $X in
+// ssh -o $X may name a program.
+func startsSSH(line arg) bool {
+	if slices.ContainsFunc(line.texts(), func(text string) bool { return strings.HasPrefix(text, "ssh ") && !isOnlySSH(text) }) || !isOnlySSH(line.begin) {
+		return false
+	}
+	before, last := lastWords(line.begin)
+	valued := func(word string) string { // the first flag with a value in a word such as -vi, and what follows it
+		flags, is := strings.CutPrefix(word, "-")
+		if flags = strings.TrimLeft(flags, "46AaCfGgKkMNnqsTtVvXxYy"); !is {
+			return ""
+		}
+		return flags
+	}
+	switch flag, value := valued(before), valued(last); {
+	case flag == "o" || strings.HasPrefix(value, "o"):
+		return strings.Contains(last, "=")
+	case strings.HasPrefix(last, "-"):
+		return value != ""
+	default:
+		return len(flag) == 1
+	}
+}
+
+// loadsPart reports whether the first unknown part of a list of flags may name a program
+// that perl, ruby or node loads, or may be the end of a flag.
+func loadsPart(list arg) bool {
+	const loads = "-r --require --import --loader --experimental-loader"
+	before, last := lastWords(list.begin)
+	name, _, is := strings.Cut(last, "=")
+	return !list.known && (last == "" && hasWord(loads, before) || is && hasWord(loads, name) || !is && strings.HasPrefix(last, "-") && !strings.HasPrefix(last, "-I"))
+}
+
+// lastWords returns the last two words of a text. If the text ends with a blank, last is
+// empty.
+func lastWords(text string) (before, last string) {
+	end := strings.LastIndexAny(text, " \t\n") + 1
+	if words := strings.Fields(text[:end]); len(words) > 0 {
+		before = words[len(words)-1]
+	}
+	return before, text[end:]
 }
 
 // substitutes reports whether a text runs a command when a shell expands it.
