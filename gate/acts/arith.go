@@ -74,7 +74,7 @@ func (a *arithmetic) node(n syntax.Node) {
 		a.computes = a.computes || n.Index != nil && evaluates(n.Index)
 	case *syntax.DeclClause:
 		for _, arg := range n.Args {
-			if arg.Naked && arg.Value != nil && strings.HasPrefix(arg.Value.Lit(), "-") && strings.Contains(arg.Value.Lit(), "i") {
+			if arg.Naked && arg.Value != nil && (strings.HasPrefix(arg.Value.Lit(), "-") && strings.Contains(arg.Value.Lit(), "i") || flagPart(arg.Value)) {
 				a.computes = true
 			}
 		}
@@ -86,6 +86,26 @@ func (a *arithmetic) node(n syntax.Node) {
 	case *syntax.UnaryTest:
 		a.computes = a.computes || n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar
 	}
+}
+
+// flagPart is like arg.flagPart, but looks only at the syntax of a word.
+func flagPart(word *syntax.Word) bool {
+	text, expands := "", false // the literal text before the first expansion
+	syntax.Walk(word, func(n syntax.Node) bool {
+		if expands {
+			return false
+		}
+		switch n := n.(type) {
+		case *syntax.Lit:
+			text += n.Value
+		case *syntax.SglQuoted:
+			text += n.Value
+		case *syntax.ParamExp, *syntax.CmdSubst, *syntax.ArithmExp:
+			expands = true
+		}
+		return !expands
+	})
+	return expands && strings.HasPrefix(text, "-")
 }
 
 // calculates records in s.numbers whether a command computes, or decodes, changes or fetches
@@ -102,16 +122,17 @@ func (s *shell) calculates(name string, args []arg) {
 	// unknown says that an argument may be a flag, such as -d, which makes a command decode its
 	// input.
 	unknown := slices.ContainsFunc(args, func(a arg) bool { return !a.known && (a.begin == "" || a.begin[0] == '-') })
+	part := slices.ContainsFunc(args, arg.flagPart)
 	switch name {
 	case "test", "[":
-		a.computes = a.computes || option("-v -R")
+		a.computes = a.computes || part || option("-v -R")
 	case "let":
 		a.computes = true
 	case "declare", "typeset", "local", "export", "readonly":
-		a.computes = a.computes || flagged(func(text string) bool { return strings.Contains(text, "i") })
+		a.computes = a.computes || part || flagged(func(text string) bool { return strings.Contains(text, "i") })
 	case "printf", "print", "echo":
-		a.computes = a.computes || name == "printf" && flagged(func(text string) bool { return strings.HasPrefix(text, "-v") })
-		if name != "echo" || flagged(func(text string) bool { return strings.Trim(text, "-neE") == "" && strings.Contains(text, "e") }) {
+		a.computes = a.computes || name == "printf" && (part || flagged(func(text string) bool { return strings.HasPrefix(text, "-v") }))
+		if name != "echo" || part || flagged(func(text string) bool { return strings.Trim(text, "-neE") == "" && strings.Contains(text, "e") }) {
 			a.hides = a.hides || slices.ContainsFunc(args, func(a arg) bool { return a.escaped || slices.ContainsFunc(a.texts(), hidesText) })
 		}
 	case "base64", "base32", "basenc":
