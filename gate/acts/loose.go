@@ -96,8 +96,10 @@ func (s *shell) printsOperands(list []*syntax.Stmt) bool {
 	}
 	words := make([]string, len(call.Args))
 	for i, w := range call.Args {
-		var known bool
-		if words[i], known = s.word(w); !known {
+		a := s.one(w)
+		if words[i] = a.text; a.flagPart() {
+			return false
+		} else if !a.known {
 			words[i] = "name" // a word that is not known counts as a name, not as a flag
 		}
 	}

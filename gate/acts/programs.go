@@ -67,12 +67,31 @@ func (s *shell) passedOn(in invocation) {
 				if !attached && i+1 < len(words) {
 					file = words[i+1]
 				}
-				if hasWord("o MD MMD MF Map out-implib", name) {
+				if hasWord(passedWrites, name) {
 					s.touch(arg{text: file, known: f.value.known}, "write")
 				}
 			}
 		}
 	}
+}
+
+// passedWrites are the flags with which a program that a compiler starts writes a file.
+const passedWrites = "o MD MMD MF Map out-implib"
+
+// passesPart reports whether a flag of a compiler that begins with text, such as Wl,-M, may
+// pass on a flag that writes a file. What follows a comma counts as a flag only if it begins
+// with -, or if it is the first word.
+func passesPart(text string) bool {
+	list, is := strings.CutPrefix(text, "W")
+	words := strings.Split(list, ",")
+	last := words[len(words)-1]
+	switch {
+	case !is || len(words[0]) > 1:
+		return false
+	case len(words) == 1 || len(words) == 2 && last == "":
+		return true
+	}
+	return strings.HasPrefix(last, "-") && strings.Contains(" "+passedWrites, " "+strings.TrimLeft(last, "-"))
 }
 
 // local reports whether a host may be this machine.

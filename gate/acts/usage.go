@@ -347,7 +347,7 @@ func (u usage) joined(text string) (name string, is bool) {
 
 // begins reports whether the name of a flag begins with text.
 func (u usage) begins(text string) bool {
-	return text == "" || strings.Contains(" "+u.long+" "+u.short, " "+text)
+	return text == "" || strings.Contains(" "+u.long+" "+u.short, " "+text) || hasWord(u.names, "gcc") && passesPart(text)
 }
 
 // shortWords lists the short flags of a command whose long flags have a single dash.
