@@ -45,10 +45,22 @@ func (s *shell) find(name string, args []arg) {
 			if end < 0 {
 				end = len(args) - i
 			}
+			if name == "find" && hidesEnd(args[i+1:i+end]) {
+				s.undecidable("command")
+			}
 			s.findRuns(name, a.text, args[i+1:i+end])
 			i += end
 		}
 	}
+}
+
+// hidesEnd reports whether the command after -exec may end earlier than it seems, at a word
+// that is not known, and an action of find may follow.
+func hidesEnd(command []arg) bool {
+	end := slices.IndexFunc(command, func(a arg) bool { return !a.known && a.begin == "" })
+	return end >= 0 && slices.ContainsFunc(command[end:], func(a arg) bool {
+		return hasWord("-delete -fprint -fprint0 -fprintf -fls -exec -execdir -ok -okdir", a.text)
+	})
 }
 
 // findRuns analyses the command that find or fd runs for each file.
