@@ -15,7 +15,7 @@ const (
 	gitLists = "branch bundle config notes reflog remote sparse-checkout stash submodule tag worktree"
 	gitOther = "add am apply bisect checkout checkout-index cherry-pick clean clone commit commit-tree fetch filter-branch gc hash-object init lfs maintenance merge mv prune pull read-tree rebase repack replace rerere reset restore revert rm switch symbolic-ref unpack-objects update-index update-ref write-tree"
 	// The subcommands with a flag that writes a file, discards work or runs a command.
-	gitActs  = "apply archive bisect branch bundle checkout checkout-index clean clone config diff diff-files diff-index diff-tree difftool fetch filter-branch format-patch gc grep init log ls-remote maintenance prune pull push range-diff read-tree rebase reflog repack reset restore rm show stash submodule switch tag update-index update-ref whatchanged worktree"
+	gitActs  = "annotate apply archive bisect blame branch bundle checkout checkout-index cherry-pick clean clone config diff diff-files diff-index diff-tree difftool fetch filter-branch format-patch gc grep init log ls-remote maintenance prune pull push range-diff read-tree rebase reflog repack reset restore rev-list revert rm shortlog show stash submodule switch tag update-index update-ref whatchanged worktree"
 	gitNames = "check-ignore ls-files status rm"
 )
 
