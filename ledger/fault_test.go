@@ -159,6 +159,45 @@ func TestFaultsInPairs(t *testing.T) {
 	}
 }
 
+// The name of a new ledger's folder is in the folder above, and the name of its file in the
+// folder itself. Create returns before the two are synced; Named, Append and Close wait.
+func TestTheNamesOfANewLedger(t *testing.T) {
+	for name, wait := range map[string]func(*Log) error{
+		"Named":  (*Log).Named,
+		"Append": func(l *Log) error { _, err := l.Append([]Record{record("first", 1)}, false); return err },
+		"Close":  (*Log).Close,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "l")
+			var synced []string
+			release := make(chan struct{})
+			log, err := Create(dir, Options{syncDir: func(of string) error {
+				<-release
+				synced = append(synced, of)
+				return durable.SyncDir(of)
+			}})
+			require.NoError(t, err)
+			close(release) // Create has returned before
+			require.NoError(t, wait(log))
+			require.Equal(t, []string{filepath.Dir(dir), dir}, synced)
+			_ = log.Close()
+		})
+		t.Run(name+" after a failure", func(t *testing.T) {
+			log, err := Create(t.TempDir(), (&badDisk{trip: "syncdir not done"}).options())
+			require.NoError(t, err)
+			require.ErrorIs(t, wait(log), syscall.EIO)
+			_ = log.Close()
+		})
+	}
+	dir := filepath.Join(t.TempDir(), "l")
+	require.NoError(t, create(t, dir, Options{}).Close())
+	var synced []string
+	log, _, err := Open(dir, Options{syncDir: func(of string) error { synced = append(synced, of); return nil }})
+	require.NoError(t, err)
+	require.NoError(t, log.Close())
+	require.Equal(t, []string{filepath.Dir(dir), dir}, synced, "the process that created the ledger may have died before it synced")
+}
+
 func TestFaultsOfOpening(t *testing.T) {
 	for _, trip := range []string{"open not done", "open done", "syncdir not done", "syncdir done"} {
 		t.Run("create, "+trip, func(t *testing.T) {

@@ -69,7 +69,7 @@ type Recovery struct {
 // *durable.LockedError.
 //
 // The disk needs some time to store the names of the new folder and file. Create does
-// not wait for it: the first Append does, before it writes.
+// not wait for it: [Log.Named] does, and so does the first Append before it writes.
 func Create(dir string, o Options) (*Log, error) {
 	l := &Log{dir: dir, o: o.withDefaults(), last: genesis}
 	if err := l.create(); err != nil {
@@ -80,7 +80,7 @@ func Create(dir string, o Options) (*Log, error) {
 }
 
 func (l *Log) create() error {
-	if err := durable.Mkdir(l.dir); err != nil {
+	if err := durable.MkdirUnsynced(l.dir); err != nil {
 		return err
 	}
 	if err := l.acquire(); err != nil {
@@ -98,6 +98,18 @@ func (l *Log) create() error {
 	}
 	l.named = make(chan error, 1)
 	go func() { l.named <- l.syncNames() }()
+	return nil
+}
+
+// Named waits until the names of a new ledger's folder and file are durable. After an
+// error the log cannot be used: see [ErrBroken].
+func (l *Log) Named() error {
+	if l.broken != nil {
+		return l.brokenError()
+	}
+	if err := l.awaitNames(); err != nil {
+		return l.breakWith(err)
+	}
 	return nil
 }
 

@@ -92,9 +92,17 @@ func (o *observer) openLedger(cmd *cobra.Command) (err error) {
 		return o.reopen()
 	}
 	o.folder = store.Open(o.cfg.StateDir).Folder(o.id)
-	if o.ledger, err = createLedger(o.folder); err != nil {
+	created, err := createLedger(o.folder)
+	if err == nil {
+		if err = created.Named(); err != nil {
+			_ = created.Close()
+			o.folder.Discard()
+		}
+	}
+	if err != nil {
 		return no(lifeloop.InternalError, "create a ledger in %s: %v", o.folder, err).withHint("--state-dir chooses another folder")
 	}
+	o.ledger = created
 	var sources []string
 	for _, s := range o.sources {
 		sources = append(sources, s.Name+"="+s.Path)

@@ -43,7 +43,7 @@ type session struct {
 	published store.Published // which of the session's checkpoints were published
 }
 
-func (s *session) open(noLedger, recovered bool) error {
+func (s *session) open(unrecorded, recovered bool) error {
 	store.RemoveTemps()
 	st := store.Open(s.cfg.StateDir)
 	s.folder = st.Folder(s.id)
@@ -51,7 +51,7 @@ func (s *session) open(noLedger, recovered bool) error {
 		if err := s.reopen(); err != nil {
 			return err
 		}
-	} else if noLedger {
+	} else if unrecorded {
 		temp, err := store.CreateTemp()
 		if err != nil {
 			return refused(lifeloop.InternalError, "make a folder for this run: %v", err)
@@ -64,8 +64,7 @@ func (s *session) open(noLedger, recovered bool) error {
 		case errors.Is(err, os.ErrExist), errors.As(err, &locked):
 			return taken(st.Read(s.id))
 		case err != nil:
-			return refused(lifeloop.InternalError, "create a ledger in %s: %v", s.folder, err).
-				withHint("--state-dir chooses another folder; --no-ledger stores no ledger")
+			return noLedger(s.folder, err)
 		}
 		s.ledger = created
 	}
@@ -80,11 +79,22 @@ func (s *session) open(noLedger, recovered bool) error {
 	if err != nil {
 		return refused(lifeloop.InternalError, "open the session's socket: %v", err)
 	}
+	if s.ledger != nil {
+		if err := s.ledger.Named(); err != nil {
+			return noLedger(s.folder, err)
+		}
+	}
 	return nil
 }
 
+// noLedger returns the error for a ledger that cannot be created.
+func noLedger(folder store.Folder, err error) *failure {
+	return refused(lifeloop.InternalError, "create a ledger in %s: %v", folder, err).
+		withHint("--state-dir chooses another folder; --no-ledger stores no ledger")
+}
+
 // createLedger creates the ledger of a new session in a new folder. After an error
-// it removes the folder, unless it existed before.
+// it removes the folder, unless it existed before. The caller waits for [ledger.Log.Named].
 func createLedger(folder store.Folder) (created *ledger.Log, err error) {
 	_, missing := os.Lstat(string(folder))
 	if err = folder.Secure(); err == nil {

@@ -86,6 +86,12 @@ func SyncDir(dir string) error {
 // durable. It does not change a folder that exists.
 func Mkdir(dir string) error { return createDir(dir, SyncDir) }
 
+// MkdirUnsynced is like [Mkdir], but the name of dir is not durable if dir is new. The
+// caller makes it durable with [SyncDir] of the folder above dir.
+func MkdirUnsynced(dir string) error {
+	return createDir(dir, func(string) error { return nil })
+}
+
 // createDir is Mkdir with a function that makes the names in the folder above dir durable.
 func createDir(dir string, syncParent func(string) error) error {
 	dir = filepath.Clean(dir)

@@ -32,13 +32,8 @@ import (
 // so the result still holds when the caller uses dir.
 func Private(dir string) error { return private(dir, Mkdir) }
 
-// PrivateUnsynced is like [Private], but the name of dir is not durable if dir is new.
-// The caller makes it durable with [SyncDir].
-func PrivateUnsynced(dir string) error {
-	return private(dir, func(resolved string) error {
-		return createDir(resolved, func(string) error { return nil })
-	})
-}
+// PrivateUnsynced is like [Private], but creates dir with [MkdirUnsynced].
+func PrivateUnsynced(dir string) error { return private(dir, MkdirUnsynced) }
 
 // IsPrivate checks dir as [Private] does, but creates nothing. The error is
 // [fs.ErrNotExist] if dir does not exist.

@@ -57,7 +57,7 @@ func (f Folder) Size() (total int64) {
 
 // Secure creates the session's folder and those above it up to the state directory.
 // It returns an error if another user can read or replace one of them. The name of the
-// session's folder becomes durable with the first entry of its ledger.
+// session's folder is durable once [ledger.Log.Named] has returned.
 func (f Folder) Secure() error {
 	sessions := filepath.Dir(string(f))
 	for _, dir := range []string{filepath.Dir(sessions), sessions} {
@@ -230,6 +230,11 @@ func (f Folder) owns(first kernel.Fact) error {
 		Fix: fmt.Sprintf("move %s back to %s, or remove it", f, filepath.Join(sessions, began.SessionID))}
 }
 
+func (f Folder) exists() bool {
+	_, err := os.Lstat(string(f))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // gone is called if no entry of the ledger could be read. It returns a *FolderError if
 // the ledger is missing or empty, and another file shows that it once had entries. err
 // is the error of reading the ledger, or nil.
@@ -376,10 +381,15 @@ func (f Folder) Command() (c CommandLine, err error) {
 }
 
 // SaveGuards records the running guards, for a wrapper that recovers the session. If
-// this process is killed meanwhile, the file has the old list or the new one.
+// this process is killed meanwhile, the file has the old list or the new one. After a
+// crash of the machine no guard runs, so the file is not synced.
 func (f Folder) SaveGuards(guards []harness.Process) {
-	if text, err := json.Marshal(guards); err == nil {
-		_ = durable.Cache(f.file(guardsFile), text, 0o600)
+	text, err := json.Marshal(guards)
+	if err != nil {
+		return
+	}
+	if durable.Cache(f.file(guardsFile), text, 0o600) != nil {
+		_ = durable.PutFile(f.file(guardsFile), text) // a full disk may have no room for a new file
 	}
 }
 
@@ -433,7 +443,7 @@ func (f Folder) AwaitGuards(patience time.Duration) error {
 	var guards []harness.Process
 	text, err := durable.ReadFile(f.file(guardsFile))
 	if err != nil || json.Unmarshal(text, &guards) != nil {
-		return nil // there was no guard
+		return nil // there was no guard, or the file is damaged
 	}
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		guards = slices.DeleteFunc(guards, func(p harness.Process) bool { return !harness.Runs(p.PID, p.Start) })
