@@ -303,11 +303,12 @@ func (s Store) Prune(l Limit, removed func(id string) error) (failed error) {
 			continue
 		}
 		err := s.remove(k.ID)
-		var locked *durable.LockedError
+		_, locked := errors.AsType[*durable.LockedError](err)
 		switch {
-		case errors.As(err, &locked): // a wrapper has recovered the session
-			continue
-		case errors.Is(err, fs.ErrNotExist): // another process has removed the session
+		case locked, err != nil && !s.Folder(k.ID).exists():
+			// Another process is removing the session, has removed it, or has recovered
+			// it. Its size is subtracted in each case, so that no newer session is removed
+			// in its place.
 			total -= sizes[k.ID]
 			continue
 		case err != nil:
