@@ -518,9 +518,9 @@ func (t *Terminal) takeUnread() []byte {
 // that already wait in the terminal were typed later and stay behind the returned
 // ones. The keys that no child has read are lost if the system refuses this (the sysctl
 // dev.tty.legacy_tiocsti is 0), if another process group has the terminal, if another
-// program of the pipeline is using it, if its attributes cannot be changed, or if an input
-// pump hangs in a read. No later call could return them: Dismiss calls returnKeys once, and
-// no child starts afterwards.
+// program of the pipeline is using it, if its attributes cannot be changed, if the terminal
+// would then hold more than mostKeys, or if an input pump hangs in a read. No later call
+// could return them: Dismiss calls returnKeys once, and no child starts afterwards.
 func (t *Terminal) returnKeys() {
 	if !t.typed || !t.reading.TryLock() {
 		return
@@ -529,13 +529,19 @@ func (t *Terminal) returnKeys() {
 	keys := append(t.takeUnread(), t.typedAhead...)
 	t.typedAhead = nil
 	fd := fdOf(t.keys)
-	// The methods enter and hush turn off the echo, so that the terminal does not show the
-	// keys, and the editing of lines, so that one read returns all keys that wait.
-	if len(keys) == 0 || !mayType(fd) || t.inBackground() || t.enter() != nil || t.shared && t.hush() != nil {
+	// Of keys that do not fit, the terminal would drop some without an error. The methods
+	// enter and hush turn off the echo, so that the terminal does not show the keys, and the
+	// editing of lines, so that one read returns all keys that wait.
+	fits := func(waiting int, err error) bool { return err == nil && waiting+len(keys) <= mostKeys }
+	if len(keys) == 0 || !fits(unix.IoctlGetInt(fd, unix.TIOCINQ)) || !mayType(fd) || t.inBackground() || t.enter() != nil || t.shared && t.hush() != nil {
 		return
 	}
-	if waiting, err := unix.IoctlGetInt(fd, unix.TIOCINQ); err == nil && waiting > 0 {
-		later := make([]byte, 16<<10) // enough: a terminal holds at most 4 KiB of keys
+	waiting, err := unix.IoctlGetInt(fd, unix.TIOCINQ) // now including a line that was begun
+	if !fits(waiting, err) {
+		return
+	}
+	if waiting > 0 {
+		later := make([]byte, mostKeys)
 		n, _ := unix.Read(fd, later)
 		later = later[:max(n, 0)]
 		if t.shared {
@@ -548,6 +554,9 @@ func (t *Terminal) returnKeys() {
 	}
 	typeKeys(fd, keys)
 }
+
+// mostKeys is how many bytes of keys a terminal holds.
+const mostKeys = 4095
 
 // mayType reports whether the system lets this process put keys into a terminal's queue.
 func mayType(fd int) bool {

@@ -177,7 +177,7 @@ func (t *Terminal) hush() error {
 	if err != nil {
 		return err
 	}
-	if !t.atRest(now) {
+	if !t.atRest(now) || t.isTTY[0] && pipelineReads() {
 		return errors.New("another program is using the terminal")
 	}
 	t.mu.Lock()
@@ -185,16 +185,23 @@ func (t *Terminal) hush() error {
 	t.mu.Unlock()
 	now.Lflag &^= unix.ECHO | unix.ICANON
 	t.change(*now)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ours.Lflag&(unix.ECHO|unix.ICANON) != 0 {
+		return errors.New("the attributes of the terminal cannot be changed")
+	}
 	return nil
 }
 
 // editLines turns the editing of lines on again after hush, but not the echo. Keys that
-// are then typed are read line by line.
+// are then typed are read line by line. They had their effects when the user typed them,
+// so none makes a signal or stops the output.
 func (t *Terminal) editLines() {
 	t.mu.Lock()
 	lines := t.saved
 	t.mu.Unlock()
-	lines.Lflag &^= unix.ECHO
+	lines.Lflag &^= unix.ECHO | unix.ISIG
+	lines.Iflag &^= unix.IXON
 	t.change(lines)
 }
 
@@ -274,10 +281,16 @@ func (c *Child) wantsKeys() bool {
 		return false
 	}
 	if t.isTTY[0] {
-		group, self := unix.Getpgrp(), os.Getpid()
-		return !anyReadsTTY(func(p proc) bool { return p.pgrp == group && p.pid != self })
+		return !pipelineReads()
 	}
 	return anyReadsTTY(func(p proc) bool { return p.session == c.guard.pid && p.pid != c.guard.pid })
+}
+
+// pipelineReads reports whether another program of the pipeline has opened /dev/tty for
+// reading.
+func pipelineReads() bool {
+	group, self := unix.Getpgrp(), os.Getpid()
+	return anyReadsTTY(func(p proc) bool { return p.pgrp == group && p.pid != self })
 }
 
 // anyReadsTTY reports whether one of some processes has opened /dev/tty for reading.
