@@ -193,7 +193,7 @@ func (s *supervisor) countForeign(what, event string) {
 	if n&(n-1) != 0 {
 		return
 	}
-	s.o.Log.Warn().Str("event", event).Uint64("so_far", n).Msg(what + " that does not belong to this launch was ignored")
+	s.o.Log.Warn().Str("event", event).Uint64("ignored_so_far", n).Msg(what + " that does not belong to this launch was ignored")
 	s.post(input.UnknownSeen{Source: "hook", Types: map[string]int{"foreign": int(n)}})
 }
 

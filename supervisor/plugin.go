@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"lifeloop/harness"
@@ -43,7 +44,7 @@ type pluginError string
 
 func (e pluginError) Error() string { return string(e) }
 
-// request sends a request and returns the channel for its reply. The channel is closed if
+// request sends a request, on the newest stream that accepts it, and returns the channel for its reply. The channel is closed if
 // the plugin's last stream ends before the reply. A Stop gets no reply.
 func (q *questions) request(r telemetry.PluginRequest) (<-chan telemetry.PluginReply, error) {
 	q.mu.Lock()
@@ -56,12 +57,14 @@ func (q *questions) request(r telemetry.PluginRequest) (<-chan telemetry.PluginR
 	if r.Op != telemetry.Stop {
 		q.replies[r.ID] = reply
 	}
-	line, newest := resetter.Ask(r), q.streams[len(q.streams)-1]
+	line, streams := resetter.Ask(r), slices.Clone(q.streams)
 	q.mu.Unlock()
-	if err := newest.Send(line); err != nil {
-		return nil, errNoPlugin // the text of err would not help the user
+	for _, stream := range slices.Backward(streams) {
+		if stream.Send(line) == nil {
+			return reply, nil
+		}
 	}
-	return reply, nil
+	return nil, errNoPlugin // the errors of Send would not help the user
 }
 
 // hangUp ends all waits for replies, because the plugin's last stream has ended. Callers

@@ -22,7 +22,8 @@ import (
 const eventTime = 2500 * time.Millisecond
 
 // clientTime is how long before its deadline a question stops waiting for its events and
-// its session, so that its clients can still answer.
+// its session, so that its clients can still answer. If less than twice this time is left
+// at the start, half of it is reserved for the clients.
 const clientTime = time.Second
 
 // pluginSource is the name of a plugin's stream in signals.
@@ -34,8 +35,7 @@ type questions struct {
 	decoder telemetry.Requests
 	changed chan struct{} // closed and replaced at each record and at the end of a stream
 	peer    int           // pid of the process that streams; 0 before it connected
-	// streams are peer's streams that have not ended, oldest first. A request is sent to
-	// the newest one.
+	// streams are peer's streams that have not ended, oldest first.
 	streams []*control.Stream
 	missing bool // it was reported that no stream was connected in time for a question
 	missed  int  // the number of unknown records in the last report
@@ -208,7 +208,7 @@ func prompted(ctx context.Context, sources Sources) string {
 // calls. The sources do not need the lock.
 func (s *supervisor) asked(ctx context.Context, l *launched, deadline time.Time) (calls []pending) {
 	q := l.questions
-	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-clientTime))
+	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-min(clientTime, time.Until(deadline)/2)))
 	defer cancel()
 	late := time.NewTimer(eventTime)
 	defer late.Stop()

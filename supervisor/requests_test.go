@@ -280,7 +280,7 @@ func TestTheLogSaysWhatWasIgnored(t *testing.T) {
 		for line := range strings.Lines(log.String()) {
 			var entry struct {
 				Event, Message string
-				SoFar          int `json:"so_far"`
+				SoFar          int `json:"ignored_so_far"`
 			}
 			require.NoError(t, json.Unmarshal([]byte(line), &entry))
 			said = append(said, fmt.Sprintf("%d %s: %s", entry.SoFar, entry.Event, entry.Message))
