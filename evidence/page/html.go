@@ -61,7 +61,7 @@ func table[T any](w *writer, head markup, columns int, rows Table[T], row func(T
 
 // HTML returns the page.
 func (p *Page) HTML(c Checked) []byte {
-	m, w := p.model(c), &writer{}
+	m, w := p.model(), &writer{}
 	w.raw(begin)
 	w.put("%s", m.Title)
 	w.raw(style)

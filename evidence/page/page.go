@@ -11,7 +11,7 @@
 //	for entry := range entries {
 //		p.Apply(entry)
 //	}
-//	html, err := p.HTML(page.Checked{Entries: n, Head: digest, Report: report})
+//	html := p.HTML(page.Checked{Entries: n, Head: digest, Report: report})
 package page
 
 import (
@@ -220,7 +220,7 @@ func redacted(secrets *redact.Redactor, t Table[Row]) Table[Row] {
 // A Member is one line at the top of the page: a name and its value.
 type Member struct{ Name, Value string }
 
-// model holds the data for the template.
+// model holds what the page shows.
 type model struct {
 	Title, State, Tone string
 	Head               []Member
@@ -228,10 +228,9 @@ type model struct {
 	Turns              Table[*Turn]
 	Receipts           Table[Receipt]
 	Chart              *Chart
-	Checked            Checked
 }
 
-func (p *Page) model(c Checked) model {
+func (p *Page) model() model {
 	secrets := redact.New()
 	for _, t := range p.turns {
 		if !t.ended.IsZero() {
@@ -239,7 +238,7 @@ func (p *Page) model(c Checked) model {
 		}
 	}
 	s := p.status
-	m := model{Title: s.SessionID, State: s.State, Chart: p.chart(), Checked: c,
+	m := model{Title: s.SessionID, State: s.State, Chart: p.chart(),
 		Timeline: redacted(secrets, shown(p.timeline)), Turns: shown(p.turns), Receipts: shown(p.receipts)}
 	switch s.State {
 	case "COMPLETED":
