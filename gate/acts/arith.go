@@ -122,17 +122,17 @@ func (s *shell) calculates(name string, args []arg) {
 	// unknown says that an argument may be a flag, such as -d, which makes a command decode its
 	// input.
 	unknown := slices.ContainsFunc(args, func(a arg) bool { return !a.known && (a.begin == "" || a.begin[0] == '-') })
-	part := slices.ContainsFunc(args, arg.flagPart)
 	switch name {
 	case "test", "[":
-		a.computes = a.computes || part || option("-v -R")
+		a.computes = a.computes || testsPart(args) || option("-v -R")
 	case "let":
 		a.computes = true
 	case "declare", "typeset", "local", "export", "readonly":
-		a.computes = a.computes || part || flagged(func(text string) bool { return strings.Contains(text, "i") })
+		a.computes = a.computes || slices.ContainsFunc(args, arg.flagPart) || flagged(func(text string) bool { return strings.Contains(text, "i") })
 	case "printf", "print", "echo":
-		a.computes = a.computes || name == "printf" && (part || flagged(func(text string) bool { return strings.HasPrefix(text, "-v") }))
-		if name != "echo" || part || flagged(func(text string) bool { return strings.Trim(text, "-neE") == "" && strings.Contains(text, "e") }) {
+		first, _ := next(args)
+		a.computes = a.computes || name == "printf" && (!first.known && first.begin == "-" || flagged(func(text string) bool { return strings.HasPrefix(text, "-v") }))
+		if name != "echo" || decodesPart(args) || flagged(func(text string) bool { return strings.Trim(text, "-neE") == "" && strings.Contains(text, "e") }) {
 			a.hides = a.hides || slices.ContainsFunc(args, func(a arg) bool { return a.escaped || slices.ContainsFunc(a.texts(), hidesText) })
 		}
 	case "base64", "base32", "basenc":
@@ -155,6 +155,31 @@ func (s *shell) calculates(name string, args []arg) {
 	if before != [...]bool{a.computes, a.hides, a.deletes} {
 		s.reportArithmetic()
 	}
+}
+
+// testsPart reports whether an argument of test is -$x where -v or -R may stand: at the
+// start, or after a word such as !, and not before a word such as =.
+func testsPart(args []arg) bool {
+	for i, a := range args {
+		starts := i == 0 || !args[i-1].known || hasWord("! ( -a -o", args[i-1].text)
+		if after, _ := next(args[i+1:]); !a.known && a.begin == "-" && starts && !(after.known && hasWord("= == != =~ < > -eq -ne -lt -le -gt -ge -nt -ot -ef", after.text)) {
+			return true
+		}
+	}
+	return false
+}
+
+// decodesPart reports whether a flag of echo, such as -$x, may be -e.
+func decodesPart(args []arg) bool {
+	for _, a := range args {
+		if strings.Trim(a.start(), "neE") != "-" {
+			return false
+		}
+		if !a.known {
+			return true
+		}
+	}
+	return false
 }
 
 // reportArithmetic adds an undecidable command, once, if the lines so far run a command by
