@@ -195,16 +195,13 @@ func (s *shell) builtin(name string, args []arg) bool {
 // followsLinks reports whether the arguments of set may make cd follow links before .., as
 // set -P does: after it, cd link/.. enters the parent of the folder to which link leads.
 func followsLinks(name string, args []arg) bool {
+	args = optionsOf(name, args)
 	for i, a := range args {
 		switch {
-		case a.known && (a.text == "--" || a.text == "-"):
-			return false
 		case a.anything(), !a.known && strings.HasPrefix(a.begin, "-"), a.flag() && strings.ContainsAny(a.text, "Pw"):
 			return true
 		case hasWord("physical chaselinks chasedots", optionName(a.text)), !a.known && namesOption(name, args, i):
 			return true
-		case name == "set" && !a.flag() && (i == 0 || !strings.HasSuffix(args[i-1].text, "o")):
-			return false // the words that follow are parameters
 		}
 	}
 	return false

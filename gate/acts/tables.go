@@ -116,9 +116,9 @@ func (s *shell) setsTable(name string, args []arg) bool {
 // or a builtin that bash does not have, as in set -A x a b or float x.
 func setsForZsh(args []arg) bool {
 	flag := func(letter string) bool {
-		return slices.ContainsFunc(args, func(a arg) bool {
+		return slices.ContainsFunc(optionsOf(args[0].text, args[1:]), func(a arg) bool {
 			text := a.start()
-			if !a.known && (text == "+" || a.flagPart() && !strings.HasPrefix(text, "--")) {
+			if !a.known && (strings.HasPrefix(text, "+") && args[0].text == "set" || a.flagPart() && !strings.HasPrefix(text, "--")) {
 				return true
 			}
 			return len(text) > 1 && (text[0] == '-' || text[0] == '+') && strings.Contains(text, letter)

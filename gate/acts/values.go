@@ -97,6 +97,7 @@ func substitutes(text string) bool {
 
 // setsBraces reports whether an argument of set or setopt may make zsh expand {ab} to a and b.
 func setsBraces(name string, args []arg) bool {
+	args = optionsOf(name, args)
 	for i, a := range args {
 		if optionName(a.text) == "braceccl" || !a.known && namesOption(name, args, i) && strings.HasPrefix("braceccl", optionName(a.begin)) {
 			return true
@@ -107,6 +108,21 @@ func setsBraces(name string, args []arg) bool {
 
 // optionName returns the name of an option of zsh, which ignores case and underscores.
 func optionName(text string) string { return strings.ToLower(strings.ReplaceAll(text, "_", "")) }
+
+// optionsOf returns the arguments of set without its parameters, which follow -- or -, or
+// begin at a word that is neither a flag nor the value of -o. For another command it returns
+// all arguments.
+func optionsOf(name string, args []arg) []arg {
+	for i, a := range args {
+		text := a.start()
+		flag := a.loose && text == "" || text != "" && (text[0] == '-' || text[0] == '+')
+		value := i > 0 && (!args[i-1].known || strings.Contains(args[i-1].text, "o") && strings.Trim(args[i-1].text[:1], "-+") == "")
+		if name == "set" && (a.known && hasWord("-- -", text) || !flag && !value) {
+			return args[:i]
+		}
+	}
+	return args
+}
 
 // namesOption reports whether the argument of set or setopt at the index i is the name of an
 // option, or a flag.
