@@ -435,13 +435,45 @@ func takesCode(module string, args []arg) bool {
 	if hasWord(prompts, name) || !hasWord("cProfile profile trace coverage runpy", name) {
 		return hasWord(prompts, name)
 	}
+	u := profilers(name)
+	in := u.parse(args, true)
+	if sub, rest := next(in.operands); name == "coverage" && sub.known {
+		if sub.text != "run" {
+			return false
+		}
+		in = u.parse(rest, true)
+	}
+	program, rest := next(in.operands)
+	switch {
+	case in.partly:
+		return true
+	case in.marked('|'):
+		inner := in.flags[len(in.flags)-1].value
+		return !inner.known || takesCode(inner.text, in.operands)
+	case program.known && !in.unknown:
+		return name == "runpy" && takesCode(program.text, rest)
+	}
 	for i, a := range args {
 		inner, _, _ := strings.Cut(strings.TrimPrefix(a.text, "-m"), ".")
-		if hasWord(prompts, inner) || strings.HasPrefix("-m", a.begin) && strings.HasPrefix(a.begin, "-") || !a.known && i > 0 && args[i-1].text == "-m" {
+		if hasWord(prompts, inner) || !a.known && i > 0 && strings.HasPrefix(strings.TrimLeft(args[i-1].text, "-"), "m") {
 			return true
 		}
 	}
 	return false
+}
+
+// profilers returns the usage of a module of Python that runs a program or, after -m,
+// another module.
+func profilers(module string) usage {
+	switch module {
+	case "cProfile", "profile":
+		return usage{short: "o>s:m|", long: "outfile> sort:"}
+	case "trace":
+		return usage{short: "ctTlrRsgf:C:m|", long: "count trace trackcalls listfuncs report no-report summary timing missing file: coverdir: ignore-module: ignore-dir: module|"}
+	case "coverage":
+		return usage{short: "apLm|", long: "append branch parallel-mode pylib timid source: omit: include: rcfile: data-file: concurrency: context: save-signal: module|"}
+	}
+	return usage{}
 }
 
 // hasCode reports whether the value of a flag -M or -F of perl may hold code. In -M, code

@@ -167,6 +167,9 @@ func (s *shell) sqlite(in invocation) {
 // module adds what a module of Python writes when it is run with -m.
 func (s *shell) module(name string, args []arg) {
 	in := usage{short: "o>", long: "create extract output> outfile>"}.parse(args, false)
+	if hasWord("cProfile profile", name) {
+		in = profilers(name).parse(args, true)
+	}
 	first, rest := next(in.operands)
 	if in.partly && hasWord("zipfile tarfile cProfile profile zipapp", name) {
 		s.undecidable("command")
