@@ -82,8 +82,12 @@ func (s *shell) git(u usage, args []arg) {
 
 // gitHides reports whether words that are not known may be flags that write a file, discard
 // work or run a command. Of the subcommands in gitReads, only archive, format-patch, grep and
-// push have such a flag of one letter.
+// push have such a flag of one letter. The commits of cherry-pick, revert, blame, annotate
+// and rev-list need no quotes: in $x, they count as no flag.
 func gitHides(sub string, in invocation, rest []arg) bool {
+	if hasWord("cherry-pick revert", sub) {
+		return in.partly
+	}
 	if !in.hidden || !hasWord(gitReads, sub) || hasWord("archive format-patch grep push", sub) {
 		return in.hidden
 	}
@@ -91,7 +95,7 @@ func gitHides(sub string, in invocation, rest []arg) bool {
 		rest = rest[:end]
 	}
 	return slices.ContainsFunc(rest, func(a arg) bool {
-		return a.anything() || strings.HasPrefix(a.begin, "-") && (a.loose || a.begin == "-" || strings.HasPrefix(a.begin, "--") && !strings.Contains(a.begin, "="))
+		return a.anything() && !hasWord("annotate blame rev-list", sub) || strings.HasPrefix(a.begin, "-") && (a.loose || a.begin == "-" || strings.HasPrefix(a.begin, "--") && !strings.Contains(a.begin, "="))
 	})
 }
 
