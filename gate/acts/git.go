@@ -32,7 +32,7 @@ func (s *shell) git(u usage, args []arg) {
 		return
 	}
 	sub, rest := next(global.operands)
-	if global.unknown || global.hidden || !sub.known || !hasWord(gitReads+" "+gitLists+" "+gitOther, sub.text) {
+	if global.unknown || global.partly || !sub.known || !hasWord(gitReads+" "+gitLists+" "+gitOther, sub.text) {
 		s.undecidable("command")
 	}
 	before := s.dirs
