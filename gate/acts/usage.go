@@ -151,6 +151,7 @@ var usages = [...]usage{
 	{names: "sqlite3", long: "cmd: init< separator: newline: nullvalue: readonly safe", dash: true},
 	{names: "history", short: "cpsw>a>r<n<d:"},
 	{names: "sed gsed", short: "nErsuze:f<i?l:E", long: "expression: file< in-place? line-length: quiet silent"},
+	{names: "yq", short: "io:p:I:", long: "inplace in-place output-format: input-format: indent:"},
 	{names: "mapfile readarray", short: "C~d:n:O:s:u:c:"},
 	{names: "git", role: opaque, short: "pPh#v#C/c:", long: "version# help# html-path# man-path# info-path# exec-path~ paginate no-pager bare no-replace-objects literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs no-optional-locks no-advice work-tree/ git-dir: namespace: config-env~ super-prefix: attr-source:"},
 }
