@@ -24,6 +24,7 @@ type arg struct {
 	known bool
 	shape string // if the word is not known: its shape (see aWord); empty if a part may be any text
 	begin string // if the word is not known: what precedes the first unknown part, as -o for -o$(pwd)/x
+	end   string // if the word is not known: like text, but also within quotes, as /x for "$y/x"
 	loose bool   // an unknown part may become a flag or several words, as $x does, but not "$x"
 	// choices holds texts that the word may have if it is not known, such as .env for
 	// ${x:-.env}, each with a NUL at its end. It is empty if the line has no such text.
@@ -46,6 +47,17 @@ func (a arg) flagPart() bool { return !a.known && strings.HasPrefix(a.begin, "-"
 func (a arg) input() bool {
 	return a.known && (a.text == "-" || strings.HasPrefix(a.text, "/dev/stdin") || strings.HasPrefix(a.text, "/dev/fd/") ||
 		strings.HasPrefix(a.text, "/dev/tty") || strings.HasPrefix(a.text, "/proc/self/fd/"))
+}
+
+// mayBeInput is like input, but also reports true for a word that is not known, unless its
+// end is that of another file, as in $x/Makefile.
+func (a arg) mayBeInput() bool {
+	if a.known {
+		return a.input()
+	}
+	_, base := path.Split(a.end)
+	return strings.Trim(base, "0123456789") == "" || hasWord("stdin tty", base) ||
+		base == a.end && (base == "-" || strings.HasSuffix("stdin", base) || strings.HasSuffix("tty", base))
 }
 
 func (s *shell) call(call *syntax.CallExpr) {
@@ -798,7 +810,7 @@ func (in invocation) withoutExcluded(name string, args []arg) (rest []arg) {
 // from its input, or that of a setting of ssh such as ProxyCommand.
 func (f flag) runs(name string) bool {
 	if name == "make" || name == "gmake" {
-		return f.mark == '<' && (!f.value.known || f.value.input())
+		return f.mark == '<' && f.value.mayBeInput()
 	}
 	return f.name == "o" && (!f.value.known || strings.Contains(strings.ToLower(f.value.text), "command"))
 }

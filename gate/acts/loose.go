@@ -31,6 +31,22 @@ func (s *shell) beginning(parts []syntax.WordPart, quoted bool) (text string, kn
 	return text, true
 }
 
+// ending returns what follows the last unknown part: /x for "$y/x".
+func (s *shell) ending(parts []syntax.WordPart) (text string) {
+	for i, p := range parts {
+		part, known := s.part(p, false) // of an unknown part in double quotes, part is the end
+		switch {
+		case modified(parts, i):
+			text = ""
+		case !known:
+			text = part
+		default:
+			text += part
+		}
+	}
+	return text
+}
+
 // loose reports whether a part of a word is not known and may become a flag or several
 // words, as $x without quotes, "$@" and "${x:--r}", but not "$x".
 func (s *shell) loose(p syntax.WordPart, quoted bool) bool {
