@@ -45,6 +45,11 @@ func (s *shell) arithmetic(file *syntax.File) {
 	}
 	syntax.Walk(file, func(n syntax.Node) bool {
 		a.node(n)
+		if decl, is := n.(*syntax.DeclClause); is {
+			a.computes = a.computes || slices.ContainsFunc(decl.Args, func(named *syntax.Assign) bool {
+				return named.Name == nil && slices.ContainsFunc(s.words(named.Value), arg.integer)
+			})
+		}
 		return true
 	})
 	s.reportArithmetic()
@@ -72,12 +77,6 @@ func (a *arithmetic) node(n syntax.Node) {
 		a.computes = a.computes || n.Index != nil && evaluates(n.Index) || n.Slice != nil && (evaluates(n.Slice.Offset) || evaluates(n.Slice.Length))
 	case *syntax.Assign:
 		a.computes = a.computes || n.Index != nil && evaluates(n.Index)
-	case *syntax.DeclClause:
-		for _, arg := range n.Args {
-			if arg.Naked && arg.Value != nil && (strings.HasPrefix(arg.Value.Lit(), "-") && strings.Contains(arg.Value.Lit(), "i") || flagPart(arg.Value)) {
-				a.computes = true
-			}
-		}
 	case *syntax.BinaryTest:
 		switch n.Op {
 		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
@@ -88,24 +87,12 @@ func (a *arithmetic) node(n syntax.Node) {
 	}
 }
 
-// flagPart is like arg.flagPart, but looks only at the syntax of a word.
-func flagPart(word *syntax.Word) bool {
-	text, expands := "", false // the literal text before the first expansion
-	syntax.Walk(word, func(n syntax.Node) bool {
-		if expands {
-			return false
-		}
-		switch n := n.(type) {
-		case *syntax.Lit:
-			text += n.Value
-		case *syntax.SglQuoted:
-			text += n.Value
-		case *syntax.ParamExp, *syntax.CmdSubst, *syntax.ArithmExp:
-			expands = true
-		}
-		return !expands
+// integer reports whether the word a may be a flag of declare such as -i, with which the
+// shell evaluates the values that it assigns.
+func (a arg) integer() bool {
+	return a.flagPart() || slices.ContainsFunc(append(a.texts(), a.begin), func(text string) bool {
+		return strings.HasPrefix(text, "-") && strings.Contains(text, "i")
 	})
-	return expands && strings.HasPrefix(text, "-")
 }
 
 // calculates records in s.numbers whether a command computes, or decodes, changes or fetches
@@ -128,7 +115,7 @@ func (s *shell) calculates(name string, args []arg) {
 	case "let":
 		a.computes = true
 	case "declare", "typeset", "local", "export", "readonly":
-		a.computes = a.computes || slices.ContainsFunc(args, arg.flagPart) || flagged(func(text string) bool { return strings.Contains(text, "i") })
+		a.computes = a.computes || slices.ContainsFunc(args, arg.integer)
 	case "printf", "print", "echo":
 		first, _ := next(args)
 		a.computes = a.computes || name == "printf" && (!first.known && first.begin == "-" || flagged(func(text string) bool { return strings.HasPrefix(text, "-v") }))
