@@ -57,7 +57,7 @@ func (s *shell) find(name string, args []arg) {
 // hidesEnd reports whether the command after -exec may end earlier than it seems, at a word
 // that is not known, and an action of find may follow.
 func hidesEnd(command []arg) bool {
-	end := slices.IndexFunc(command, func(a arg) bool { return !a.known && a.begin == "" })
+	end := slices.IndexFunc(command, func(a arg) bool { return !a.known && (a.begin == "" || hasWord("; +", a.begin)) })
 	return end >= 0 && slices.ContainsFunc(command[end:], func(a arg) bool {
 		return hasWord("-delete -fprint -fprint0 -fprintf -fls -exec -execdir -ok -okdir", a.text)
 	})

@@ -65,7 +65,7 @@ func (s *shell) loose(p syntax.WordPart, quoted bool) bool {
 		name := p.Param.Value
 		if quoted {
 			index, _ := p.Index.(*syntax.Word)
-			return p.Exp != nil && p.Exp.Word != nil && strings.HasPrefix(p.Exp.Word.Lit(), "-") || name == "@" && !p.Length || index != nil && index.Lit() == "@" && !p.Length
+			return s.defaultFlag(p.Exp) || name == "@" && !p.Length || index != nil && index.Lit() == "@" && !p.Length
 		}
 		list := s.lists[name] > 0 && s.lists[name] == s.count[name] && s.count[""] == 0 && !s.changed("IFS") && p.Exp == nil && p.Repl == nil && p.Slice == nil
 		return !list && s.plain(p) != aNumber
@@ -75,7 +75,21 @@ func (s *shell) loose(p syntax.WordPart, quoted bool) bool {
 	return false
 }
 
-// printsFlag reports whether a command prints a flag that is written in it.
+// defaultFlag reports whether the word of an expansion such as ${x:--r} begins with -.
+func (s *shell) defaultFlag(exp *syntax.Expansion) bool {
+	if exp == nil || exp.Word == nil {
+		return false
+	}
+	text := exp.Word.Lit()
+	switch exp.Op {
+	case syntax.AlternateUnset, syntax.AlternateUnsetOrNull, syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull:
+		text, _ = s.beginning(exp.Word.Parts, true)
+	}
+	return strings.HasPrefix(text, "-")
+}
+
+// printsFlag reports whether a command prints a flag that is written in it, or the beginning
+// of one, as in echo "-o$x".
 func (s *shell) printsFlag(list []*syntax.Stmt) bool {
 	if len(list) != 1 {
 		return false
@@ -85,7 +99,10 @@ func (s *shell) printsFlag(list []*syntax.Stmt) bool {
 		return false
 	}
 	return slices.ContainsFunc(call.Args[1:], func(w *syntax.Word) bool {
-		text, _ := s.word(w)
+		text, known := s.word(w)
+		if begin, _ := s.beginning(w.Parts, false); !known && strings.HasPrefix(begin, "-") && !strings.HasPrefix(begin, "- ") {
+			return true
+		}
 		return strings.HasPrefix(text, "-") && !hasWord("- -- -n -e -ne -en -E", text)
 	})
 }

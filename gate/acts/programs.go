@@ -56,7 +56,11 @@ func (s *shell) program(name string, in invocation) {
 // passedOn adds the files that the linker, or another program that a compiler starts, writes
 // because of a flag such as -Wl,-Map=FILE.
 func (s *shell) passedOn(in invocation) {
+	var passed []arg
 	for _, f := range in.flags {
+		if hasWord("Xlinker Xassembler Xpreprocessor", f.name) {
+			passed = append(passed, f.value)
+		}
 		if list, is := strings.CutPrefix(f.name, "W"); is && len(list) > 1 && list[1] == ',' {
 			if f.value.text != "" {
 				list += "=" + f.value.text
@@ -71,6 +75,24 @@ func (s *shell) passedOn(in invocation) {
 					s.touch(arg{text: file, known: f.value.known}, "write")
 				}
 			}
+		}
+	}
+	s.passedWords(passed)
+}
+
+// passedWords adds the files that a program writes if a compiler passes words to it one by
+// one, as with -Xlinker -Map=FILE. A word without a known beginning counts as no flag.
+func (s *shell) passedWords(words []arg) {
+	for i, word := range words {
+		name, file, attached := strings.Cut(strings.TrimLeft(word.start(), "-"), "=")
+		switch value, _ := next(words[i+1:]); {
+		case !strings.HasPrefix(word.start(), "-"):
+		case !word.known && !attached && strings.Contains(" "+passedWrites, " "+name):
+			s.undecidable("command")
+		case hasWord(passedWrites, name) && attached:
+			s.touch(word.attached(file), "write")
+		case hasWord(passedWrites, name):
+			s.touch(value, "write")
 		}
 	}
 }
