@@ -24,7 +24,7 @@ type arg struct {
 	known bool
 	shape string // if the word is not known: its shape (see aWord); empty if a part may be any text
 	begin string // if the word is not known: what precedes the first unknown part, as -o for -o$(pwd)/x
-	end   string // if the word is not known: like text, but also within quotes, as /x for "$y/x"
+	form  string // if the word is not known: its text, with a NUL in the place of each unknown part
 	loose bool   // an unknown part may become a flag or several words, as $x does, but not "$x"
 	// choices holds texts that the word may have if it is not known, such as .env for
 	// ${x:-.env}, each with a NUL at its end. It is empty if the line has no such text.
@@ -55,9 +55,10 @@ func (a arg) mayBeInput() bool {
 	if a.known {
 		return a.input()
 	}
-	_, base := path.Split(a.end)
+	end := a.form[strings.LastIndexByte(a.form, 0)+1:]
+	_, base := path.Split(end)
 	return strings.Trim(base, "0123456789") == "" || hasWord("stdin tty", base) ||
-		base == a.end && (base == "-" || strings.HasSuffix("stdin", base) || strings.HasSuffix("tty", base))
+		base == end && (base == "-" || strings.HasSuffix("stdin", base) || strings.HasSuffix("tty", base))
 }
 
 func (s *shell) call(call *syntax.CallExpr) {

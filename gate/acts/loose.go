@@ -31,20 +31,34 @@ func (s *shell) beginning(parts []syntax.WordPart, quoted bool) (text string, kn
 	return text, true
 }
 
-// ending returns what follows the last unknown part: /x for "$y/x".
-func (s *shell) ending(parts []syntax.WordPart) (text string) {
+// form returns the text of parts, with a NUL in the place of each unknown part.
+func (s *shell) form(parts []syntax.WordPart, quoted bool) string {
+	var b strings.Builder
 	for i, p := range parts {
-		part, known := s.part(p, false) // of an unknown part in double quotes, part is the end
-		switch {
-		case modified(parts, i):
-			text = ""
-		case !known:
-			text = part
-		default:
-			text += part
+		text, known := s.part(p, quoted)
+		if q, is := p.(*syntax.DblQuoted); is && !known {
+			text = s.form(q.Parts, true)
+		} else if !known || modified(parts, i) {
+			text = "\x00"
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// unknowns calls each for every unknown part of the word a, with the form of what precedes
+// the part, until each returns true. It reports whether one call did, or whether there are
+// more than maxChoices parts.
+func (a arg) unknowns(each func(before string) bool) bool {
+	parts := 0
+	for i := range len(a.form) {
+		if a.form[i] == 0 {
+			if parts++; parts > maxChoices || each(a.form[:i]) {
+				return true
+			}
 		}
 	}
-	return text
+	return false
 }
 
 // loose reports whether a part of a word is not known and may become a flag or several

@@ -553,7 +553,7 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 		a := arg{}
 		if a.text, a.known = s.parts(parts, false); !a.known {
 			a.begin, _ = s.beginning(parts, false)
-			a.end = s.ending(parts)
+			a.form = s.form(parts, false)
 			if a.loose = true; !s.nested { // the words inside this word get no choices and no shape: with deep nesting, computing these would take too long
 				s.nested = true
 				a.choices = s.choices(parts)

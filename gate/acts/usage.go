@@ -407,7 +407,7 @@ func (a arg) after(before string) arg {
 	if a.known {
 		return arg{text: strings.TrimPrefix(a.text, before), known: true}
 	}
-	value := arg{text: a.text, end: a.end, begin: strings.TrimPrefix(a.begin, before), shape: strings.TrimPrefix(a.shape, before), loose: a.loose}
+	value := arg{text: a.text, form: strings.TrimPrefix(a.form, before), begin: strings.TrimPrefix(a.begin, before), shape: strings.TrimPrefix(a.shape, before), loose: a.loose}
 	for _, choice := range a.texts() {
 		if rest, is := strings.CutPrefix(choice, before); is {
 			value.choices += rest + "\x00"

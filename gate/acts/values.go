@@ -25,7 +25,7 @@ func (s *shell) value(name string, a arg) {
 	case indexRuns(a.text),
 		hasWord(prompts, name) && (!a.known || substitutes(a.text) || hasWord("PROMPT_COMMAND NULLCMD READNULLCMD", name)),
 		name == "ENV" && substitutes(a.text),
-		hasWord("PERL5OPT RUBYOPT NODE_OPTIONS", name) && (strings.ContainsAny(a.begin+a.text, ";(") || strings.Contains(strings.ToLower(a.begin+a.text), "data:") || loadsPart(a)):
+		hasWord("PERL5OPT RUBYOPT NODE_OPTIONS", name) && (strings.ContainsAny(a.form+a.text, ";(") || strings.Contains(strings.ToLower(a.form+a.text), "data:") || a.unknowns(loadsPart)):
 		s.undecidable("command")
 	case !a.known:
 		if strings.HasPrefix(name, "GIT_") && hasWord(programVars, name) && !startsSSH(a) {
@@ -46,14 +46,18 @@ func isOnlySSH(line string) bool {
 	return strings.HasPrefix(line, "ssh ") && !strings.ContainsAny(line, ";&|$`<>()\n") && !strings.Contains(strings.ToLower(line), "command")
 }
 
-// startsSSH is like isOnlySSH, for a command line that is not known. Its first unknown part
-// must be the value of a flag, or the end of one, as in ssh -i "$KEY". A part such as $X in
+// startsSSH is like isOnlySSH, for a command line that is not known. Each unknown part must
+// be the value of a flag, or the end of one, as in ssh -i "$KEY". A part such as $X in
 // ssh -o $X may name a program.
 func startsSSH(line arg) bool {
-	if slices.ContainsFunc(line.texts(), func(text string) bool { return strings.HasPrefix(text, "ssh ") && !isOnlySSH(text) }) || !isOnlySSH(line.begin) {
-		return false
-	}
-	before, last := lastWords(line.begin)
+	return isOnlySSH(line.begin) && isOnlySSH(line.form) && !line.unknowns(func(before string) bool { return !endsInValue(before) }) &&
+		!slices.ContainsFunc(line.texts(), func(text string) bool { return strings.HasPrefix(text, "ssh ") && !isOnlySSH(text) })
+}
+
+// endsInValue reports whether a command line of ssh ends in the value of a flag, or where
+// one follows.
+func endsInValue(line string) bool {
+	before, last := lastWords(line)
 	valued := func(word string) string { // the first flag with a value in a word such as -vi, and what follows it
 		flags, is := strings.CutPrefix(word, "-")
 		if flags = strings.TrimLeft(flags, "46AaCfGgKkMNnqsTtVvXxYy"); !is {
@@ -71,13 +75,13 @@ func startsSSH(line arg) bool {
 	}
 }
 
-// loadsPart reports whether the first unknown part of a list of flags may name a program
-// that perl, ruby or node loads, or may be the end of a flag.
-func loadsPart(list arg) bool {
+// loadsPart reports whether what follows a list of flags may name a program that perl, ruby
+// or node loads, or may be the end of a flag.
+func loadsPart(list string) bool {
 	const loads = "-r --require --import --loader --experimental-loader"
-	before, last := lastWords(list.begin)
+	before, last := lastWords(list)
 	name, _, is := strings.Cut(last, "=")
-	return !list.known && (last == "" && hasWord(loads, before) || is && hasWord(loads, name) || !is && strings.HasPrefix(last, "-") && !strings.HasPrefix(last, "-I"))
+	return last == "" && hasWord(loads, before) || is && hasWord(loads, name) || !is && strings.HasPrefix(last, "-") && !strings.HasPrefix(last, "-I")
 }
 
 // lastWords returns the last two words of a text. If the text ends with a blank, last is
