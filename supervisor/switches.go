@@ -284,8 +284,8 @@ func (s *Switches) behind(path string) bool {
 	return err == nil && s.offsets[path] < info.Size()
 }
 
-// ours returns the newest line that was typed in the process and recorded as one of the
-// prompts.
+// ours returns the newest of the lines that the user typed into the running process and
+// that a transcript has recorded as one of these prompts; the zero value if there is none.
 func (s *Switches) ours(prompts []telemetry.Typed) (line telemetry.Typed) {
 	for _, p := range prompts {
 		if l := s.newest(p); s.own(l) && l.At.After(line.At) {

@@ -27,7 +27,7 @@ type rollout struct {
 	telemetry.Digests
 	session  string
 	agent    string    // the id of this thread, if the thread is a sub-agent's
-	review   bool      // the sub-agent runs the main chain's turn
+	review   bool      // the thread is a review: its signals about the turn are reported for the main chain
 	named    bool      // session_meta was read
 	ours     bool      // the thread began in this file
 	copied   time.Time // when another thread's history was copied into this file
