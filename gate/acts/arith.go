@@ -117,8 +117,9 @@ func (s *shell) calculates(name string, args []arg) {
 	case "declare", "typeset", "local", "export", "readonly":
 		a.computes = a.computes || slices.ContainsFunc(args, arg.integer)
 	case "printf", "print", "echo":
-		first, _ := next(args)
-		a.computes = a.computes || name == "printf" && (!first.known && first.begin == "-" || flagged(func(text string) bool { return strings.HasPrefix(text, "-v") }))
+		a.computes = a.computes || name == "printf" && slices.ContainsFunc(firstWord(args), func(a arg) bool {
+			return !a.known && a.begin == "-" || slices.ContainsFunc(append(a.texts(), a.begin), func(text string) bool { return strings.HasPrefix(text, "-v") })
+		})
 		if name != "echo" || decodesPart(args) || flagged(func(text string) bool { return strings.Trim(text, "-neE") == "" && strings.Contains(text, "e") }) {
 			a.hides = a.hides || slices.ContainsFunc(args, func(a arg) bool { return a.escaped || slices.ContainsFunc(a.texts(), hidesText) })
 		}
@@ -142,6 +143,15 @@ func (s *shell) calculates(name string, args []arg) {
 	if before != [...]bool{a.computes, a.hides, a.deletes} {
 		s.reportArithmetic()
 	}
+}
+
+// firstWord returns the arguments that may become the first word of a command: the first
+// one, and those after it if it may become no word, as $x does.
+func firstWord(args []arg) []arg {
+	if i := slices.IndexFunc(args, func(a arg) bool { return !a.anything() }); i >= 0 {
+		return args[:i+1]
+	}
+	return args
 }
 
 // testsPart reports whether an argument of test is -$x where -v or -R may stand: at the
