@@ -148,7 +148,7 @@ func (s *shell) calculates(name string, args []arg) {
 // firstWord returns the arguments that may become the first word of a command: the first
 // one, and those after it if it may become no word, as $x does.
 func firstWord(args []arg) []arg {
-	if i := slices.IndexFunc(args, func(a arg) bool { return !a.anything() }); i >= 0 {
+	if i := slices.IndexFunc(args, func(a arg) bool { return a.start() != "" || !a.known && !a.loose }); i >= 0 {
 		return args[:i+1]
 	}
 	return args

@@ -408,7 +408,7 @@ func (s *shell) script(u usage, args []arg) {
 		s.undecidable("command")
 	case in.marked('#'):
 	case in.marked('|'):
-		if f := in.flags[len(in.flags)-1]; !f.value.known || f.value.input() || f.name == "m" && takesCode(f.value.text, in.operands) {
+		if f := in.flags[len(in.flags)-1]; !f.value.known || f.value.input() || f.name == "m" && takesCode(f.value.text, in.operands, 0) {
 			s.undecidable("command")
 		} else if f.name == "m" {
 			s.module(f.value.text, in.operands)
@@ -441,8 +441,8 @@ func (a arg) setsProgram() bool {
 }
 
 // takesCode reports whether a module of Python runs code from its arguments or its input,
-// or may run another module that does.
-func takesCode(module string, args []arg) bool {
+// or may run another module that does. depth is the number of modules that run this one.
+func takesCode(module string, args []arg, depth int) bool {
 	const prompts = "timeit code asyncio pdb idlelib IPython ptpython bpython _pyrepl"
 	name, _, _ := strings.Cut(module, ".")
 	if hasWord(prompts, name) || !hasWord("cProfile profile trace coverage runpy", name) {
@@ -458,13 +458,13 @@ func takesCode(module string, args []arg) bool {
 	}
 	program, rest := next(in.operands)
 	switch {
-	case in.partly:
+	case in.partly || depth > maxDepth:
 		return true
 	case in.marked('|'):
 		inner := in.flags[len(in.flags)-1].value
-		return !inner.known || takesCode(inner.text, in.operands)
+		return !inner.known || takesCode(inner.text, in.operands, depth+1)
 	case program.known && !in.unknown:
-		return name == "runpy" && takesCode(program.text, rest)
+		return name == "runpy" && takesCode(program.text, rest, depth+1)
 	}
 	for i, a := range args {
 		inner, _, _ := strings.Cut(strings.TrimPrefix(a.text, "-m"), ".")
