@@ -44,8 +44,9 @@ type pluginError string
 
 func (e pluginError) Error() string { return string(e) }
 
-// request sends a request, on the newest stream that accepts it, and returns the channel for its reply. The channel is closed if
-// the plugin's last stream ends before the reply. A Stop gets no reply.
+// request sends a request, on the newest stream that accepts it, and returns the channel
+// for its reply. The channel is closed if the plugin's last stream ends before the reply.
+// A Stop gets no reply.
 func (q *questions) request(r telemetry.PluginRequest) (<-chan telemetry.PluginReply, error) {
 	q.mu.Lock()
 	resetter, can := q.decoder.(telemetry.Resetter)

@@ -27,18 +27,18 @@ const (
 	maxPoints               = 600
 )
 
-// A Chart shows the size of the context over the time of the session.
-type Chart struct {
+// A chart shows the size of the context over the time of the session.
+type chart struct {
 	Width, Height int
 	Line          string // points of a polyline
-	Marks         []Mark
+	Marks         []dash
 	Top           string // the number of tokens at the upper edge
 	TopIsWindow   bool
 	Took          string
 }
 
-// A Mark is a vertical line of the chart.
-type Mark struct {
+// A dash is a vertical line of the chart.
+type dash struct {
 	X    string
 	What string
 }
@@ -75,7 +75,7 @@ func (p *Page) tokensAt(at time.Time) string {
 }
 
 // chart draws the measurements; nil if there are none.
-func (p *Page) chart() *Chart {
+func (p *Page) chart() *chart {
 	if len(p.points) == 0 {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (p *Page) chart() *Chart {
 	for _, one := range p.points {
 		top = max(top, one.tokens)
 	}
-	c := &Chart{Width: chartWidth, Height: chartHeight, Top: grouped(top), TopIsWindow: top == p.window, Took: p.took()}
+	c := &chart{Width: chartWidth, Height: chartHeight, Top: grouped(top), TopIsWindow: top == p.window, Took: p.took()}
 	span := max(p.ended.Sub(p.begun), 1)
 	x := func(at time.Time) string {
 		return fmt.Sprintf("%.1f", float64(chartWidth)*float64(max(at.Sub(p.begun), 0))/float64(span))
@@ -95,7 +95,7 @@ func (p *Page) chart() *Chart {
 	}
 	c.Line = strings.Join(line, " ")
 	for _, one := range p.marks {
-		c.Marks = append(c.Marks, Mark{x(one.at), one.what})
+		c.Marks = append(c.Marks, dash{x(one.at), one.what})
 	}
 	return c
 }

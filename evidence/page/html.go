@@ -42,18 +42,18 @@ func (w *writer) put(m markup, values ...any) {
 	fmt.Fprintf(&w.out, string(m), values...)
 }
 
-// table writes the rows of a table below its head, and the number of those left out.
-func table[T any](w *writer, head markup, columns int, rows Table[T], row func(T)) {
+// putTable writes the rows of a table below its head, and the number of those left out.
+func putTable[T any](w *writer, head markup, columns int, rows table[T], put func(T)) {
 	w.put(`<div class="scroll"><table>` + "\n<thead><tr>")
 	w.raw(head)
 	w.put("</tr></thead><tbody>\n")
 	for _, one := range rows.Rows {
-		row(one)
+		put(one)
 	}
 	if rows.Left > 0 {
 		w.put(`<tr><td colspan="%s" class="quiet">%s more</td></tr>`+"\n", columns, rows.Left)
 		for _, one := range rows.End {
-			row(one)
+			put(one)
 		}
 	}
 	w.put("</tbody></table></div>")
@@ -76,7 +76,7 @@ func (p *Page) HTML(c Checked) []byte {
 	w.put("\n\n<h2>Turns</h2>\n")
 	w.turns(m.Turns)
 	w.put("\n\n<h2>What happened</h2>\n")
-	table(w, `<th>at</th><th>fact</th><th class="num">entry</th>`, 3, m.Timeline, func(r Row) {
+	putTable(w, `<th>at</th><th>fact</th><th class="num">entry</th>`, 3, m.Timeline, func(r row) {
 		w.put(`<tr><td class="time">%s</td><td class="%s"><bdi>%s</bdi></td><td class="num">%s</td></tr>`+"\n", r.At, r.Tone, r.What, r.Seq)
 	})
 	w.put("\n\n<h2>Receipts</h2>\n")
@@ -111,7 +111,7 @@ func (w *writer) verification(c Checked) {
 	w.put("</ul>")
 }
 
-func (w *writer) chart(c *Chart) {
+func (w *writer) chart(c *chart) {
 	if c == nil {
 		w.put(`<p class="quiet">The harness reported no size of its context.</p>`)
 		return
@@ -131,13 +131,13 @@ func (w *writer) chart(c *Chart) {
 	w.put("</figcaption>\n</figure>")
 }
 
-func (w *writer) turns(turns Table[*Turn]) {
+func (w *writer) turns(turns table[*turn]) {
 	if len(turns.Rows) == 0 {
 		w.put(`<p class="quiet">No turn was observed.</p>`)
 		return
 	}
 	const head = `<th class="num">#</th><th>at</th><th>opened by</th><th class="num">took</th><th>outcome</th><th class="num">context</th><th class="num">receipts</th><th class="num">payloads placed</th>`
-	table(w, head, 8, turns, func(t *Turn) {
+	putTable(w, head, 8, turns, func(t *turn) {
 		tone := "warn"
 		if t.Outcome == "completed" {
 			tone = "good"
@@ -147,12 +147,12 @@ func (w *writer) turns(turns Table[*Turn]) {
 	})
 }
 
-func (w *writer) receipts(receipts Table[Receipt]) {
+func (w *writer) receipts(receipts table[receipt]) {
 	if len(receipts.Rows) == 0 {
 		w.put(`<p class="quiet">No client was called.</p>`)
 		return
 	}
-	table(w, "<th>at</th><th>client</th><th>event</th><th>status</th><th>payloads</th><th>id</th>", 6, receipts, func(r Receipt) {
+	putTable(w, "<th>at</th><th>client</th><th>event</th><th>status</th><th>payloads</th><th>id</th>", 6, receipts, func(r receipt) {
 		status := r.Status
 		if r.Failure != "" {
 			status += ", " + r.Failure

@@ -36,26 +36,26 @@ type Page struct {
 	status   view.Status
 	begun    time.Time
 	ended    time.Time
-	timeline []Row
-	turns    []*Turn
-	byFrame  map[string]*Turn
-	byEvent  map[string]*Turn
+	timeline []row
+	turns    []*turn
+	byFrame  map[string]*turn
+	byEvent  map[string]*turn
 	points   []point
 	marks    []mark
-	receipts []Receipt
+	receipts []receipt
 	window   int64
 }
 
-// A Row is one line of the timeline.
-type Row struct {
+// A row is one line of the timeline.
+type row struct {
 	Seq  uint64
 	At   string // time since the session began
 	What string
 	Tone string // "", good, warn or bad
 }
 
-// A Turn is one frame.
-type Turn struct {
+// A turn is one frame.
+type turn struct {
 	Number   int
 	Frame    string
 	Origin   string // what opened the frame: user, or the origin that the event names
@@ -69,8 +69,8 @@ type Turn struct {
 	began, ended time.Time
 }
 
-// A Receipt is one line of the receipts.
-type Receipt struct {
+// A receipt is one line of the receipts.
+type receipt struct {
 	At, Client, Event, Status, Failure, Payloads, ID, Tone string
 }
 
@@ -83,7 +83,7 @@ type Checked struct {
 }
 
 // New returns a page of a session without entries.
-func New() *Page { return &Page{byFrame: map[string]*Turn{}, byEvent: map[string]*Turn{}} }
+func New() *Page { return &Page{byFrame: map[string]*turn{}, byEvent: map[string]*turn{}} }
 
 // Apply adds one entry.
 func (p *Page) Apply(e kernel.Entry) {
@@ -105,7 +105,7 @@ func (p *Page) Apply(e kernel.Entry) {
 		}
 	}
 	if what, tone := words(e.Fact); what != "" {
-		p.timeline = append(p.timeline, Row{e.Seq, p.after(e.At), what, tone})
+		p.timeline = append(p.timeline, row{e.Seq, p.after(e.At), what, tone})
 	}
 }
 
@@ -136,7 +136,7 @@ func (p *Page) observed(e kernel.Entry, f kernel.Observed) {
 	id := r.FrameContext.FrameID
 	t := p.byFrame[id]
 	if t == nil {
-		t = &Turn{Number: len(p.turns) + 1, Frame: id, At: p.after(e.At), Origin: "user", Outcome: "open", began: e.At}
+		t = &turn{Number: len(p.turns) + 1, Frame: id, At: p.after(e.At), Origin: "user", Outcome: "open", began: e.At}
 		p.byFrame[id] = t
 		p.turns = append(p.turns, t)
 	}
@@ -159,7 +159,7 @@ func (p *Page) observed(e kernel.Entry, f kernel.Observed) {
 // receipt adds a receipt, and counts it for its turn.
 func (p *Page) receipt(at time.Time, f kernel.ReceiptIssued) {
 	r := f.Receipt
-	line := Receipt{At: p.after(at), Client: r.ClientID, Event: string(r.Event), Status: string(r.Status), ID: r.ReceiptID}
+	line := receipt{At: p.after(at), Client: r.ClientID, Event: string(r.Event), Status: string(r.Status), ID: r.ReceiptID}
 	switch r.Status {
 	case lifeloop.Failed:
 		line.Tone = "bad"
@@ -191,24 +191,24 @@ func (p *Page) receipt(at time.Time, f kernel.ReceiptIssued) {
 	p.receipts = append(p.receipts, line)
 }
 
-// A Table holds the rows of a list that are shown, and how many are left out.
-type Table[T any] struct {
+// A table holds the rows of a list that are shown, and how many are left out.
+type table[T any] struct {
 	Rows, End []T
 	Left      int
 }
 
 // shown leaves out the middle of a long list.
-func shown[T any](list []T) Table[T] {
+func shown[T any](list []T) table[T] {
 	if len(list) <= maxRows {
-		return Table[T]{Rows: list}
+		return table[T]{Rows: list}
 	}
 	half := maxRows / 2
-	return Table[T]{Rows: list[:half], End: list[len(list)-half:], Left: len(list) - maxRows}
+	return table[T]{Rows: list[:half], End: list[len(list)-half:], Left: len(list) - maxRows}
 }
 
 // redacted returns a copy of a table in which a mark replaces each probable secret.
-func redacted(secrets *redact.Redactor, t Table[Row]) Table[Row] {
-	for _, rows := range []*[]Row{&t.Rows, &t.End} {
+func redacted(secrets *redact.Redactor, t table[row]) table[row] {
+	for _, rows := range []*[]row{&t.Rows, &t.End} {
 		*rows = slices.Clone(*rows)
 		for i := range *rows {
 			(*rows)[i].What = secrets.Text((*rows)[i].What)
@@ -217,17 +217,17 @@ func redacted(secrets *redact.Redactor, t Table[Row]) Table[Row] {
 	return t
 }
 
-// A Member is one line at the top of the page: a name and its value.
-type Member struct{ Name, Value string }
+// A member is one line at the top of the page: a name and its value.
+type member struct{ Name, Value string }
 
 // model holds what the page shows.
 type model struct {
 	Title, State, Tone string
-	Head               []Member
-	Timeline           Table[Row]
-	Turns              Table[*Turn]
-	Receipts           Table[Receipt]
-	Chart              *Chart
+	Head               []member
+	Timeline           table[row]
+	Turns              table[*turn]
+	Receipts           table[receipt]
+	Chart              *chart
 }
 
 func (p *Page) model() model {
@@ -248,7 +248,7 @@ func (p *Page) model() model {
 	}
 	add := func(name, value string) {
 		if value != "" {
-			m.Head = append(m.Head, Member{name, secrets.Value(name, value)})
+			m.Head = append(m.Head, member{name, secrets.Value(name, value)})
 		}
 	}
 	add("state", s.State+" ("+view.ReasonText(s.StateReason)+")")

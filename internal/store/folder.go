@@ -230,6 +230,7 @@ func (f Folder) owns(first kernel.Fact) error {
 		Fix: fmt.Sprintf("move %s back to %s, or remove it", f, filepath.Join(sessions, began.SessionID))}
 }
 
+// exists reports whether the folder is there, as far as is known.
 func (f Folder) exists() bool {
 	_, err := os.Lstat(string(f))
 	return !errors.Is(err, fs.ErrNotExist)
