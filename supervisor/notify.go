@@ -33,14 +33,16 @@ func NewNotifier(hooks *view.Hooks, l0 view.L0) *Notifier {
 	return &Notifier{hooks: hooks, l0: l0, queue: make(chan view.L0Event, notifyLimit)}
 }
 
-// Committed queues the events of a written fact. It never waits. Set
+// Committed queues the events of written facts. It never waits. Set
 // [Ports.Committed] to it.
-func (t *Notifier) Committed(e kernel.Entry) {
-	for _, event := range t.l0.Apply(e) {
-		select {
-		case t.queue <- event:
-		default:
-			t.lost.Add(1)
+func (t *Notifier) Committed(entries []kernel.Entry) {
+	for _, e := range entries {
+		for _, event := range t.l0.Apply(e) {
+			select {
+			case t.queue <- event:
+			default:
+				t.lost.Add(1)
+			}
 		}
 	}
 }

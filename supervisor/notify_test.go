@@ -32,18 +32,18 @@ func TestSlowCallbackDelaysNothing(t *testing.T) {
 		wg.Go(notifier.Run)
 
 		began := time.Now()
-		notifier.Committed(kernel.Entry{Fact: kernel.Began{SessionID: "sess"}})
-		notifier.Committed(kernel.Entry{Fact: kernel.SessionMoved{To: session.Pending}})
+		notifier.Committed([]kernel.Entry{{Fact: kernel.Began{SessionID: "sess"}}})
+		notifier.Committed([]kernel.Entry{{Fact: kernel.SessionMoved{To: session.Pending}}})
 		synctest.Wait() // the callback sleeps
 		const more = notifyLimit + 100
 		for range more {
-			notifier.Committed(kernel.Entry{Fact: kernel.CheckpointSaved{Checkpoint: "T1"}})
+			notifier.Committed([]kernel.Entry{{Fact: kernel.CheckpointSaved{Checkpoint: "T1"}}})
 		}
 		require.Zero(t, time.Since(began), "the loop does not wait")
 		require.Equal(t, 100, notifier.Lost())
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		notifier.Committed(kernel.Entry{Fact: kernel.CheckpointSaved{Checkpoint: "T2"}})
+		notifier.Committed([]kernel.Entry{{Fact: kernel.CheckpointSaved{Checkpoint: "T2"}}})
 		notifier.Close()
 		wg.Wait()
 

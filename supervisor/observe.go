@@ -30,11 +30,11 @@ func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o 
 	reading, stop := context.WithCancel(ctx)
 	p.Launcher, p.Signals = nothing{}, again
 	var refused, failed error // refused is the error of listen, owned by the loop; failed is the error of the sources
-	p.Committed = func(e kernel.Entry) {
+	p.Committed = func(entries []kernel.Entry) {
 		if refused != nil {
 			return
 		}
-		if refused = listen([]kernel.Entry{e}); refused != nil {
+		if refused = listen(entries); refused != nil {
 			stop()
 		}
 	}

@@ -121,9 +121,11 @@ func TestAFactHasTheTimeOfItsInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		var at []time.Duration
-		r.committed = func(e kernel.Entry) {
-			if f, ok := e.Fact.(kernel.UnknownCounted); ok && f.Source == "transcript" {
-				at = append(at, e.At.Sub(r.began))
+		r.committed = func(entries []kernel.Entry) {
+			for _, e := range entries {
+				if f, ok := e.Fact.(kernel.UnknownCounted); ok && f.Source == "transcript" {
+					at = append(at, e.At.Sub(r.began))
+				}
 			}
 		}
 		r.ledger.slow = func(int) { time.Sleep(time.Second) }

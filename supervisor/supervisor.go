@@ -169,8 +169,8 @@ type Ports struct {
 
 	Door    Door
 	Signals <-chan os.Signal
-	// Committed is called on the loop with every fact after it was written.
-	Committed func(kernel.Entry)
+	// Committed is called on the loop with the facts of one write, after the write.
+	Committed func([]kernel.Entry)
 }
 
 // Options are the settings of a run. The zero value is usable.
@@ -496,11 +496,12 @@ func (s *supervisor) commit(entries []kernel.Entry, durable bool) error {
 			return err
 		}
 	}
-	for _, e := range entries {
+	for i := range entries {
 		s.seq++
-		if e.Seq = s.seq; s.p.Committed != nil {
-			s.p.Committed(e)
-		}
+		entries[i].Seq = s.seq
+	}
+	if s.p.Committed != nil {
+		s.p.Committed(entries)
 	}
 	return nil
 }

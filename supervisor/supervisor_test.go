@@ -50,7 +50,7 @@ type rig struct {
 	noTelemetry bool // the running process is the only sign of a live harness session
 	policy      attempt.Policy
 	limits      setup.Limits
-	committed   func(kernel.Entry)
+	committed   func([]kernel.Entry)
 	gate        Gate
 	renewer     Renewer
 	profile     renewal.Rules // the rules of renewals; used if renewer is set

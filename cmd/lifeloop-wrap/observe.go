@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -210,21 +211,28 @@ func holdsHookCalls(path string) bool {
 	return telemetry.IsHookCall(line)
 }
 
-// listener prints the events of the entries that it receives.
+// listener prints the events of the entries that it receives. It makes one write for
+// each call, so that a reader wakes once for the events of one record.
 func (o *observer) listener(w io.Writer) supervisor.Listener {
+	var lines bytes.Buffer
 	return func(entries []kernel.Entry) error {
+		lines.Reset()
 		for _, e := range entries {
 			if o.flags.usage || o.ledger != nil {
 				o.facts.Apply(e)
 			}
 			o.note(e.Fact)
 			if r, ok := view.Event(e.Fact); ok {
-				if err := printJSON(w, r); err != nil {
+				if err := printJSON(&lines, r); err != nil {
 					return err
 				}
 			}
 		}
-		return nil
+		if lines.Len() == 0 {
+			return nil
+		}
+		_, err := w.Write(lines.Bytes())
+		return err
 	}
 }
 

@@ -131,11 +131,13 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	defer l.close()
 	var calls view.Clients
 	var proofs view.Proofs
-	ports := supervisor.Ports{Launcher: l, Door: s.door, Signals: signals, Committed: func(e kernel.Entry) {
-		s.facts.Apply(e)
-		calls.Apply(e)
-		proofs.Apply(e)
-		events.append(e)
+	ports := supervisor.Ports{Launcher: l, Door: s.door, Signals: signals, Committed: func(entries []kernel.Entry) {
+		for _, e := range entries {
+			s.facts.Apply(e)
+			calls.Apply(e)
+			proofs.Apply(e)
+			events.append(e)
+		}
 	}}
 	result, err := s.supervise(l, argv, f.resume != "", ports)
 	terminal.Dismiss() // the guard exits in the background; do not wait for that

@@ -205,11 +205,20 @@ func (s *world) called(e lifeloop.DispatchEnvelope, a dispatch.Answer, failed *d
 	s.Calls = append(s.Calls, c)
 }
 
-// committed updates the records with one fact of the session, on the loop's goroutine.
-func (s *world) committed(e kernel.Entry) {
+// committed updates the records with facts of the session, on the loop's goroutine.
+func (s *world) committed(entries []kernel.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch f := e.Fact.(type) {
+	for _, e := range entries {
+		s.apply(e.Fact)
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// apply updates the records with one fact. s.mu is held.
+func (s *world) apply(fact kernel.Fact) {
+	switch f := fact.(type) {
 	case kernel.Observed:
 		s.events[f.Record.Event]++
 		for _, c := range f.Calls {
@@ -241,8 +250,6 @@ func (s *world) committed(e kernel.Entry) {
 			s.refused = append(s.refused, f.Receipt)
 		}
 	}
-	close(s.changed)
-	s.changed = make(chan struct{})
 }
 
 // await waits until a condition about the records is true.
