@@ -21,6 +21,7 @@ import (
 	"lifeloop/manifests"
 	"lifeloop/profiles"
 	"lifeloop/telemetry/claude"
+	"lifeloop/telemetry/opencode"
 	"lifeloop/watchers/sqlite"
 )
 
@@ -90,6 +91,33 @@ func TestRowsAreFollowed(t *testing.T) {
 	require.Equal(t, path, last.Path)
 	require.EqualValues(t, 5, last.Offset, "the number of its row")
 	require.Equal(t, 1, unknown)
+}
+
+// What a decoder holds back until a later row is posted at the end of a launch. An
+// observer that stops knows of no end.
+func TestRowsThatWereHeldBack(t *testing.T) {
+	source := rowsAt(filepath.Join(t.TempDir(), "store.db"))
+	source.Decoder = opencode.Store
+	w := writeTo(t, source.Path)
+	launch := read(t, Files{Fixed: []profiles.Source{source}, Since: day.Add(-time.Hour)})
+	launch.f.Launched(1)
+	info := func(seq int, rest string) string {
+		return fmt.Sprintf(`{"aggregate_id":"S","seq":%d,"type":"message.%s}}`, seq, rest)
+	}
+	at := day.UnixMilli()
+	w.add(info(0, fmt.Sprintf(`updated.1","data":{"sessionID":"S","info":{"id":"u","role":"user","time":{"created":%d}}`, at)),
+		info(1, `part.updated.1","data":{"sessionID":"S","part":{"id":"p","messageID":"u","type":"text"}`),
+		info(2, fmt.Sprintf(`updated.1","data":{"sessionID":"S","info":{"id":"a","role":"assistant","parentID":"u","time":{"created":%d,"completed":%d},"finish":"stop"}`, at, at)))
+	begun := []string{"store S prompt", "store S working"}
+	launch.until(begun...)
+	require.NoError(t, launch.stop())
+	launch.until(append(begun, "store S turn_end")...)
+
+	observer := read(t, Files{Fixed: []profiles.Source{source}})
+	observer.f.Launched(1)
+	observer.until(begun...)
+	require.NoError(t, observer.stop())
+	observer.until(begun...)
 }
 
 // An observer waits for a database that does not exist yet, or is locked, and then reads

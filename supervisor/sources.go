@@ -382,6 +382,11 @@ func (d *decoder) read(record []byte) []telemetry.Signal {
 	if d.windows.Of != nil {
 		d.addWindows(signals)
 	}
+	return d.recent(signals)
+}
+
+// recent drops signals with a time before d.since.
+func (d *decoder) recent(signals []telemetry.Signal) []telemetry.Signal {
 	if d.since.IsZero() {
 		return signals
 	}
@@ -445,6 +450,15 @@ func (d *decoder) take(post func(input.Input), record []byte, at *input.Position
 	d.unknown(post, false)
 	if len(signals) > 0 {
 		post(input.SignalsSeen{Signals: signals, Source: d.source, Position: at})
+	}
+}
+
+// end posts the signals that the decoder still holds back.
+func (d *decoder) end(post func(input.Input)) {
+	if h, holds := d.Decoder.(telemetry.Holder); holds {
+		if signals := d.recent(h.End()); len(signals) > 0 {
+			post(input.SignalsSeen{Signals: signals, Source: d.source})
+		}
 	}
 }
 

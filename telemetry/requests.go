@@ -8,14 +8,11 @@ package telemetry
 // Events that must be reported after a question are held back until the
 // question arrives.
 type Requests interface {
-	Decoder
+	Holder
 	// Request is called when the harness asks. It returns false if the events
 	// before the question were not read yet. The caller then calls Request again
 	// after the next record, or with late set if no record arrived in time.
 	Request(late bool) (Request, bool)
-	// End returns the signals that are still held back. It is called after the
-	// last record.
-	End() []Signal
 }
 
 // A Resetter is a Requests whose plugin can make the harness begin a fresh session,

@@ -247,6 +247,14 @@ type Decoder interface {
 	Missed() int
 }
 
+// A Holder is a Decoder that holds back signals until a later record confirms them.
+type Holder interface {
+	Decoder
+	// End returns the signals that are still held back. It is called after the last
+	// record of a launch.
+	End() []Signal
+}
+
 // A HookCall is one call of a harness's hook, decoded.
 type HookCall struct {
 	Event   string // the harness's name of the hook

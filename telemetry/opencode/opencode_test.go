@@ -187,6 +187,46 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// OpenCode may exit before it writes the row that ends a turn.
+func TestEndOfTheStore(t *testing.T) {
+	answered := func(rest string, more ...string) []string {
+		return codeRows(append([]string{codeCreated(0, ""), codeUser(1, "u1", 1), codePart(2, "u1", codeTyped), codeAnswer(4, "a1", "u1", 4, 0, ""),
+			codeAnswer(7, "a1", "u1", 4, 7, rest)}, more...)...)
+	}
+	const over = "turn_end from=store detail=a1 at=07:48:32.007 session=S turn=u1 outcome=completed"
+	for _, c := range []struct {
+		name    string
+		records []string
+		want    []string
+	}{
+		{"the answer is complete", answered(`,"finish":"stop"`), []string{over}},
+		{"the answer ends at its limit", answered(`,"finish":"length"`), []string{over}},
+		{"the answer calls tools", answered(`,"finish":"tool-calls"`), nil},
+		{"the answer is a compaction's summary", answered(`,"finish":"stop","summary":true`), nil},
+		{"another message was sent", answered(`,"finish":"stop"`, codeUser(8, "u2", 8)), nil},
+		{"the turn was ended by its row", answered(`,"finish":"stop"`, codeUpdated(9, 10)), nil},
+		{"the answer is not complete", answered("")[:4], nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, run := newStore(), StoreOfRun().(telemetry.Holder)
+			for _, r := range c.records {
+				d.Decode([]byte(r))
+				run.Decode([]byte(r))
+			}
+			var got, ofRun []string
+			for _, s := range d.End() {
+				got = append(got, telemetrytest.Line(s))
+			}
+			for _, s := range run.End() {
+				ofRun = append(ofRun, telemetrytest.Line(s))
+			}
+			require.Equal(t, c.want, got)
+			require.Equal(t, strings.ReplaceAll(strings.Join(c.want, "\n"), " turn=u1", ""), strings.Join(ofRun, "\n"))
+			require.Empty(t, d.End())
+		})
+	}
+}
+
 func TestErrors(t *testing.T) {
 	for failure, want := range map[string]string{
 		`{"name":"APIError","data":{"statusCode":400}}`: "outcome=failed error=invalid_request",

@@ -1,6 +1,8 @@
 package opencode
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,6 +60,24 @@ func (d *store) Decode(record []byte) []telemetry.Signal {
 	return append(out, d.event(id, plain, data)...)
 }
 
+// End implements telemetry.Holder. OpenCode may exit before it writes the sum of a turn's
+// tokens, which is the row that ends the turn, although the turn's last answer is
+// complete. Such a turn has ended, unless the answer is a compaction's summary or calls
+// tools, because then another answer would follow.
+func (d *store) End() []telemetry.Signal {
+	var out []telemetry.Signal
+	for _, id := range slices.Sorted(maps.Keys(d.sessions)) {
+		s := d.sessions[id]
+		if !s.held || s.turn == "" || s.answer.summary || s.answer.finish == "tool-calls" {
+			continue
+		}
+		d.signals, d.now = nil, s.answer.completed
+		d.idle(s, s.answer.id)
+		out = append(out, d.signals...)
+	}
+	return out
+}
+
 // storeOfRun decodes the store for a launch of only one turn. The decoder of OneTurn
 // reports the session and the prompt, without the turn's id. So storeOfRun reports
 // neither of them, and removes that id from its signals.
@@ -68,8 +88,16 @@ type storeOfRun struct{ *store }
 func StoreOfRun() telemetry.Decoder { return storeOfRun{newStore()} }
 
 func (d storeOfRun) Decode(record []byte) []telemetry.Signal {
+	return ofRun(d.store.Decode(record))
+}
+
+// End implements telemetry.Holder.
+func (d storeOfRun) End() []telemetry.Signal { return ofRun(d.store.End()) }
+
+// ofRun removes what the decoder of OneTurn reports.
+func ofRun(signals []telemetry.Signal) []telemetry.Signal {
 	var out []telemetry.Signal
-	for _, s := range d.store.Decode(record) {
+	for _, s := range signals {
 		if s.Kind != telemetry.SessionLive && s.Kind != telemetry.Prompt {
 			s.Turn = ""
 			out = append(out, s)
