@@ -189,11 +189,12 @@ func (d *database) begins(t *table) {
 // finish reads to the end. It waits up to lastLook for a writer to release its
 // lock.
 func (d *database) finish() {
-	for end := time.Now().Add(lastLook); d.read() && time.Now().Before(end); {
+	busy := d.read()
+	for end := time.Now().Add(lastLook); busy && time.Now().Before(end); busy = d.read() {
 		time.Sleep(settle)
 	}
 	for _, t := range d.tables {
-		if !d.files.Since.IsZero() { // a launch has ended; the harness that an observer follows may still run
+		if !busy && !t.trouble && !d.files.Since.IsZero() {
 			t.end(d.files.post)
 		}
 		t.unknown(d.files.post, true)

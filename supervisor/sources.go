@@ -29,6 +29,9 @@ type Files struct {
 	// Since is the time before which records are dropped, because the file of a
 	// continued session contains its whole past. If it is zero, every record is
 	// used, and tool calls get no digests: computing them for a long past is slow.
+	// A launch sets Since, an observer does not: signals that a decoder of a database
+	// holds back are posted only at the end of a launch, because the harness of an
+	// observer may still run.
 	Since time.Time
 	// AtEnd skips the present content of Fixed sources.
 	AtEnd bool

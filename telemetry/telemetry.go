@@ -247,11 +247,12 @@ type Decoder interface {
 	Missed() int
 }
 
-// A Holder is a Decoder that holds back signals until a later record confirms them.
+// A Holder is a Decoder that may hold back signals. The supervisor asks a Holder for a
+// database of a launch or for a plugin's stream; those of other sources are not asked.
 type Holder interface {
 	Decoder
 	// End returns the signals that are still held back. It is called after the last
-	// record of a launch.
+	// record.
 	End() []Signal
 }
 

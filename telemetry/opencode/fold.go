@@ -60,6 +60,7 @@ type session struct {
 	answer      messageInfo     // the newest of the model's messages
 	done        bool            // the model's newest message is complete
 	begun       bool            // the model began to write its newest message
+	called      bool            // the model's newest message calls tools
 	held        bool            // in the store: the model's newest message is complete, and the turn ends unless a later row continues the turn
 	tokens      int64           // in the store: the session's sum of tokens, which changes at the end of a turn
 	calls       map[string]bool // the tool calls that have not ended; true for a call that has begun
@@ -385,7 +386,7 @@ func (d *fold) answers(s *session, m messageInfo) {
 			d.begin(s)
 		}
 		d.work(s, "message.updated")
-		s.answer, s.done, s.begun = m, false, false
+		s.answer, s.done, s.begun, s.called = m, false, false, false
 		s.answer.turn = s.turn
 		if m.mode != "compaction" && m.agent != "compaction" {
 			d.began = s
@@ -475,6 +476,7 @@ func (d *fold) part(s *session, part []byte) {
 	case message == s.userMessage:
 		s.byUser = s.byUser || !synthetic && s.answer.parent != message
 	case message == s.answer.id && string(kind) == `"tool"`:
+		s.called = true
 		d.tool(s, call, tool, state)
 	case message == s.answer.id && !s.done && s.state != telemetry.Idle:
 		d.emit(s, telemetry.Signal{Kind: telemetry.Alive, Turn: s.answer.turn}, telemetry.DetailOf("message.part.updated", scan.WordOf(kind)))

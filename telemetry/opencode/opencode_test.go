@@ -189,23 +189,26 @@ func TestStore(t *testing.T) {
 
 // OpenCode may exit before it writes the row that ends a turn.
 func TestEndOfTheStore(t *testing.T) {
-	answered := func(rest string, more ...string) []string {
-		return codeRows(append([]string{codeCreated(0, ""), codeUser(1, "u1", 1), codePart(2, "u1", codeTyped), codeAnswer(4, "a1", "u1", 4, 0, ""),
-			codeAnswer(7, "a1", "u1", 4, 7, rest)}, more...)...)
-	}
-	const over = "turn_end from=store detail=a1 at=07:48:32.007 session=S turn=u1 outcome=completed"
+	begin := []string{codeCreated(0, ""), codeUser(1, "u1", 1), codePart(2, "u1", codeTyped), codeAnswer(4, "a1", "u1", 4, 0, "")}
+	then := func(more ...string) []string { return codeRows(append(begin[:4:4], more...)...) }
+	answered := func(rest string) string { return codeAnswer(7, "a1", "u1", 4, 7, rest) }
+	const over = "turn_end from=store detail=a1 at=07:48:32.007 session=S turn=u1 outcome="
+	refused := codePart(6, "a1", `"type":"tool","tool":"bash","callID":"c1","state":{"status":"error","error":"secret"}`)
 	for _, c := range []struct {
 		name    string
 		records []string
 		want    []string
 	}{
-		{"the answer is complete", answered(`,"finish":"stop"`), []string{over}},
-		{"the answer ends at its limit", answered(`,"finish":"length"`), []string{over}},
-		{"the answer calls tools", answered(`,"finish":"tool-calls"`), nil},
-		{"the answer is a compaction's summary", answered(`,"finish":"stop","summary":true`), nil},
-		{"another message was sent", answered(`,"finish":"stop"`, codeUser(8, "u2", 8)), nil},
-		{"the turn was ended by its row", answered(`,"finish":"stop"`, codeUpdated(9, 10)), nil},
-		{"the answer is not complete", answered("")[:4], nil},
+		{"the answer is complete", then(answered(`,"finish":"stop"`)), []string{over + "completed"}},
+		{"the answer ends at its limit", then(answered(`,"finish":"length"`)), []string{over + "completed"}},
+		{"a refused tool", then(refused, answered(`,"finish":"tool-calls"`)), []string{over + "interrupted"}},
+		{"a provider that reports stop after a tool call", then(refused, answered(`,"finish":"stop"`)), []string{over + "interrupted"}},
+		{"the answer after a tool call", then(refused, answered(`,"finish":"tool-calls"`), codeAnswer(8, "a2", "u1", 8, 9, `,"finish":"stop"`)),
+			[]string{strings.NewReplacer("a1", "a2", "007", "009").Replace(over) + "completed"}},
+		{"the answer is a compaction's summary", then(answered(`,"finish":"stop","summary":true`)), nil},
+		{"another message was sent", then(answered(`,"finish":"stop"`), codeUser(8, "u2", 8)), nil},
+		{"the turn was ended by its row", then(answered(`,"finish":"stop"`), codeUpdated(9, 10)), nil},
+		{"the answer is not complete", then(), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, run := newStore(), StoreOfRun().(telemetry.Holder)

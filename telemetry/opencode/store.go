@@ -60,16 +60,20 @@ func (d *store) Decode(record []byte) []telemetry.Signal {
 	return append(out, d.event(id, plain, data)...)
 }
 
-// End implements telemetry.Holder. OpenCode may exit before it writes the sum of a turn's
-// tokens, which is the row that ends the turn, although the turn's last answer is
-// complete. Such a turn has ended, unless the answer is a compaction's summary or calls
-// tools, because then another answer would follow.
+// End implements telemetry.Holder. `opencode run` may exit before it writes the sum of a
+// turn's tokens, which is the row that ends the turn. If the turn's last answer is
+// complete, End ends the turn. Its outcome is interrupted if the answer called tools,
+// because no answer to their results follows: for example, the user refused a permission.
+// After the summary of a compaction the turn continues, so it has no end.
 func (d *store) End() []telemetry.Signal {
 	var out []telemetry.Signal
 	for _, id := range slices.Sorted(maps.Keys(d.sessions)) {
 		s := d.sessions[id]
-		if !s.held || s.turn == "" || s.answer.summary || s.answer.finish == "tool-calls" {
+		if !s.held || s.turn == "" || s.answer.summary {
 			continue
+		}
+		if s.called { // some providers then report the finish "stop"
+			s.answer.finish = "tool-calls"
 		}
 		d.signals, d.now = nil, s.answer.completed
 		d.idle(s, s.answer.id)
