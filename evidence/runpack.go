@@ -206,7 +206,7 @@ func (r *Report) runpackContents(p *runpack) {
 		}
 	}
 	if !slices.IsSortedFunc(m.Files, func(a, b manifestEntry) int { return strings.Compare(a.Path, b.Path) }) || len(m.Files) != len(runpackFiles) {
-		r.problem("manifest", manifestFile, "the member files must list the four files of a runpack, in the order of their paths")
+		r.problem("manifest", manifestFile, `the member "files" must list the four files of a runpack, in the order of their paths`)
 	}
 	if !isRunID(m.RunID) {
 		r.problem("run_id", manifestFile, "run_id is %q; want run_ followed by letters, digits, _ or -", m.RunID)

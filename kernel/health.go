@@ -572,7 +572,7 @@ func consequence(in input.SourceTrouble) (to lifeloop.Support, why string, known
 	case input.TroubleUnreadable:
 		return lifeloop.Unavailable, the + " cannot be read", true
 	case input.TroubleUnassigned:
-		return lifeloop.Unavailable, "it is not known which harness session in the " + in.Source + " this terminal has", true
+		return lifeloop.Unavailable, the + " does not show which harness session runs in this terminal", true
 	case input.TroubleStopped:
 		// The source is "hooks" if the server that turns the harness's questions into
 		// hook calls has stopped. Then all that depends on hooks is unavailable.

@@ -22,8 +22,8 @@ import (
 //	         ──► continue command ──► at the prompt: keys are typed
 //	         ──► the old session ends, the fresh one begins: resumed. A hook reports it,
 //	             or, with a harness whose first hook comes with the next prompt, FreshSeen
-//	              └─ neither, within the limit ──► at the prompt: relaunch, or the keys
-//	                 are taken back and the renewal has failed
+//	              └─ neither, within the limit ──► at the prompt: relaunch, or other
+//	                 keys undo the reset and the renewal has failed
 //
 // The token is consumed before the old session ends, because the first hook of the
 // fresh one carries the continuation. Which keys to type is known to the launch, not
@@ -163,7 +163,8 @@ func (r *renewals) fallBack(s *step, why string) {
 
 // elsewhere handles a reset in place that has failed. It relaunches the harness with the
 // same continuation, if the profile and the harness allow a relaunch. Otherwise the
-// continuation is lost, and typed keys are taken back if the harness session has not ended.
+// continuation is lost, and if the harness session has not ended, keys are typed that
+// undo the reset.
 func (r *renewals) elsewhere(s *step) {
 	switch rules := r.rules(s); {
 	case r.soft.undone:

@@ -80,7 +80,7 @@ func prepareOpencode(argv []string, h Host) (Launch, error) {
 		return l, nil
 	}
 	l.opencodeSession(line)
-	none := "nothing shows the sessions of this launch"
+	none := "no source reports the harness sessions of this launch"
 	switch mode {
 	case opencodeTUI, opencodeAttached:
 		none = l.injectOpencodeTerminal(line, mode, h)
@@ -142,7 +142,7 @@ func (l *Launch) injectOpencodeTerminal(line commandLine, mode opencodeMode, h H
 		return reason
 	}
 	if opencodePure(line, h) {
-		return "--pure turns plugins off, so nothing shows the sessions of this launch"
+		return "--pure turns plugins off, so no source reports the harness sessions of this launch"
 	}
 	if !h.Terminal {
 		return "the terminal interface was started without a terminal"

@@ -215,37 +215,46 @@ func holdsHookCalls(path string) bool {
 // each call, so that a reader wakes once for the events of one record.
 func (o *observer) listener(w io.Writer) supervisor.Listener {
 	var lines bytes.Buffer
+	flush := func() error {
+		if lines.Len() == 0 {
+			return nil
+		}
+		_, err := lines.WriteTo(w)
+		return err
+	}
 	return func(entries []kernel.Entry) error {
-		lines.Reset()
 		for _, e := range entries {
 			if o.flags.usage || o.ledger != nil {
 				o.facts.Apply(e)
 			}
-			o.note(e.Fact)
+			if text := o.note(e.Fact); text != "" {
+				if err := flush(); err != nil {
+					return err
+				}
+				fmt.Fprintf(o.notes, "lifeloop-wrap: %s\n", text)
+			}
 			if r, ok := view.Event(e.Fact); ok {
 				if err := printJSON(&lines, r); err != nil {
 					return err
 				}
 			}
 		}
-		if lines.Len() == 0 {
-			return nil
-		}
-		_, err := w.Write(lines.Bytes())
-		return err
+		return flush()
 	}
 }
 
-// note records that a harness session was found, and prints why events may be missing.
-func (o *observer) note(f kernel.Fact) {
+// note records that a harness session was found. It returns a message if events may be
+// missing.
+func (o *observer) note(f kernel.Fact) string {
 	switch f := f.(type) {
 	case kernel.HarnessSessionOpened:
 		o.found = true
 	case kernel.BindRefused:
-		fmt.Fprintf(o.notes, "lifeloop-wrap: skipping harness session %s: %s\n", vt.Plain(f.ID), vt.Plain(f.Reason))
+		return fmt.Sprintf("skipping harness session %s: %s", vt.Plain(f.ID), vt.Plain(f.Reason))
 	case kernel.SourceTroubled:
-		fmt.Fprintf(o.notes, "lifeloop-wrap: the %s: %s\n", vt.Plain(f.Source), vt.Plain(troubleText(input.Trouble(f.What))))
+		return fmt.Sprintf("the %s: %s", vt.Plain(f.Source), vt.Plain(troubleText(input.Trouble(f.What))))
 	}
+	return ""
 }
 
 // troubleText describes a problem of a source. A ledger of another version may contain
@@ -262,7 +271,7 @@ func troubleText(what input.Trouble) string {
 		input.TroubleLineTooLong:  "a record of more than 64 MiB is skipped",
 		input.TroubleEventTooLong: "an event of more than 16 MiB is skipped",
 		input.TroubleBroken:       "an incomplete record is skipped",
-		input.TroubleUnassigned:   "it does not show which harness session this terminal has",
+		input.TroubleUnassigned:   "it does not show which harness session runs in this terminal",
 		input.TroubleRecovered:    "it can be read again",
 		input.TroubleOverflow:     "output came faster than it could be examined; a part was not examined",
 		input.TroubleLost:         "exported telemetry was dropped; records may be missing",
