@@ -317,7 +317,7 @@ func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifelo
 		}
 	}
 	if class := s.health.undeliverable(s); class != "" {
-		return "", class, "this launch has no slot for the continuation"
+		return "", class, "nothing in this launch can carry the continuation to the model"
 	}
 	class, why := lifeloop.CapabilityUnsupported, "the profile names no way to reset"
 	for i, path := range rules.Paths {
