@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,9 +49,21 @@ func TestMain(m *testing.M) {
 			name, version, _ := strings.Cut(one, "=")
 			running[name] = version
 		}
+		receiveIgnored()
 		os.Exit(m.Run())
 	}
 	os.Exit(outside(m))
+}
+
+// receiveIgnored makes the programs of the tests start with the default actions of the
+// signals that nohup, or a shell in the background, has made this process ignore. Some
+// stories send these signals.
+func receiveIgnored() {
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
 }
 
 // outside builds the programs and checks the prerequisites, once.

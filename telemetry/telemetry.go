@@ -247,12 +247,11 @@ type Decoder interface {
 	Missed() int
 }
 
-// A Holder is a Decoder that may hold back signals. The supervisor asks a Holder for a
-// database of a launch or for a plugin's stream; those of other sources are not asked.
+// A Holder is a Decoder that may hold back signals.
 type Holder interface {
 	Decoder
 	// End returns the signals that are still held back. It is called after the last
-	// record.
+	// record, but only if the source is a database of a launch or a plugin's stream.
 	End() []Signal
 }
 
