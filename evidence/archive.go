@@ -78,7 +78,7 @@ func openArchive(data []byte, strict bool) (a archive, duplicate string, err err
 	// is higher than maxEntries, because the count includes the records of a runpack
 	// that is stored uncompressed in a pack. JSON files contain no such records.
 	if n := bytes.Count(data, []byte(directoryMark)); n > 4*maxEntries {
-		return a, "", fmt.Errorf("the archive has %d directory records; at most %d are read", n, 4*maxEntries)
+		return a, "", fmt.Errorf("the archive and the archives in it list %d zip entries; at most %d are read", n, 4*maxEntries)
 	}
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {

@@ -113,8 +113,8 @@ var (
 	harnesses   = words("claude codex gemini opencode openclaw hermes")
 	harnessesIn = []string{"manifests", "profiles", "telemetry", "telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode",
 		"telemetry/openclaw", "telemetry/hermes", "internal/fakeharness"}
-	// Help texts of this package may mention harnesses in sentences, but not as single
-	// words.
+	// A string of this package may name a harness inside a sentence, as help texts do. A
+	// string that is only the name of a harness is not allowed.
 	harnessHelp = "cmd/lifeloop-wrap"
 )
 
