@@ -103,9 +103,7 @@ func TestHostileTextIsQuoted(t *testing.T) {
 		},
 		"observe": func(w io.Writer) error {
 			o := &observer{notes: w}
-			o.note(*hostileValue[kernel.BindRefused]())
-			o.note(*hostileValue[kernel.SourceTroubled]())
-			return nil
+			return o.listener(io.Discard)([]kernel.Entry{{Fact: *hostileValue[kernel.BindRefused]()}, {Fact: *hostileValue[kernel.SourceTroubled]()}})
 		},
 		"config show": func(w io.Writer) error {
 			_, err := io.WriteString(w, config.Show(cfg, config.Origins{"log_level": {File: hostile, Line: 1}}))

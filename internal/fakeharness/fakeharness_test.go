@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -31,6 +32,13 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv("FAKEHARNESS_TEST_AS"); name != "" {
 		args := append([]string{name}, os.Args[1:]...)
 		os.Exit(Run(args, os.Environ(), os.Stdin, os.Stdout))
+	}
+	// The harnesses of the tests must not inherit that nohup, or a shell in the
+	// background, has made this process ignore a signal.
+	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGINT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
 	}
 	os.Exit(m.Run())
 }
