@@ -224,10 +224,10 @@ func TestPluginReportsAndAddsContext(t *testing.T) {
 	}
 	// The plugin waits no longer than its timeout, and not for children of the program.
 	patience = "100"
-	printed, _ = run(file("hangs", "#!/bin/sh\nsleep 300 &\necho $! >"+filepath.Join(dir, "left")+"\nwait\n", 0o700))
+	printed, _ = run(file("hangs", "#!/bin/sh\nsleep 300 &\necho $! >>"+filepath.Join(dir, "left")+"\nwait\n", 0o700))
 	require.Equal(t, "m1\nm2\nm3\nm5\nm6\nm7\nm8\nm4\n", printed)
 	if left, err := os.ReadFile(filepath.Join(dir, "left")); err == nil {
-		_ = exec.Command("kill", strings.TrimSpace(string(left))).Run()
+		_ = exec.Command("kill", strings.Fields(string(left))...).Run()
 	}
 	patience = ""
 
