@@ -38,6 +38,9 @@ ISOLATED_HOME=$home exec unshare $as_root --net --mount --pid --fork --kill-chil
   fi
   mount -t tmpfs -o mode=755 tmpfs /home
   mkdir /home/dev
+  # A program that Bun has packed unpacks a library of 14 MB into the temporary folder at
+  # each start, and leaves it there. This folder vanishes with the namespace.
+  mkdir -m 1777 /home/tmp
   mount --bind "$ISOLATED_HOME" /home/dev
   # There is no name server; look-ups must fail soon.
   if [ -e /etc/resolv.conf ]; then
@@ -51,5 +54,5 @@ ISOLATED_HOME=$home exec unshare $as_root --net --mount --pid --fork --kill-chil
   unset IFS
   cd /home/dev/project
   exec env -i PATH="${ISOLATE_PATH:+$ISOLATE_PATH:}/usr/local/bin:/usr/bin:/bin" HOME=/home/dev \
-    TERM="${TERM:-xterm-256color}" LANG=C.UTF-8 SHELL=/bin/sh ${ISOLATE_ENV:-} "$@"
+    TERM="${TERM:-xterm-256color}" LANG=C.UTF-8 SHELL=/bin/sh BUN_TMPDIR=/home/tmp ${ISOLATE_ENV:-} "$@"
 ' isolate "$@"
