@@ -187,7 +187,8 @@ func (d *database) begins(t *table) {
 }
 
 // finish reads to the end. It waits up to lastLook for a writer to release its
-// lock.
+// lock. At the end of a launch it also posts the signals that a decoder holds back,
+// unless a row may be unread that would change them.
 func (d *database) finish() {
 	busy := d.read()
 	for end := time.Now().Add(lastLook); busy && time.Now().Before(end); busy = d.read() {
