@@ -83,8 +83,12 @@ func private(dir string, find func(resolved string) error) error {
 func resolve(path string) (string, error) {
 	const maxLinks = 40 // the limit of the Linux kernel
 	links, at, rest := 0, "/", path
+	here, err := os.Stat(at)
+	if err != nil {
+		return "", err
+	}
 	for rest != "" {
-		if err := parent(at); err != nil {
+		if err := parent(at, here); err != nil {
 			return "", err
 		}
 		var name string
@@ -97,7 +101,7 @@ func resolve(path string) (string, error) {
 		case err != nil:
 			return "", err
 		case info.Mode()&fs.ModeSymlink == 0:
-			at = next
+			at, here = next, info
 			continue
 		}
 		if uid := uidOf(info); !trusted(uid) {
@@ -113,18 +117,17 @@ func resolve(path string) (string, error) {
 		}
 		if filepath.IsAbs(target) {
 			at = "/"
+			if here, err = os.Stat(at); err != nil {
+				return "", err
+			}
 		}
 		rest = target + "/" + rest
 	}
 	return at, nil
 }
 
-// parent checks a folder above a private one.
-func parent(dir string) error {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return err
-	}
+// parent checks dir, a folder above a private one.
+func parent(dir string, info fs.FileInfo) error {
 	if !info.IsDir() {
 		return fmt.Errorf("%s is not a folder", dir)
 	}
