@@ -70,7 +70,7 @@ var atStart = sync.OnceValue(func() func() sigset {
 // nowIgnored returns the signals that this process ignores. Go's runtime leaves
 // SIGHUP, SIGINT and the stop signals as it finds them.
 func nowIgnored() sigset {
-	raw, err := os.ReadFile("/proc/self/status")
+	raw, err := readSystemFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}
@@ -129,19 +129,22 @@ func replaced() (found sigset) {
 }
 
 // symbol returns the address of the variable that has the name and the size in bytes. It
-// compares the sizes first: comparing all names would read a megabyte more of the file.
+// reads the symbols from the end, where the variables are, and compares the sizes first:
+// comparing all names would read a megabyte more of the file.
 func symbol(file []byte, head *elf.File, name string, size int) (at uint64, ok bool) {
 	symbols, names := head.Section(".symtab"), head.Section(".strtab")
 	if head.Class != elf.ELFCLASS64 || symbols == nil || names == nil || max(symbols.Offset+symbols.Size, names.Offset+names.Size) > uint64(len(file)) {
 		return 0, false
 	}
 	text := file[names.Offset:][:names.Size]
-	for table := file[symbols.Offset:][:symbols.Size]; len(table) >= elf.Sym64Size; table = table[elf.Sym64Size:] {
-		if binary.NativeEndian.Uint64(table[16:]) != uint64(size) {
+	table := file[symbols.Offset:][:symbols.Size-symbols.Size%elf.Sym64Size]
+	for rest := len(table); rest > 0; rest -= elf.Sym64Size {
+		entry := table[rest-elf.Sym64Size : rest]
+		if binary.NativeEndian.Uint64(entry[16:]) != uint64(size) {
 			continue
 		}
-		if at := binary.NativeEndian.Uint32(table); uint64(at) < names.Size && bytes.HasPrefix(text[at:], []byte(name+"\x00")) {
-			return binary.NativeEndian.Uint64(table[8:]), true
+		if at := binary.NativeEndian.Uint32(entry); uint64(at) < names.Size && bytes.HasPrefix(text[at:], []byte(name+"\x00")) {
+			return binary.NativeEndian.Uint64(entry[8:]), true
 		}
 	}
 	return 0, false
@@ -151,7 +154,7 @@ func symbol(file []byte, head *elf.File, name string, size int) (at uint64, ok b
 // loaded and the addresses in its file.
 func slide(head *elf.File) uint64 {
 	const entryPoint = 9 // AT_ENTRY
-	raw, _ := os.ReadFile("/proc/self/auxv")
+	raw, _ := readSystemFile("/proc/self/auxv")
 	for ; len(raw) >= 16; raw = raw[16:] {
 		if binary.NativeEndian.Uint64(raw) == entryPoint {
 			return binary.NativeEndian.Uint64(raw[8:]) - head.Entry

@@ -39,6 +39,27 @@ func readProc(pid int) (proc, error) {
 	return parseStat(pid, buf[:n])
 }
 
+// readSystemFile does for a file in /proc what os.ReadFile does. It needs half as many system
+// calls, because it does not ask whether the file can be polled.
+func readSystemFile(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var content []byte
+	for buf := make([]byte, 4096); ; {
+		n, err := unix.Read(fd, buf)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n == 0 {
+			return content, err
+		}
+		content = append(content, buf[:n]...)
+	}
+}
+
 // Runs reports whether the process with this pid runs. It compares the start
 // time, in clock ticks since boot, unless start is 0.
 func Runs(pid int, start uint64) bool {
@@ -177,7 +198,7 @@ func killAll(procs []proc) {
 // readName returns the name of a process. The process may have chosen it, so
 // unprintable characters are replaced.
 func readName(pid int) string {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	raw, err := readSystemFile("/proc/" + strconv.Itoa(pid) + "/comm")
 	if err != nil {
 		return "?"
 	}
