@@ -107,11 +107,11 @@ func tidy(dir string, how int) {
 }
 
 // tidyTemp removes the folders that killed sessions have left in the temporary
-// folder.
-func tidyTemp() {
+// folder. It skips the folder in use: Listen has removed the stale sockets there.
+func tidyTemp(inUse string) {
 	left := durable.Beginning(os.TempDir(), tempName()+"-")
 	for _, dir := range append(left, filepath.Join(os.TempDir(), tempName())) {
-		if durable.IsPrivateFolder(dir) == nil {
+		if dir != inUse && durable.IsPrivateFolder(dir) == nil {
 			// Do not wait for the lock, because a suspended process may have it.
 			tidy(dir, unix.LOCK_EX|unix.LOCK_NB)
 		}

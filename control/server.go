@@ -132,34 +132,34 @@ func sweep(dir string) {
 func (s *Server) Path() string { return s.ln.Addr().String() }
 
 // Close removes the socket, and its folder if that is in the temporary folder and
-// empty. Serve then returns. Closing again has no effect.
+// empty. Serve then returns. Call Close even after Serve has returned.
 func (s *Server) Close() error {
 	err := s.ln.Close()
+	tidy(filepath.Dir(s.Path()), unix.LOCK_EX)
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}
-	tidy(filepath.Dir(s.Path()), unix.LOCK_EX)
 	return err
 }
 
 // Serve accepts peers, at most 64 at a time, each with its own goroutines, until ctx
 // ends or the server is closed. While all 64 wait for their answers, the next peer waits
-// too. At the end Serve closes the connections, except those of commands that are being
-// executed, which still get their answers. It waits for all goroutines, and returns nil,
-// or else the listener's error.
+// too. At the end Serve removes the socket and closes the connections, except those of
+// commands that are being executed, which still get their answers. It waits for all
+// goroutines, and returns nil, or else the listener's error.
 //
 // Meanwhile Serve removes the folders that killed sessions have left in the temporary
 // folder.
 func (s *Server) Serve(ctx context.Context, h Handler) error {
 	var peers sync.WaitGroup
 	defer peers.Wait()
-	defer s.Close()
+	defer s.ln.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	peers.Go(tidyTemp) // in the background, because a temporary folder may have very many entries
+	peers.Go(func() { tidyTemp(filepath.Dir(s.Path())) }) // in the background, because a temporary folder may have very many entries
 	peers.Go(func() {
 		<-ctx.Done()
-		s.Close()
+		s.ln.Close()
 	})
 
 	inside := newRoom()
