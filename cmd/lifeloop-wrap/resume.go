@@ -157,7 +157,7 @@ func (s *session) replay(l *launcher, argv []string) (*kernel.Kernel, error) {
 		setup.Resumes = w.profile.Resumes(w.argv, l.terminal.Pty())
 		cfg := s.kernelConfig(l, setup, argv)
 		k, entries, last := kernel.New(cfg), 0, 0
-		s.facts = store.Session{}
+		s.record = store.Recorder{}
 		for e, err := range s.folder.Facts(0) {
 			if err != nil {
 				return nil, refused(lifeloop.InternalError, "read the ledger of session %s: %v", s.id, err)
@@ -169,7 +169,7 @@ func (s *session) replay(l *launcher, argv []string) (*kernel.Kernel, error) {
 				return nil, refused(lifeloop.StateConflict, "session %s began with policy %s, and the policy of this run is %s", s.id, f.Policy, cfg.Began.Policy).
 					withHint("a session keeps its policy: give the same file with --policy, or abort the session and start another one")
 			}
-			s.facts.Apply(e)
+			s.record.Apply(e)
 			k.Fold(e)
 			entries++
 		}

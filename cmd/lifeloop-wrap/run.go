@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"sync"
 	"syscall"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -133,14 +133,13 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	var proofs view.Proofs
 	ports := supervisor.Ports{Launcher: l, Door: s.door, Signals: signals, Committed: func(entries []kernel.Entry) {
 		for _, e := range entries {
-			s.facts.Apply(e)
+			s.record.Apply(e)
 			calls.Apply(e)
 			proofs.Apply(e)
 			events.append(e)
 		}
 	}}
 	result, err := s.supervise(l, argv, f.resume != "", ports)
-	terminal.Dismiss() // the guard exits in the background; do not wait for that
 	s.remember(proofs)
 	warnFailing(vt.NewFilter(os.Stderr), calls.Failing(), f.json)
 	events.warn(vt.NewFilter(os.Stderr), f.json)
@@ -188,7 +187,11 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 		clients.close()
 		return l.terminal.EndOrphans()
 	}
-	defer endClients() // for a run that failed before its clients were ended
+	dismiss := sync.OnceFunc(func() {
+		endClients()
+		l.terminal.Dismiss() // the guard exits meanwhile; run waits for it at its end
+	})
+	defer dismiss() // for a run that failed
 	ports.Clients = clients
 	ports.EndClients = func() ([]input.Process, int) { return supervisor.Named(endClients()) }
 	if d := s.cfg.Attempts.Retry.Decide; len(d.Command) > 0 {
@@ -207,6 +210,11 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 		return kernel.Result{}, err
 	}
 	token, _ := s.folder.Token() // an error means that there is no token, because there is no ledger
+	if s.ledger != nil {
+		if err := s.ledger.Named(); err != nil {
+			return kernel.Result{}, noLedger(s.folder, err)
+		}
+	}
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{Inside: l.terminal.Below, Token: token,
 		Grace: cmp.Or(s.cfg.Attempts.Timeouts.AbortGrace, -1), KeepGoing: s.cfg.OnLedgerError == "continue", Restart: recovered, Relaunch: l.relaunches(), Log: s.log})
 	l.terminal.Restore()
@@ -215,15 +223,8 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 		return kernel.Result{}, refused(lifeloop.InternalError, "session %s: %v", s.id, err).
 			withHint("check the disk of %s; to continue the session: lifeloop-wrap run --resume %s", s.cfg.StateDir, s.id)
 	}
-	s.giveBack()
-	s.folder.Forget()
-	// While the session ended, a prepare program may have stored a continuation that
-	// nothing can use.
-	if s.ledger != nil {
-		if err := sessionVault(s.folder).Clear(time.Now()); err != nil {
-			s.log.Warn().Err(err).Msg("cannot clean up the stored continuations")
-		}
-	}
+	dismiss()
+	s.tidy()
 	if result.Failure != "" {
 		newest := l.newest.Load()
 		f := &failure{code: result.Code, class: result.Failure, text: result.Why}

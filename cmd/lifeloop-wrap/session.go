@@ -35,7 +35,7 @@ type session struct {
 	folder store.Folder
 	temp   *store.Temp // the folder with --no-ledger
 	ledger *ledger.Log
-	facts  store.Session // state after all committed facts
+	record store.Recorder // has all committed facts
 	door   *control.Server
 	log    zerolog.Logger
 	logTo  *os.File
@@ -78,11 +78,6 @@ func (s *session) open(unrecorded, recovered bool) error {
 	}
 	if err != nil {
 		return refused(lifeloop.InternalError, "open the session's socket: %v", err)
-	}
-	if s.ledger != nil {
-		if err := s.ledger.Named(); err != nil {
-			return noLedger(s.folder, err)
-		}
 	}
 	return nil
 }
@@ -135,6 +130,22 @@ func (s *session) openLog() error {
 	return nil
 }
 
+// tidy removes what a session that has ended does not need.
+func (s *session) tidy() {
+	s.giveBack()
+	if s.ledger != nil {
+		s.record.Conclude(s.id, s.folder)
+	}
+	s.folder.Forget()
+	// While the session ended, a prepare program may have stored a continuation that
+	// nothing can use.
+	if s.ledger != nil {
+		if err := sessionVault(s.folder).Clear(time.Now()); err != nil {
+			s.log.Warn().Err(err).Msg("cannot clean up the stored continuations")
+		}
+	}
+}
+
 // close releases the resources of open. It closes the ledger of a session that
 // was refused before it ran; after a run, the supervisor has already closed the
 // ledger.
@@ -148,7 +159,6 @@ func (s *session) close() {
 		if seq == 0 {
 			s.folder.Discard() // discard the folder, because nothing happened in the session
 		}
-		s.facts.Conclude(s.id, s.folder)
 		retain(s.cfg, s.id, vt.NewFilter(os.Stderr))
 	}
 	if s.logTo != nil {

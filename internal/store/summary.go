@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -16,12 +17,13 @@ import (
 )
 
 // The file summary beside a ledger has what a list of sessions shows, so that the list
-// can be made without the ledger. It is written when the session ends; if the wrapper
-// died, Summarize writes it. A summary is used only if it is complete and has the present
-// extent of its ledger: any write to the ledger changes the extent. Other summaries are
-// ignored. So the file need not be synced, and an error while writing it is ignored. A
-// ledger with an unfinished last line or a damaged place has a summary too, because such
-// a ledger does not change unless the user repairs it.
+// can be made without the ledger. A Recorder writes it when the session ends; if the
+// session was short or its wrapper died, Summarize writes it. A summary is used only if
+// it is complete and has the present extent of its ledger: any write to the ledger
+// changes the extent. Other summaries are ignored. So the file need not be synced, and
+// an error while writing it is ignored. A ledger with an unfinished last line or a
+// damaged place has a summary too, because such a ledger does not change unless the user
+// repairs it.
 //
 // A summary has four lines: a header, the digest of the header, the status as
 // `status --json` prints it, and the claims.
@@ -75,6 +77,42 @@ func (k *Session) Conclude(id string, f Folder) {
 	if x, err := ledger.Measure(string(f)); err == nil && k.Ended() && x.Seq == k.entries {
 		k.SessionID, k.Folder, k.Liveness = id, f, Ended
 		k.save(x)
+	}
+}
+
+// fewEntries is the largest number of entries for which a Recorder writes no summary: to
+// read them takes a list a few milliseconds, once.
+const fewEntries = 256
+
+// A Recorder writes the summary of a session that this process records. The state of a
+// short session is not computed, because that takes a tenth of the time of a short run.
+type Recorder struct {
+	early   []kernel.Entry // all entries, as long as they are few
+	session Session
+}
+
+// Apply updates the recorder with the next entry of the ledger.
+func (r *Recorder) Apply(e kernel.Entry) {
+	if r.session.entries == 0 && len(r.early) < fewEntries {
+		r.early = append(r.early, e)
+		return
+	}
+	for _, e := range r.early {
+		r.session.Apply(e)
+	}
+	r.early = nil
+	r.session.Apply(e)
+}
+
+// Conclude writes the summary of a session that ended, like [Session.Conclude]. For a short
+// session it only puts some file in the place of the summary, which shows that the ledger has
+// entries (see Folder.gone). The list of guards becomes that file, because to rename a file
+// is faster than to create one. Call Conclude before [Folder.Forget].
+func (r *Recorder) Conclude(id string, f Folder) {
+	if len(r.early) == 0 {
+		r.session.Conclude(id, f)
+	} else if os.Rename(f.file(guardsFile), f.file(summaryFile)) != nil {
+		_ = durable.PutFile(f.file(summaryFile), nil) // there was no launch
 	}
 }
 

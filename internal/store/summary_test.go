@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -152,6 +153,45 @@ func summarySaysWhatTheLedgerSays(t *testing.T, st Store, name string, entries [
 	info, err := os.Stat(f.file(summaryFile))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+// TestRecorder checks that a Recorder writes the summary of a long session. For a short one
+// it leaves a file that no list uses, and that shows that the ledger had entries.
+func TestRecorder(t *testing.T) {
+	entries := demo(t)
+	end := len(entries) - 1
+	for _, long := range []bool{false, true} {
+		for len(entries) <= fewEntries && long {
+			entries = slices.Insert(entries, end, entries[end-1])
+		}
+		st := Open(t.TempDir())
+		f := st.Folder(first)
+		record(t, f, entries)
+		require.NoError(t, os.WriteFile(f.file(guardsFile), []byte("[]"), 0o600))
+		var r Recorder
+		for _, e := range entries {
+			r.Apply(e)
+		}
+		r.Conclude(first, f)
+		f.Forget()
+		require.FileExists(t, f.file(summaryFile))
+		require.NoFileExists(t, f.file(guardsFile))
+		reader := summaryReader{form: form()}
+		require.Equal(t, long, reader.read(f))
+		require.Equal(t, says(t, st.Read(first)), says(t, listed(t, st)[0]))
+		require.True(t, reader.read(f), "a list wrote the summary")
+	}
+
+	st := Open(t.TempDir())
+	f := st.Folder(first)
+	record(t, f, demo(t))
+	var r Recorder
+	for _, e := range demo(t) {
+		r.Apply(e)
+	}
+	r.Conclude(first, f)
+	require.NoError(t, os.Truncate(filepath.Join(string(f), "ledger-000001.jsonl"), 0))
+	require.ErrorContains(t, st.Read(first).Damage, "its ledger is empty")
 }
 
 // printed returns the line that status --json prints.
