@@ -64,6 +64,6 @@ func TestGeminiNestedPolicy(t *testing.T) {
 		require.FileExists(t, filepath.Join(project, "outer.txt"))
 		asked := p.run.questions()
 		require.Len(t, asked, 5)
-		require.Contains(t, asked[2], "the gate did not answer, so this call of a tool is denied")
+		require.Contains(t, asked[2], "the gate did not answer, so this tool call is denied")
 	})
 }

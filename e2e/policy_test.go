@@ -110,7 +110,7 @@ func TestPolicyWithoutAnswer(t *testing.T) {
 		}
 		t.Run(name+", stopped", during(syscall.SIGSTOP, func(r *run) {
 			r.await("the refusal", func() bool { return len(r.questions()) == 3 })
-			require.Contains(r.t, r.questions()[2], "the gate did not answer, so this call of a tool is denied")
+			require.Contains(r.t, r.questions()[2], "the gate did not answer, so this tool call is denied")
 			require.NoError(r.t, r.cmd.Process.Signal(syscall.SIGCONT))
 		}))
 		t.Run(name+", killed", during(syscall.SIGKILL, func(r *run) {

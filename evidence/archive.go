@@ -234,7 +234,7 @@ type comparison struct {
 func (c *comparison) Write(b []byte) (int, error) {
 	for i := range b {
 		if i >= len(c.rest) || b[i] != c.rest[i] {
-			return i, fmt.Errorf("the archive differs at byte %d from both known ways to write these files", c.at+i)
+			return i, fmt.Errorf("byte %d of the archive is not what a known zip writer writes for these files", c.at+i)
 		}
 	}
 	c.at, c.rest = c.at+len(b), c.rest[len(b):]

@@ -243,7 +243,7 @@ func TestUnsealedEvents(t *testing.T) {
 	all := files(t, x, testKey())
 	r := verified(JournalFile, all, Options{PublicKey: key})
 	require.True(t, r.OK, "%v", r.Problems)
-	require.Contains(t, strings.Join(r.Notes, "\n"), "events: the last")
+	require.Contains(t, strings.Join(r.Notes, "\n"), "events: no checkpoint covers the events at the end (")
 }
 
 // A verification with a key refuses everything that one without a key refuses.

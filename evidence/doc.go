@@ -237,6 +237,6 @@ func (r *Report) truncation() {
 	case r.reach.ended != "":
 		r.note("truncation: the file reaches the end of the session (%s), if the producer left nothing out", r.reach.ended)
 	default:
-		r.note("truncation: the file does not contain the end of the session: the session still ran, or its end was removed or not read; the file does not show which")
+		r.note("truncation: the file does not contain the end of the session: the session was still running, or its end was removed or not read; the file does not show which")
 	}
 }

@@ -62,7 +62,7 @@ func small(t testing.TB) *Export {
 	return x
 }
 
-// guarded exports a session under a policy: a launch and two calls of a tool that the
+// guarded exports a session under a policy: a launch and two tool calls that the
 // gate decides about, and a delivery.
 func guarded(t testing.TB) *Export {
 	x := NewExport()

@@ -280,9 +280,9 @@ func (r *Report) runpackLines(p *runpack) {
 	})
 	switch open := len(seen) - len(settled); {
 	case open > 0 && p.manifest.ours():
-		r.problem("inner_file", resultsFile, "%d intents have no result; lifeloop-wrap, which made this runpack, writes one for each", open)
+		r.problem("inner_file", resultsFile, "intents without a result: %d; lifeloop-wrap, which made this runpack, writes a result for each intent", open)
 	case open > 0:
-		r.note("results: %d intents have no result", open)
+		r.note("results: the number of intents without a result is %d", open)
 	}
 }
 

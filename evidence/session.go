@@ -200,7 +200,7 @@ func (h Header) ours() bool { return strings.HasPrefix(h.ProducerVersion, produc
 func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optional bool, o Options) {
 	at := fmt.Sprintf("checkpoint %d: %s", c.Index, c.RunpackPath)
 	if name := c.RunpackPath; !o.Compat && (name == "" || path.IsAbs(name) || strings.Contains(name, `\`) || path.Clean(name) != name || strings.HasPrefix(name, "..")) {
-		r.problem("runpack_path", at, "the runpack's path must be relative, written with /, and without . and ..")
+		r.problem("runpack_path", at, "the runpack's path must be relative, use / as its separator, and have no . or .. elements")
 		return
 	}
 	if want := runpackName(c.Index); !o.Compat && c.RunpackPath != want && c.ours() {
@@ -311,7 +311,7 @@ func (r *Report) sealedHead(at string, c Checkpoint, head chain, p runpack, even
 			continue
 		}
 		if want, err := chainRef(head, c.CreatedAt); err != nil || want.ContentDigest != ref.ContentDigest {
-			r.problem("head", at, "after this checkpoint was made, a member of the journal's header or of the chain (outside its checkpoints) was changed")
+			r.problem("head", at, "after this checkpoint was made, a member of the journal's header was changed, or a member of the chain that is not in a checkpoint")
 		}
 		for _, e := range events {
 			if e.ProducerVersion != c.ProducerVersion || e.SchemaVersion != schemaVersion {
@@ -458,7 +458,7 @@ func (r *Report) journal(doc []byte, o Options) {
 		sealed = j.checkpoints[n-1].SequenceEnd
 	}
 	if j.last > sealed {
-		r.note("events: the last %d are after the last checkpoint; they may have been changed", j.last-sealed)
+		r.note("events: no checkpoint covers the events at the end (%d), so a change of them may go unnoticed", j.last-sealed)
 	}
 	r.summarize(len(j.checkpoints), o)
 }
@@ -507,7 +507,7 @@ func (j *journal) read(n int, line []byte, o Options) error {
 		}
 		j.report.uncovered(at, unknown)
 		if c.SchemaID != checkpointSchema {
-			return fmt.Errorf("schema_id is %q", c.SchemaID)
+			return fmt.Errorf("schema_id is %q, which is not the schema of a checkpoint", c.SchemaID)
 		}
 		if len(j.events) > 0 && c.SequenceEnd > j.last {
 			return fmt.Errorf("the checkpoint ends with event %d, which is not in a line before it", c.SequenceEnd)
@@ -558,13 +558,13 @@ func (j *journal) event(at string, doc json.RawMessage, o Options) error {
 	j.report.uncovered(at, unknown)
 	switch {
 	case e.SchemaID != eventSchema:
-		return fmt.Errorf("schema_id is %q", e.SchemaID)
+		return fmt.Errorf("schema_id is %q, which is not the schema of an event", e.SchemaID)
 	case e.Sequence != j.last+1:
 		return fmt.Errorf("sequence is %d; want %d", e.Sequence, j.last+1)
 	case !o.Compat && (e.SessionID != j.header.SessionID || e.RunID != j.header.RunID):
 		return fmt.Errorf("the event belongs to another session or run")
 	case !o.Compat && e.Verdict != "" && !gate.Verdict(e.Verdict).Valid():
-		return fmt.Errorf("verdict is %q", e.Verdict)
+		return fmt.Errorf("%q is not a verdict", e.Verdict)
 	}
 	j.last = e.Sequence
 	j.events = append(j.events, e)

@@ -95,7 +95,7 @@ func TestIntentsThatAreRefused(t *testing.T) {
 		{"an unknown phase", "phase", object{"context.phase": "later"}},
 		{"an unknown credential source", "credential_source", object{"context.credential_source": "pocket"}},
 		{"an unknown sandbox mode", "network_mode", object{"context.sandbox": object{"network_mode": "some"}}},
-		{"a variable in the sandbox", "value of a variable", object{"context.sandbox": object{"writable_paths": []any{"TOKEN=x"}}}},
+		{"a variable in the sandbox", "contains an assignment", object{"context.sandbox": object{"writable_paths": []any{"TOKEN=x"}}}},
 		{"a negative time limit", "timeout_seconds", object{"context.sandbox": object{"timeout_seconds": -1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -411,7 +411,7 @@ func (s *Sandbox) normalize() error {
 	s.WritablePaths, s.ReadOnlyRoots = cleanPaths(s.WritablePaths), cleanPaths(s.ReadOnlyRoots)
 	for _, text := range slices.Concat(s.WritablePaths, s.ReadOnlyRoots, []string{s.EvidenceRef}) {
 		if isAssignment(text) {
-			return errors.New("context.sandbox holds the value of a variable; write references and paths only")
+			return errors.New("context.sandbox contains an assignment (NAME=value); write references and paths only")
 		}
 	}
 	if s.TimeoutSeconds < 0 {

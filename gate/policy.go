@@ -221,7 +221,7 @@ func refuseLater(doc document.Value) error {
 		for _, m := range v.Members {
 			if slices.Contains(later, m.Name) {
 				return &document.Error{Path: document.Join(path, m.Name), Line: m.Line, Column: m.Column,
-					What: "this key of the policy format is not supported; the policy cannot be evaluated without it"}
+					What: "this key of the policy format is not supported, and ignoring it could change the verdict"}
 			}
 		}
 		return nil
@@ -249,7 +249,7 @@ func alias(name, value, other, otherValue string) (Verdict, error) {
 	a, b := lower(value), lower(otherValue)
 	switch v := Verdict(cmp.Or(a, b)); {
 	case a != "" && b != "" && a != b:
-		return "", fmt.Errorf("%s and %s differ", name, other)
+		return "", fmt.Errorf("%s and %s are two names of one key, but their values differ", name, other)
 	case v != "" && !v.Valid():
 		return "", fmt.Errorf("%s (or %s) is %q; want allow, dry_run, require_approval or block", name, other, v)
 	default:

@@ -406,7 +406,7 @@ func (c *Child) launch(spec Spec, path string, theirs [3]*os.File) error {
 	var buf [messageSize]byte
 	n, err := c.guard.socket.Read(buf[:])
 	if err != nil {
-		return wrapperError("start %s: the guard ended before it answered (if you set Spec.Guard, check it): %w", spec.Argv[0], err)
+		return wrapperError("start %s: the guard ended before it answered (if your Go program sets harness.Spec.Guard, check it): %w", spec.Argv[0], err)
 	}
 	m, err := decode(buf[:n])
 	if err != nil || m.kind != msgBegun {
@@ -475,7 +475,7 @@ func lookPath(name, dir string, env []string) (string, error) {
 		return name, nil
 	}
 	if name == "" {
-		return "", startError("the empty name", syscall.ENOENT)
+		return "", startError("a program with an empty name", syscall.ENOENT)
 	}
 	path := "/bin:/usr/bin"
 	for _, kv := range env {

@@ -41,7 +41,7 @@ func (c *Child) Hold() error {
 				c.held, fresh = append(c.held, p), true
 			}
 			if err := p.kill(unix.SIGSTOP); err != nil && !errors.Is(err, unix.ESRCH) {
-				refused = fmt.Errorf("stop process %d: %w", p.pid, err)
+				refused = fmt.Errorf("suspend process %d: %w", p.pid, err)
 				continue
 			}
 			running, deep = running || p.state != 'D', deep || p.state == 'D'

@@ -256,7 +256,7 @@ func insert(settings string, hooks []profiles.InstalledHook) (string, earlier, e
 		m, twice := lookup(d.hooks.Value, h.Event)
 		switch {
 		case twice:
-			return "", nil, flawAt(settings, m.Name.StartOffset, "duplicate hooks for %s: only one of them counts", h.Event)
+			return "", nil, flawAt(settings, m.Name.StartOffset, "duplicate member %s in \"hooks\": only one of them counts", h.Event)
 		case m == nil:
 			added = append(added, addition{h.Event, "[" + groupOf(h) + "]"})
 		case kind(m.Value) == 'n':

@@ -8,7 +8,7 @@ import (
 )
 
 func checkSystem() error {
-	return errors.New("the process at the other end of a connection cannot be found on this system")
+	return errors.New("this system does not show which process has a connection")
 }
 
 func owner(int, netip.AddrPort, netip.AddrPort) int { return 0 }

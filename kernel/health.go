@@ -607,7 +607,7 @@ func (h *health) unfollowed(s *step, sig telemetry.Signal) {
 			}
 		}
 	}
-	h.assess(s, "the "+sig.Source+" names another harness session, and no hook names its files")
+	h.assess(s, "the "+sig.Source+" names another harness session, and no hook reports the files of that session")
 }
 
 // followed handles a signal about the current harness session.
@@ -631,7 +631,7 @@ func (h *health) spoke(s *step, source string) {
 	case h.soft.silent[source] >= silentTurns:
 		why = "the " + source + " reports turns again"
 	case h.soft.worth[loss{source, byNoHook}] != "":
-		why = "the " + source + " reports without a hook"
+		why = "the " + source + " reports events, although no hook was called"
 	}
 	if why != "" {
 		h.change(s, []string{source}, true, why, func(name string) {

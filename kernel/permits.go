@@ -110,7 +110,7 @@ func (g *guards) concludeLaunch(s *step, p pending, allowed bool, why string) {
 func (f GateAnswered) refusal() string {
 	what := f.Act
 	if f.Act == gate.ActTool {
-		what = "this call of a tool"
+		what = "this tool call"
 	}
 	text := "the policy does not allow " + what
 	switch {

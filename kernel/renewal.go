@@ -525,7 +525,7 @@ func (r *renewals) obstacle(s *step) string {
 	case s.attempts.stopped():
 		return "the attempt failed"
 	case e.Lost, e.OutputLost:
-		return "the guard of the harness, or some output of the harness, was lost: " + s.attempts.endReason()
+		return "the guard of the harness was killed, or some output of the harness could not be written: " + s.attempts.endReason()
 	}
 	return ""
 }

@@ -371,7 +371,7 @@ func (c *scopes) refuse(s *step, sig telemetry.Signal) {
 	}
 	c.soft.refused[sig.Session] = true
 	s.record(BindRefused{Scope: c.hard.Scope, ID: sig.Session,
-		Reason: sig.Source + ": " + sig.Detail + " belongs to another session, and no hook or launch links the two"})
+		Reason: sig.Source + ": " + sig.Detail + " names another harness session, which no hook or launch links to the current one"})
 }
 
 func (c *scopes) recall(past *scopes) { c.soft = past.soft }

@@ -20,7 +20,7 @@ type toolCall struct {
 }
 
 type (
-	// ToolCalled and ToolReturned record the harness's own call of a tool: the
+	// ToolCalled and ToolReturned record the harness's own tool call: the
 	// name, and only digest and size of arguments and result (DECISIONS F1).
 	ToolCalled struct {
 		Tool string           `json:"tool"` // the id of the call

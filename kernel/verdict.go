@@ -99,7 +99,7 @@ func (a *attempts) succeeded(s *step, v *verdict) bool {
 	case e.Signal != 0, ends.Success == nil && e.Code != 0, ends.Success != nil && !ends.Success[e.Code]:
 		return false
 	case ends.ByTurn && turn != "" && !s.session.ledgerLost(): // once the ledger is lost, turns may have been missed
-		v.evidence = "the last turn " + string(turn) + ", exit " + strconv.Itoa(e.Code)
+		v.evidence = "last turn: " + string(turn) + ", exit " + strconv.Itoa(e.Code)
 		return turn == telemetry.Completed
 	}
 	return true
@@ -204,6 +204,9 @@ func sentence(c attempt.Cause, detail string, e *Exited) string {
 	case attempt.Aborted:
 		return "the run was aborted"
 	case attempt.Network:
+		if e != nil && e.NotStarted {
+			return "the harness could not be started; another attempt may succeed"
+		}
 		return strings.TrimSuffix("the network failed: "+detail, ": ")
 	case attempt.RateLimit:
 		return "the harness reached a rate limit"

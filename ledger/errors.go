@@ -8,7 +8,7 @@ import (
 // ErrBroken is returned by an Append whose write or sync failed, and by every later one:
 // the content of the disk is unknown. It is wrapped together with the cause, which is
 // fs.ErrClosed after Close.
-var ErrBroken = errors.New("ledger is broken")
+var ErrBroken = errors.New("ledger can no longer be written")
 
 // ErrTornTail is the error with which Read ends at an unfinished last line, which a
 // crash or a write in progress leaves. All entries before that line were yielded.

@@ -61,7 +61,7 @@ func Hold(dir string) (release func(), err error) {
 // next.
 func Settle(dir string) error {
 	if err := settle(dir); err != nil {
-		return fmt.Errorf("settle ledger %s: %w", dir, err)
+		return fmt.Errorf("sync ledger %s: %w", dir, err)
 	}
 	return nil
 }

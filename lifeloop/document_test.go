@@ -237,7 +237,7 @@ var receiptFlaws = []flaw{
 var degradationFlaws = []flaw{
 	{"degradation", "event", `"frame.ended"`, "event: expected capability.degraded"},
 	{"degradation", "capability", `""`, "capability: expected a non-empty string"},
-	{"degradation", "current_support", `"native"`, "current_support: expected another support state"},
+	{"degradation", "current_support", `"native"`, "current_support: expected a support state other than previous_support"},
 	{"degradation", "previous_support", `"partial"`, ""},
 	{"degradation", "current_support", `"inferred"`, "current_support: expected one of native, synthesized, partial, manual, unavailable"},
 	{"degradation", "evidence", `""`, "evidence: expected a non-empty string"},

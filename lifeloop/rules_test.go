@@ -29,7 +29,7 @@ var beyondSchemas = []rule{
 	{"placement-once", "expected each placement once", true},
 	{"frame-parent", "expected another frame", true},
 	{"receipt-parent", "expected another receipt", true},
-	{"real-change", "expected another support state", true},
+	{"real-change", "expected a support state other than previous_support", true},
 	{"known-mode", "expected one of integration_modes", true},
 	{"no-token", "expected words", true},
 	{"member-once", "expected each member once", false},

@@ -154,7 +154,7 @@ func (l *list) evidence(at path, s string) {
 	}
 	for _, run := range strings.FieldsFunc(s, func(r rune) bool { return !isToken(r) }) {
 		if n := utf8.RuneCountInString(run); n > longestWord && strings.ContainsAny(run, "0123456789") {
-			l.add(at, "expected words; a run of %d letters and digits may be a token, which evidence must not contain", n)
+			l.add(at, "expected words; a run of %d letters and digits may be a secret, which evidence must not contain", n)
 			return
 		}
 	}
@@ -318,7 +318,7 @@ func (d Degradation) check(l *list, at path) {
 		l.add(at.member("event"), "expected %s, got %s", CapabilityDegraded, show(string(d.Event)))
 	}
 	if d.PreviousSupport == d.CurrentSupport && d.CurrentSupport.Valid() {
-		l.add(at.member("current_support"), "expected another support state than previous_support")
+		l.add(at.member("current_support"), "expected a support state other than previous_support")
 	}
 }
 

@@ -118,7 +118,7 @@ func Evaluate(w Want, have lifeloop.Support) Result {
 		// The contract says about an optional capability: "Lifeloop may omit the
 		// capability without warning".
 	case lifeloop.Preferred:
-		r.Warning = fmt.Sprintf("%s is %s: %s", w.Capability, have, r.Outcome)
+		r.Warning = fmt.Sprintf("preferred capability %s is %s, so the outcome is %s", w.Capability, have, r.Outcome)
 	default:
 		// An unknown level counts as required: the user notices a rejected operation, but
 		// might not notice a missing capability.

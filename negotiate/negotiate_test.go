@@ -70,7 +70,7 @@ func TestEveryCombination(t *testing.T) {
 					expect.Failure = c.ifRefused
 				}
 				if level == preferred && c.outcome != Satisfied {
-					expect.Warning = "frame.opening is " + string(c.have) + ": " + string(c.outcome)
+					expect.Warning = "preferred capability frame.opening is " + string(c.have) + ", so the outcome is " + string(c.outcome)
 				}
 				require.Equal(t, []Result{expect}, Capabilities(claiming(c.have), []Want{want}))
 				seen[[2]any{want, c.have}] = true

@@ -50,7 +50,7 @@ func claudeExport(user userSettings, file bool, h Host) (env map[string]string, 
 		}
 		for _, name := range []string{"CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"} {
 			if either(name) != "" {
-				return nil, x, "the user exports log events with a TLS certificate, which the wrapper cannot forward"
+				return nil, x, "the user exports log events with a TLS certificate, which the wrapper cannot use when it forwards them"
 			}
 		}
 		switch {

@@ -229,7 +229,7 @@ func codexHookless(line codexLine, h Host) string {
 	case len(h.Hook) == 0:
 		return "there is no program for hooks to call"
 	case !utf8.ValidString(hookCommand(h.Hook, "")):
-		return "the path of this program or of the session's folder is not UTF-8 and cannot be written into an override"
+		return "the path of this program or of the session's folder is not UTF-8 and cannot be written into a -c option"
 	case codexHooksOff(line, h):
 		return "the user turned off the feature \"hooks\" of Codex"
 	}

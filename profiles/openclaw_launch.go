@@ -16,7 +16,7 @@ import (
 
 // This file injects a plugin into one launch of OpenClaw. Our configuration includes the
 // user's configuration and adds the plugin. The plugin's hooks report the turns, deliver
-// payloads and ask the wrapper before each call of a tool. No file of the user is
+// payloads and ask the wrapper before each tool call. No file of the user is
 // written.
 //
 // The hooks are called only in a process that runs the sessions itself, `openclaw agent
@@ -94,7 +94,7 @@ func openclawHookless(line commandLine, sure bool) string {
 	case line.has("--container"):
 		return "the sessions are in a container"
 	case command == "chat" || command == "terminal" || command == "tui":
-		return "OpenClaw's terminal calls no plugin hooks; only `lifeloop-wrap observe` reads its sessions"
+		return "OpenClaw's terminal interface calls no plugin hooks; only `lifeloop-wrap observe` reads its sessions"
 	case command == "agent" && len(rest) == 0 && line.has("--local"):
 	case command == "agent" && !line.has("--local") && len(rest) == 0:
 		return "the session runs in a separate gateway process; wrap `openclaw agent --local` or `openclaw gateway run`"
@@ -184,9 +184,9 @@ func openclawFolders(line commandLine, h Host) (state, config, reason string) {
 	case h.getenv("OPENCLAW_HOME") != "" || h.getenv("OPENCLAW_PROFILE") != "" || h.getenv("HOME") == "":
 		return "", "", "OPENCLAW_HOME or OPENCLAW_PROFILE is set, or HOME is not set, so the place of the configuration is not known"
 	case profile != "" && (state != "" || config != ""):
-		return "", "", "the configuration is named by a profile and also by " + openclawState + " or " + openclawConfig
+		return "", "", "the configuration is named by --profile or --dev and also by " + openclawState + " or " + openclawConfig
 	case strings.HasPrefix(state, "~") || strings.HasPrefix(config, "~") || strings.ContainsAny(profile, "/."):
-		return "", "", openclawState + " or " + openclawConfig + " begins with ~, or the profile has a slash or a dot, so the place of the configuration is not known"
+		return "", "", openclawState + " or " + openclawConfig + " begins with ~, or the name in --profile has a slash or a dot, so the place of the configuration is not known"
 	}
 	if state == "" {
 		name := ".openclaw"

@@ -1,6 +1,6 @@
 // OpenClaw loads this file for one launch. It reports the turns of one session at a
 // time to the wrapper, adds payloads to prompts, and under a policy asks before each
-// call of a tool. In a gateway it resets that session on request. Reports have ids,
+// tool call. In a gateway it resets that session on request. Reports have ids,
 // states, names and numbers, and the arguments and results of tools; the wrapper keeps
 // only the digests of those. This file imports nothing that would have to be installed,
 // and never makes a turn fail.
@@ -19,7 +19,7 @@ const patience = 6000 // milliseconds for any other exchange
 const spare = 12000 // how much longer OpenClaw waits
 const largest = 1 << 20 // bytes of the arguments or the result of a tool that are sent without a policy
 
-const unanswered = "lifeloop-wrap: the gate did not answer, so this call of a tool is denied"
+const unanswered = "lifeloop-wrap: the gate did not answer, so this tool call is denied"
 
 // OpenClaw registers a plugin several times in one process. All share one state.
 const state = (globalThis[Symbol.for("lifeloop-wrap")] ??= {

@@ -325,7 +325,7 @@ before_prompt_build {"appendContext":"NEXT"}`, out)
 // TestOpenclawPluginGuards: under a policy the plugin lets a tool run only after the
 // answer that allows it, and only with the arguments that the gate was asked about.
 func TestOpenclawPluginGuards(t *testing.T) {
-	const unanswered = `{"block":true,"blockReason":"lifeloop-wrap: the gate did not answer, so this call of a tool is denied"}`
+	const unanswered = `{"block":true,"blockReason":"lifeloop-wrap: the gate did not answer, so this tool call is denied"}`
 	for name, c := range map[string]struct{ answer, first, second string }{
 		"allowed":         {"pass\n", `{"params":{"command":"ls"}}`, `{"params":{}}`},
 		"refused":         {`{"decision":"deny","reason":"no <b>"}`, `{"block":true,"blockReason":"no <b>"}`, `{"block":true,"blockReason":"no <b>"}`},

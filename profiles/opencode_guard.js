@@ -9,7 +9,7 @@ const keyFile = "KEY"
 const limit = "LIMIT" // milliseconds, from the question to the end of its answer
 const theirs = "THEIRS" // the user's own values of the variables that this launch sets; null without one
 
-const unanswered = "lifeloop-wrap: the gate did not answer, so this call of a tool is denied"
+const unanswered = "lifeloop-wrap: the gate did not answer, so this tool call is denied"
 
 // ask returns the answer of the wrapper. It rejects if there is none.
 const ask = (event, input) =>

@@ -50,7 +50,7 @@ func TestGuardPlugin(t *testing.T) {
 	if err != nil {
 		t.Skip("no node here to run the plugin with")
 	}
-	const unanswered = "lifeloop-wrap: the gate did not answer, so this call of a tool is denied"
+	const unanswered = "lifeloop-wrap: the gate did not answer, so this tool call is denied"
 	for name, c := range map[string]struct {
 		reply   string // empty: the wrapper does not answer
 		closes  bool

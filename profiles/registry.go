@@ -41,7 +41,7 @@ func (p Profile) resuming() Profile {
 		if h.Resume != "" {
 			again, ok := p.Resume(argv, h.Resume, h.Terminal)
 			if !ok {
-				return Launch{}, fmt.Errorf("prepare launch: adapter %s cannot continue session %s with this command line", p.Adapter, h.Resume)
+				return Launch{}, fmt.Errorf("prepare launch: adapter %s cannot continue harness session %s with this command line", p.Adapter, h.Resume)
 			}
 			on = again
 		}

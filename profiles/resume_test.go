@@ -197,11 +197,11 @@ func TestResumeRequiresAnID(t *testing.T) {
 			t.Errorf("%s resumes without a program: %q", adapter, got)
 		}
 		_, err := p.Prepare([]string{p.Programs[0], "--version"}, Host{Resume: p.anySession})
-		require.ErrorContains(t, err, fmt.Sprintf("adapter %s cannot continue session %s", adapter, p.anySession))
+		require.ErrorContains(t, err, fmt.Sprintf("adapter %s cannot continue harness session %s", adapter, p.anySession))
 	}
 	p, _ := For(Generic)
 	_, err := p.Prepare([]string{"prog"}, Host{Resume: thisSession})
-	require.ErrorContains(t, err, "adapter generic cannot continue session "+thisSession)
+	require.ErrorContains(t, err, "adapter generic cannot continue harness session "+thisSession)
 }
 
 // FuzzResume checks any command line: the resumed one names the session once, and

@@ -150,7 +150,7 @@ func reactions() []string { return policy.Words(works, ignored, fails, dialog, l
 func (w *World) checkReset(s step, profile int) error {
 	switch adapter := w.policy.Profiles[profile].Adapter; {
 	case !slices.Contains(w.renewal.paths, renewal.InPlace):
-		return fault(s.path, `a reset needs a renewal in place: "renewal":{"profile":"handoff","paths":["in_place"]}`)
+		return fault(s.path, `a reset needs a renewal with the path in_place: "renewal":{"profile":"handoff","paths":["in_place"]}`)
 	case !w.fresh(profile).Clears:
 		return fault(s.path, "adapter %s cannot be reset in place", adapter)
 	}

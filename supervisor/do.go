@@ -126,7 +126,7 @@ func command(id, name string, body []byte) (input.Input, error) {
 	var c SessionCommand
 	if len(body) > 0 { // an empty body means a command without a reason
 		if err := json.Unmarshal(body, &c); err != nil {
-			return nil, fmt.Errorf("not a %s command", name)
+			return nil, fmt.Errorf("the input is not a valid %s command", name)
 		}
 	}
 	if err := c.Validate(); err != nil {

@@ -58,7 +58,7 @@ func TestCommands(t *testing.T) {
 				{"pause", `{"reason":"lunch"}`, "done"},
 				{"pause", ``, "state_conflict: the session is already paused"},
 				{"resume", ``, "done"},
-				{"pause", `[]`, "invalid_request: not a pause command"},
+				{"pause", `[]`, "invalid_request: the input is not a valid pause command"},
 				{"pause", `{"reason":"a\nb"}`, "invalid_request: the reason must be one line without control characters"},
 				{"abort", `{"reason":"` + strings.Repeat("x", 257) + `"}`, "invalid_request: the reason has 257 bytes; the limit is 256"},
 				{"quit", ``, `invalid_request: unknown command "quit"`},

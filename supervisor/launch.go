@@ -165,7 +165,7 @@ func (s *supervisor) suspend(e effect.Effect) {
 	if child == nil {
 		return
 	}
-	do, what := child.Hold, "cannot stop the harness's process tree"
+	do, what := child.Hold, "cannot suspend the harness's process tree"
 	if _, on := e.(effect.Continue); on {
 		do = func() error { return errors.Join(child.Free(), child.Continue()) } // also Continue, because another process may have stopped the harness
 		what = "cannot continue the stopped processes of the harness"

@@ -98,7 +98,7 @@ func (s *Switches) first(session string) {
 	s.First, s.present, s.began, s.held, s.dir = session, session, later(s.Since, s.firsts.started.Add(-titleTime)), nil, s.firsts.dir
 	clear(s.watched)
 	s.files.watcher.Add(watchers.Spec{Source: listSource, Form: watchers.Whole, Path: s.list()})
-	s.files.post(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "began with this process",
+	s.files.post(input.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "began with the harness process",
 		At: s.began, Session: session, Cause: "startup"}}})
 	for _, path := range s.changed(s.dir, s.Since) {
 		s.noticed(path)
@@ -312,7 +312,7 @@ func (s *Switches) follow(session, path string) {
 	_, began, prompts := s.read(path)
 	line := s.ours(prompts)
 	command := s.command(began, line)
-	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "prompt typed in this terminal",
+	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "prompt typed in the wrapper's terminal",
 		At: line.At, Session: session, Cause: command.Begins}
 	s.present, s.done, s.began = session, line.At, command.At
 	s.files.post(input.SignalsSeen{Signals: []telemetry.Signal{live}})

@@ -209,7 +209,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 			h.warn("retry_decide_failed", "the program that decides about retries failed: "+f.Why, map[string]any{"failure_class": string(f.Failure)})
 		}
 	case kernel.CheckpointSaved:
-		h.checkpoint(f.Checkpoint, fmt.Sprintf("after %d lines or messages of output", f.Units))
+		h.checkpoint(f.Checkpoint, fmt.Sprintf("lines or messages of output: %d", f.Units))
 	case kernel.GateAnswered:
 		h.decided(f)
 	case kernel.RenewalMoved, kernel.RenewalCalled, kernel.RenewalTyped, kernel.RenewalRerouted, kernel.RenewalMeasured:
@@ -464,7 +464,7 @@ func (h *HCP) receipt(f kernel.ReceiptIssued) {
 		level, how, details["replay"] = "info", ", issued again", true
 	}
 	if s := f.Skipped; s != nil {
-		how, details["skipped"] = fmt.Sprintf(", %d events", s.Events), s.Events
+		how, details["skipped"] = fmt.Sprintf(", events: %d", s.Events), s.Events
 	}
 	h.log(level, fmt.Sprintf("receipt of %s for %s: %s%s", r.ClientID, r.Event, r.Status, how), details)
 }

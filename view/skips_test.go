@@ -57,7 +57,7 @@ func TestSkippedEvents(t *testing.T) {
 		}
 	}
 	require.Equal(t, []view.ClientCalls{{ClientID: "notes", Calls: 6}}, status.Clients)
-	require.Equal(t, "receipt of notes for : skipped, 3 events", last.Payload.Data["message"])
+	require.Equal(t, "receipt of notes for : skipped, events: 3", last.Payload.Data["message"])
 	record, ok := view.Receipt(entries[len(entries)-1].Fact)
 	require.True(t, ok)
 	text, err := json.Marshal(record)

@@ -196,7 +196,7 @@ func (w *Why) before(e kernel.Entry) {
 	case kernel.Bound:
 		text := "id " + f.ID
 		if f.Was != "" {
-			text += ", before " + f.Was
+			text += ", previously " + f.Was
 		}
 		session(f.Scope, text+": "+f.Reason)
 	case kernel.BindRefused:
@@ -315,7 +315,7 @@ func (w *Why) after(e kernel.Entry) {
 				text = client + " failed with " + string(f.Failure)
 			}
 			if len(f.Payloads) > 0 {
-				text += fmt.Sprintf(", with %d payloads", len(f.Payloads))
+				text += fmt.Sprintf(", payloads: %d", len(f.Payloads))
 			}
 			w.Clients = append(w.Clients, link(e, text))
 		}

@@ -177,11 +177,11 @@ func controlCmds(g *globals) []*cobra.Command {
 	}
 	abort := request(supervisor.CommandAbort, "End a session and all its processes",
 		`abort ends a live session. It returns as soon as the session has accepted the
-command. The harness then receives its own quit signal, then TERM, and all its
-processes receive KILL after the grace period. Nothing more is launched. A second
-abort, at least 2 s after the first, skips the rest of the grace period. A lost
-session, whose wrapper died, is closed as FAILED, supervisor_lost: nothing is started
-and no client is called. To wait for the end:
+command. The harness then receives the signal at which it quits (INT or TERM), then
+TERM, and all its processes receive KILL after the grace period. Nothing more is
+launched. A second abort, at least 2 s after the first, skips the rest of the grace
+period. A lost session, whose wrapper died, is closed as FAILED, supervisor_lost:
+nothing is started and no client is called. To wait for the end:
 
   lifeloop-wrap abort SESSION && lifeloop-wrap wait SESSION --for ended`)
 	abort.Aliases = []string{"stop"}
@@ -191,16 +191,20 @@ and no client is called. To wait for the end:
 	}
 	return []*cobra.Command{
 		onIntent(request(supervisor.CommandApprove, "Approve an act that waits for an approval",
-			`approve permits an act that waits for an approval (run --approval-wait). INTENT is
-the digest of the act's intent, or at least its first 8 characters; status shows it.`)),
-		onIntent(request(supervisor.CommandDeny, "Deny an act that waits for an approval", "")),
+			`approve permits an act that waits for an approval (run --approval-wait): a launch, a
+renewal or a tool call. INTENT is the digest of the act's intent, or at least its
+first 8 characters; status shows it.`)),
+		onIntent(request(supervisor.CommandDeny, "Deny an act that waits for an approval",
+			`deny refuses an act that waits for an approval (run --approval-wait): a launch, a
+renewal or a tool call. INTENT is the digest of the act's intent, or at least its
+first 8 characters; status shows it.`)),
 		request(supervisor.CommandPause, "Pause a live session until it is resumed",
 			`pause suspends the harness and all its processes. The timeouts of the attempt, a
 wait for the next attempt and the idle time are suspended too; the session's maximum
 duration is not. pause returns when the pause is recorded in the ledger.`),
 		request(supervisor.CommandResume, "Continue a paused session",
-			`resume continues a session that pause or a signal suspended. A session that waits
-for its next attempt continues by itself.`),
+			`resume continues a session that pause or a signal suspended. A session that only
+waits for its next attempt continues by itself.`),
 		abort,
 		renewCmd(g),
 	}

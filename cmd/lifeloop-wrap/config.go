@@ -87,5 +87,5 @@ func exposureHint(e config.Exposure) string {
 	if strings.HasPrefix(e.Key, "attempts.profiles") {
 		return "the harness inherits the variable: let it read the value from its environment"
 	}
-	return fmt.Sprintf("let the program read the variable from its environment: in the configuration, next to %s, write inherit: [%s]", e.Key, vt.Plain(e.Variable))
+	return fmt.Sprintf("let the program read the variable from its environment: in the configuration, next to %s (in a profile, next to its name), write inherit: [%s]", e.Key, vt.Plain(e.Variable))
 }

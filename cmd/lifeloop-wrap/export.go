@@ -32,12 +32,14 @@ func exportCmd(g *globals) *cobra.Command {
 		Long: `export makes evidence, which others can verify, from the ledger of a session.
 The same ledger gives the same bytes.
 
-  runpack, pack  a file
-  chain          a folder: the journal, the chain, a runpack for each checkpoint
-  trace          a folder with a record for each decision of the gate; it needs
-                 a key
-  html           a page for people: turns, context, receipts, and the result of
-                 verifying the session's runpack
+  runpack  a file: the acts of the session with their results, its timeline, and
+           references to its receipts and its ledger
+  pack     a file: with --pack-type run a runpack, with --pack-type job the
+           states and checkpoints of the session
+  chain    a folder: the journal, the chain, a runpack for each checkpoint
+  trace    a folder with a record for each decision of the gate; it needs a key
+  html     a page for people: turns, context, receipts, and the result of
+           verifying the session's runpack
 
 Without --key nothing is signed, and a reader cannot know who made the evidence.
 An existing file is replaced only if it is empty or is evidence too.`,
@@ -47,7 +49,7 @@ An existing file is replaced only if it is empty or is evidence too.`,
 	f.StringVar(&e.packType, "pack-type", "run", "the type of --kind pack: run or job")
 	f.StringVar(&e.out, "out", "", "`PATH` to write: a file; for chain and trace a folder")
 	f.StringVar(&e.key, "key", "", "`FILE` with the private key that signs")
-	f.BoolVar(&e.raw, "raw", false, "write arguments and results too, not only digests")
+	f.BoolVar(&e.raw, "raw", false, "write the recorded values too, not only their digests")
 	return cmd
 }
 
@@ -66,7 +68,7 @@ func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e export
 	case e.kind != "pack" && cmd.Flags().Changed("pack-type"):
 		return usage("--pack-type applies to --kind pack only, not to %s", e.kind)
 	case e.raw && e.kind != "runpack" && (e.kind != "pack" || e.packType == "job"):
-		return usage("--raw applies only to --kind runpack and to --kind pack --pack-type run: no other kind can contain arguments and results")
+		return usage("--raw applies only to --kind runpack and to --kind pack --pack-type run: no other kind can contain the recorded values")
 	case e.out == "-":
 		return usage("--out -: evidence is not printed; name a file or a folder (./- is a file with that name)")
 	}
@@ -183,7 +185,7 @@ func readExport(st store.Store, id string, apply func(kernel.Entry)) (*evidence.
 		}
 		if err != nil {
 			return nil, checked, no(lifeloop.StateConflict, "session %s: %v", id, err).
-				withHint("lifeloop-wrap ledger verify %s shows the damage; no evidence can be made of a damaged ledger", id)
+				withHint("lifeloop-wrap ledger verify %s shows the damage; no evidence can be made from a damaged ledger", id)
 		}
 		entry := kernel.Entry{Seq: e.Seq, At: e.At, Fact: f}
 		x.Apply(entry, string(e.Digest))

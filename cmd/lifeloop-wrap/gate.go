@@ -42,11 +42,12 @@ func gateCmd(g *globals) *cobra.Command {
 	var e evaluation
 	eval := &cobra.Command{
 		Use: "eval --policy FILE --intent FILE", Short: "Print the verdict of a policy on an intent", Args: cobra.NoArgs,
-		Long: `eval evaluates one IntentRequest (JSON), the description of an act, by a policy
-(YAML) and prints the verdict. Only allow permits the act. The exit code is 0
-for allow and for dry_run, 3 for block, 4 for require_approval, and 6 if there
-is no verdict: the policy or the intent cannot be evaluated, or the trace cannot
-be written. Rate limits do not count the acts of earlier runs.
+		Long: `eval evaluates one IntentRequest (JSON), the description of an act, against a
+policy (YAML) and prints the verdict. Only the verdict allow permits the act.
+The exit code is 0 for allow and for dry_run, 3 for block, 4 for
+require_approval, and 6 if there is no verdict: the policy or the intent cannot
+be evaluated, or the trace cannot be written. Rate limits count this act only,
+not the acts of sessions or of earlier calls of eval.
 
 With --key and --trace-out it writes a signed TraceRecord.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return g.evalIntent(cmd, e) },

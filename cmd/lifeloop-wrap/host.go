@@ -203,7 +203,7 @@ func (h *host) edit(edit func(profiles.Installation, bool) ([]hosts.Change, erro
 			"dry_run": h.dry, "state": report.State, "changes": list})
 	}
 	if len(changes) == 0 {
-		_, err := fmt.Fprintf(out, "nothing to do: %s is up to date\n", vt.Plain(h.in.Path))
+		_, err := fmt.Fprintf(out, "nothing to do: %s needs no change\n", vt.Plain(h.in.Path))
 		return err
 	}
 	for _, c := range changes {
@@ -211,7 +211,7 @@ func (h *host) edit(edit func(profiles.Installation, bool) ([]hosts.Change, erro
 		case h.dry:
 			_, err = fmt.Fprint(out, c.Diff())
 		case c.After == nil:
-			_, err = fmt.Fprintf(out, "removed the file %s, which had only what host apply wrote\n", vt.Plain(c.Path))
+			_, err = fmt.Fprintf(out, "removed the file %s, which contained only what \"lifeloop-wrap host apply\" wrote\n", vt.Plain(c.Path))
 		case c.Backup == "":
 			_, err = fmt.Fprintf(out, "created %s\n", vt.Plain(c.Path))
 		default:

@@ -323,7 +323,7 @@ func (l *launcher) setup(w way, launch profiles.Launch) setup.Launch {
 		NoTelemetry: launch.Plain || !launch.Hooks && !launch.Plugin && len(launch.Sources) == 0 && launch.OSCDecoder == nil, Synth: synthConfig(l.session.cfg, w.profile, launch),
 		Versions: setup.Versions{Tested: w.profile.Tested, Proven: proven.Read(l.session.cfg.StateDir).Of(w.profile.Adapter), Installed: packaged(w.profile, launch)}, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Fresh: l.fresh(w, launch), Interactive: l.terminal.Pty()}
 	if launch.Hooks && launch.HooksShow {
-		s.HooksFor = cmp.Or(needsHooks(l.session.cfg, w.profile.Adapter), map[bool]string{true: "a policy guards the calls of tools"}[l.gate != nil && l.hooks != profiles.Always], "the user asked for hooks")
+		s.HooksFor = cmp.Or(needsHooks(l.session.cfg, w.profile.Adapter), map[bool]string{true: "a policy guards the tool calls"}[l.gate != nil && l.hooks != profiles.Always], "the user asked for hooks")
 	}
 	s.Rests = profiles.RestsOf(w.profile.Adapter).Reading(w.profile.Reads(launch)...)
 	if launch.Hooks && w.profile.NamesTranscript() {

@@ -23,9 +23,10 @@ func negotiateCmd() *cobra.Command {
 and prints the result for each capability and each payload, and the overall
 outcome: the worst among the required ones. A missing preferred capability makes
 the outcome degraded, never worse; an optional one does not count. In the request,
-"support" is native or synthesized. A renewal claim that names profiles counts only
-if "profiles" lists one of them. No client is called. The exit code is 1 if something
-required is not satisfied.`,
+"support" is the weakest support that is accepted: native, or synthesized, which is
+the default. If the manifest names profiles for renewal, its renewal claim counts only
+if "profiles" in the request lists one of them. No client is called. The exit code is
+1 if something required is not satisfied.`,
 		Example: `  echo '{"capabilities":[{"capability":"frame.opening","level":"required"}]}' | lifeloop-wrap negotiate --adapter generic`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

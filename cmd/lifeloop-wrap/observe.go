@@ -102,7 +102,7 @@ same files give the same lines.`,
 	fl.StringVar(&f.resume, "resume", "", "`SESSION` to continue after its observer died; reading resumes where it stopped")
 	// The configuration reads these flags by name.
 	fl.StringArray("client", nil, "client for every event except receipt.emitted and supervisor.tick, as `ID=CMDLINE` (repeatable)")
-	fl.StringArray("require", nil, "capability that must be available, as `CAP=LEVEL[:partial]` (repeatable)")
+	fl.StringArray("require", nil, "capability that the session needs, as `CAP=LEVEL[:partial]`, where LEVEL is required, preferred or optional (repeatable)")
 	durationFlag(fl, new(time.Duration), "client-drain", 5*time.Second, "how long clients may take to answer after the last record")
 	return cmd
 }

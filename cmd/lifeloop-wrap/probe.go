@@ -212,7 +212,7 @@ func (r probed) print(w io.Writer) error {
 	case r.Stored && r.Tested:
 		end = "Stored for version " + r.Version + ", which is one of the tested versions."
 	case r.Stored:
-		end = "Stored for version " + r.Version + ": in sessions with this version, the proven capabilities are fully supported from the start."
+		end = "Stored for version " + r.Version + ": sessions with this version start with full, not partial, support for the proven capabilities."
 	}
 	fmt.Fprintln(&b, vt.Plain(end))
 	_, err := io.WriteString(w, b.String())

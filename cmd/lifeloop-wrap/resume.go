@@ -89,8 +89,8 @@ func setSaved(cmd *cobra.Command, c store.CommandLine) error {
 		}
 	}
 	if err := os.Chdir(c.Dir); err != nil {
-		return refused(lifeloop.InternalError, "--resume: enter the folder of the session: %v", err).
-			withHint("harnesses store their sessions by folder, so the folder must exist")
+		return refused(lifeloop.InternalError, "--resume: change to the working directory of the session: %v", err).
+			withHint("harnesses find their sessions by working directory, so that directory must exist")
 	}
 	return nil
 }

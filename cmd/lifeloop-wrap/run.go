@@ -99,7 +99,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 		}
 	}
 	if err := terminal.Prepare(nil); err != nil { // the guard starts in the background, which takes some milliseconds
-		return refused(lifeloop.InternalError, "start the guard: %v", err)
+		return refused(lifeloop.InternalError, "set up the guard process: %v", err)
 	}
 	launchable, err := ways(cfg, f.adapter, argv)
 	if err != nil {

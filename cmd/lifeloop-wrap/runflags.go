@@ -32,8 +32,8 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.SetInterspersed(false) // words after CMD are arguments of CMD
 	fl.StringVar(&f.adapter, "adapter", "", "`ID` of the adapter (default inferred from CMD's name)")
 	fl.StringArray("client", nil, "client for every event except receipt.emitted and supervisor.tick, as `ID=CMDLINE` (repeatable)")
-	fl.StringArray("require", nil, "capability that must be available, as `CAP=LEVEL[:partial]` (repeatable)")
-	fl.StringArray("profile", nil, "`NAME` of a renewal profile, by which the session may be renewed (repeatable)")
+	fl.StringArray("require", nil, "capability that the session needs, as `CAP=LEVEL[:partial]`, where LEVEL is required, preferred or optional (repeatable)")
+	fl.StringArray("profile", nil, "`NAME` of a renewal profile that may be used to renew the session (repeatable)")
 	fl.StringArray("meta", nil, "label of the session, as `K=V`; stored and reported, never interpreted (repeatable)")
 	fl.StringVar(&f.sessionID, "session-id", "", "`UUID` for the session (default random)")
 	fl.StringVar(&f.resume, "resume", "", "`SESSION` to recover after its wrapper died; runs its stored command unless CMD is given")
@@ -59,9 +59,9 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 		value time.Duration
 		text  string
 	}{
-		{"timeout-initial", 0, "longest silence from a launch to its first output or report (default no limit)"},
-		{"timeout-inter", 0, "longest silence after the first output or report of a launch, except while a tool runs or the user is asked (default no limit)"},
-		{"timeout-tool", 0, "longest call of a tool (default no limit)"},
+		{"timeout-initial", 0, "longest silence from a launch to its first output or other sign of life (default no limit)"},
+		{"timeout-inter", 0, "longest silence of a launch after its first output or other sign of life, except while a tool runs or the user is asked (default no limit)"},
+		{"timeout-tool", 0, "longest tool call (default no limit)"},
 		{"max-duration", 0, "longest session (default no limit)"},
 		{"idle-timeout", 0, "end the session, without a retry, after this time without any activity, even while a tool runs or the user is asked (default no limit)"},
 		{"client-drain", 5 * time.Second, "how long clients may take to answer after CMD has ended"},

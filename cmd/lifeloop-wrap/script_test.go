@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(fakeharness.Run(os.Args, os.Environ(), os.Stdin, os.Stdout))
 	}
-	testscript.Main(m, map[string]func(){
+	testscript.Main(tests{m}, map[string]func(){
 		"lifeloop-wrap": func() {
 			testOnlyLedger = newKiller()
 			main()
@@ -55,6 +55,18 @@ func TestMain(m *testing.M) {
 		"claude":        standIn,
 		"codex":         standIn,
 	})
+}
+
+// tests runs the tests; the commands of the scripts do not call its Run.
+type tests struct{ m *testing.M }
+
+// Run makes this process receive SIGHUP, which it ignores under nohup: some tests send it
+// to a wrapper, and a shell cannot trap a signal that was ignored when it started.
+func (t tests) Run() int {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
+	return t.m.Run()
 }
 
 // patience bounds every wait for something that must happen. Only a failing test
@@ -70,9 +82,6 @@ func TestScripts(t *testing.T) {
 	contract, err := filepath.Abs("../../lifeloop/testdata/contract") // the contract's own examples
 	if err != nil {
 		t.Fatal(err)
-	}
-	if signal.Ignored(syscall.SIGHUP) { // for example under nohup; a shell cannot trap a signal that was ignored when it started
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),

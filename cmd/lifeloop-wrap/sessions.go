@@ -158,7 +158,7 @@ digest of the token's 64 hex digits.`,
 	}, func(cmd *cobra.Command, st store.Store, id string) error {
 		token, err := st.Folder(id).Token()
 		if errors.Is(err, fs.ErrNotExist) {
-			return no(lifeloop.InvalidRequest, "session %s has no token", id).withHint("only sessions of lifeloop-wrap run have a token")
+			return no(lifeloop.InvalidRequest, "session %s has no token", id).withHint("only sessions started with lifeloop-wrap run have a token")
 		}
 		if err != nil {
 			return err

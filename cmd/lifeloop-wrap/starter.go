@@ -16,9 +16,9 @@ import (
 )
 
 func policyCmd(g *globals) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "policy", Short: "Write a policy to start with; test a policy"})
+	cmd := group(&cobra.Command{Use: "policy", Short: "Write a starter policy; test a policy"})
 	cmd.AddCommand(&cobra.Command{
-		Use: "init [FILE]", Short: "Write a policy to start with", Args: cobra.MaximumNArgs(1),
+		Use: "init [FILE]", Short: "Write a starter policy", Args: cobra.MaximumNArgs(1),
 		Long: `init writes a policy for run --policy: it denies writes outside of the workspace,
 access to files that hold secrets, and changes of the harness's own settings. It
 requires an approval for destructive commands, and for commands whose effect cannot be
@@ -33,7 +33,7 @@ this folder, but without rate limits, and prints the cases whose result is not t
 wanted one. A case has the wanted verdict, optionally a reason that must be among the
 reason codes of the decision, and one of:
 
-  command, write, delete, read, url   a call of a tool; the key tool may name the tool
+  command, write, delete, read, url   a tool call; the key tool may name the tool
   tool without any of these           a call of that tool without arguments
   launch, renew                       the program that is launched or renewed
   inject                              the placement of a payload`,

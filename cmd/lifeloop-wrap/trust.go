@@ -110,7 +110,7 @@ func (t *truster) add(path string) error {
 	}
 	r, err := t.records.Add(path, data, time.Now())
 	if err != nil {
-		return no(lifeloop.InternalError, "record that %s is trusted: %v", vt.Plain(path), err)
+		return no(lifeloop.InternalError, "cannot record that %s is trusted: %v", vt.Plain(path), err)
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "trusted %s\n", vt.Plain(path))

@@ -126,7 +126,7 @@ func reportText(path string, r evidence.Report) string {
 	if !r.OK {
 		word = "FAILED"
 	}
-	fmt.Fprintf(&b, "%s: %s %s (%s): %d checked, signature %s\n", word, r.Kind, vt.Plain(path), r.Mode, r.Checked, r.SignatureStatus)
+	fmt.Fprintf(&b, "%s: %s %s (%s): parts checked: %d, signature %s\n", word, r.Kind, vt.Plain(path), r.Mode, r.Checked, r.SignatureStatus)
 	for _, p := range r.Problems {
 		fmt.Fprintf(&b, "  %s: %s\n", p.Code, vt.Plain(p.String()))
 	}
@@ -153,7 +153,7 @@ func readArtifact(path string) ([]byte, error) {
 		return nil, unreadable(path, err)
 	case info.IsDir():
 		return nil, notEvaluable("cannot read %s: it is a folder", path).
-			withHint("name a file in it: %s or %s of a chain, or a trace", evidence.ChainFile, evidence.JournalFile)
+			withHint("name a file in it: %s or %s if it has a chain, or else one of its traces", evidence.ChainFile, evidence.JournalFile)
 	case !info.Mode().IsRegular() || info.Size() > maxArtifact:
 		return nil, notEvaluable("cannot read %s: it is not a regular file of at most %d MiB", path, maxArtifact>>20).withHint("name a file of evidence")
 	}

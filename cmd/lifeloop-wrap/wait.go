@@ -87,7 +87,7 @@ func waitCmd(g *globals) *cobra.Command {
 
 If the session has the state or activity already, wait returns at once. An event
 counts only if it happens after wait has started. wait prints nothing; with --json,
-it prints the fact that ended the wait.
+it prints the ledger entry that ended the wait.
 
 The exit code is 0 when the session has reached what --for names, and 1 when it
 ended without that, its wrapper died, or --timeout was reached; the error says which.`,

@@ -104,7 +104,7 @@ func (w *writer) verification(c Checked) {
 		}
 		w.put("</ul>")
 	}
-	w.put("\n" + `<p class="quiet">This page is a view. To verify, export the evidence and run <code>lifeloop-wrap evidence verify</code>. What that does not prove:</p>` + "\n" + `<ul class="quiet">`)
+	w.put("\n" + `<p class="quiet">This page is not evidence itself. To verify the evidence, export it and run <code>lifeloop-wrap evidence verify</code>. What verification does not prove:</p>` + "\n" + `<ul class="quiet">`)
 	for _, note := range c.Report.Notes {
 		w.put("<li>%s</li>", note)
 	}
@@ -113,12 +113,12 @@ func (w *writer) verification(c Checked) {
 
 func (w *writer) chart(c *chart) {
 	if c == nil {
-		w.put(`<p class="quiet">The harness reported no size of its context.</p>`)
+		w.put(`<p class="quiet">The harness did not report the size of its context.</p>`)
 		return
 	}
-	w.put("<figure>\n<figcaption>%s tokens", c.Top)
+	w.put("<figure>\n<figcaption>top of the chart: %s tokens", c.Top)
 	if c.TopIsWindow {
-		w.put(": the window of the model")
+		w.put(", the size of the model's context window")
 	}
 	w.put("</figcaption>\n"+`<svg viewBox="0 0 %s %s" role="img" aria-label="tokens of the context over time">`, c.Width, c.Height)
 	for _, one := range c.Marks {
@@ -136,14 +136,14 @@ func (w *writer) turns(turns table[*turn]) {
 		w.put(`<p class="quiet">No turn was observed.</p>`)
 		return
 	}
-	const head = `<th class="num">#</th><th>at</th><th>opened by</th><th class="num">took</th><th>outcome</th><th class="num">context</th><th class="num">receipts</th><th class="num">payloads placed</th>`
+	const head = `<th class="num">#</th><th>at</th><th>opened by</th><th class="num">took</th><th>outcome</th><th class="num">context</th><th class="num">receipts</th><th class="num">payloads delivered</th>`
 	putTable(w, head, 8, turns, func(t *turn) {
 		tone := "warn"
 		if t.Outcome == "completed" {
 			tone = "good"
 		}
 		w.put(`<tr><td class="num">%s</td><td class="time">%s</td><td>%s</td><td class="num">%s</td><td class="%s">%s</td><td class="num">%s</td><td class="num">%s</td><td class="num">%s</td></tr>`+"\n",
-			t.Number, t.At, t.Origin, t.Took, tone, t.Outcome, t.Tokens, t.Receipts, t.Placed)
+			t.Number, t.At, t.Origin, t.Took, tone, t.Outcome, t.Tokens, t.Receipts, t.Delivered)
 	})
 }
 

@@ -56,15 +56,15 @@ type row struct {
 
 // A turn is one frame.
 type turn struct {
-	Number   int
-	Frame    string
-	Origin   string // what opened the frame: user, or the origin that the event names
-	At       string
-	Took     string
-	Outcome  string
-	Tokens   string // size of the context at the end of the frame
-	Receipts int
-	Placed   int // number of payloads placed
+	Number    int
+	Frame     string
+	Origin    string // what opened the frame: user, or the origin that the event names
+	At        string
+	Took      string
+	Outcome   string
+	Tokens    string // size of the context at the end of the frame
+	Receipts  int
+	Delivered int // number of payloads delivered
 
 	began, ended time.Time
 }
@@ -171,12 +171,12 @@ func (p *Page) receipt(at time.Time, f kernel.ReceiptIssued) {
 	if r.FailureClass != nil {
 		line.Failure = string(*r.FailureClass)
 	}
-	placed := 0
+	delivered := 0
 	var payloads []string
 	for _, one := range r.PayloadReceipts {
 		payloads = append(payloads, fmt.Sprintf("%s, %s: %s (%s bytes)", one.PayloadKind, one.Placement, one.Status, grouped(one.ByteSize)))
 		if one.Status == lifeloop.Delivered {
-			placed++
+			delivered++
 		}
 	}
 	line.Payloads = strings.Join(payloads, "; ")
@@ -186,7 +186,7 @@ func (p *Page) receipt(at time.Time, f kernel.ReceiptIssued) {
 	case p.byEvent[r.EventID] != nil:
 		t := p.byEvent[r.EventID]
 		t.Receipts++
-		t.Placed += placed
+		t.Delivered += delivered
 	}
 	p.receipts = append(p.receipts, line)
 }

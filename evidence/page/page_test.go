@@ -121,7 +121,7 @@ func TestWhatDoesNotVerify(t *testing.T) {
 	out := html(t, page.Checked{Torn: true, Report: evidence.Verify(evidence.RunpackKind, []byte("x"), evidence.Options{})}, kernel.Began{SessionID: "s"})
 	require.Contains(t, out, "does not verify")
 	require.Contains(t, out, "the last line is unfinished")
-	require.Contains(t, out, "The harness reported no size of its context.")
+	require.Contains(t, out, "The harness did not report the size of its context.")
 }
 
 // The timeline shows the decisions of a policy.

@@ -31,7 +31,7 @@ func words(f kernel.Fact) (what, tone string) {
 		return "the harness session has the id " + f.ID, ""
 	case kernel.VersionSeen:
 		if len(f.Unproven) > 0 {
-			return "lifeloop-wrap was not tested with version " + f.Version + " of the harness; capabilities that have not worked yet: " + strings.Join(f.Unproven, " "), "warn"
+			return "lifeloop-wrap was not tested with version " + f.Version + " of the harness; capabilities not yet seen to work with this version: " + strings.Join(f.Unproven, " "), "warn"
 		}
 		return "the harness has version " + f.Version, ""
 	case kernel.Observed:
@@ -50,7 +50,7 @@ func words(f kernel.Fact) (what, tone string) {
 		for _, p := range f.Processes {
 			names = append(names, p.Name+" "+strconv.Itoa(p.PID))
 		}
-		return fmt.Sprintf("%d processes were killed: %s", len(f.Processes)+f.More, strings.Join(names, ", ")), "bad"
+		return fmt.Sprintf("processes killed (%d): %s", len(f.Processes)+f.More, strings.Join(names, ", ")), "bad"
 	case kernel.GateAnswered:
 		return gateWords(f)
 	case kernel.TranscriptCopied:
@@ -105,7 +105,7 @@ func exited(f kernel.Exited) (what, tone string) {
 	case f.NotStarted:
 		return "the harness could not be started", "bad"
 	case f.Lost, f.Unseen:
-		return "how the harness ended was not seen", "warn"
+		return "it is not known how the harness ended", "warn"
 	case f.Signal != 0:
 		return fmt.Sprintf("the harness died of signal %d", f.Signal), "bad"
 	case f.Code != 0:
@@ -122,12 +122,12 @@ func observedWords(f kernel.Observed) (what, tone string) {
 	case lifeloop.CapabilityDegraded:
 		if d := f.Degradation; d != nil {
 			if d.CurrentSupport.Stronger(d.PreviousSupport) {
-				return fmt.Sprintf("%s recovered: %s", d.Capability, d.CurrentSupport), "good"
+				return fmt.Sprintf("%s recovered and is %s now", d.Capability, d.CurrentSupport), "good"
 			}
 			return fmt.Sprintf("%s is %s now: %s", d.Capability, d.CurrentSupport, d.Evidence), "warn"
 		}
 	case lifeloop.ReceiptGapDetected:
-		return "records of the harness are missing", "warn"
+		return "records from the harness are missing: its sequence numbers have a gap", "warn"
 	}
 	return "", ""
 }

@@ -73,7 +73,7 @@ func (k *kit) call(mode string, d document, began time.Time, body, stderr []byte
 		for _, b := range breaks {
 			c.Failure = b.found
 			if d.step == stepUnknown && !k.violated(mode, b.rule) {
-				b = broken{unknownName, "with additional members: " + b.found}
+				b = broken{unknownName, "given an envelope with unknown members: " + b.found}
 			}
 			k.violate(mode, d.step, event, b.rule, stderr, "%s", b.found)
 		}

@@ -132,7 +132,7 @@ func (k *kit) judgeRenewal(r *renewed) {
 	case r.Outcome == renewal.Delivered:
 		return
 	case r.command == "":
-		k.Notes = append(k.Notes, fmt.Sprintf("%s: the renewal was %s before a program ran: %s", r.Mode, r.Outcome, r.Why))
+		k.Notes = append(k.Notes, fmt.Sprintf("%s: the renewal was %s before the prepare command ran: %s", r.Mode, r.Outcome, r.Why))
 		return
 	case r.command == "continue":
 		broke = notContinued

@@ -188,7 +188,7 @@ func (e *examiner) program(a *Adapter, p profiles.Profile) {
 		a.Proven = e.proven[p.Adapter][version]
 		what := "capabilities that depend on the harness's file formats count as partial until a session shows that they work"
 		if len(a.Proven) > 0 {
-			what = "earlier sessions showed that " + strings.Join(slices.Sorted(maps.Keys(a.Proven)), ", ") + " work; other " + what
+			what = "earlier sessions showed that these work: " + strings.Join(slices.Sorted(maps.Keys(a.Proven)), ", ") + "; other " + what
 		}
 		e.note(p.Adapter, fmt.Sprintf("version %s is untested (tested: %s): %s", version, strings.Join(p.Tested, ", "), what), "lifeloop-wrap status last")
 	}

@@ -100,7 +100,7 @@ func (e *examiner) launch(p profiles.Profile, program *string) Launch {
 	host.ReadFile = func(string) ([]byte, error) { return nil, fs.ErrNotExist }
 	clean, err := p.Prepare(argv, host)
 	if look.Hooks = here.Hooks; here.Hooks && here.HooksShow {
-		look.HooksFor = cmp.Or(host.Needs, "a policy guards the calls of tools")
+		look.HooksFor = cmp.Or(host.Needs, "a policy guards the tool calls")
 	}
 	for _, w := range here.Weak {
 		look.Lacks = append(look.Lacks, Lack(w))
@@ -204,12 +204,12 @@ func (e *examiner) machine() {
 	case wanted == "":
 		e.note("machine", "XDG_RUNTIME_DIR is not set; the sockets are in "+dir, "export XDG_RUNTIME_DIR=/run/user/$(id -u)")
 	case !filepath.IsAbs(wanted) || !strings.HasPrefix(dir, filepath.Clean(wanted)+"/"):
-		e.problem("machine", fmt.Sprintf("the sockets are in %s, because %s cannot be used: the folder must belong to you and have mode 0700", dir, filepath.Join(wanted, "lifeloop")),
+		e.problem("machine", fmt.Sprintf("the sockets are in %s, because %s cannot be used: it must be an absolute path of a folder that belongs to you and has mode 0700", dir, filepath.Join(wanted, "lifeloop")),
 			"mkdir -p "+vt.Word(filepath.Join(wanted, "lifeloop"))+" && chmod 0700 "+vt.Word(filepath.Join(wanted, "lifeloop")))
 	}
 	if e.Machine.Bytes >= manyBytes && !e.config.Retained {
 		e.note("machine", fmt.Sprintf("%s take %s, and no retention is configured", counted(e.Machine.Sessions, "session"), sizeText(e.Machine.Bytes)),
-			"lifeloop-wrap prune --older-than 30d")
+			"lifeloop-wrap prune --older-than 30d # removes these sessions")
 	}
 	err = writable(stateDir)
 	if err == nil {

@@ -93,7 +93,7 @@ func (e *examiner) damaged(s store.Session) {
 		return
 	}
 	e.problem("machine", fmt.Sprintf("the ledger of session %s is damaged and cannot be repaired: %v", s.SessionID, s.Damage),
-		"lifeloop-wrap ledger verify "+s.SessionID)
+		"lifeloop-wrap ledger verify "+s.SessionID+" # shows where it is damaged")
 }
 
 // ClientCalls counts the outcomes of a client's calls in the newest session that
@@ -116,7 +116,7 @@ func (e *examiner) clients(sessions []store.Session) {
 	}
 	for _, c := range all {
 		if c.Failed > 0 {
-			e.note("machine", fmt.Sprintf("client %s, newest session: %s", c.ClientID, c.Text()), "lifeloop-wrap receipts "+c.SessionID)
+			e.note("machine", fmt.Sprintf("client %s, in the newest session that called it: %s", c.ClientID, c.Text()), "lifeloop-wrap receipts "+c.SessionID)
 		}
 	}
 	e.Machine.Clients = all

@@ -62,5 +62,5 @@ func (h *harness) command(c childStep, argv []string, setsid bool) *exec.Cmd {
 func killSelf(sig syscall.Signal) {
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // leave no core file
 	err := unix.Exec("/bin/sh", []string{"sh", "-c", fmt.Sprintf("kill -%d $$; exec sleep 5", sig)}, os.Environ())
-	must(fmt.Errorf("die by %s: %w", sig, err))
+	must(fmt.Errorf("die by signal (%s): %w", sig, err))
 }

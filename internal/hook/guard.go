@@ -30,7 +30,7 @@ func guard(call command, socket string) int {
 	}
 	switch {
 	case err != nil || answer.Len() == 0:
-		_, _ = os.Stderr.WriteString("lifeloop-wrap: the gate did not answer, so this call of a tool is denied\n")
+		_, _ = os.Stderr.WriteString("lifeloop-wrap: the gate did not answer, so this tool call is denied\n")
 		return denied
 	case answer.String() == Pass:
 		return 0

@@ -67,7 +67,7 @@ func TestGuardFailsClosed(t *testing.T) {
 			require.Equal(t, c.code, code)
 			require.Equal(t, c.out, out.String())
 			if code == 2 && c.stdout == &out {
-				require.Contains(t, errs.String(), "this call of a tool is denied")
+				require.Contains(t, errs.String(), "this tool call is denied")
 			}
 		})
 	}

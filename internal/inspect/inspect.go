@@ -52,7 +52,7 @@ func meaning(capability string) string {
 		"renewal.reset.wrapper_mediated":        "the wrapper can reset the session",
 		"renewal.reset.manual":                  "the user can reset the session",
 		"renewal.continuation.observation":      "it can be proven that the session continued after a reset",
-		"renewal.continuation.payload_delivery": "the continuation reaches the model after a reset",
+		"renewal.continuation.payload_delivery": "the text carried across a reset (the continuation) reaches the model",
 		negotiate.ContinuationStore:             "the wrapper keeps a continuation token until after the reset",
 	}[capability]
 }

@@ -48,7 +48,7 @@ func require(resource int, least uint64, message string) {
 	switch hook, guards := isHook(); {
 	case guards:
 		code = denied
-		message += "lifeloop-wrap: the gate was not asked, so this call of a tool is denied\n"
+		message += "lifeloop-wrap: the gate was not asked, so this tool call is denied\n"
 	case hook:
 		syscall.Exit(0) // a failing hook must not stop its harness
 	}

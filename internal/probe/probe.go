@@ -4,7 +4,7 @@
 // a script. The harness is isolated: it has a home and an environment of its own, a
 // fake key and, where the system permits it, a network that has only loopback.
 //
-// The session is one turn with two calls of a tool. This program wraps the harness as
+// The session is one turn with two tool calls. This program wraps the harness as
 // in any other session, with a client that adds a note to the prompt. The recorded
 // events decide which capabilities are proven, by the rule that applies to every session
 // (kernel.Proves).
@@ -293,7 +293,7 @@ func (r *Result) examine(calls []mock.Call, note string, trial profiles.Trial) {
 		switch {
 		case lack < 0:
 		case event == lifeloop.ContextCompacted && trial.Fills == 0:
-			r.Lacks[lack].Reason = "this session has no compaction"
+			r.Lacks[lack].Reason = "the probe does not make this harness compact its context"
 		case event == lifeloop.ContextCompacted && !compacted:
 			r.Lacks[lack].Reason = "the harness did not compact its context"
 		}

@@ -209,7 +209,7 @@ func Find(own []Profile, name string) (Profile, error) {
 	if p := all[i]; len(p.Prepare.Command) > 0 || p.Self() {
 		return p, nil
 	}
-	return Profile{}, fmt.Errorf("profile %s has no command yet: write profiles: [{name: %s, prepare: {command: […]}}] into the configuration", name, name)
+	return Profile{}, fmt.Errorf("profile %s has no command yet: in the configuration, write profiles: [{name: %s, prepare: {command: […]}}]", name, name)
 }
 
 // A Way is how a program receives the continuation.

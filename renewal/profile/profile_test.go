@@ -38,7 +38,7 @@ func TestBuiltinProfilesAreCorrect(t *testing.T) {
 	require.Equal(t, []string{"handoff", "self-handoff"}, names[1:])
 
 	_, err := Find(nil, "handoff")
-	require.EqualError(t, err, "profile handoff has no command yet: write profiles: [{name: handoff, prepare: {command: […]}}] into the configuration")
+	require.EqualError(t, err, "profile handoff has no command yet: in the configuration, write profiles: [{name: handoff, prepare: {command: […]}}]")
 	self, err := Find(nil, "self-handoff")
 	require.NoError(t, err)
 	require.True(t, self.Self())

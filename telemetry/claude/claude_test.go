@@ -12,7 +12,7 @@ import (
 // A title is reported when the meaning of its mark changes. Its text is never
 // reported.
 func TestTitles(t *testing.T) {
-	resting, turning := `alive from=terminal detail="osc 0 resting"`, `working from=terminal detail="osc 0 turning"`
+	resting, turning := `alive from=terminal detail="title mark resting"`, `working from=terminal detail="title mark moving"`
 	require.Equal(t, []string{resting, turning, resting, turning},
 		telemetrytest.Decoded(t, OSC, "✳ Claude Code", "⠂ Claude Code", "⠐ Claude Code", "⠂ A title", "✳ A title", "✳ Another", "⠐ Another", ""))
 	d := OSC()

@@ -29,9 +29,9 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 	case title == "": // Claude Code removes the title when it exits
 		return nil
 	case strings.HasPrefix(title, "✳ "):
-		s.Kind, s.Detail = telemetry.Alive, "osc 0 resting"
+		s.Kind, s.Detail = telemetry.Alive, "title mark resting"
 	case strings.HasPrefix(title, "⠂ "), strings.HasPrefix(title, "⠐ "):
-		s.Kind, s.Detail = telemetry.Working, "osc 0 turning"
+		s.Kind, s.Detail = telemetry.Working, "title mark moving"
 	default:
 		d.Miss("title")
 		return nil

@@ -515,7 +515,7 @@ type message struct {
 	started, ended   []toolUse
 }
 
-// toolUse is a call of a tool, or its result.
+// toolUse is a tool call, or its result.
 type toolUse struct {
 	id         string
 	name, text []byte // text is the input of a call, or the content of a result

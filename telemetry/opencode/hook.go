@@ -5,7 +5,7 @@ import "lifeloop/telemetry"
 // Hooks is the dialect of our own plugin for OpenCode. The plugin sends the same
 // members as other harnesses' hooks, with OpenCode's names of events. A turn has
 // the id of the message that began it. A launch under a policy has another plugin,
-// which asks about each call of a tool.
+// which asks about each tool call.
 type Hooks struct{}
 
 // toolHook is the hook that can refuse a tool. A call of toolHook gives no signals,
