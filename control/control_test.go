@@ -692,7 +692,9 @@ func TestTheTemporaryFolderIsRemoved(t *testing.T) {
 	require.NoError(t, first.Serve(ctx, nil))
 	require.NoDirExists(t, usual+"-1")
 	require.FileExists(t, second.Path())
-	require.NoError(t, second.Close())
+	require.NoError(t, second.Serve(ctx, nil))
+	require.NoFileExists(t, second.Path())
+	require.NoError(t, second.Close()) // after Serve, Close removes the folder
 	require.True(t, empty())
 	_, err = CheckSocketDir()
 	require.NoError(t, err)

@@ -6,6 +6,7 @@
 // between connections, and does not interpret a hook's input.
 //
 //	server, err := control.Open(sessionID)
+//	defer server.Close()
 //	err = server.Serve(ctx, handler) // handler.Hook(ctx, call): call.Answer(out)
 //
 // # Protocol

@@ -205,16 +205,16 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	if s.cfg.Archive && s.ledger != nil {
 		ports.CopyTranscript = s.folder.CopyTranscript
 	}
-	anchors, err := s.anchors(l.terminal)
-	if err != nil {
-		return kernel.Result{}, err
-	}
-	token, _ := s.folder.Token() // an error means that there is no token, because there is no ledger
 	if s.ledger != nil {
 		if err := s.ledger.Named(); err != nil {
 			return kernel.Result{}, noLedger(s.folder, err)
 		}
 	}
+	anchors, err := s.anchors(l.terminal)
+	if err != nil {
+		return kernel.Result{}, err
+	}
+	token, _ := s.folder.Token() // an error means that there is no token, because there is no ledger
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{Inside: l.terminal.Below, Token: token,
 		Grace: cmp.Or(s.cfg.Attempts.Timeouts.AbortGrace, -1), KeepGoing: s.cfg.OnLedgerError == "continue", Restart: recovered, Relaunch: l.relaunches(), Log: s.log})
 	l.terminal.Restore()

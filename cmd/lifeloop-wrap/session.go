@@ -130,20 +130,25 @@ func (s *session) openLog() error {
 	return nil
 }
 
-// tidy removes what a session that has ended does not need.
+// tidy removes what a session that has ended does not need, and writes its summary.
 func (s *session) tidy() {
 	s.giveBack()
-	if s.ledger != nil {
-		s.record.Conclude(s.id, s.folder)
+	if s.ledger == nil || s.unwritten() {
+		s.folder.Forget()
+		return
 	}
-	s.folder.Forget()
 	// While the session ended, a prepare program may have stored a continuation that
 	// nothing can use.
-	if s.ledger != nil {
-		if err := sessionVault(s.folder).Clear(time.Now()); err != nil {
-			s.log.Warn().Err(err).Msg("cannot clean up the stored continuations")
-		}
+	if err := sessionVault(s.folder).Clear(time.Now()); err != nil {
+		s.log.Warn().Err(err).Msg("cannot clean up the stored continuations")
 	}
+	s.record.Conclude(s.id, s.folder)
+}
+
+// unwritten reports whether the ledger has no entry.
+func (s *session) unwritten() bool {
+	seq, _ := s.ledger.Last()
+	return seq == 0
 }
 
 // close releases the resources of open. It closes the ledger of a session that
@@ -154,10 +159,9 @@ func (s *session) close() {
 		_ = s.door.Close()
 	}
 	if s.ledger != nil {
-		seq, _ := s.ledger.Last()
 		_ = s.ledger.Close()
-		if seq == 0 {
-			s.folder.Discard() // discard the folder, because nothing happened in the session
+		if s.unwritten() {
+			s.folder.Discard()
 		}
 		retain(s.cfg, s.id, vt.NewFilter(os.Stderr))
 	}

@@ -104,15 +104,20 @@ func (r *Recorder) Apply(e kernel.Entry) {
 	r.session.Apply(e)
 }
 
-// Conclude writes the summary of a session that ended, like [Session.Conclude]. For a short
-// session it only puts some file in the place of the summary, which shows that the ledger has
-// entries (see Folder.gone). The list of guards becomes that file, because to rename a file
-// is faster than to create one. Call Conclude before [Folder.Forget].
+// Conclude calls [Folder.Forget] and writes the summary, as [Session.Conclude] does. The
+// ledger must have entries. If the process is killed before the end of Conclude, the
+// session has no valid summary, and Summarize continues the work. For a short session it only puts some file in the place of the summary, which shows
+// that the ledger has entries (see Folder.gone). The list of guards becomes that file,
+// because to rename a file is faster than to create one.
 func (r *Recorder) Conclude(id string, f Folder) {
-	if len(r.early) == 0 {
+	short := len(r.early) > 0
+	marked := short && os.Rename(f.file(guardsFile), f.file(summaryFile)) == nil
+	f.Forget()
+	switch {
+	case !short:
 		r.session.Conclude(id, f)
-	} else if os.Rename(f.file(guardsFile), f.file(summaryFile)) != nil {
-		_ = durable.PutFile(f.file(summaryFile), nil) // there was no launch
+	case !marked: // there was no launch
+		_ = durable.PutFile(f.file(summaryFile), nil)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -173,7 +174,6 @@ func TestRecorder(t *testing.T) {
 			r.Apply(e)
 		}
 		r.Conclude(first, f)
-		f.Forget()
 		require.FileExists(t, f.file(summaryFile))
 		require.NoFileExists(t, f.file(guardsFile))
 		reader := summaryReader{form: form()}
@@ -192,6 +192,52 @@ func TestRecorder(t *testing.T) {
 	r.Conclude(first, f)
 	require.NoError(t, os.Truncate(filepath.Join(string(f), "ledger-000001.jsonl"), 0))
 	require.ErrorContains(t, st.Read(first).Damage, "its ledger is empty")
+}
+
+// TestConcludeRemovesTheFilesFirst checks that a wrapper that is killed while it removes
+// the files of a long session leaves no valid summary, because lists would accept it and
+// leave the files.
+func TestConcludeRemovesTheFilesFirst(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	sockets := filepath.Join(tmp, fmt.Sprintf("lifeloop-%d", os.Geteuid()))
+	require.NoError(t, os.Mkdir(sockets, 0o700))
+	socket := filepath.Join(sockets, "s.sock")
+	require.NoError(t, os.WriteFile(socket, nil, 0o600))
+	folder, err := os.Open(sockets) // Forget waits for the lock of this folder
+	require.NoError(t, err)
+	defer folder.Close()
+	require.NoError(t, syscall.Flock(int(folder.Fd()), syscall.LOCK_EX))
+
+	entries := demo(t)
+	for len(entries) <= fewEntries {
+		entries = slices.Insert(entries, len(entries)-1, entries[len(entries)-2])
+	}
+	f := Open(t.TempDir()).Folder(first)
+	record(t, f, entries)
+	require.NoError(t, f.SetSocket(socket))
+	var r Recorder
+	for _, e := range entries {
+		r.Apply(e)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Conclude(first, f)
+	}()
+	for exists(socket) { // Forget removes the socket before it waits
+		runtime.Gosched()
+	}
+	reader := summaryReader{form: form()}
+	require.False(t, reader.read(f))
+	require.NoError(t, syscall.Flock(int(folder.Fd()), syscall.LOCK_UN))
+	<-done
+	require.True(t, reader.read(f))
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // printed returns the line that status --json prints.

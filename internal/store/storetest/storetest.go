@@ -91,15 +91,15 @@ func (s *longSession) play(turn int) {
 }
 
 func (s *longSession) step(in input.Input) {
-	turn := s.k.Step(s.now, in)
-	for _, f := range turn.Facts {
+	out := s.k.Step(s.now, in)
+	for _, f := range out.Facts {
 		kind, body, err := kernel.Encode(f)
 		if err != nil {
 			panic(err) // does not happen, because every fact can be encoded as JSON
 		}
 		s.records = append(s.records, ledger.Record{Kind: kind, At: s.now, Body: body})
 	}
-	for _, e := range turn.Effects {
+	for _, e := range out.Effects {
 		if call, ok := e.(effect.Dispatch); ok {
 			s.step(input.Returned{Call: call.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}})
 		}
