@@ -146,8 +146,8 @@ func TestReceiptsDoNotWaitForever(t *testing.T) {
 	calls, given := 0, 0
 	var step func(in input.Input)
 	step = func(in input.Input) {
-		turn := k.Step(start, in)
-		for _, f := range turn.Facts {
+		out := k.Step(start, in)
+		for _, f := range out.Facts {
 			switch f := f.(type) {
 			case kernel.ReceiptIssued:
 				events = append(events, f.Receipt.EventID)
@@ -157,7 +157,7 @@ func TestReceiptsDoNotWaitForever(t *testing.T) {
 				require.Empty(t, events, "a receipt overtook the first one")
 			}
 		}
-		for _, e := range turn.Effects {
+		for _, e := range out.Effects {
 			if d, ok := e.(effect.Dispatch); ok {
 				calls++
 				answer := &lifeloop.CallbackResponse{Status: lifeloop.Observed}

@@ -56,8 +56,8 @@ func newRush(t *testing.T, takes map[string]time.Duration) *rush {
 }
 
 func (r *rush) step(in input.Input) {
-	turn := r.k.Step(r.now, in)
-	for _, f := range turn.Facts {
+	out := r.k.Step(r.now, in)
+	for _, f := range out.Facts {
 		_, body, err := kernel.Encode(f)
 		require.NoError(r.t, err)
 		r.bytes += len(body)
@@ -68,7 +68,7 @@ func (r *rush) step(in input.Input) {
 			}
 		}
 	}
-	for _, e := range turn.Effects {
+	for _, e := range out.Effects {
 		switch e := e.(type) {
 		case effect.Dispatch:
 			r.answers++

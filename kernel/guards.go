@@ -139,7 +139,7 @@ func (g *guards) answer(s *step, q GateAsked, f GateAnswered) {
 		f.GateDecision = input.GateDecision{Verdict: gate.Block, Reasons: []string{"gate_failed"}, PolicyDigest: s.cfg.Gate}
 	}
 	s.record(f)
-	s.turn.SyncAfter = s.turn.SyncAfter || f.Act == gate.ActTool
+	s.out.SyncAfter = s.out.SyncAfter || f.Act == gate.ActTool
 	if !g.waits(s, p, f) {
 		g.conclude(s, p, f, nil)
 	}

@@ -22,7 +22,7 @@ import (
 //	a prompt without its hook; an unknown context window; a lost ledger
 //
 // After any change, assess compares all capabilities with the last reported
-// support, and announces the differences in one turn:
+// support, and announces the differences in one step:
 //
 //	claimed ──► weaker or unavailable ──► claimed again
 //
@@ -434,7 +434,7 @@ func (h *health) lose(s *step, sources []string, by lossKind, to lifeloop.Suppor
 }
 
 // change calls set(name) for each of the sources. The capabilities of all these sources
-// then change in one turn. back says whether these calls end losses. Sources that the
+// then change in one step. back says whether these calls end losses. Sources that the
 // adapter does not claim are left out.
 func (h *health) change(s *step, sources []string, back bool, evidence string, set func(name string)) {
 	if s.scopes.number() == 0 || s.ending.draining() || s.attempts.exit() != nil {
@@ -492,7 +492,7 @@ func (h *health) read(s *step, in input.SignalsSeen, before int) {
 		h.readByObserver(s, in, before)
 	case len(in.Signals) > 0:
 		source := in.Signals[0].Source
-		if len(s.turn.Facts) > before || s.now.Sub(h.soft.readAt[source]) >= saveEvery {
+		if len(s.out.Facts) > before || s.now.Sub(h.soft.readAt[source]) >= saveEvery {
 			h.soft.readAt[source] = s.now
 			s.record(SourceRead{Source: source, Position: *in.Position})
 		}
@@ -505,15 +505,15 @@ func (h *health) read(s *step, in input.SignalsSeen, before int) {
 // fact is detected.
 func (h *health) readByObserver(s *step, in input.SignalsSeen, before int) {
 	f := SourceRead{Source: in.Source, Position: *in.Position, Start: len(in.Signals) == 0,
-		Taken: in.Taken, Digest: in.Digest, Facts: len(s.turn.Facts) - before}
+		Taken: in.Taken, Digest: in.Digest, Facts: len(s.out.Facts) - before}
 	for _, sig := range in.Signals {
 		if sig.At.After(f.Newest) {
 			f.Newest = sig.At
 		}
 	}
 	s.record(f)
-	copy(s.turn.Facts[before+1:], s.turn.Facts[before:])
-	s.turn.Facts[before] = f
+	copy(s.out.Facts[before+1:], s.out.Facts[before:])
+	s.out.Facts[before] = f
 }
 
 // trouble records that a source cannot be read as expected. It degrades the source,

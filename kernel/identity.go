@@ -38,7 +38,7 @@ func (k *Kernel) Foreign(sig telemetry.Signal) bool {
 }
 
 func (s *step) signals(in input.SignalsSeen) {
-	before := len(s.turn.Facts)
+	before := len(s.out.Facts)
 	for _, sig := range in.Signals {
 		s.signal(sig, nil)
 	}

@@ -126,8 +126,8 @@ func (s *step) command(in input.Input) bool {
 	return true
 }
 
-// A Turn is the result of one Step.
-type Turn struct {
+// An Output is the result of one Step.
+type Output struct {
 	Facts   []Fact          // facts to append to the ledger, in order, before any effect
 	Effects []effect.Effect // effects to perform after the facts are appended; their results come back as inputs
 	Sync    bool            // the facts must be on the disk before the effects (DECISIONS F3)

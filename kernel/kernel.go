@@ -1,14 +1,14 @@
 // Package kernel makes all decisions in a session, but performs none of the
 // actions itself.
 //
-// [Kernel.Step] takes one [input.Input] and a clock reading and returns a [Turn]: the
+// [Kernel.Step] takes one [input.Input] and a clock reading and returns an [Output]: the
 // facts that became true and the effects that must now be performed. The caller
 // appends the facts to the ledger first and performs the effects second; the
 // results of effects are passed back as further inputs.
 //
 //	k := kernel.New(cfg)
-//	turn := k.Step(now, input.Start{})
-//	append(turn.Facts); sync if turn.Sync; perform(turn.Effects)
+//	out := k.Step(now, input.Start{})
+//	append(out.Facts); sync if out.Sync; perform(out.Effects)
 //	// call Step with input.Wake at k.Deadline(); stop when k.Done()
 //
 // The clock readings of the steps never go back. If they are monotonic, as those of
@@ -17,8 +17,8 @@
 //
 // The kernel starts no goroutine, reads no clock, holds no lock, opens no file
 // and logs nothing. The same configuration, with the same inputs at the same times,
-// gives the same turns, byte for byte. A fresh kernel that applies the recorded facts
-// has the same hard state. No turn has an effect without a fact.
+// gives the same outputs, byte for byte. A fresh kernel that applies the recorded facts
+// has the same hard state. No output has an effect without a fact.
 //
 // A [Kernel] is a set of machines, each in the file of its name: session, scopes (with
 // identity.go), turns (nested.go), pressure, books, activity (tools.go), health (degrade.go,
@@ -103,9 +103,9 @@ func New(cfg Config) *Kernel {
 // Step advances the kernel by one input. After each input, every machine performs
 // the actions whose time has come, so it does not matter whether an input or a
 // Wake comes first.
-func (k *Kernel) Step(now time.Time, in input.Input) Turn {
+func (k *Kernel) Step(now time.Time, in input.Input) Output {
 	if k.State().Terminal() {
-		return Turn{} // the session has ended, so later inputs are ignored
+		return Output{} // the session has ended, so later inputs are ignored
 	}
 	k.step = step{Kernel: k, now: now}
 	s := &k.step
@@ -119,7 +119,7 @@ func (k *Kernel) Step(now time.Time, in input.Input) Turn {
 	k.slots.review(s)
 	k.router.pump(s)
 	k.ending.finish(s)
-	return s.turn
+	return s.out
 }
 
 // Deadline returns when the kernel wants an [input.Wake], if it wants one.
@@ -146,19 +146,19 @@ func sooner(a, b time.Time) time.Time {
 type step struct {
 	*Kernel
 	now        time.Time
-	turn       Turn
+	out        Output
 	invocation string // the id that all events of this step share; empty before the first event
 }
 
 func (s *step) record(f Fact) {
 	s.session.recorded(s.now)
 	f.apply(s.Kernel)
-	s.turn.Facts = append(s.turn.Facts, f)
+	s.out.Facts = append(s.out.Facts, f)
 	_, durable := f.key()
-	s.turn.Sync = s.turn.Sync || durable
+	s.out.Sync = s.out.Sync || durable
 }
 
-func (s *step) do(e effect.Effect) { s.turn.Effects = append(s.turn.Effects, e) }
+func (s *step) do(e effect.Effect) { s.out.Effects = append(s.out.Effects, e) }
 
 // due reports whether a time has come; the zero time never comes.
 func (s *step) due(at time.Time) bool { return !at.IsZero() && !s.now.Before(at) }

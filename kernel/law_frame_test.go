@@ -71,9 +71,9 @@ func (j *judge) answered(f kernel.Answered) {
 // foreign reports whether an id is not the id of the open harness session.
 func (j *judge) foreign(session string) bool { return session != "" && j.id != "" && session != j.id }
 
-// opened returns the last frame that the harness opened in a turn; "" if there is none.
-func opened(turn kernel.Turn) (frame string) {
-	for _, f := range turn.Facts {
+// opened returns the last frame that the harness opened in one output of the kernel; "" if there is none.
+func opened(out kernel.Output) (frame string) {
+	for _, f := range out.Facts {
 		if o, ok := f.(kernel.Observed); ok && o.Record.Event == lifeloop.FrameOpening && !o.ByClient() {
 			frame = o.Record.FrameContext.FrameID
 		}

@@ -135,9 +135,9 @@ func (g *guardAccount) effect(t require.TestingT, e effect.Effect) {
 	}
 }
 
-// checkGuarded checks the facts of a session, and the effects of its newest turn, by the
+// checkGuarded checks the facts of a session, and the effects of its newest output, by the
 // laws of this file.
-func checkGuarded(t require.TestingT, cfg kernel.Config, entries []kernel.Entry, turn kernel.Turn) {
+func checkGuarded(t require.TestingT, cfg kernel.Config, entries []kernel.Entry, out kernel.Output) {
 	if cfg.Gate == "" {
 		return
 	}
@@ -145,7 +145,7 @@ func checkGuarded(t require.TestingT, cfg kernel.Config, entries []kernel.Entry,
 	for _, e := range entries {
 		g.fact(t, e.Fact)
 	}
-	for _, e := range turn.Effects {
+	for _, e := range out.Effects {
 		g.effect(t, e)
 	}
 }

@@ -31,7 +31,7 @@ import (
 )
 
 // A judge checks the laws on one kernel from outside. It sees every input and
-// every turn, and keeps its own record of what they mean.
+// every output, and keeps its own record of what they mean.
 type judge struct {
 	t      require.TestingT
 	cfg    kernel.Config
@@ -110,7 +110,7 @@ type identityAccount struct {
 	of       map[string]identity // event id → the identity at the time of the event
 	scopeOf  map[string]int      // event id → scope
 	starting []string            // events of a launch that is not recorded yet
-	claimed  map[string]identity // event id → the identity in the documents of this turn
+	claimed  map[string]identity // event id → the identity in the documents of this output
 }
 
 // An identity is what a request and its receipts say about their origin.
@@ -188,29 +188,29 @@ func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 		frameAccount:   frameAccount{owners: map[string]owner{}, ordinal: map[string]int{}, placed: map[string]bool{}, about: map[string]*lifeloop.FrameContext{}}}
 }
 
-// step gives one input to the kernel and checks the turn against the laws.
-func (j *judge) step(in input.Input) kernel.Turn {
+// step gives one input to the kernel and checks the output against the laws.
+func (j *judge) step(in input.Input) kernel.Output {
 	j.input(in)
 	wasOver := j.over
-	turn := j.k.Step(j.now, in)
+	out := j.k.Step(j.now, in)
 	if wasOver {
 		j.asking, j.owes = "", nil
-		require.Empty(j.t, turn, "terminal is terminal: %T", in)
-		return turn
+		require.Empty(j.t, out, "terminal is terminal: %T", in)
+		return out
 	}
 	must := false
 	call, hooked := in.(input.HookCalled)
 	if hooked {
 		a := j.asked[call.Hook]
-		a.opened = opened(turn)
+		a.opened = opened(out)
 		a.waits = a.opened == "" && j.cfg.Means == renewal.ByHook
 	}
 	for _, a := range j.asked {
 		if a.waits && a.answers == 0 {
-			a.opened = cmp.Or(opened(turn), a.opened)
+			a.opened = cmp.Or(opened(out), a.opened)
 		}
 	}
-	for _, f := range turn.Facts {
+	for _, f := range out.Facts {
 		if j.over {
 			require.Fail(j.t, "a fact after the terminal state", factLine(f))
 		}
@@ -224,23 +224,23 @@ func (j *judge) step(in input.Input) kernel.Turn {
 			must = true
 		}
 	}
-	if len(turn.Facts) > 0 || j.over {
+	if len(out.Facts) > 0 || j.over {
 		checkReplay(j.t, j.k, j.shadow)
 	}
-	checkTurn(j.t, turn)
+	checkOutput(j.t, out)
 	if hooked {
 		j.asked[call.Hook].foreign = j.foreign(call.Call.Session)
 	}
 	j.outlived()
-	require.True(j.t, turn.Sync || !must, "on the disk before any effect")
-	for _, e := range turn.Effects {
+	require.True(j.t, out.Sync || !must, "on the disk before any effect")
+	for _, e := range out.Effects {
 		j.effect(e)
 	}
 	j.identities()
 	require.False(j.t, j.suspended && !j.paused, "the harness is stopped and the session is not paused")
 	require.Empty(j.t, j.asking, "a command is answered in its step")
 	j.deadline()
-	return turn
+	return out
 }
 
 // input notes what an input means for the account.
@@ -456,7 +456,7 @@ func (j *judge) claim(event, adapter string, run, scope *string) {
 	j.claimed[event] = said
 }
 
-// identities checks that the documents of a turn carry the identity of the
+// identities checks that the documents of one output carry the identity of the
 // launch and the harness session in which their events were observed.
 func (j *judge) identities() {
 	for event, said := range j.claimed {

@@ -301,7 +301,7 @@ func (k *Kernel) Redo(entries iter.Seq[Entry], past *Kernel, at time.Time, in in
 	again.Recall(past)
 	again.step = step{Kernel: again, now: at}
 	again.step.handle(in) // handle does not look at timers: those that are due fire after the recovery
-	return again, again.step.turn.Facts, ids
+	return again, again.step.out.Facts, ids
 }
 
 // Fold applies the next fact of the ledger to a kernel that is replaying it.

@@ -75,11 +75,11 @@ func recoverAt(t *testing.T, w *world, entries []kernel.Entry, read iter.Seq[ker
 		return aborted || timedOut && (f.Timer == "session" || f.Timer == "idle")
 	})
 	step := func(in input.Input) {
-		turn := k.Step(now, in)
-		for _, f := range turn.Facts {
+		out := k.Step(now, in)
+		for _, f := range out.Facts {
 			entries = append(entries, kernel.Entry{Seq: uint64(len(entries) + 1), At: now, Fact: f})
 		}
-		for _, e := range turn.Effects {
+		for _, e := range out.Effects {
 			switch e.(type) {
 			case effect.Launch:
 				require.False(t, alive || pending, "one harness at a time")
@@ -130,11 +130,11 @@ func recoverAt(t *testing.T, w *world, entries []kernel.Entry, read iter.Seq[ker
 // the end.
 func closeAt(t *testing.T, k *kernel.Kernel, now time.Time, entries []kernel.Entry, l0 *l0Judge, hcp *hcpJudge) {
 	n := len(entries)
-	turn := k.Step(now, input.CloseAsked{})
-	require.Empty(t, turn.Effects, "closed after %d entries", n)
+	out := k.Step(now, input.CloseAsked{})
+	require.Empty(t, out.Effects, "closed after %d entries", n)
 	_, done := k.Done()
 	require.True(t, done, "closed after %d entries, it does not end", n)
-	for _, f := range turn.Facts {
+	for _, f := range out.Facts {
 		live := kernel.Entry{Seq: uint64(len(entries) + 1), At: now, Fact: f}
 		read := live
 		read.Fact = decoded(t, f)

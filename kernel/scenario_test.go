@@ -27,7 +27,7 @@ import (
 )
 
 // TestScenarios runs every file under testdata as one session. Each command is
-// one input; the output is the whole turn. Rewrite with
+// one input; the expected text is the whole output. Rewrite with
 // go test ./kernel -rewrite, and read the diff.
 //
 //	run hooks id=S1 clients=(notes,audit) [requires=notes:frame.opening=required[/native]] [manifest=pre_session:unavailable]
@@ -400,15 +400,15 @@ func payload(client string, n int, p []string) lifeloop.PayloadEnvelope {
 
 func (w *world) step(in input.Input) string {
 	w.t.Helper()
-	turn := w.k.Step(w.now, in)
-	for _, f := range turn.Facts {
+	out := w.k.Step(w.now, in)
+	for _, f := range out.Facts {
 		w.entries = append(w.entries, kernel.Entry{Seq: uint64(len(w.entries) + 1), At: w.now, Fact: f})
 	}
-	w.seen = append(w.seen, turn.Effects...)
-	checkLaws(w.t, w.cfg, w.k, w.entries, turn)
-	checkGuarded(w.t, w.cfg, w.entries, turn)
-	w.judge(w.entries[len(w.entries)-len(turn.Facts):])
-	if r, done := w.k.Done(); done && len(turn.Facts) > 0 {
+	w.seen = append(w.seen, out.Effects...)
+	checkLaws(w.t, w.cfg, w.k, w.entries, out)
+	checkGuarded(w.t, w.cfg, w.entries, out)
+	w.judge(w.entries[len(w.entries)-len(out.Facts):])
+	if r, done := w.k.Done(); done && len(out.Facts) > 0 {
 		w.l0.ended(w.t, map[string]int{})
 		w.l0.readAgain(w.t)
 		w.hcp.ended(w.t, r.State == session.Rejected, map[string]int{})
@@ -416,16 +416,16 @@ func (w *world) step(in input.Input) string {
 	}
 
 	var b strings.Builder
-	for _, f := range turn.Facts {
+	for _, f := range out.Facts {
 		fmt.Fprintln(&b, factLine(f))
 	}
-	for _, e := range turn.Effects {
+	for _, e := range out.Effects {
 		fmt.Fprintln(&b, effectLine(e))
 	}
-	if turn.Sync {
+	if out.Sync {
 		b.WriteString("sync\n")
 	}
-	if turn.SyncAfter && !turn.Sync {
+	if out.SyncAfter && !out.Sync {
 		b.WriteString("sync after the effects\n")
 	}
 	if at, ok := w.k.Deadline(); ok {
@@ -456,10 +456,10 @@ func (w *world) judge(entries []kernel.Entry) {
 
 // checkLaws checks the laws that hold after every single input of a scenario. The
 // random worlds of TestLaws are checked for these and for more.
-func checkLaws(t *testing.T, cfg kernel.Config, k *kernel.Kernel, entries []kernel.Entry, turn kernel.Turn) {
+func checkLaws(t *testing.T, cfg kernel.Config, k *kernel.Kernel, entries []kernel.Entry, out kernel.Output) {
 	// Replaying the ledger gives the kernel's hard state.
 	checkReplay(t, k, kernel.Replay(cfg, ledgered(t, entries)))
-	checkTurn(t, turn)
+	checkOutput(t, out)
 }
 
 // ledgered returns the entries as a ledger returns them, encoded and decoded.
@@ -491,14 +491,14 @@ func checkReplay(t require.TestingT, k, replayed *kernel.Kernel) {
 	}
 }
 
-// checkTurn checks one turn against what the contract requires of every turn.
-func checkTurn(t require.TestingT, turn kernel.Turn) {
+// checkOutput checks one output of the kernel against what the contract requires of each.
+func checkOutput(t require.TestingT, out kernel.Output) {
 	// No effect without a fact.
-	if len(turn.Effects) > 0 {
-		require.NotEmpty(t, turn.Facts, "an effect without a fact")
+	if len(out.Effects) > 0 {
+		require.NotEmpty(t, out.Facts, "an effect without a fact")
 	}
 	// Every document is valid, by its schema and by the rules that a schema cannot express.
-	for _, f := range turn.Facts {
+	for _, f := range out.Facts {
 		switch f := f.(type) {
 		case kernel.ReceiptIssued:
 			checkDocument(t, "lifecycle_receipt", f.Receipt)
@@ -506,7 +506,7 @@ func checkTurn(t require.TestingT, turn kernel.Turn) {
 			checkDocument(t, lifelooptest.EventRecord, f.Record)
 		}
 	}
-	for _, e := range turn.Effects {
+	for _, e := range out.Effects {
 		if d, ok := e.(effect.Dispatch); ok {
 			doc, err := d.Envelope.Encode()
 			require.NoError(t, err)

@@ -62,12 +62,12 @@ type bare struct {
 	entries []kernel.Entry
 }
 
-func (b *bare) Step(now time.Time, in input.Input) kernel.Turn {
-	turn := b.Kernel.Step(now, in)
-	for _, f := range turn.Facts {
+func (b *bare) Step(now time.Time, in input.Input) kernel.Output {
+	out := b.Kernel.Step(now, in)
+	for _, f := range out.Facts {
 		b.entries = append(b.entries, kernel.Entry{Seq: uint64(len(b.entries) + 1), At: now, Fact: f})
 	}
-	return turn
+	return out
 }
 
 func (b *bare) crash() { b.Kernel = kernel.Replay(b.cfg, slices.Values(b.entries)) }
@@ -81,7 +81,7 @@ type clocked struct {
 	steps int
 }
 
-func (c *clocked) Step(now time.Time, in input.Input) kernel.Turn {
+func (c *clocked) Step(now time.Time, in input.Input) kernel.Output {
 	if c.clock.began.IsZero() {
 		c.clock.began = time.Now()
 	}
@@ -143,13 +143,13 @@ func (d drawnClients) config(cfg kernel.Config) kernel.Config {
 }
 
 // Step delivers what clients returned by now, and then the input.
-func (s *stage) Step(now time.Time, in input.Input) (all kernel.Turn) {
+func (s *stage) Step(now time.Time, in input.Input) (all kernel.Output) {
 	step := func(in input.Input) {
-		turn := s.mortal.Step(now, in)
-		turn.Effects = slices.DeleteFunc(turn.Effects, func(e effect.Effect) bool { return s.answersFor(now, e) })
-		all.Facts, all.Effects = append(all.Facts, turn.Facts...), append(all.Effects, turn.Effects...)
-		all.Sync = all.Sync || turn.Sync
-		for _, e := range turn.Effects {
+		out := s.mortal.Step(now, in)
+		out.Effects = slices.DeleteFunc(out.Effects, func(e effect.Effect) bool { return s.answersFor(now, e) })
+		all.Facts, all.Effects = append(all.Facts, out.Facts...), append(all.Effects, out.Effects...)
+		all.Sync = all.Sync || out.Sync
+		for _, e := range out.Effects {
 			s.perform(now, e)
 		}
 	}

@@ -32,7 +32,7 @@ var manyWorlds = flag.Int("worlds", 400, "how many random worlds to simulate")
 // overseen is a kernel for a simulation. The judge checks each of its steps.
 type overseen struct{ *judge }
 
-func (o overseen) Step(now time.Time, in input.Input) kernel.Turn {
+func (o overseen) Step(now time.Time, in input.Input) kernel.Output {
 	o.now = now
 	return o.step(in)
 }

@@ -396,9 +396,10 @@ func renewed(t *testing.T, id, name string) []renewal.State {
 	return r.renewals()
 }
 
-// inPlace renews a session by keys, with the adapter's own hooks, and returns the states
-// of the renewal. ends gives r the input that ends the old session: a call of the old
-// session's hook, or the lock of the new session.
+// inPlace renews a session by typing keys into the harness, with the adapter's own hooks,
+// and returns the states of the renewal. ends gives r the input which shows that the old
+// session has ended: a call of the old session's hook, or the lock that the harness holds
+// for the new session.
 func inPlace(t *testing.T, id string, ends func(r *run, renewing string)) []renewal.State {
 	t.Helper()
 	r := begin(t, id, func(c *kernel.Config) {

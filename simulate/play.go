@@ -217,10 +217,10 @@ func (p *player) cause(in input.Input) { p.queue = append(p.queue, in) }
 
 // feed steps the kernel with one input, records the facts and performs the
 // effects.
-func (p *player) feed(in input.Input) kernel.Turn {
+func (p *player) feed(in input.Input) kernel.Output {
 	p.inputs++
-	turn := p.core.Step(p.now, in)
-	for _, f := range turn.Facts {
+	out := p.core.Step(p.now, in)
+	for _, f := range out.Facts {
 		p.result.Entries = append(p.result.Entries, kernel.Entry{Seq: uint64(len(p.result.Entries) + 1), At: p.now, Fact: f})
 		p.waiting(f)
 		switch f := f.(type) {
@@ -232,10 +232,10 @@ func (p *player) feed(in input.Input) kernel.Turn {
 			}
 		}
 	}
-	for _, e := range turn.Effects {
+	for _, e := range out.Effects {
 		p.perform(e)
 	}
-	return turn
+	return out
 }
 
 // perform performs an effect as the supervisor does. DrainSources is done at once,
@@ -430,8 +430,8 @@ func (p *player) signal(s step) {
 	if sig.Kind == telemetry.Prompt && p.launch.hooks != "" {
 		in = p.hook("prompt", telemetry.SlotFrame, sig)
 	}
-	turn := p.feed(in)
-	for i, f := range turn.Facts {
+	out := p.feed(in)
+	for i, f := range out.Facts {
 		switch f := f.(type) {
 		case kernel.ToolCalled:
 			p.result.Texts[before+uint64(i)+1] = &Text{Arguments: s.in}

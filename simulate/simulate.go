@@ -66,7 +66,7 @@ type Text struct {
 // A Core decides what happens: a [kernel.Kernel], or a type that wraps one to watch
 // it.
 type Core interface {
-	Step(now time.Time, in input.Input) kernel.Turn
+	Step(now time.Time, in input.Input) kernel.Output
 	Deadline() (time.Time, bool)
 	Done() (kernel.Result, bool)
 }

@@ -11,10 +11,10 @@ import (
 	"lifeloop/lifeloop/lifelooptest"
 )
 
-// checkDocuments panics if a turn contains an invalid document, which is a bug of
+// checkDocuments panics if an output of the kernel contains an invalid document, which is a bug of
 // this program. Only a build with the tag lifeloopdebug makes this check.
-func checkDocuments(turn kernel.Turn) {
-	for _, f := range turn.Facts {
+func checkDocuments(out kernel.Output) {
+	for _, f := range out.Facts {
 		switch f := f.(type) {
 		case kernel.ReceiptIssued:
 			checkDocument("lifecycle_receipt", f.Receipt)
@@ -22,7 +22,7 @@ func checkDocuments(turn kernel.Turn) {
 			checkDocument(lifelooptest.EventRecord, f.Record)
 		}
 	}
-	for _, e := range turn.Effects {
+	for _, e := range out.Effects {
 		if d, ok := e.(effect.Dispatch); ok {
 			doc, err := d.Envelope.Encode()
 			mustBeValid(err)

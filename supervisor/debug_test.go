@@ -14,13 +14,13 @@ import (
 
 // A debug build stops at an invalid document.
 func TestAnInvalidDocumentPanics(t *testing.T) {
-	for _, turn := range []kernel.Turn{
+	for _, out := range []kernel.Output{
 		{Facts: []kernel.Fact{kernel.ReceiptIssued{}}},
 		{Facts: []kernel.Fact{kernel.Observed{}}},
 		{Effects: []effect.Effect{effect.Dispatch{}}},
 	} {
-		require.Panics(t, func() { checkDocuments(turn) })
+		require.Panics(t, func() { checkDocuments(out) })
 	}
 	require.Panics(t, func() { checkManifest(lifeloop.Manifest{}) })
-	require.NotPanics(t, func() { checkDocuments(kernel.Turn{}) })
+	require.NotPanics(t, func() { checkDocuments(kernel.Output{}) })
 }

@@ -7,5 +7,5 @@ import (
 	"lifeloop/lifeloop"
 )
 
-func checkDocuments(kernel.Turn)      {}
+func checkDocuments(kernel.Output)    {}
 func checkManifest(lifeloop.Manifest) {}

@@ -79,9 +79,9 @@ func (nothing) Prepare(effect.Launch) (Plan, error) {
 func (nothing) Release() {}
 
 // An observing runs a kernel without the loop and without a launcher, at the times
-// that its caller passes. It makes the client calls of one turn concurrently, and
-// takes no further input until they have returned. So no client can fall behind, and
-// the order of the facts does not depend on how fast the clients are.
+// that its caller passes. It makes the client calls of one output of the kernel
+// concurrently, and takes no further input until they have returned. So no client can
+// fall behind, and the order of the facts does not depend on how fast the clients are.
 type observing struct {
 	ctx     context.Context // owned by Once; the end of ctx makes open calls fail
 	k       *kernel.Kernel
@@ -94,36 +94,36 @@ type observing struct {
 // step passes one input to the kernel, and then the results of its effects.
 func (o *observing) step(now time.Time, in input.Input) error {
 	for inputs := []input.Input{in}; len(inputs) > 0; inputs = inputs[1:] {
-		turn := o.k.Step(now, inputs[0])
-		checkDocuments(turn)
-		if err := o.commit(now, turn); err != nil {
+		out := o.k.Step(now, inputs[0])
+		checkDocuments(out)
+		if err := o.commit(now, out); err != nil {
 			return err
 		}
-		inputs = append(inputs, o.perform(turn.Effects)...)
+		inputs = append(inputs, o.perform(out.Effects)...)
 	}
 	return nil
 }
 
-// commit writes the facts of a turn and passes them to the listener.
-func (o *observing) commit(now time.Time, turn kernel.Turn) error {
-	if len(turn.Facts) == 0 {
+// commit writes the facts of one output of the kernel and passes them to the listener.
+func (o *observing) commit(now time.Time, out kernel.Output) error {
+	if len(out.Facts) == 0 {
 		return nil
 	}
-	entries := make([]kernel.Entry, len(turn.Facts))
-	for i, f := range turn.Facts {
+	entries := make([]kernel.Entry, len(out.Facts))
+	for i, f := range out.Facts {
 		o.seq++
 		entries[i] = kernel.Entry{Seq: o.seq, At: now, Fact: f}
 	}
 	if o.log != nil {
-		if err := appendTo(o.log, entries, turn.Sync); err != nil {
+		if err := appendTo(o.log, entries, out.Sync); err != nil {
 			return fmt.Errorf("%w: %w", ErrLedger, err)
 		}
 	}
 	return o.listen(entries)
 }
 
-// perform makes the dispatches of one turn and returns their results, in the order
-// of the dispatches. An observer has no other effects.
+// perform makes the dispatches of one output of the kernel and returns their results, in
+// the order of the dispatches. An observer has no other effects.
 func (o *observing) perform(effects []effect.Effect) []input.Input {
 	returned := make([]input.Input, len(effects))
 	var wg sync.WaitGroup

@@ -94,9 +94,9 @@ func TestObserverWritesEachPosition(t *testing.T) {
 		at := time.Unix(1, 0)
 		k.Step(at, input.Start{})
 		for offset := range int64(3) { // a position is also written for records that report nothing new
-			turn := k.Step(at, input.SignalsSeen{Position: &input.Position{Path: "/f", Offset: offset},
+			out := k.Step(at, input.SignalsSeen{Position: &input.Position{Path: "/f", Offset: offset},
 				Signals: []telemetry.Signal{{Kind: telemetry.Prompt, Source: "transcript", Session: "S1", Turn: "p1"}}})
-			written := slices.ContainsFunc(turn.Facts, func(f kernel.Fact) bool { return kernel.Kind(f) == "source_read" })
+			written := slices.ContainsFunc(out.Facts, func(f kernel.Fact) bool { return kernel.Kind(f) == "source_read" })
 			require.Equal(t, ledger, written)
 		}
 	}

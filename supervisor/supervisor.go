@@ -142,7 +142,7 @@ type Sources interface {
 	Watch(path string, since time.Time)
 }
 
-// A Door serves hook calls and commands. *control.Server is one.
+// A Door serves hook calls and commands. *control.Server is one; close it after [Run].
 type Door interface {
 	Serve(ctx context.Context, h control.Handler) error
 }
@@ -228,7 +228,7 @@ type supervisor struct {
 	inbox   chan posted
 	results []input.Input      // results of effects that the loop performed itself; handled before the inbox
 	settles chan chan struct{} // channels that settle waits for; the loop closes each after a commit
-	waiters []chan struct{}    // the channels received from settles; the loop closes them after its present turn
+	waiters []chan struct{}    // the channels received from settles; the loop closes them after its present round
 	ctx     context.Context
 	wg      sync.WaitGroup
 	cancel  map[string]context.CancelFunc // cancels a running dispatch, program or typing, by the id in its effect
@@ -289,7 +289,7 @@ func (s *supervisor) loop(asked <-chan struct{}) (kernel.Result, error) {
 		in.Input = input.Restarted{PID: os.Getpid()}
 	}
 	for {
-		if err := s.turn(s.gather(in)); err != nil {
+		if err := s.advance(s.gather(in)); err != nil {
 			return s.abandon(err)
 		}
 		for _, w := range s.waiters {
@@ -393,9 +393,9 @@ func (s *supervisor) outputSeen(inputs []posted) []posted {
 	return append([]posted{{at: s.now, Input: input.SignOfLife{At: at}}}, inputs...)
 }
 
-// turn steps the inputs, each at the time when it was posted, commits their facts
+// advance steps the inputs, each at the time when it was posted, commits their facts
 // with one write, and only then performs their effects.
-func (s *supervisor) turn(inputs []posted) error {
+func (s *supervisor) advance(inputs []posted) error {
 	var entries []kernel.Entry
 	var effects []effect.Effect
 	durable, after := false, false
@@ -457,13 +457,13 @@ func (s *supervisor) lost(err error, effects []effect.Effect) error {
 
 // step steps the kernel at the time of the input. Time never goes back: an input that
 // was posted earlier than the newest step has the time of that step.
-func (s *supervisor) step(p posted) kernel.Turn {
+func (s *supervisor) step(p posted) kernel.Output {
 	if p.at.After(s.now) {
 		s.now = p.at
 	}
-	turn := s.k.Step(s.now, p.Input)
-	checkDocuments(turn)
-	return turn
+	out := s.k.Step(s.now, p.Input)
+	checkDocuments(out)
+	return out
 }
 
 // date appends an entry for each fact of the newest step, with the time of that step.
@@ -523,12 +523,12 @@ func appendTo(l Ledger, entries []kernel.Entry, durable bool) error {
 // CloseLost records the end of a session whose wrapper died. k must have replayed the
 // session's ledger. No effect is performed.
 func CloseLost(k *kernel.Kernel, l Ledger, now time.Time, reason string) error {
-	turn := k.Step(now, input.CloseAsked{Reason: reason})
-	if len(turn.Facts) == 0 {
+	out := k.Step(now, input.CloseAsked{Reason: reason})
+	if len(out.Facts) == 0 {
 		return errors.New("its ledger is empty")
 	}
-	entries := make([]kernel.Entry, len(turn.Facts))
-	for i, f := range turn.Facts {
+	entries := make([]kernel.Entry, len(out.Facts))
+	for i, f := range out.Facts {
 		entries[i] = kernel.Entry{At: now, Fact: f}
 	}
 	if err := appendTo(l, entries, true); err != nil {

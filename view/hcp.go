@@ -209,7 +209,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 			h.warn("retry_decide_failed", "the program that decides about retries failed: "+f.Why, map[string]any{"failure_class": string(f.Failure)})
 		}
 	case kernel.CheckpointSaved:
-		h.checkpoint(f.Checkpoint, fmt.Sprintf("lines or messages of output: %d", f.Units))
+		h.checkpoint(f.Checkpoint, fmt.Sprintf("lines or messages of output so far: %d", f.Units))
 	case kernel.GateAnswered:
 		h.decided(f)
 	case kernel.RenewalMoved, kernel.RenewalCalled, kernel.RenewalTyped, kernel.RenewalRerouted, kernel.RenewalMeasured:
@@ -292,7 +292,7 @@ func object(m map[string]any) map[string]any {
 // as progress.
 func (h *HCP) checkpoint(id, when string) {
 	if h.saved[id] {
-		h.progress("checkpoint", fmt.Sprintf("checkpoint %s: the session can be continued from here, %s", id, when))
+		h.progress("checkpoint", fmt.Sprintf("checkpoint %s: the session can be continued from here (%s)", id, when))
 		return
 	}
 	if h.saved == nil {
@@ -300,7 +300,7 @@ func (h *HCP) checkpoint(id, when string) {
 	}
 	h.saved[id] = true
 	h.emit(hcpCheckpointCreated, map[string]any{"checkpoint_id": id, "resumable": true,
-		"description": "the session can be continued from here, " + when, "created_at": h.stamp()})
+		"description": "the session can be continued from here (" + when + ")", "created_at": h.stamp()})
 }
 
 // renewal emits a step of a renewal. The digest of its token is emitted as a

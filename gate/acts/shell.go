@@ -259,7 +259,7 @@ func (s *shell) stmt(st *syntax.Stmt) {
 			}
 		default:
 			s.touch(target, "write")
-			s.captured = s.captured || !known || to != "/dev/null" && !strings.HasSuffix(to, "ignore") // no command reads the files that .gitignore names
+			s.captured = s.captured || !known || to != "/dev/null" && !strings.HasSuffix(to, "ignore") // a name that is written to a file such as .gitignore is not read as the name of a file
 		}
 	}
 	switch cmd := st.Cmd.(type) {

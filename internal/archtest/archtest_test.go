@@ -105,8 +105,8 @@ var plantedFaults = []struct{ rule, path, source, want string }{
 	{"layers", "kernel/x.go", `import "lifeloop/kernel"`, "imports go down only"},
 	{"layers", "helpers/x.go", ``, "has no layer"},
 	{"layers", "supervisor/x.go", `import "lifeloop/ledger"`, ""},
-	{"layers", "supervisor/x.go", `import "lifeloop/synth"`, "kernel.Turn"},
-	{"layers", "supervisor/x.go", `import "lifeloop/session"`, "kernel.Turn"},
+	{"layers", "supervisor/x.go", `import "lifeloop/synth"`, "kernel.Output"},
+	{"layers", "supervisor/x.go", `import "lifeloop/session"`, "kernel.Output"},
 	{"layers", "cmd/lifeloop-wrap/x.go", `import "lifeloop/internal/archtest"`, "is for tests"},
 	{"layers", "bench/x.go", `import "lifeloop/ledger"`, ""},
 

@@ -79,7 +79,7 @@ var libraries = map[string][]string{
 var costly = []string{"html/template", "text/template"}
 
 // forbidden lists imports that the layers would allow. The decisions of these
-// packages must reach the loop as a kernel.Turn.
+// packages must reach the loop as a kernel.Output.
 var forbidden = map[string][]string{
 	"supervisor": {"session", "attempt", "synth", "negotiate", "renewal", "gate"},
 }

@@ -67,7 +67,7 @@ func layering(files []file) (broken []string) {
 			case known && other >= me:
 				broken = append(broken, f.at(im, "%s (layer %d) imports %s (layer %d): imports go down only", f.pkg, me, own, other))
 			case slices.Contains(forbidden[f.pkg], own):
-				broken = append(broken, f.at(im, "%s may not import %s: its decisions arrive as a kernel.Turn", f.pkg, own))
+				broken = append(broken, f.at(im, "%s may not import %s: its decisions arrive as a kernel.Output", f.pkg, own))
 			}
 		}
 	}

@@ -44,7 +44,8 @@ type Config struct {
 	Needs func(adapter string) string
 	// Installed returns the hooks that `host apply` would install.
 	Installed func(p profiles.Profile, project bool) (profiles.Installation, error)
-	// Retained means that the configuration limits which ended sessions are kept.
+	// Retained reports whether the configuration limits how many ended sessions are
+	// kept, or for how long.
 	Retained bool
 	// Settings records which settings files of harnesses `host apply` has changed.
 	Settings *hosts.Store

@@ -58,17 +58,17 @@ type record struct {
 func Make(o profiles.Overlay, path string) error {
 	data, err := json.Marshal(record{o, time.Now()})
 	if err != nil {
-		return fmt.Errorf("make the home of links %s: %w", o.Root, err)
+		return fmt.Errorf("make the folder of links to the home, %s: %w", o.Root, err)
 	}
 	if err := durable.WriteFile(path, data, 0o600); err != nil {
-		return fmt.Errorf("make the home of links: %w", err)
+		return fmt.Errorf("make the folder of links to the home: %w", err)
 	}
 	for _, f := range o.Folders {
 		if err := link(o, f); err != nil {
-			return fmt.Errorf("make the home of links: %w", err)
+			return fmt.Errorf("make the folder of links to the home: %w", err)
 		}
 		if err := watch(o, f); err != nil {
-			return fmt.Errorf("make the home of links: %w", err)
+			return fmt.Errorf("make the folder of links to the home: %w", err)
 		}
 	}
 	return nil

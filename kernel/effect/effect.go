@@ -5,7 +5,7 @@
 // The package performs nothing and decides nothing. It does not say whether an effect
 // succeeded: if an effect has a result, an input of package input reports it.
 //
-//	for _, e := range turn.Effects {
+//	for _, e := range out.Effects {
 //		switch e := e.(type) {
 //		case effect.Dispatch:
 //			go call(e) // input.Returned reports the result

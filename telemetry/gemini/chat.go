@@ -196,7 +196,7 @@ func (d *chat) message(r chatRecord) []telemetry.Signal {
 		return d.model(r)
 	case "error", "info", "warning":
 		if !d.seen.News("", r.id, "", 0) {
-			return nil // the file is being read again, and another turn is open now
+			return nil // the record was read before, so it does not end the turn that may be open now
 		}
 		if r.kind == "error" {
 			return d.end(r, telemetry.Failed)
