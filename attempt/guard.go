@@ -323,8 +323,8 @@ func (w *Watch) keepLine(s *stream, end string) {
 
 // match matches text against the rules of one kind. For the rules of the output, the
 // result is empty unless the text breaks a rule that was not broken before. All rules
-// are matched, even after a broken fatal one, because another broken rule may have to
-// end the attempt.
+// are matched, even after a broken fatal one: that rule may be recoverable and so not end
+// the attempt, and a later one may be unrecoverable and end it.
 func (w *Watch) match(on RuleOn, text []byte) []RuleResult {
 	var results []RuleResult
 	broke := false

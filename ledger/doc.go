@@ -33,7 +33,8 @@
 //
 // One goroutine owns a [Log]; one process owns a folder (flock). An Append is one
 // write for any number of records, and at most one fdatasync, or two if it begins a
-// segment. The first one waits until the names of the new folder and file are durable.
+// segment. The first Append to a new ledger also waits until the names of its folder and
+// file are durable.
 // After a failed write or sync the content of the disk is unknown: the log stays broken
 // ([ErrBroken]), and only a new Open can continue it.
 //

@@ -209,8 +209,9 @@ func (p *Past) rehearse(k *kernel.Kernel) *kernel.Kernel {
 }
 
 // complete writes the missing facts of the torn record, whose signals were decoded
-// once more. It returns a second kernel that has handled the record, or nil if the
-// content of the source has changed.
+// once more. second has handled all earlier records. complete returns a new kernel in
+// its place, which has handled the torn record too, or nil if the content of the source
+// has changed.
 func (p *Past) complete(k, second *kernel.Kernel, signals []telemetry.Signal, log Ledger, listen Listener) (*kernel.Kernel, error) {
 	torn := p.torn.entries
 	f, at := p.torn.read(), torn[0].At

@@ -44,7 +44,8 @@ func TestOrdinals(t *testing.T) {
 	}
 }
 
-// A file that replaces another one begins its numbers again.
+// The ordinals of a file that replaces another one need not continue those of the other:
+// its first ordinal may be any number.
 func TestOrdinalsOfAReplacedFile(t *testing.T) {
 	meta := func(n int, id string) string {
 		return fmt.Sprintf(`{"ordinal":%d,"type":"session_meta","payload":{"id":%q}}`, n, id)
