@@ -130,11 +130,11 @@ const directoryMark = "PK\x01\x02"
 const descriptorFlag = 8
 
 // checkLayout refuses an archive unless it is, byte for byte, what a known writer makes of
-// its entries. No digest covers headers, gaps and the form of compressed content, so only
-// one form of each is accepted. Two writers are known: the one that this program and
-// the reference implementation of Gait use, and a plain one, which writes sizes before
-// the content. The plain writer may compress in any way; recompressible reports whether
-// the plain writer compressed anything.
+// its entries, because no digest covers the headers, the gaps and the compressed form of
+// the content. Two writers are known: the one that this program and the reference
+// implementation of Gait use, and a plain one, which writes sizes before the content.
+// There is one exception: the compressed form is not checked in an archive of the plain
+// writer. recompressible reports whether such an archive has compressed content.
 func checkLayout(data []byte, z *zip.Reader, a archive) (recompressible bool, err error) {
 	plain := !slices.ContainsFunc(z.File, func(f *zip.File) bool { return f.Flags&descriptorFlag != 0 })
 	same := &comparison{rest: data}

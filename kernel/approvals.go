@@ -75,8 +75,8 @@ func (g *guards) waits(s *step, p pending, f GateAnswered) bool {
 	return true
 }
 
-// asksUser reports whether a tool call of the harness waits for an approval, so that
-// the silence of the harness has a known reason.
+// asksUser reports whether a tool call of the harness waits for an approval. While one
+// waits, the harness is silent for a known reason, and the timers for silence do not run.
 func (g *guards) asksUser() bool {
 	return slices.ContainsFunc(g.hard.Approvals, func(q ApprovalAsked) bool { return q.act() == gate.ActTool })
 }

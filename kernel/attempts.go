@@ -258,9 +258,10 @@ func (a *attempts) launchedAfter(t, now time.Time) bool {
 	return t.Before(now.Add(-now.Sub(a.soft.launchedAt)).Round(0))
 }
 
-// id returns the harness_run_id as a pointer, for a member that may be null; nil
-// before the first launch. An event at the start of a harness session has the id of
-// the launch whose fact follows the event.
+// id returns the harness_run_id of the newest launch as a pointer, for a member that may
+// be null; nil before the first launch. When a launch opens a harness session, the events
+// of the opening are emitted before the fact Launching is recorded. They already have the
+// id of that launch.
 func (a *attempts) id() *string {
 	if run := cmp.Or(a.soft.next, a.hard.Run); run != "" {
 		return &run
@@ -542,8 +543,9 @@ func (a *attempts) signal(s *step, sig telemetry.Signal) {
 	}
 }
 
-// failed keeps the cause of an error that a signal reports, if its kind has a known
-// cause. Other errors are dropped, because the exit code shows the failure too.
+// failed handles an error of the given kind that a signal reports. If consequences
+// returns a cause for the kind, failed keeps it as the reported cause of the attempt's
+// failure. Other errors are dropped, because the exit code shows the failure too.
 func (a *attempts) failed(s *step, sig telemetry.Signal, kind telemetry.ErrorKind) {
 	if c, _ := consequences(kind); c != "" {
 		a.failureSeen(s, input.FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})

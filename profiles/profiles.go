@@ -7,9 +7,9 @@
 // files that are added are for that launch alone.
 //
 // The parts of one harness are in files of its name: its [Profile] and launch in
-// claude.go, its command line in claude_args.go, and so on. Files of other names
-// are shared; trial.go and rests.go have one function for each harness that has a trial
-// or sources.
+// claude.go, its command line in claude_args.go, and so on. Files of other names are
+// shared. Two of them have one function per harness: trial.go for each harness that
+// has a trial, and rests.go for each whose capabilities depend on sources.
 //
 //	p, _ := profiles.For("claude")
 //	l, err := p.Prepare(argv, host)
@@ -58,9 +58,9 @@ type Host struct {
 	ReadFile func(path string) ([]byte, error)
 	YAML     func(text []byte) (document.Value, error) // parses a file from ReadFile; if nil, no YAML file is read
 	Real     func(path string) string                  // resolves symbolic links; if nil, links are not resolved
-	// Number counts the launches of one session from 1; 0 means 1. In a later
-	// launch, the files of the earlier ones still exist, and their harness session
-	// id cannot be used again.
+	// Number counts the launches of one session from 1; 0 means 1. In a later launch,
+	// the files of the earlier launches still exist, and a new harness session cannot
+	// have the id of an earlier one.
 	Number int
 	// Resume is the id of the harness session to continue, from an earlier launch
 	// of this command line. If it is empty, the command line decides.
@@ -116,8 +116,8 @@ type Launch struct {
 	// list shows when the process changes to another session. Typing.Lines is nil if
 	// there is no list.
 	Typing Typing
-	// Chats describes the session files of a launch without hooks, if the harness's
-	// process writes the id of its session into a record. Otherwise Chats.Dir is empty.
+	// Chats describes the session files of a launch without hooks, if the harness also
+	// writes records that show which session a process has. Otherwise Chats.Dir is empty.
 	Chats Chats
 	// Requests returns the decoder for a plugin's stream of events and for the requests
 	// for the URL Host.Instructions. It is nil if the launch has neither the plugin nor
@@ -277,8 +277,8 @@ type Source struct {
 	// These records are then sorted by the times in them.
 	Unordered bool
 	// Query asks for the records of a Rows source; see [Rows]. Prompted, if not empty, is
-	// a second query with the same numbering of rows. Its records are the ids of the
-	// sessions that got a prompt.
+	// a second query of the same database. It selects a number, from the same numbering
+	// as in Query, and, instead of a JSON object, the id of a session that got a prompt.
 	Query, Prompted string
 	// Windows gives the context windows of models if the records do not contain them.
 	Windows Windows
@@ -301,8 +301,9 @@ type Typing struct {
 	Prompt func(record []byte) (line telemetry.Typed, ok bool) // reads a record of a session file
 }
 
-// Chats describes the session files of a harness whose process writes the id of its
-// session into a record. In Pattern and New, {session} is replaced by that id.
+// Chats describes the session files of a harness that also writes records outside these
+// files, each with the pid of a process and the id of the session that this process has.
+// In Pattern and New, {session} is replaced by that id.
 type Chats struct {
 	Dir     string // absolute folder of all session files; empty if they are not known
 	Pattern string // pattern of the path of a session's file below Dir, matched element by element

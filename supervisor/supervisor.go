@@ -65,7 +65,9 @@ type Child interface {
 
 // A Launcher prepares launches, one after another.
 type Launcher interface {
-	// Prepare prepares a launch. An error may be an interface{ ExitCode() int }.
+	// Prepare prepares a launch. If its error, or an error that it wraps, has a method
+	// ExitCode() int, this method gives the Code of input.LaunchFailed; otherwise the
+	// Code is 125.
 	Prepare(effect.Launch) (Plan, error)
 	Release() // restores the terminal; may be called repeatedly and at any time
 }
@@ -76,9 +78,9 @@ type Plan struct {
 	// first launch, unless the session was recovered.
 	Setup setup.Launch
 	// Start starts the harness. The Child may call post and settle until Wait has
-	// returned. settle waits until all inputs that were posted before this call are
-	// on the ledger, but at most settleTime. An error may be an
-	// interface{ ExitCode() int }.
+	// returned. A call of settle waits until all inputs that its caller posted before
+	// the call are on the ledger, but at most settleTime. An error of Start may have a
+	// method ExitCode() int, as an error of Launcher.Prepare may.
 	Start func(post func(input.Input), settle func()) (Child, error)
 	// Containment names the means that ends the launch if wrapper and guard are
 	// killed together. The fact of the launch records it.
@@ -331,9 +333,9 @@ func number(sig os.Signal) int {
 	return int(syscall.SIGTERM)
 }
 
-// gather returns first and the inputs that wait, so that one write commits all of
-// them. A Wake is handled after them, because one of them may prevent a timer from
-// firing.
+// gather returns the input first together with the inputs that wait, so that one write
+// commits all of them. If first is a Wake, gather puts it after the others, because one
+// of them may prevent a timer from firing.
 func (s *supervisor) gather(first posted) []posted {
 	inputs := make([]posted, 0, 8)
 	_, wake := first.Input.(input.Wake)
@@ -393,8 +395,9 @@ func (s *supervisor) outputSeen(inputs []posted) []posted {
 	return append([]posted{{at: s.now, Input: input.SignOfLife{At: at}}}, inputs...)
 }
 
-// advance steps the inputs, each at the time when it was posted, commits their facts
-// with one write, and only then performs their effects.
+// advance passes the inputs to the kernel in order, each with its own time, and drops
+// those that are late. It commits the resulting facts with one write, and only then
+// performs the resulting effects.
 func (s *supervisor) advance(inputs []posted) error {
 	var entries []kernel.Entry
 	var effects []effect.Effect

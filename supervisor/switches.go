@@ -20,8 +20,9 @@ import (
 // which the line was typed. The process has moved to the session of a file if all of this
 // holds:
 //
-//	a command was typed in the process: one for a new session, before the session of the
-//	file began, or one for an earlier session, after the session of the file began
+//	a command that leads to another session was typed in the process; if the command
+//	begins a new session, the session of the file began after the command; if the command
+//	resumes an earlier session, the session of the file began before the command
 //	the file records a prompt with the text of a line that was typed in the process after
 //	the command
 //	no line with this text was typed in another process between the line and the prompt

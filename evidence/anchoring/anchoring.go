@@ -46,7 +46,7 @@ type Publisher struct {
 	Warn    func(text string)                            // is called if File needed a repair
 
 	saved  func(evidence.Anchor) // is called for each published anchor; nil to do nothing
-	last   evidence.Anchor       // the newest anchor that an earlier process saved
+	last   evidence.Anchor       // the newest anchor that an earlier process published
 	from   int                   // the oldest checkpoint that an earlier process could not publish; 0 if there is none
 	known  []evidence.Anchor     // the session's anchors that File contained at the start
 	failed int                   // the number of anchors that could not be published
