@@ -418,8 +418,9 @@ func (m *sessionMachine) continued(s *step) {
 	}
 }
 
-// restartDeadlines restarts the harness's time limits after a stop: for a sign of life,
-// for the first hook, and for reaching the prompt in a renewal.
+// restartDeadlines restarts time limits of the harness when it continues after a pause:
+// the limits for the next sign of life, for the first hook, and, if a renewal waits for
+// the harness's prompt, for reaching the prompt.
 func (s *step) restartDeadlines() {
 	s.activity.restart(s.now)
 	s.health.restart(s)

@@ -42,9 +42,10 @@ type hook struct {
 	deadline time.Time // until when the hook waits for the clients that are called about its events
 	limit    time.Time // when the hook must be answered; it waits beyond deadline only for the gate or a renewal
 	scope    int       // the scope whose model reads the answer; 0 for a hook of another session
-	// waitsFor has the calls that the hook waits for, each with the time at which the
-	// hook stops waiting for it. The time is patience while the client is busy with
-	// earlier calls. A zero time means that the hook waits until deadline.
+	// waitsFor maps the id of each call that the hook waits for to the time at which the
+	// hook stops waiting for it. While the client is busy with earlier calls, this is the
+	// time in the field patience. Otherwise it is zero, which means that the hook waits
+	// until deadline.
 	waitsFor  map[string]time.Time
 	patience  time.Time // when the hook stops waiting for clients that are busy with earlier calls
 	answered  bool

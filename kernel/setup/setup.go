@@ -34,9 +34,10 @@ type Launch struct {
 	// session to observe, because the sources may contain several; empty means the
 	// first one in the sources.
 	HarnessSession string
-	// Cause is why the harness session begins, according to the command line: "startup"
-	// if the session is certainly new, and empty if it is probably new. An empty Cause
-	// counts as "startup". A signal that names a cause overrides Cause.
+	// Cause is why the harness session begins, as far as the command line shows it:
+	// "resume", "fork", "unknown" if the user will choose, "startup" if the session is
+	// certainly new, or empty if it is probably new. An empty Cause is recorded as
+	// "startup". A signal that names a cause overrides Cause.
 	Cause string
 	Injected
 	// Rests lists, for each capability, the sources of this launch on which it
@@ -158,9 +159,11 @@ type Limits struct {
 	// tick or level of pressure replaces the newest waiting call of its kind, if any. If
 	// more wait, the oldest call about receipt.emitted is dropped. 0 means 64.
 	MaxQueue int
-	// MaxCalls limits the calls that wait for a client. If MaxCalls calls wait, only
-	// vital events cause a new call, until at most half as many calls wait. 0 means
-	// 1,000. For an observer, 100,000 is the default of MaxQueue and MaxCalls.
+	// MaxCalls limits the calls that wait for a client. Once MaxCalls calls wait, only
+	// session.* events and capability.degraded cause a new call, until at most half of
+	// MaxCalls calls wait. These events cause no new call either while 2*MaxCalls calls
+	// wait. 0 means 1,000. For an observer, 100,000 is the default of MaxQueue and
+	// MaxCalls.
 	MaxCalls int
 	// SignDelay is how late a sign of life of the harness may reach the kernel. The
 	// policy's time-outs for silence are longer by SignDelay; 0 means no delay.
