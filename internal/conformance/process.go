@@ -233,7 +233,8 @@ func (c *capture) all() []byte {
 	return bytes.Clone(c.text)
 }
 
-// full reports whether the client printed more than the limit.
+// full reports whether the captured text has reached c.most bytes. For stdout, that is
+// one byte more than an answer may have.
 func (c *capture) full() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -257,7 +257,8 @@ func (s *world) askRenewal() {
 	}
 }
 
-// lines describes the renewal on one line, and each of its receipts.
+// lines returns one line that describes the renewal, followed by one line for the
+// receipt of each step.
 func (r Renewal) lines() (list []string) {
 	states := make([]string, len(r.States))
 	for i, s := range r.States {

@@ -79,7 +79,8 @@ func (k *kit) session(ctx context.Context, mode string, subscribed func(lifeloop
 	return s.incomplete
 }
 
-// environment returns the environment of a client that has no settings.
+// environment returns the environment of a client for which the configuration neither
+// sets variables nor names further ones to inherit.
 func (k *kit) environment(session string) []string {
 	return environ.Spec{}.Of(os.Environ(), k.mark, "LIFELOOP_SESSION_ID="+session, "LIFELOOP_CLIENT_ID="+k.cfg.ClientID)
 }
@@ -338,8 +339,8 @@ func (s *world) Release() {}
 // because the script runs in this process and the session is only a test.
 const hookKey = "kit"
 
-// decodeHook decodes the input that the method hook sends, in a format that
-// only this package uses.
+// decodeHook decodes the body that world.hook sends. Only this package uses its
+// format.
 func decodeHook(_ string, body []byte) (call telemetry.HookCall, err error) {
 	err = json.Unmarshal(body, &call)
 	return call, err
