@@ -141,9 +141,10 @@ func (g *guard) run() int {
 		g.empty = true
 		g.wrapperEnded()
 	default:
-		// The first read of listen occupies the only processor (see guardEnv) until the
-		// runtime frees the processor. So listen must start before reap, or the end of a
-		// short program would be detected some 10 ms late.
+		// The runtime has only one processor (GOMAXPROCS=1, see guardEnv). The first read
+		// of listen blocks, and occupies this processor until the runtime takes it away,
+		// some 10 ms later. If listen were started after reap, reap might have to wait
+		// that long, and would detect the end of a short program late.
 		go g.listen()
 		if err := g.start(files); err != nil {
 			errno, known := errors.AsType[syscall.Errno](err)
@@ -420,9 +421,11 @@ func (g *guard) findMarked(procs []proc) {
 	}
 }
 
-// forgetEnded removes the owned processes that have ended. They are not children of the
-// guard, so only /proc shows whether they live. Two readings of /proc in a row must
-// find nothing, because one may miss a process that is just being started.
+// forgetEnded removes the owned processes that have no living member (see
+// owned.members). The members are not children of the guard, so only /proc shows whether
+// they live. An owned process is removed only after two readings of /proc in a row have
+// shown no living member, because one reading may miss a process that is just being
+// started.
 func (g *guard) forgetEnded(procs []proc) {
 	g.owned = slices.DeleteFunc(g.owned, func(o owned) bool {
 		missed := g.missed[o.pid]
