@@ -134,8 +134,10 @@ type Signal struct {
 	ToolError string `json:"tool_error,omitempty"` // ToolNotFound, ToolFailed or ToolRefused; empty if the call succeeded
 	Model     string `json:"model,omitempty"`      // the model's name, unchanged from the source
 	Window    int64  `json:"window,omitempty"`
-	// WindowSource is where Window comes from: statusline, reported, suffix, table;
-	// settings (the harness's own) or catalog (a list of models in its files).
+	// WindowSource is where Window comes from: "statusline" (the harness's status line),
+	// "reported" (another report of the harness), "suffix" (a suffix of the model's
+	// name), "table" (the built-in table of models), "settings" (the harness's settings)
+	// or "catalog" (a list of models in the harness's files).
 	WindowSource string `json:"window_source,omitempty"`
 	// Path is a file that the harness says belongs to this session (its transcript).
 	Path string `json:"path,omitempty"`
@@ -212,8 +214,9 @@ type Usage struct {
 	Estimate bool `json:"estimate,omitempty"`
 }
 
-// Process identifies one process. With Start it is valid until the machine restarts,
-// and without Start until the kernel gives the pid to another process.
+// Process identifies one process. If Start is set, no other process matches PID and
+// Start until the machine restarts. If Start is 0, another process matches as soon as
+// the system uses the pid again.
 type Process struct {
 	PID int `json:"pid"`
 	// Start is the process's start time, in the kernel's ticks since boot (field
@@ -224,9 +227,11 @@ type Process struct {
 // Compaction is what a source reports about a compaction. A Compacting signal has
 // only the Trigger.
 type Compaction struct {
-	// Half is the kind of source: "hook", "start" (the hook of the session that
-	// continues), "record", or "telemetry" if the harness also writes or exports
-	// telemetry. Reports from different kinds can be about the same compaction.
+	// Half is the kind of source that reported the compaction: "hook" (a hook or an event
+	// of a plugin), "start" (the session-start hook, which the harness calls again after
+	// a compaction), "record" (a record of the session, for example in a transcript) or
+	// "telemetry" (telemetry that the harness writes or exports). Sources of different
+	// kinds can report the same compaction.
 	Half    string `json:"half"`
 	Trigger string `json:"trigger"` // auto|manual|reactive|unknown
 	// InTurn, if set, replaces Trigger if the signal's Turn is the running turn.
