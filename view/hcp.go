@@ -289,10 +289,10 @@ func object(m map[string]any) map[string]any {
 
 // checkpoint emits a point from which the session can be continued. Each id has one
 // checkpoint_created in a session; a later checkpoint with the same id is reported
-// as progress.
-func (h *HCP) checkpoint(id, when string) {
+// as progress. detail says how the checkpoint came about.
+func (h *HCP) checkpoint(id, detail string) {
 	if h.saved[id] {
-		h.progress("checkpoint", fmt.Sprintf("checkpoint %s: the session can be continued from here (%s)", id, when))
+		h.progress("checkpoint", fmt.Sprintf("checkpoint %s: the session can be continued from here (%s)", id, detail))
 		return
 	}
 	if h.saved == nil {
@@ -300,7 +300,7 @@ func (h *HCP) checkpoint(id, when string) {
 	}
 	h.saved[id] = true
 	h.emit(hcpCheckpointCreated, map[string]any{"checkpoint_id": id, "resumable": true,
-		"description": "the session can be continued from here (" + when + ")", "created_at": h.stamp()})
+		"description": "the session can be continued from here (" + detail + ")", "created_at": h.stamp()})
 }
 
 // renewal emits a step of a renewal. The digest of its token is emitted as a

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -225,19 +224,15 @@ func TestConcludeRemovesTheFilesFirst(t *testing.T) {
 		defer close(done)
 		r.Conclude(first, f)
 	}()
-	for exists(socket) { // Forget removes the socket before it waits
-		runtime.Gosched()
-	}
+	require.Eventually(t, func() bool { // Forget removes the socket before it waits
+		_, err := os.Lstat(socket)
+		return err != nil
+	}, time.Minute, time.Millisecond)
 	reader := summaryReader{form: form()}
 	require.False(t, reader.read(f))
 	require.NoError(t, syscall.Flock(int(folder.Fd()), syscall.LOCK_UN))
 	<-done
 	require.True(t, reader.read(f))
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // printed returns the line that status --json prints.
