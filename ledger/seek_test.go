@@ -15,8 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readFrom reads dir from seq to its end or its first error.
-func readFrom(dir string, seq uint64) (all []Entry, err error) {
+// readFrom reads dir from seq to its end or its first error. Its result is never
+// nil, so that it equals an empty end of a slice.
+func readFrom(dir string, seq uint64) ([]Entry, error) {
+	all := []Entry{}
 	for e, err := range ReadFrom(dir, seq) {
 		if err != nil {
 			return all, err
