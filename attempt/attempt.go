@@ -1,7 +1,8 @@
 // Package attempt decides what follows a failed attempt: a retry, the next profile,
-// or the end. It contains the L0 rules of retries, fallbacks, back-off and
-// guardrails. It has no clock and no process: times are arguments, and jitter comes
-// from a digest, so that the same inputs give the same decisions.
+// or the end. It contains the rules for retries, fallbacks, back-off and guardrails, from
+// the L0 Deterministic Lifecycle Specification (docs/contract/l0.md). It has no clock and
+// no process: times are arguments, and jitter comes from a digest, so that the same inputs
+// give the same decisions.
 //
 // It does not interpret messages: a [Cause] comes from a typed source (an exit code,
 // a signal, a timer, an API error), never from a part of a text. It does not judge
@@ -78,7 +79,7 @@ type Timeouts struct {
 	Inter   time.Duration `yaml:"inter,ms"`   // longest time between two signs of life, unless the reason for the silence is known
 	Tool    time.Duration `yaml:"tool,ms"`    // longest tool call
 	Session time.Duration `yaml:"session,ms"` // longest session, from its start
-	Idle    time.Duration `yaml:"idle,ms"`    // longest time without a new fact or a sign of life
+	Idle    time.Duration `yaml:"idle,ms"`    // longest time without a new ledger entry or a sign of life
 }
 
 // Checks configures the checks of an attempt's output.
@@ -275,7 +276,8 @@ func (p *Policy) After(s Spent, f Failure, seed string) Next {
 // unknownLimit is how long a retry waits for a rate limit of unknown length.
 const unknownLimit = time.Minute
 
-// mayRetry reports whether the budgets allow a retry of the same profile.
+// mayRetry reports whether the policy retries the failure f, and the budgets allow a
+// retry of the same profile.
 func (p *Policy) mayRetry(s Spent, f Failure) bool {
 	switch {
 	case f.Final, f.Cause == Fatal, !p.On[f.Cause]:

@@ -64,7 +64,7 @@ type Finding struct {
 
 const (
 	lineLimit = 64 << 10 // the longest text, in bytes, that a rule is matched against; a longer line is matched in overlapping parts
-	loopLimit = 8 << 10  // the longest line, in bytes, that is compared for drift; a longer one may be incomplete
+	loopLimit = 8 << 10  // the longest line, in bytes, that is compared for drift; the beginning of a longer line may be lost (see cut)
 	textLimit = 4 << 20  // exit rules are matched against at most this many bytes from the end of the text
 )
 
@@ -118,7 +118,8 @@ func NewWatch(p *Policy) *Watch {
 	return w
 }
 
-// Recall marks rules as broken that an earlier watch of the same attempt found broken.
+// Recall marks the given rules as broken, because an earlier watch of the same attempt
+// found them broken.
 func (w *Watch) Recall(rules []string) {
 	for _, id := range rules {
 		w.broken[id] = true
@@ -144,10 +145,12 @@ func (w *Watch) Oldest() (at time.Time) {
 // Skip counts lines of output that were lost and so never passed to Text.
 func (w *Watch) Skip(lines int64) { w.units += lines }
 
-// Text checks the next output of a stream, which was read at the given time. It
-// yields a Finding for each completed line, and for a part of a line longer than
-// lineLimit if it breaks a rule. If whole is set, b is one complete unit, with or without
-// a newline at its end. Text then yields one more Finding after those for the lines of b.
+// Text checks the next output of a stream, which was read at the given time. It yields a
+// Finding for each completed line. If a line is longer than lineLimit, Text also yields
+// a Finding for each part of the line that breaks a rule for the first time. If whole is
+// set, b is one complete unit, with or without a newline at its end. In that case Text
+// yields one more Finding for the text after the last completed line, even if this text
+// is empty.
 func (w *Watch) Text(at time.Time, stream int, b []byte, whole bool) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		s := w.stream(stream)
@@ -201,9 +204,9 @@ func (w *Watch) Text(at time.Time, stream int, b []byte, whole bool) iter.Seq[Fi
 	}
 }
 
-// Examine checks the incomplete lines with unchecked text that was read at the time
-// since or earlier. It yields a Finding for each of these lines that breaks a rule for
-// the first time.
+// Examine checks each incomplete line that has unchecked text, if the first byte of this
+// text was read no later than the parameter since. Examine yields a Finding for each of
+// these lines that breaks a rule for the first time.
 func (w *Watch) Examine(since time.Time) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		for _, s := range w.streams {

@@ -17,7 +17,7 @@ import (
 // history is the size of a long session's transcript, in bytes.
 const history = 256 << 20
 
-// roomy is the limit for the memory of a catch-up, in KiB.
+// roomy is the limit for the memory of a process that decodes a long transcript, in KiB.
 const roomy = 32 << 10
 
 // walked is what bench/walk prints.
@@ -58,10 +58,10 @@ func catchup(b *bench) (rows []row) {
 	return rows
 }
 
-// beside measures how much a catch-up delays the keyboard. It sends keys through four
-// processes and compares the 90th percentiles of the delays. Two of the processes do
-// nothing else: their ratio shows the noise. One catches up at low priority as the
-// watcher does, and one catches up on an ordinary goroutine.
+// beside measures how much the reading of a long transcript delays the keyboard. It sends
+// keys through four processes and compares the 90th percentiles of the delays. Two of the
+// processes do nothing else: their ratio shows the noise. One also reads a transcript at
+// low priority, as the watcher does, and one also reads it on an ordinary goroutine.
 func beside(b *bench) []row {
 	path := b.program("history")
 	writeHistory(path, (*historian).claude)

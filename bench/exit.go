@@ -14,8 +14,8 @@ import (
 // exit measures the time from the program's exit to the wrapper's exit, with and
 // without a child of the program that holds the terminal open.
 func exit(b *bench) []row {
-	// The program holds a pipe open, the child does not: the end of the pipe marks
-	// the program's exit to the microsecond.
+	// The program holds a pipe open, and its child does not. So the reader of the pipe
+	// gets the end of file when the program exits, to the microsecond.
 	const (
 		plain  = `exec 3>"$0"; echo ready`
 		linger = `exec 3>"$0"; sleep 5 3>&- & echo ready`

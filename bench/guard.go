@@ -16,9 +16,9 @@ import (
 )
 
 // guardedTool measures the hook before a tool call in a session under the policy of
-// package starter: the gate decides, and the decision is on the disk before the hook is
-// answered. The floor is the same hook in a session without a policy, where the hook gets
-// an empty answer at once.
+// package starter. Package gate decides whether the call is allowed, and the decision is
+// on the disk before the hook is answered. The floor is the same hook in a session without
+// a policy, where the hook gets an empty answer at once.
 func guardedTool(b *bench) []row {
 	policy := filepath.Join(b.dir, "policy.yaml")
 	must(os.WriteFile(policy, []byte(starter.Policy()), 0o600))

@@ -6,8 +6,9 @@
 // on the machine and its load.
 //
 // In the code, floor is the time of the minimal program, and ours that of
-// lifeloop-wrap. A row "A / B" has A in the column OURS, B in the column FLOOR, and A
-// divided by B as its result; a row "A − B" has the difference.
+// lifeloop-wrap. A row "A, compared with B" has A in the column OURS and B in the column
+// FLOOR. Its result is A divided by B, or, with a sign, A minus B. A row about a speed
+// also has times in these columns, but its result is B divided by A.
 //
 //	go build -o bin/ ./cmd/...
 //	go run ./bench -wrap bin/lifeloop-wrap
@@ -32,7 +33,7 @@ import (
 type row struct {
 	what        string
 	floor, ours string // the median times, or the memory, of the minimal program and of lifeloop-wrap
-	ratio       string // ours divided by the floor, or ours minus the floor
+	ratio       string // ours divided by the floor, ours minus the floor, or, for a speed, the floor divided by ours
 	median      float64
 	spread      string // the lower and the upper quartile of the ratios or differences
 	target      string

@@ -23,7 +23,7 @@ const keptSessions = 10_000
 func past(b *bench) []row {
 	ended := uuid.NewString()
 	must(b.command(b.wrap, "run", "--session-id", ended, "--", "true").Run())
-	b.copySession(store.Open(b.program("state")), ended) // other sessions are not copied, because they may not have ended
+	b.copySession(store.Open(b.program("state")), ended) // this session has ended; those of other measurements may not have ended
 
 	process := func(argv ...string) func(int) time.Duration {
 		return func(int) time.Duration {

@@ -62,7 +62,7 @@ func (b *bench) waited(cmd *exec.Cmd, news func()) time.Duration {
 	watchdog := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer watchdog.Stop()
 	b.watched(cmd.Process.Pid)
-	time.Sleep(time.Millisecond) // let the program sleep, as in a session
+	time.Sleep(time.Millisecond) // give cmd the time to block, as it does in a session
 	began := time.Now()
 	news()
 	must(cmd.Wait())

@@ -7,11 +7,14 @@ import "sync"
 // inherit. If a tool starts the same harness again, the second process calls the same
 // hooks with the same key.
 //
-// The harness is the process below the launch that called first: each harness calls a hook
-// before its first tool. As long as that process runs, only its own calls belong to the
-// launch. When it has ended, another process below the launch takes its place: some
-// harnesses are a launcher that starts its child again. A call whose processes cannot be
-// read belongs to the launch, because a call of the harness must never be refused.
+// Among the launched process and its descendants, the harness is the first that calls a
+// hook: each harness calls a hook before its first tool. While the harness runs, its calls
+// belong to the launch. Other descendants are foreign, except an ancestor of the harness:
+// when such an ancestor calls, it becomes the harness. When the harness has ended, the next
+// descendant that calls becomes the harness: some harnesses are a launcher that starts its
+// child again. A call whose processes cannot be read belongs to the launch, because a call
+// of the harness must never be refused. The only exception is a call from the
+// pid in the field direct.
 //
 // All methods may be called from any goroutine.
 type Callers struct {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// ancestry returns a process, its parent, and so on. It is empty if the process cannot be
-// read, for example because it has ended.
+// ancestry returns a process, its parent, and so on. The result is empty if the process
+// cannot be read, for example because it has ended.
 func ancestry(pid int) (line []process) {
 	for pid > 0 {
 		p, parent, running := readProcess(pid)

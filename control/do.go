@@ -23,8 +23,8 @@ type Command struct {
 }
 
 // A Doer is a Handler that also executes commands. Do is called in the connection's
-// own goroutine and may block. ctx ends when the server does. Do must then return
-// soon; its answer is still sent.
+// own goroutine and may block. ctx ends when the server ends. Do must then return soon,
+// and the answer that Do returns is still sent.
 type Doer interface {
 	Do(ctx context.Context, c Command) (answer []byte)
 }

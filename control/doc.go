@@ -2,7 +2,7 @@
 // 0700, and the protocol on it. The harness's hooks connect to it; package hook
 // is the other end and runs in its own process.
 //
-// The package rejects peers of other users, opens no TCP port, keeps no state
+// The server rejects peers of other users, opens no TCP port, keeps no state
 // between connections, and does not interpret a hook's input.
 //
 //	server, err := control.Open(sessionID)

@@ -20,7 +20,7 @@ type Hook struct {
 	OneWay bool
 }
 
-// A HookCall is one hook that waits for its answer.
+// A HookCall is one call of a hook. The hook waits for an answer unless OneWay is set.
 type HookCall struct {
 	Hook
 
@@ -39,7 +39,7 @@ func (c *HookCall) Gone() <-chan struct{} { return c.gone }
 // Answer sends the bytes of out to the peer. It reports whether the peer wrote them all to
 // the harness while the harness was still reading. It waits for the peer's acknowledgement
 // for up to 2 s, and another second for each MiB of the answer. An empty answer has no
-// acknowledgement. It may be called from any goroutine. Only the first answer is sent; a
+// acknowledgement. Any goroutine may call Answer. Only the first answer is sent; a
 // later answer, or one of more than [MaxBody] bytes, is not delivered.
 func (c *HookCall) Answer(out []byte) (delivered bool) {
 	c.turn.Lock()
@@ -67,7 +67,7 @@ func (c *HookCall) Answer(out []byte) (delivered bool) {
 
 // listen reads what the peer sends after its request. It closes acked after an "ok"
 // that follows an answer. Any other input, or the end of the connection, means that
-// the peer no longer waits; it then closes gone.
+// the peer no longer waits; listen then closes gone.
 func (c *HookCall) listen(in *bufio.Reader) {
 	line, err := in.ReadSlice('\n')
 	if err == nil && string(line) == hook.Ack && c.answered.Load() {

@@ -69,14 +69,15 @@ func tempDir(parent string) (string, error) {
 
 func tempName() string { return fmt.Sprintf("lifeloop-%d", os.Geteuid()) }
 
-// makePrivate creates dir in a folder that exists, and checks that it is private.
+// makePrivate creates dir if dir is missing, in a folder that exists. makePrivate then
+// checks that dir is private.
 func makePrivate(dir string) error {
 	created := os.Mkdir(dir, 0o700)
 	if created != nil && !errors.Is(created, fs.ErrExist) {
 		return created
 	}
-	// Reject a symbolic link, even one to a safe folder: the sockets need a folder of their
-	// own, and that folder may have other files.
+	// Reject a symbolic link, even one to a safe folder. The sockets need a folder of their
+	// own, and the folder that a link leads to may have other files.
 	info, err := os.Lstat(dir)
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a folder", dir)
@@ -92,7 +93,7 @@ func makePrivate(dir string) error {
 
 // tidy removes one of our folders in the temporary folder, with the files that
 // killed processes have left in it, if no session uses it. It does not touch other
-// folders. how says how the folder is locked; see flock(2).
+// folders. The parameter how is the operation of flock(2) that locks the folder.
 func tidy(dir string, how int) {
 	if !strings.HasPrefix(filepath.Base(dir), tempName()) {
 		return

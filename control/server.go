@@ -148,8 +148,8 @@ func (s *Server) Close() error {
 // commands that are being executed, which still get their answers. It waits for all
 // goroutines, and returns nil, or else the listener's error.
 //
-// Meanwhile Serve removes the folders that killed sessions have left in the temporary
-// folder.
+// From its start, and in the background, Serve removes the folders that killed sessions
+// have left in the temporary folder.
 func (s *Server) Serve(ctx context.Context, h Handler) error {
 	var peers sync.WaitGroup
 	defer peers.Wait()

@@ -44,8 +44,8 @@ func (cfg *Config) fail(class lifeloop.FailureClass, why string, cause error) *F
 
 // canceled is the failure of a call that the context ended. The class is
 // timeout both for a cancelled and for an expired context, because in both
-// cases the client did not answer in time (DECISIONS L18: a call that the drain at
-// the end of a session cuts off has failed with timeout).
+// cases the client did not answer in time. For example, clients have limited time after
+// the end of the harness. A call that exceeds this time fails with timeout (DECISIONS L18).
 func (cfg *Config) canceled(ctx context.Context) *Failure {
 	why := "canceled before it answered"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -9,8 +9,8 @@ import (
 )
 
 // A Func is a client inside this program, for programs that embed the wrapper.
-// It can replace a [Oneshot]. It receives its own copy of the envelope, and its
-// answer is validated like a program's.
+// It can replace a [Oneshot]. It receives its own copy of the envelope. Call validates
+// its answer by the rules that apply to a program's answer.
 //
 // The call ends when ctx ends, even if the function has not returned; what it
 // returns later is dropped. A function cannot be killed. It should therefore

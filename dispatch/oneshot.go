@@ -1,8 +1,8 @@
-// Package dispatch sends one dispatch envelope to a client and returns its
-// answer. A [Oneshot] is a program that is started for each call: it reads the
-// envelope on stdin and writes the answer to stdout. A [Persistent] client is
-// one process for a session: one line in, one line out. A [Func] is a Go
-// function.
+// Package dispatch sends a dispatch envelope, the JSON document about one event, to a
+// client and returns the client's answer. A [Oneshot] is a program that is started for
+// each call: it reads the envelope on stdin and writes the answer to stdout. A
+// [Persistent] client is one process for a session: one line in, one line out. A [Func]
+// is a Go function.
 //
 // The package does not validate a program's answer, use a shell or retry. It leaves no
 // process running: each program has its own process group, and the whole group is
@@ -72,9 +72,9 @@ type Config struct {
 	// is reaped and its group killed. Both run during a call or Close.
 	Started, Ended func(pid int)
 	// Forks, if it is not nil, is held from the start of a process until Started has
-	// returned, and from the client's reaping until Ended has returned. Code that
-	// reaps orphans in this process holds it too, so that it never mistakes a client
-	// for an orphan.
+	// returned, and from the client's reaping until Ended has returned. Code in this
+	// process that reaps orphans must hold Forks too; otherwise a client could be
+	// mistaken for an orphan.
 	Forks sync.Locker
 	// Cgroup is the folder of the control group to start a client in; nil means the
 	// caller's group.
@@ -185,8 +185,8 @@ func (o *Oneshot) Call(ctx context.Context, env []byte) (Answer, error) {
 	return result(began, c.answer, o.cfg.failure(ctx, c, end, status, waitErr))
 }
 
-// result returns the body of a call that began at the time began, or the call's
-// failure.
+// result returns the body of a call, or the call's failure. The parameter began is the
+// time at which the call began.
 func result(began time.Time, body []byte, f *Failure) (Answer, error) {
 	a := Answer{Body: body, Duration: time.Since(began)}
 	if f != nil {

@@ -22,8 +22,8 @@ func (x *Export) judged(e kernel.Entry, f kernel.GateAnswered) {
 	key := "decision:" + f.Ask
 	switch f.Act {
 	case gate.ActLaunch:
-		// If x.run is set, the launch was recorded before its decision, as each launch
-		// but the first one is.
+		// x.run is set if the launch was recorded before its decision. Every launch
+		// except the first one is recorded before its decision.
 		if key = launchNext; x.run != "" {
 			key, x.run = "launch:"+x.run, ""
 		}

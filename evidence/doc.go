@@ -223,7 +223,8 @@ func (r *Report) limits(o Options) {
 	r.note("completeness: the file lacks acts that the producer did not observe; even an unchanged file can be incomplete")
 }
 
-// truncation adds a note that says which removal at the end would not be noticed.
+// truncation adds a note that says what could be missing at the artifact's end, such as
+// removed checkpoints, without being noticed.
 func (r *Report) truncation() {
 	n := len(r.reach.checkpoints)
 	switch {

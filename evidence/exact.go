@@ -13,10 +13,10 @@ import (
 	"lifeloop/canon"
 )
 
-// decodeExact decodes a JSON object into the struct that into points to, and
-// refuses what another program could read differently: a duplicate member, a name
-// in another case, a time or a number in a non-canonical form, an empty optional
-// member. It returns the names of unknown members.
+// decodeExact decodes a JSON object into the struct *into, and returns the names of
+// unknown members. decodeExact refuses what another program could read differently:
+// duplicate members, names in another case, times or numbers in a non-canonical form,
+// and empty optional members.
 func decodeExact(doc []byte, into any) (unknown []string, err error) {
 	if err := checkSize(doc); err != nil {
 		return nil, err

@@ -186,7 +186,7 @@ func (x *Export) unsealed() int64 {
 	return int64(len(x.events))
 }
 
-// seal adds a checkpoint if there is an event since the last one.
+// seal adds a checkpoint if there is an event after the last checkpoint.
 func (x *Export) seal(at time.Time) {
 	if x.unsealed() > 0 {
 		x.seals = append(x.seals, seal{int64(len(x.events)), at, x.head})

@@ -49,7 +49,7 @@ func Inspect(name string, data []byte) ([]Document, error) {
 			return nil, fmt.Errorf("the nested archives are larger than the limit of %d bytes", maxTotal)
 		}
 		if err != nil {
-			continue // the file is listed without records
+			continue // the nested archive is listed, but the files in it are not
 		}
 		for _, inner := range slices.Sorted(maps.Keys(nested.files)) {
 			in.add(path.Join(file, inner), nested.files[inner])
@@ -86,15 +86,16 @@ func (in *inspection) add(name string, data []byte) {
 	in.list = append(in.list, d)
 }
 
-// A Difference is a place where two artifacts differ. Left and Right are the values in
-// the first and the second artifact; empty in an artifact that does not have the place.
+// A Difference is a place where two artifacts differ. Left and Right are the values at
+// this place in the first and the second artifact. Left or Right is empty if its artifact
+// does not have the place.
 type Difference struct {
 	Path  string `json:"path"` // FILE, FILE#RECORD.MEMBER, or "archive" for the whole archive
 	Left  string `json:"left,omitempty"`
 	Right string `json:"right,omitempty"`
 }
 
-// Diff lists where two artifacts differ, in the order of their files and members.
+// Diff lists the places where two artifacts differ, sorted by path.
 func Diff(a, b []byte) ([]Difference, error) {
 	left, err := flatten(a)
 	if err != nil {

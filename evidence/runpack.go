@@ -122,7 +122,7 @@ type Refs struct {
 	ContextRefCount     int    `json:"context_ref_count,omitempty"`
 }
 
-// A Ref refers by its digest to something outside the runpack.
+// A Ref refers to a source outside the runpack by the digest of that source.
 type Ref struct {
 	RefID               string          `json:"ref_id"`
 	SourceType          string          `json:"source_type"`

@@ -195,8 +195,8 @@ func (r *Report) relationship(code, at string, h Header, v json.RawMessage, o Op
 func (h Header) ours() bool { return strings.HasPrefix(h.ProducerVersion, producerName) }
 
 // sealed checks the runpack of a checkpoint, and that it holds the given events, if they
-// are known. If optional is set, the runpack may be absent, unless signatures are
-// verified or required, because the checkpoint's signature is in the runpack.
+// are known. If optional is set, the runpack may be absent. But the runpack must exist if
+// signatures are verified or required, because it holds the checkpoint's signature.
 func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optional bool, o Options) {
 	at := fmt.Sprintf("checkpoint %d: %s", c.Index, c.RunpackPath)
 	if name := c.RunpackPath; !o.Compat && (name == "" || path.IsAbs(name) || strings.Contains(name, `\`) || path.Clean(name) != name || strings.HasPrefix(name, "..")) {
@@ -250,8 +250,8 @@ type sealedPack struct {
 	report   *Report
 }
 
-// packAt verifies the runpack with a name. It verifies each runpack only once, because many
-// checkpoints of a hostile chain may name one that takes long to verify.
+// packAt verifies the runpack with the given name. It verifies each runpack only once,
+// because many checkpoints of a hostile chain may name the same large runpack.
 func (r *Report) packAt(name string, o Options) (p runpack, inside *Report, err error) {
 	if known, again := r.packs[name]; again {
 		return runpack{manifest: known.manifest}, known.report, nil
@@ -440,7 +440,7 @@ func (r *Report) journal(doc []byte, o Options) {
 	head := chain{Header: j.header.Header, SessionID: j.header.SessionID, RunID: j.header.RunID}
 	if !j.header.StartedAt.Equal(j.header.CreatedAt) {
 		// An export of this program writes the same time to started_at and created_at,
-		// but the digest of the head covers only created_at. If the times differ, one
+		// but the digest of the head does not cover started_at. If the times differ, one
 		// of them was changed. Clearing created_at makes the check of the digest fail.
 		head.CreatedAt = time.Time{}
 	}

@@ -134,7 +134,7 @@ func (r *Report) uncovered(at string, names []string) {
 	}
 }
 
-// someOf lists the first names, and how many more there are.
+// someOf returns a list of at most 20 names, and the number of the names that it omits.
 func someOf(names []string) string {
 	const most = 20
 	if len(names) <= most {

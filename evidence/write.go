@@ -164,7 +164,7 @@ func (x *Export) env() Env {
 	return Env{OS: "unknown", Arch: "unknown", Runtime: "lifeloop-wrap"}
 }
 
-// Errors of a ledger that is too short for evidence. A verifier would refuse the result.
+// Errors of a ledger that is too short: a verifier would refuse evidence made from it.
 var (
 	ErrNotBegun     = errors.New("its ledger does not contain the beginning of the session")
 	ErrNoCheckpoint = errors.New("it has no checkpoint; the first checkpoint is made when the harness runs")

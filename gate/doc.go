@@ -26,8 +26,8 @@ const (
 	schemaVersion = "1.0.0"
 )
 
-// The acts that a wrapper asks about. The tool name of an intent is the act. In the
-// intent of a tool call it is "tool." and the name of the tool, instead of ActTool.
+// The acts that a wrapper asks about. The tool name of an intent is the act. For a tool
+// call, the tool name is not ActTool, but "tool." and the name of the tool.
 const (
 	ActLaunch = "harness.launch"
 	ActRenew  = "harness.renew"

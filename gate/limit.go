@@ -9,8 +9,8 @@ import (
 // for use. It is not safe for concurrent use.
 type Limiter struct{ used map[bucket]int }
 
-// A bucket identifies acts that are counted together: those of one scope in one minute or
-// hour.
+// A bucket identifies acts that are counted together: the acts with the same tool, the
+// same identity or both, as the scope says, in one minute or hour.
 type bucket struct {
 	window, scope, key string
 	from               time.Time

@@ -97,8 +97,8 @@ func trimObject(at string, object map[string]any) (map[string]any, error) {
 	return v.(map[string]any), nil
 }
 
-// A trimFault describes an invalid value and its path below the trimmed value. The
-// path is built only after a fault, since nearly all values are valid.
+// A trimFault describes an invalid value. The path leads from the argument of trim to
+// this value. It is built only after a fault, since nearly all values are valid.
 type trimFault struct{ path, what string }
 
 func (f *trimFault) below(at string) *trimFault { return &trimFault{at + f.path, f.what} }

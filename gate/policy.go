@@ -212,8 +212,8 @@ func DecodePolicy(doc document.Value) (*Policy, error) {
 	return p, err
 }
 
-// Digest is the policy digest. Comments and the order of keys and rules do not
-// change it.
+// Digest is the policy digest. Comments and the order of keys do not change the digest.
+// The order of rules changes it only if two rules have the same priority and name.
 func (p *Policy) Digest() string { return p.digest }
 
 func refuseLater(doc document.Value) error {

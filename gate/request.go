@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Request describes an act of this program for the gate.
+// A Request describes an act about which this program asks the gate.
 type Request struct {
 	CreatedAt time.Time
 	Producer  string

@@ -17,8 +17,9 @@ import (
 	"lifeloop/internal/vt"
 )
 
-// Child is one running harness. Its fields are set by start and not changed afterwards,
-// except for atomic fields and those with a comment about an owner, a lock or a time.
+// Child is one running harness. Its fields are set by start and not changed afterwards.
+// The exceptions are atomic fields, fields that a mutex guards, and fields whose comment
+// names an owner or says when they are written.
 type Child struct {
 	terminal *Terminal
 	guard    *guardProcess
@@ -36,8 +37,8 @@ type Child struct {
 type childFiles struct {
 	ptmx    *os.File  // master of the pty, or nil
 	slave   *os.File  // open so that a child may close and reopen its terminal
-	input   *os.File  // where input from Terminal.keys is written: ptmx, or a pipe to the child's stdin; nil if no input is read
-	stdin   *os.File  // pipe that replaces the wrapper's stdin, or nil
+	input   *os.File  // where input from Terminal.keys is written: ptmx, or a pipe to the child's stdin; nil if Terminal.keys is not read
+	stdin   *os.File  // pipe that the child gets as its stdin, instead of the wrapper's stdin (see sameInput); or nil
 	sources []*source // the child's output
 	wakeup  *os.File  // eventfd that interrupts the input pump
 }
@@ -70,7 +71,7 @@ type ending struct {
 	interrupt atomic.Pointer[time.Time] // when the interrupt key was last passed to the harness
 	bySignal  atomic.Int32              // the signal that the pty sent when a key such as Ctrl-C was typed, or 0
 	endCh     chan struct{}             // closed when the harness has ended
-	exit      Exit                      // written before endCh is closed
+	exit      Exit                      // written before endCh is closed; only OutputLost is written later
 	done      chan struct{}             // closed when the harness has ended and its output has reached the user
 	empty     chan struct{}             // closed when no process of the harness's tree is left
 	rested    chan struct{}             // closed when the output of the harness's whole tree has reached the user
@@ -354,8 +355,8 @@ func pipe(childWrites bool) (theirs, ours *os.File, err error) {
 	return os.NewFile(uintptr(their), "pipe"), os.NewFile(uintptr(our), "pipe"), nil
 }
 
-// sameFile reports whether a and b are the same open file. If they are, writes to
-// both must keep their order.
+// sameFile reports whether writes to a and b must keep their order. They must if a and b
+// are the same open file, or the same file and not a regular one.
 func sameFile(a, b *os.File) bool {
 	infoA, errA := a.Stat()
 	infoB, errB := b.Stat()
@@ -583,9 +584,9 @@ func (c *Child) Signal(sig syscall.Signal) error {
 }
 
 // Continue continues the harness's process group if one of its processes is stopped.
-// It sends nothing to a group that runs: after SIGCONT a program may take the terminal
-// as after fg. Claude Code then forgets the position of its cursor, and prints its last
-// text over its prompt.
+// It sends nothing to a group that runs: a program that gets SIGCONT may set up the
+// terminal again, as after the shell's command fg. Claude Code then forgets the position
+// of its cursor, and prints its last text over its prompt.
 func (c *Child) Continue() error {
 	if c.ended.Load() {
 		return os.ErrProcessDone
@@ -744,10 +745,10 @@ func exitOf(status unix.WaitStatus) Exit {
 	return Exit{Code: status.ExitStatus()}
 }
 
-// endWithoutGuard ends the harness's processes after the guard has died. They have
-// then become children of this process. They are recognized by their session: every
-// descendant of this process in another session is one of them, except guards and
-// the wrapper's own processes.
+// endWithoutGuard ends the harness's processes after the guard has died. The harness's
+// processes are then descendants of this process. A descendant in another session
+// belongs to the harness, unless it is a guard, one of the wrapper's own processes, or
+// inherited (see the type inherited).
 func (c *Child) endWithoutGuard() Exit {
 	t := c.terminal
 	self, err := readProc(os.Getpid())

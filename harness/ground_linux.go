@@ -291,9 +291,9 @@ func underShell() bool {
 
 // stopJob stops the wrapper's whole process group, as Ctrl-Z would: in a script or a
 // pipeline, the shell waits until every process of the group has stopped. stopJob
-// returns after the continuation. If the watch in since has seen a SIGCONT, the job was
-// already continued, and another stop might never end. In this case stopJob continues
-// the harness and stops nothing.
+// returns after the continuation. If the watch passed as since has seen a SIGCONT, the
+// job was already continued, and another stop might never end. In this case stopJob
+// continues the harness and stops nothing.
 func (c *Child) stopJob(sig syscall.Signal, since *contWatch) {
 	switch sig {
 	case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:

@@ -89,7 +89,7 @@ func GuardMain() int {
 // a thread, it ends the guard, and the wrapper cannot report why. So reserveThreads is
 // called while there is no harness that would end with the guard.
 func reserveThreads() {
-	const needed = 3 // for listen, for reap, and for the main goroutine beside them
+	const needed = 3 // for listen, for reap, and for the scheduler while the locked main goroutine waits
 	var ready sync.WaitGroup
 	release := make(chan struct{})
 	for range needed {
@@ -115,13 +115,13 @@ type guard struct {
 	pid      int // pid of the harness
 	owned    []owned
 	mark     []byte         // the variable that names the wrapper, in the environment of its clients
-	missed   map[int]bool   // by pid: owned processes that the last reading of /proc did not find
+	missed   map[int]bool   // by pid of an owned process: the last reading of /proc showed no living member
 	empty    bool           // no process of the harness is left
 	orphaned bool           // the wrapper has ended
 	ended    bool           // the harness was reaped
 	termed   bool           // the harness's group got SIGTERM
 	notified map[int]uint64 // processes that got SIGTERM from termRound: pids with start times
-	termAt   time.Time      // when the other groups of the tree get SIGTERM; zero if never
+	termAt   time.Time      // time of the next termRound, for groups other than the harness's; zero if none is planned
 	graceEnd time.Time      // end of the grace period of the newest stop; zero before the first stop
 	killAt   time.Time      // time of the next SIGKILL; zero if nothing is to be killed
 	pause    time.Duration
@@ -404,8 +404,8 @@ func (g *guard) wrapperEnded() {
 }
 
 // findMarked adds to the owned processes those that have the mark of this wrapper's
-// clients in their environment. A client ends with its wrapper. Only this mark
-// identifies a process that the client had moved to another session.
+// clients in their environment. The kernel kills a client when the wrapper ends. Then
+// only this mark identifies a process that the client had moved to another session.
 func (g *guard) findMarked(procs []proc) {
 	if len(g.mark) == 0 {
 		return // the wrapper has sent msgRelieve: this guard need not end the clients

@@ -3,12 +3,12 @@
 // policy and converts it to an [attempt.Policy].
 //
 // It reads no files and chooses no harness. A [Profile] is only decoded; the caller
-// makes the [attempt.Profile] of it.
+// makes an [attempt.Profile] from the decoded one.
 //
 //	a := policy.Default()
 //	err := document.Decode(block, &a, "attempts", nil)
 //	err = a.Check("attempts")
-//	p := a.Policy(profiles, a.OnLimit)
+//	p := a.Policy(profiles, onLimit)
 package policy
 
 import (

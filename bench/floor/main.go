@@ -1,6 +1,6 @@
-// Command floor runs its arguments in a pty and copies bytes. It is the floor for a
-// wrapper in Go. Unlike a real wrapper, it waits for every process that holds the
-// terminal open, and does not clean up when it is killed.
+// Command floor runs its arguments in a pty and copies bytes. Command bench compares
+// lifeloop-wrap with it, as a minimal wrapper in Go. Unlike a real wrapper, it waits for
+// every process that holds the terminal open, and does not clean up when it is killed.
 package main
 
 import (

@@ -1,16 +1,16 @@
 //go:build linux
 
-// Command walk reads a file to its end on one thread, as a catch-up does, and prints
-// the time and memory used. It uses the watcher and the named decoder, or, with
-// "lines" instead of a decoder, a minimal search for newlines.
+// Command walk reads a file to its end on one thread, as the wrapper reads a transcript
+// that is already long, and prints the time and memory used. It uses the watcher and
+// the named decoder, or, with "lines" instead of a decoder, a minimal search for newlines.
 //
 // With a first argument "beside" or "aside", it also copies stdin to stdout like a
 // wrapper, while it reads the file again and again until stdin ends. "beside" reads
 // on an ordinary goroutine, "aside" with the watcher at low priority. With "idle" it only
 // copies stdin to stdout.
 //
-// With "folders" it calls stat on each folder in a folder and lists its files. With
-// "count" it counts the lines of files.
+// With "folders" it calls stat on each folder in a folder, and lists the files of each.
+// With "count" it counts the lines of files.
 package main
 
 import (
@@ -99,7 +99,7 @@ func measure(decoder, path string) {
 	began := busy()
 	read()
 	r.Took = busy() - began
-	// Getrusage would include the process that started this one.
+	// The peak of Getrusage would include the memory of the process that started this one.
 	status, err := os.ReadFile("/proc/self/status")
 	check(err)
 	_, peak, _ := strings.Cut(string(status), "VmHWM:")

@@ -24,7 +24,7 @@ import (
 const commandTime = 10 * time.Second
 
 // command sends a command to a live session and waits for its answer. It returns the
-// session's id and the answer, which is an error if the session refused the command.
+// session's id and the answer, and an error if the session refused the command.
 func (g *globals) command(cmd *cobra.Command, name, command string, what any) (id string, answer supervisor.CommandAnswer, err error) {
 	id, answer, err = g.send(cmd, name, command, what)
 	switch {

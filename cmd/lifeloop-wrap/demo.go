@@ -122,8 +122,9 @@ func demo(cmd *cobra.Command, dir string, fast bool, signals <-chan os.Signal) e
 	return printDemo(cmd, st, id)
 }
 
-// untilSignal runs the wrapper and passes signals on to it. After a signal it waits for
-// the end of the wrapper, which ends the harness, and returns the signal's exit code.
+// untilSignal runs the wrapper and passes signals on to it. After a signal, untilSignal
+// waits until the wrapper has ended the harness and itself, and then returns the
+// signal's exit code.
 func untilSignal(run *exec.Cmd, signals <-chan os.Signal) error {
 	// Keep this thread until the wrapper has ended: the wrapper receives SIGTERM when the
 	// thread that started the wrapper ends.

@@ -141,9 +141,10 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 	return answer, nil
 }
 
-// calls are the calls of clients in a command that runs no session.
+// calls are the calls of programs (clients, or the CMD of evidence anchor) in a command
+// that runs no session.
 type calls struct {
-	ctx     context.Context // ends at a signal to this process; its end also ends the running client
+	ctx     context.Context // ends at a signal to this process; its end also ends the running program
 	orphans *harness.Orphans
 	stop    context.CancelFunc
 }
@@ -157,9 +158,10 @@ func beginCalls() (*calls, error) {
 	return &calls{ctx, orphans, stop}, nil
 }
 
-// end ends the processes that the clients left running. It is called before anything is
-// printed, because printing to a closed stdout or stderr ends this process.
+// end ends the processes that the called programs left running. After a call of a client,
+// end is called before anything is printed, because printing to a closed stdout or
+// stderr ends this process.
 func (c *calls) end() {
 	c.orphans.End()
-	c.stop() // only after End: stop removes the signal handler, and then a second signal would end this process before the orphans
+	c.stop() // only after End: stop removes the signal handler, and then a second signal would end this process before the orphans have ended
 }

@@ -16,8 +16,9 @@ import (
 )
 
 // replaceable refuses an export that would replace a file other than evidence, such as the
-// private key, a ledger or another program's file. A folder that exists must have evidence
-// of the same session. files are the ones to be written.
+// private key, a ledger or another program's file. replaceable also refuses a path in the
+// state folder, and a folder with evidence that must not be mixed with the new files (see
+// sameSession). files are the paths of the files to be written.
 func replaceable(st store.Store, id string, e exportation, files []string) error {
 	refuse := func(format string, args ...any) error {
 		return no(lifeloop.InvalidRequest, format, args...).withHint("choose another --out; a file with content is replaced only if it is valid evidence")
@@ -65,9 +66,8 @@ func isEvidence(data []byte, inFolder bool) bool {
 
 func besideNothing(string) ([]byte, error) { return nil, fs.ErrNotExist }
 
-// sameSession refuses a folder with the chain of another session. It also refuses a
-// folder with a runpack or trace that the export would not replace, because old and new
-// files would be mixed.
+// sameSession refuses a folder with the chain of another session, and a folder in which
+// a runpack or trace would remain among the new files.
 func sameSession(id string, e exportation, files []string, refuse func(string, ...any) error) error {
 	if info, err := os.Stat(e.out); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -80,7 +80,7 @@ func usage(format string, args ...any) *failure {
 }
 
 // settle reports the error of a command and returns its exit code. If a signal
-// ended the harness, it ends this process by the same signal, and returns only if
+// ended the harness, settle ends this process by the same signal, and returns only if
 // that signal does not end the process.
 func (g *globals) settle(err error, args []string, stderr io.Writer) int {
 	if err == nil {

@@ -54,8 +54,8 @@ func newGatekeeper(policy *gate.Policy, session string, ways []way) *gatekeeper 
 	if policy == nil {
 		return nil
 	}
-	// An error is ignored here: without a working directory, the function surroundings
-	// fails, and no launch is prepared.
+	// The error of Getwd is ignored here: without a working directory, the function
+	// surroundings fails, and no launch is prepared.
 	dir, _ := os.Getwd()
 	home, _ := os.UserHomeDir()
 	identity := strconv.Itoa(os.Getuid())

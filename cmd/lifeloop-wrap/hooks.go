@@ -55,8 +55,8 @@ func writeFile(path string, data []byte) error {
 	return durable.PutFile(path, data)
 }
 
-// giveBack moves the files that a launch wrote into its overlay to the user's real
-// home.
+// giveBack settles the overlay of a launch, the folder that replaced the user's home
+// (package overlay): the files that the harness wrote there move to the home.
 func (s *session) giveBack() {
 	w := vt.NewFilter(os.Stderr)
 	kept, err := s.folder.Settle()

@@ -118,7 +118,7 @@ func installation(profile profiles.Profile, project bool, integration string) (p
 	return in, nil
 }
 
-// surroundings returns the data about this process that a profile may use. The
+// surroundings returns the data about this process that package profiles may use. The
 // working directory has no symbolic links, because harnesses name folders after
 // its real path.
 func surroundings() (profiles.Host, error) {

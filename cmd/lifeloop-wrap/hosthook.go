@@ -25,8 +25,8 @@ import (
 )
 
 // A hook that `host apply` installed runs without a wrapper: one call observes,
-// negotiates, dispatches and answers. The call claims no durable receipts. It stores
-// nothing, except continuations in the vault (hostVault) if --profile is given.
+// negotiates, dispatches and answers. The call offers no receipt ledger to clients, and
+// stores nothing except continuations in the vault (hostVault) if --profile is given.
 //
 // The hook fails open: after any error its answer is empty and its exit code is
 // 0. If a required capability is not available in a single call, the hook prints

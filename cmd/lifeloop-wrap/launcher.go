@@ -212,8 +212,8 @@ func (l *launcher) guarded(w way, launch profiles.Launch) error {
 }
 
 // listen starts the server from which the harness reads instructions before each request
-// to its model. If the server cannot start, the launch continues without its URL, and the
-// capabilities that need the URL are recorded as missing.
+// to its model. If the server cannot start, the launch continues without the server's
+// URL, and the capabilities that need the URL are recorded as missing.
 func (l *launcher) listen(w way) {
 	if l.asking != nil {
 		l.asking.Close()
@@ -274,7 +274,8 @@ func (l *launcher) ask(w way, e effect.Launch, otlp string) (profiles.Launch, er
 }
 
 // sources returns the sources to read during a launch. Records older than the
-// launch are ignored. If the sources need the signals of the terminal, h passes them.
+// launch are ignored. If the sources need the telemetry signals that h decodes from the
+// terminal's OSC sequences, h.Shown is set to pass the signals to the sources.
 func (l *launcher) sources(w way, launch profiles.Launch, h *supervisor.Harness) (supervisor.Sources, error) {
 	files := supervisor.Files{Fixed: slices.Concat(launch.Sources, l.activity), Named: w.profile.Transcript,
 		Since: time.Now().Truncate(time.Millisecond), Log: l.session.log}
@@ -297,8 +298,9 @@ func (l *launcher) sources(w way, launch profiles.Launch, h *supervisor.Harness)
 	return read, nil
 }
 
-// keys returns the keys that reset a launch in place, and whether there are any. There
-// are none if no renewal profile is active or the command line starts no session.
+// keys returns the keystrokes that make the harness of a launch begin a fresh session,
+// and whether there are any. There are none if no renewal profile is active or the
+// command line starts no session.
 func (l *launcher) keys(w way, launch profiles.Launch) (profiles.Keys, bool) {
 	if len(l.profiles) == 0 || launch.Plain {
 		return profiles.Keys{}, false

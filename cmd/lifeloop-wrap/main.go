@@ -1,6 +1,6 @@
-// Lifeloop-wrap launches a coding harness in its own terminal, transparent to
-// the user, and turns what happens there into lifecycle events, calls to subscribed
-// client programs, and durable receipts.
+// Lifeloop-wrap launches a coding harness in the user's terminal, where the harness
+// looks and behaves as usual. Lifeloop-wrap turns what happens there into lifecycle
+// events, calls to subscribed client programs, and durable receipts.
 //
 //	lifeloop-wrap run -- claude
 //	lifeloop-wrap ps

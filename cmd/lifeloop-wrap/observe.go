@@ -114,7 +114,7 @@ type observer struct {
 	profile  profiles.Profile
 	manifest lifeloop.Manifest
 	sources  []profiles.Source
-	session  string             // id of the harness session to observe, which the user named or find chose; empty for any
+	session  string             // id of the harness session to observe, from --session or from the method find; empty for any
 	next     supervisor.Chooser // finds the next session to observe; nil with a PATH, --session, --once or --ledger
 	out      io.Writer
 	notes    io.Writer     // notes for the user are written here
@@ -243,8 +243,8 @@ func (o *observer) listener(w io.Writer) supervisor.Listener {
 	}
 }
 
-// note records that a harness session was found. It returns a message if events may be
-// missing.
+// note records that a harness session was found. note returns a message if a harness
+// session is skipped, or if a source has or had a problem; otherwise note returns "".
 func (o *observer) note(f kernel.Fact) string {
 	switch f := f.(type) {
 	case kernel.HarnessSessionOpened:
@@ -297,7 +297,8 @@ func (o *observer) noSessionError() error {
 	return no(lifeloop.AdapterUnavailable, "observe: %s: no %s", strings.Join(paths, ", "), text).withHint("%s", hint)
 }
 
-// printUsage prints the sum of the session's model calls.
+// With --usage, printUsage prints the token usage of all model calls, the number of
+// turns and the numbers of unknown records.
 func (o *observer) printUsage(w io.Writer) error {
 	if !o.flags.usage {
 		return nil

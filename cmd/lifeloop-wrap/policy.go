@@ -17,14 +17,14 @@ import (
 	"lifeloop/profiles"
 )
 
-// This file determines and checks the ways in which a run may launch a harness,
-// from the block attempts of the configuration and from the flags that set parts
-// of it.
+// This file determines and checks the ways in which a run may launch a harness. The
+// ways come from the block "attempts" of the configuration and from the flags that set
+// parts of that block.
 
 // A way is one way to launch a harness: the command in the command line, or a
 // fallback.
 type way struct {
-	name      string // the name of its profile
+	name      string // the name that the configuration gives to this way, or ""
 	argv      []string
 	profile   profiles.Profile
 	manifest  lifeloop.Manifest

@@ -28,9 +28,10 @@ import (
 	"lifeloop/profiles"
 )
 
-// A probe plays the session in a second process of this program, because a new process
-// can have a network of its own. That process is `doctor ADAPTER --probe --probe-in DIR`:
-// it plays the session with its files in DIR and prints the result.
+// A probe plays a session with a scripted model in a second process of this program,
+// because a new process can have a network of its own. The second process is
+// `doctor ADAPTER --probe --probe-in DIR`. The files of the session are in DIR, and the
+// second process prints the result.
 
 // probeTime bounds one session of a probe.
 const probeTime = 2 * time.Minute

@@ -126,7 +126,8 @@ func group(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// load merges the configuration. The flags of cmd override it.
+// load merges the files and variables of the configuration with the flags of cmd. The
+// flags override the rest.
 func (g *globals) load(cmd *cobra.Command) (config.Config, config.Origins, error) {
 	return g.loadWith(cmd, loadProject)
 }
@@ -158,8 +159,8 @@ func (g *globals) loadWith(cmd *cobra.Command, project func(dir, stateDir string
 	return cfg, origins, nil
 }
 
-// givenFlags returns the values of the flags that cmd was given and whose name
-// wanted accepts.
+// givenFlags returns the values of the flags that are set in cmd, if the function wanted
+// returns true for the name of the flag.
 func givenFlags(cmd *cobra.Command, wanted func(name string) bool) map[string][]string {
 	given := map[string][]string{}
 	cmd.Flags().Visit(func(f *pflag.Flag) {

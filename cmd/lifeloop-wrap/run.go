@@ -189,7 +189,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	}
 	dismiss := sync.OnceFunc(func() {
 		endClients()
-		l.terminal.Dismiss() // the guard exits meanwhile; run waits for it at its end
+		l.terminal.Dismiss() // does not wait until the guard exits; the end of the function run does
 	})
 	defer dismiss() // for a run that failed
 	ports.Clients = clients

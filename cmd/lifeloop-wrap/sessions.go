@@ -46,7 +46,8 @@ func (g *globals) session(cmd *cobra.Command, name string) (st store.Store, id s
 	return st, "", no(lifeloop.InvalidRequest, "%v", missing).withHint("%s", hint)
 }
 
-// onSession makes cmd a command on one SESSION: do receives its id and store.
+// onSession makes cmd a command on one SESSION. The function do receives the id of the
+// session and the store that contains the session.
 func (g *globals) onSession(cmd *cobra.Command, do func(cmd *cobra.Command, st store.Store, id string) error) *cobra.Command {
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

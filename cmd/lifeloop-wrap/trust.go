@@ -56,7 +56,7 @@ recorded, so a change of a program is not detected.`,
 	return cmd
 }
 
-// A truster serves one call of trust.
+// A truster serves one run of the command "trust".
 type truster struct {
 	g       *globals
 	cmd     *cobra.Command
@@ -64,8 +64,8 @@ type truster struct {
 	dir     string
 }
 
-// truster opens the trust records. It does not read the project's file, because
-// that may be invalid.
+// truster opens the trust records. The project's file may be invalid, so truster does not
+// read that file.
 func (g *globals) truster(cmd *cobra.Command) (*truster, error) {
 	if g.config != "" {
 		return nil, usage("trust: a file named by --config needs no trust")

@@ -1,10 +1,11 @@
-// Package anchoring publishes the anchors of a session: for each checkpoint of its
-// evidence one line of JSON, which is appended to a file, passed to a command, or
-// printed. A file gets each line once. If the file or an earlier publication has another
-// digest for a checkpoint, the evidence was rewritten, which is an error.
+// Package anchoring publishes the anchors of a session. An anchor is one line of JSON with
+// the digest of one checkpoint of the session's evidence. The line is appended to a file,
+// passed to a command, or printed. A file gets each line once. If the file or an earlier
+// publication has another digest for a checkpoint, the evidence was rewritten, which is an
+// error.
 //
-// It follows the ledger like any other reader, so a running session never waits for it.
-// It changes no line of the user's file, with one exception: a last line that is
+// The package follows the ledger like any other reader, so a running session never waits
+// for it. It changes no line of the user's file, with one exception: a last line that is
 // incomplete after a crash is moved to another file. It signs nothing and verifies nothing;
 // package evidence does.
 //
@@ -252,8 +253,8 @@ func (p *Publisher) setAside(text []byte) ([]byte, error) {
 	return text[:end], nil
 }
 
-// appendLine appends a line to a file. If the file does not end with a newline, it adds
-// one first.
+// appendLine appends a line to a file. If the file does not end with a newline, appendLine
+// adds a newline first.
 func appendLine(file string, line []byte) error {
 	f, err := durable.Open(file, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {

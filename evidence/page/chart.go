@@ -74,7 +74,7 @@ func (p *Page) tokensAt(at time.Time) string {
 	return grouped(p.points[i-1].tokens)
 }
 
-// chart draws the measurements; nil if there are none.
+// chart draws the measurements, or returns nil if there are none.
 func (p *Page) chart() *chart {
 	if len(p.points) == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"lifeloop/internal/vt"
 )
 
-// begin is the page up to its title, and style the rest of its head. They contain no
-// value.
+// begin is the page up to the text of its title; style is the rest of the page's head.
+// Neither begin nor style contains a value.
 var (
 	//go:embed begin.html
 	begin markup
@@ -25,9 +25,9 @@ func Is(doc []byte) bool { return bytes.HasPrefix(doc, []byte(begin)) }
 // embedded file, never a converted string: only values are escaped.
 type markup string
 
-// A writer writes HTML and escapes the values in it. It takes the place of html/template,
-// which calls methods by name: a program that uses it keeps every exported method, and
-// each start of lifeloop-wrap takes about 1 ms longer.
+// A writer writes HTML and escapes the values in it. A writer replaces html/template,
+// which calls methods by name. In a program with html/template the linker keeps every
+// exported method, and each start of lifeloop-wrap would take about 1 ms longer.
 type writer struct{ out bytes.Buffer }
 
 // raw writes markup without values.
@@ -42,7 +42,7 @@ func (w *writer) put(m markup, values ...any) {
 	fmt.Fprintf(&w.out, string(m), values...)
 }
 
-// putTable writes the rows of a table below its head, and the number of those left out.
+// putTable writes a table: its head, its rows, and the number of rows that are left out.
 func putTable[T any](w *writer, head markup, columns int, rows table[T], put func(T)) {
 	w.put(`<div class="scroll"><table>` + "\n<thead><tr>")
 	w.raw(head)

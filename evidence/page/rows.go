@@ -71,8 +71,8 @@ func words(f kernel.Fact) (what, tone string) {
 	return "", ""
 }
 
-// gateWords describes a decision on an act: the question, the verdict and the
-// reason.
+// gateWords describes a decision on an act: the act, whether it was allowed, and the
+// reasons.
 func gateWords(f kernel.GateAnswered) (what, tone string) {
 	act := f.Act
 	if f.Tool != "" && f.Tool != f.Act {

@@ -45,9 +45,10 @@ type rule struct {
 	// words, in upper or lower case. find searches only near these words, because an
 	// expression is far slower than a search for a word.
 	words []string
-	// next lists characters, such as =. The name that contains the word must be followed by
-	// one of these characters. Quotes, backslashes, ] and white space may precede the
-	// character. If next is empty, any text may follow the name.
+	// next lists characters, such as =. find searches near a word only if one of these
+	// characters follows the name that contains the word, such as MY_TOKEN in the text.
+	// Quotes, backslashes, ] and white space may precede the character. If next is empty,
+	// any text may follow.
 	next string
 	find *regexp.Regexp // its last group is the secret, unless extend is set
 	// keep reports whether a text that the rule found stays as it is. Rules that also find
@@ -94,8 +95,8 @@ func (r *Redactor) isMark(s string) bool {
 // "behind" bytes after the word, and from there to the end of the line.
 const around, behind = 256, 512
 
-// followed reports whether a name is followed by one of the characters in next. A word of
-// the rule in that name ends before text[i], where the name itself may continue. At most
+// followed reports whether a name is followed by one of the characters in next. i is the
+// end of a rule's word in that name; more of the name may follow at text[i]. At most
 // 200 bytes from i are examined, so that the time stays linear.
 func followed(text string, i int, next string) bool {
 	text = text[i:min(i+200, len(text))]
@@ -257,8 +258,8 @@ func quotedUntil(text string, from, n int, quote byte) int {
 			return i - run
 		case quote:
 			// The quote may end this string or a string around it. The loop tries these
-			// strings from the inside out; m is the number of backslashes before the
-			// quotes of the tried one.
+			// strings from the inside out. m is the number of backslashes before each
+			// quote of the string that the loop tries.
 			for m := n; ; m = (m - 1) / 2 {
 				if run%(2*m+2) == m {
 					return i - m

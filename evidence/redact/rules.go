@@ -120,9 +120,10 @@ func isKey(run string) bool {
 	return len(run) >= 16 && strings.ToLower(run) != run && strings.ToUpper(run) != run && (strings.ContainsAny(run, "0123456789+") || strings.HasPrefix(run, "MI"))
 }
 
-// beginsKey reports whether a key begins in a text that follows the first line of a private
-// key: directly after it, or else at the end of the next line that is neither empty nor a
-// header such as Proc-Type: 4,ENCRYPTED.
+// beginsKey reports whether a key begins in text, which follows the first line of a private
+// key. If more text is on that first line, the key must begin there. Otherwise a part of
+// the key must be at the end of the next line that is neither empty nor a header, such as
+// Proc-Type: 4,ENCRYPTED.
 func (r *Redactor) beginsKey(text string) bool {
 	const headers = 30
 	for n := range headers {
@@ -395,8 +396,8 @@ func (r *Redactor) command(programs, option string) {
 	}, strings.Split(programs, "|")...)
 }
 
-// commandEnd returns the end of the command at from: the next operator of the shell, or the
-// end of the first line that is not continued.
+// commandEnd returns where a command ends, at the position from or later: at the next
+// operator of the shell, or at the end of the first line that is not continued.
 func commandEnd(text string, from int) int {
 	for i := from; i < len(text); i++ {
 		switch text[i] {

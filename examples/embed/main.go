@@ -1,5 +1,6 @@
-// Command embed supervises a program in-process: its client and its callbacks
-// are Go functions. It writes no ledger. A program that fails is retried once.
+// Command embed supervises a program without lifeloop-wrap. The client and the
+// callbacks are Go functions of embed. It writes no ledger. If the program fails,
+// embed retries it once.
 //
 //	embed PROGRAM [ARGUMENT…]
 package main

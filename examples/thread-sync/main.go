@@ -1,6 +1,6 @@
 // Command thread-sync is a client that stores the events it receives in a file:
-// threads, their frames, and the receipts. It uses the contract and nothing that
-// is specific to a harness.
+// threads, their frames, and the receipts. It uses the contract of package lifeloop
+// and nothing that is specific to a harness.
 //
 //	thread-sync --state FILE          one dispatch envelope in, one answer out
 //	thread-sync --state FILE --show   the threads of the file, as JSON Lines

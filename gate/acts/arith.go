@@ -22,7 +22,7 @@ type arithmetic struct {
 	computes bool   // a line computes with a value that the line does not contain, such as that of a variable
 	hides    bool   // a line decodes or fetches a text, which the line itself does not contain
 	deletes  bool   // a command deletes characters of a text; a $ and a ( that were apart may then be adjacent
-	literal  []byte // the literal text of the lines; each "$(" or "`" in it is quoted, so the shell has not run it yet
+	literal  []byte // the literal text of the lines; each "$(" or "`" in it is quoted, so its command has not run yet
 	reported bool
 }
 
@@ -36,8 +36,8 @@ func (a *arithmetic) found() bool {
 }
 
 // arithmetic looks at the syntax of a parsed command line, such as $((…)) and array indexes,
-// and records in s.numbers what can make arithmetic dangerous. The method calculates does
-// the same for commands that do arithmetic, such as let.
+// and records in s.numbers what can make arithmetic dangerous. For commands that do
+// arithmetic, such as let, s.calculates does the same.
 func (s *shell) arithmetic(file *syntax.File) {
 	a := &s.numbers
 	if a.reported {
@@ -87,8 +87,8 @@ func (a *arithmetic) node(n syntax.Node) {
 	}
 }
 
-// integer reports whether the word a may be a flag of declare such as -i, with which the
-// shell evaluates the values that it assigns.
+// integer reports whether the word a may be the flag -i of declare, or contain it, as -xi
+// does. With -i the shell evaluates each assigned value as arithmetic.
 func (a arg) integer() bool {
 	return a.flagPart() || slices.ContainsFunc(append(a.texts(), a.begin), func(text string) bool {
 		return strings.HasPrefix(text, "-") && strings.Contains(text, "i")
@@ -145,8 +145,8 @@ func (s *shell) calculates(name string, args []arg) {
 	}
 }
 
-// firstWord returns the arguments that may become the first word of a command: the first
-// one, and those after it if it may become no word, as $x does.
+// firstWord returns the arguments that may become the first word after a command's name.
+// An argument such as $x may become no word; then the next argument may be the first word.
 func firstWord(args []arg) []arg {
 	if i := slices.IndexFunc(args, func(a arg) bool { return a.start() != "" || !a.known && !a.loose }); i >= 0 {
 		return args[:i+1]
@@ -188,8 +188,8 @@ func (s *shell) reportArithmetic() {
 	}
 }
 
-// plainSet reports whether set, the second operand of tr, has only characters that cannot
-// become a part of $(…), of `…` or of the index of a variable.
+// plainSet reports whether set, the second operand of tr, has no character that may begin
+// $(…), `…` or the index of a variable, not even as an escape or in a range.
 func plainSet(set string) bool {
 	set = strings.NewReplacer("[:upper:]", "x", "[:lower:]", "x", "a-z", "x", "A-Z", "x", "0-9", "x", `\n`, "x", `\t`, "x", `\r`, "x").Replace(set)
 	return set == `\0` || !strings.ContainsAny(set, "$([`\\") && !strings.Contains(strings.Trim(set, "-"), "-") // any other range may contain one of these characters

@@ -58,7 +58,8 @@ func awkHas(code string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(code, w) })
 }
 
-// awkJoined leaves out the newlines that end no statement.
+// awkJoined replaces each newline after , | & ? or : with a space, because such a newline
+// does not end a statement.
 func awkJoined(code string) string {
 	var b strings.Builder
 	last := byte(0)

@@ -34,8 +34,8 @@ type CaseResult struct {
 	OK      bool     `json:"ok"`
 }
 
-// Result evaluates a case. An error means that the case does not describe one act, or
-// has no verdict.
+// Result evaluates a case. An error means that the case does not describe exactly one act,
+// or has no valid verdict.
 func (c Case) Result(p *gate.Policy, scene Scene) (r CaseResult, err error) {
 	var intent gate.Intent
 	if !gate.Verdict(c.Verdict).Valid() {

@@ -427,7 +427,8 @@ func (a arg) remote() bool {
 	return !a.known || a.input() || strings.Contains(text, "://") || slices.ContainsFunc([]string{"data:", "http:", "https:", "blob:"}, func(scheme string) bool { return strings.HasPrefix(text, scheme) })
 }
 
-// loads reports whether a flag loads a program from elsewhere than a file.
+// loads reports whether a flag loads a program from elsewhere than a file, or is a setting
+// of php that names a program, even one in a file.
 func (f flag) loads() bool {
 	return strings.Contains(strings.ToLower(f.value.text), "data:") || hasWord("r require import loader experimental-loader preload", f.name) && f.mark == ':' && f.value.remote() ||
 		f.name == "d" && f.mark == ':' && f.value.setsProgram()
@@ -646,7 +647,7 @@ func (s *shell) files(name string, u usage, args []arg) {
 	}
 }
 
-// tool adds the targets that only a rule for one command finds. The parameter name is
+// tool adds the targets of commands that need a rule of their own. The parameter name is
 // the name of the command.
 func (s *shell) tool(name string, in invocation) {
 	switch name {

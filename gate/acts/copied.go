@@ -18,7 +18,7 @@ const maxCopied = 64
 type copied struct {
 	to   string // absolute
 	from string // absolute; empty if unknown
-	some bool   // files in the folder from were copied, as in cp -a from/* to
+	some bool   // from is a folder whose files were copied, as in cp -a from/* to
 }
 
 // copied notes a copy that keeps links. If the command unpacks an archive, from is not
@@ -30,8 +30,8 @@ func (s *shell) copied(from, to arg) {
 		}
 	}
 	if !to.known || len(s.dirs) == 0 && !path.IsAbs(to.text) {
-		// Each choice of the word to was handled above. A write to any other unknown
-		// path is undecidable already.
+		// If to.whole is set, each choice was handled above. A write to any other
+		// unknown path is undecidable already.
 		return
 	}
 	for _, dir := range s.below(to) {
@@ -48,9 +48,9 @@ func (s *shell) copied(from, to arg) {
 	}
 }
 
-// sources returns the copies that a command may make of what the word from names. The
-// field to of each copy is still empty. If the word is not known, or if it has a pattern
-// that may name several folders, the result is one copy whose field from is empty, too.
+// sources returns the copies that a command may make if from is its source. In each copy,
+// copied.to is still empty. If from is not known, or has a pattern that may name several
+// folders, the result is one copy in which copied.from is empty, too.
 func (s *shell) sources(from arg) (all []copied) {
 	folder, name := path.Split(from.text)
 	some := strings.ContainsAny(name, "*?[")

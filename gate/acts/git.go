@@ -82,8 +82,8 @@ func (s *shell) git(u usage, args []arg) {
 
 // gitHides reports whether words that are not known may be flags that write a file, discard
 // work or run a command. Of the subcommands in gitReads, only archive, format-patch, grep and
-// push have such a flag of one letter. The commits of cherry-pick, revert, blame, annotate
-// and rev-list need no quotes: in $x, they count as no flag.
+// push have such a flag of one letter. An unquoted $x after cherry-pick, revert, blame,
+// annotate or rev-list counts as a commit, not as a flag.
 func gitHides(sub string, in invocation, rest []arg) bool {
 	if hasWord("cherry-pick revert", sub) {
 		return in.partly
@@ -99,8 +99,8 @@ func gitHides(sub string, in invocation, rest []arg) bool {
 	})
 }
 
-// flagsOf returns the flags of a subcommand of git. The long flags that only this
-// subcommand has come first, so that an abbreviation of a long flag finds them first.
+// flagsOf returns the flags of a subcommand of git. The long flags that no other subcommand
+// has are first in the list, so that an abbreviation of a long flag finds them first.
 func flagsOf(sub string) usage {
 	u := gitFlags
 	switch sub {

@@ -101,8 +101,9 @@ func (s *shell) passedWords(words []arg) {
 const passedWrites = "o MD MMD MF Map out-implib"
 
 // passesPart reports whether a flag of a compiler that begins with text, such as Wl,-M, may
-// pass on a flag that writes a file. What follows a comma counts as a flag only if it begins
-// with -, or if it is the first word.
+// pass on a flag that writes a file. If text ends before or at its first comma, any
+// flag may follow. Otherwise the last word of text must be a -, or a - with the beginning of
+// a name in passedWrites.
 func passesPart(text string) bool {
 	list, is := strings.CutPrefix(text, "W")
 	words := strings.Split(list, ",")

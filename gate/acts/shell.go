@@ -449,7 +449,7 @@ func (s *shell) binary(cmd *syntax.BinaryCmd) {
 	s.stmt(cmd.Y)
 }
 
-// filters reports whether a command only prints some of the lines that it reads.
+// filters reports whether a command only prints lines that it reads, or counts them.
 func filters(st *syntax.Stmt) bool {
 	call, is := st.Cmd.(*syntax.CallExpr)
 	return is && len(call.Args) > 0 && len(st.Redirs) == 0 && hasWord("head tail wc sort uniq cat grep", call.Args[0].Lit())
@@ -532,7 +532,8 @@ func (s *shell) word(w *syntax.Word) (string, bool) {
 	return a.text, a.known
 }
 
-// one returns the word that w expands to; it is not known if there are several.
+// one returns the word that w expands to. If w expands to several words, one returns a word
+// that is not known.
 func (s *shell) one(w *syntax.Word) arg {
 	if all := s.words(w); len(all) == 1 {
 		return all[0]

@@ -30,9 +30,9 @@ const (
 // A Tool is a tool call of a harness.
 type Tool struct{ telemetry.ToolUse }
 
-// Intent returns the intent of a tool call. Its tool name consists of "tool." and
-// the harness's name of the tool. Paths below the workspace are relative to it, and
-// paths below the user's home begin with ~/.
+// Intent returns the intent of a tool call. The intent's tool name is "tool." and
+// the harness's name of the tool, in lower case. Paths below the workspace are relative
+// to it, and paths below the user's home begin with ~/.
 func (t Tool) Intent(s Scene) (gate.Intent, error) {
 	c := collector{scene: s}
 	if t.Dir != "" && path.IsAbs(t.Dir) {
@@ -129,9 +129,9 @@ func (c *collector) path(p, op string, dirs []string) {
 	}
 }
 
-// match adds the files that match the pattern of a search tool. The text may hold several
-// patterns, and a pattern may have alternatives, as in *.{pem,key}. A pattern that begins
-// with ! excludes files, so match ignores the pattern.
+// match adds the files that a search tool may read. The parameter pattern may hold several
+// patterns, and each of them may have alternatives, as in *.{pem,key}. match ignores those
+// that begin with !, because they exclude files.
 func (c *collector) match(pattern string) {
 	list, ok := alternatives(strings.ReplaceAll(pattern, `\`, ""))
 	if !ok {

@@ -37,7 +37,7 @@ const (
 //	/  its value is the working directory
 //	!  its value is a command line
 //	~  a command with this flag is undecidable
-//	#  the command needs no operands, and runs nothing that they name, as with --version
+//	#  with it, the command runs nothing that its operands name, as in command -v ls
 //	|  its value is the program, and all later words are the program's arguments
 type usage struct {
 	names string
@@ -222,8 +222,8 @@ func (u usage) writes() bool {
 }
 
 // runs reports whether a flag of the command runs another command, or decides what the
-// operands mean. The flags of an interpreter and of awk end at the program: script and awk
-// examine them.
+// operands mean. runs ignores the flags of an interpreter and of awk, which end at the
+// program: the methods script and awk of shell examine these flags.
 func (u usage) runs(name string) bool {
 	return strings.ContainsAny(u.short+u.long, "~!") && u.role != programs && !hasWord(u.names, "awk") || hasWord("sed gsed sqlite3 ar yq", name)
 }

@@ -54,8 +54,8 @@ func startsSSH(line arg) bool {
 		!slices.ContainsFunc(line.texts(), func(text string) bool { return strings.HasPrefix(text, "ssh ") && !isOnlySSH(text) })
 }
 
-// endsInValue reports whether a command line of ssh ends in the value of a flag, or where
-// one follows.
+// endsInValue reports whether a text that follows a command line of ssh belongs to the value
+// of a flag. After the flag -o, only a text after = counts.
 func endsInValue(line string) bool {
 	before, last := lastWords(line)
 	valued := func(word string) string { // the first flag with a value in a word such as -vi, and what follows it
@@ -113,9 +113,9 @@ func setsBraces(name string, args []arg) bool {
 // optionName returns the name of an option of zsh, which ignores case and underscores.
 func optionName(text string) string { return strings.ToLower(strings.ReplaceAll(text, "_", "")) }
 
-// optionsOf returns the arguments of set without its parameters, which follow -- or -, or
-// begin at a word that is neither a flag nor the value of -o. For another command it returns
-// all arguments.
+// optionsOf returns the arguments of set without the positional parameters, which follow
+// -- or -, or begin at a word that is neither a flag nor the value of -o. For another
+// command, optionsOf returns all arguments.
 func optionsOf(name string, args []arg) []arg {
 	for i, a := range args {
 		text := a.start()
@@ -128,8 +128,8 @@ func optionsOf(name string, args []arg) []arg {
 	return args
 }
 
-// namesOption reports whether the argument of set or setopt at the index i is the name of an
-// option, or a flag.
+// namesOption reports whether the argument at the index i may be the name of an option.
+// For set, only an argument after a flag such as -o may be a name; for setopt, every argument.
 func namesOption(name string, args []arg, i int) bool {
 	return name != "set" || i > 0 && args[i-1].flag() && strings.HasSuffix(args[i-1].text, "o")
 }

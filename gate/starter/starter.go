@@ -12,9 +12,10 @@ var policy string
 //go:embed cases.yaml
 var cases string
 
-// Policy returns a policy that denies writes outside of the workspace, secrets, and
-// settings of the harness; it requires an approval for destructive commands and
-// for those whose effect cannot be known before they run; it allows the rest.
+// Policy returns a policy that denies access to secrets, changes to the settings of the
+// harness, and writes outside of the workspace. The policy requires an approval for
+// destructive commands and for commands whose effect is not known before they run. The
+// policy allows the rest.
 func Policy() string { return policy }
 
 // Cases returns test cases for `policy test` that show what the policy decides.
