@@ -65,21 +65,21 @@ type Spec struct {
 	OSC []int
 	// Text makes the Sink receive the child's output.
 	Text bool
-	// Line follows the user's keys on the pty, so that Child.Type types only while the user
-	// has not begun a line.
+	// Line follows the user's keys on the pty, so that Child.Type knows whether the user has
+	// begun a line. Without Line, Child.Type types nothing.
 	Line bool
 	// Cursor says that the program hides the cursor exactly while its input line is not
 	// on the screen, for example in a dialog. Child.Type then types nothing while the
 	// cursor is hidden.
 	Cursor bool
 	// SameInput makes each child read the same input if stdin is a file or a pipe.
-	// Otherwise a child begins to read where the previous child stopped.
+	// If SameInput is false, a child begins to read where the previous child stopped.
 	SameInput bool
 }
 
-// A Sink receives the events of a running child. Its methods are called from
-// goroutines of this package, sometimes from two at once, but never from a byte
-// pump. They must not block for long.
+// A Sink receives the events of a running child. The methods of a Sink are called from
+// goroutines of this package, sometimes from two at once, but never from a goroutine
+// that copies the child's input or output. The methods must not block for long.
 type Sink interface {
 	// Output reports how many bytes and lines the child has written so far: at its
 	// first output, then at most once a second while it writes, and at the end if a

@@ -20,8 +20,8 @@ const (
 )
 
 // Hold stops the harness and all its descendants, also in other sessions and
-// groups, until it finds no new process. It may be called again if another
-// program has continued one of them. The wrapper continues to run.
+// groups. Hold repeats the search until it finds no new process. Call Hold again if
+// another program has continued a stopped process. The wrapper continues to run.
 func (c *Child) Hold() error {
 	if c.ended.Load() {
 		return os.ErrProcessDone
@@ -75,7 +75,7 @@ func (c *Child) Free() error {
 // outdated reports whether a message of the guard must be dropped. The message says that
 // the harness has stopped or, if stopped is false, that the harness was continued. Such a
 // message is dropped if it is not true at present, or if Hold has caused the stop.
-// Otherwise a quick Hold and Free would be reported as a stop by another program.
+// Without this rule, a quick Hold and Free would be reported as a stop by another program.
 func (c *Child) outdated(stopped bool) bool {
 	c.holding.Lock() // wait for a running Hold or Free
 	defer c.holding.Unlock()

@@ -58,10 +58,10 @@ func Notify(c chan<- os.Signal, signals ...os.Signal) {
 // Only the first call, which may take a millisecond, looks them up.
 func startedIgnoring() sigset { return atStart()() }
 
-// atStart looks up the signals that this process ignores. It returns a function that
-// returns these signals and those that replaced finds. Call atStart before signal.Notify:
-// a signal that was given to Notify can be found only by replaced, which needs a symbol
-// table.
+// atStart looks up the signals that this process ignores, and returns a function. That
+// function returns these signals and the result of the function replaced. Call atStart
+// before signal.Notify: after Notify, a signal is no longer ignored, and only replaced,
+// which needs a symbol table, can find it.
 var atStart = sync.OnceValue(func() func() sigset {
 	now := nowIgnored()
 	return sync.OnceValue(func() sigset { return now | replaced() })

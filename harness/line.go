@@ -46,7 +46,8 @@ type Typed struct {
 // that Type typed last.
 var ErrLine = errors.New("the user has begun a line, or has a dialog open")
 
-// ErrTyping means that no keys, or only some of them, were typed.
+// ErrTyping means that Type has stopped early. No keys, some keys or, if the child did not
+// show the last stroke, all keys were typed.
 var ErrTyping = errors.New("interrupted before the last key")
 
 // A typingError is a more precise reason than [ErrTyping], which it wraps.
@@ -88,7 +89,7 @@ type line struct {
 	listed bool      // a list of earlier prompts is open
 	state  lineState
 	param  []byte // parameters of the control sequence so far
-	skip   int    // bytes of an old mouse report that follow
+	skip   int    // how many bytes of a mouse report in the old format still follow
 }
 
 type lineState byte

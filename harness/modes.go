@@ -63,7 +63,7 @@ type modes struct {
 	flipped     uint64      // bit i: switches[i] differs from its default
 	alternate   int         // number of the mode that switched to the alternate screen, or 0
 	keyboard    [2]keyboard // the keyboard states of the main and the alternate screen
-	keys        [8]string   // for each resource the parameter that modifyOtherKeys or a similar sequence set, or ""
+	keys        [8]string   // value of each resource of setKeys; "" is the default, "-" is disabled
 	keypad      bool        // application keypad
 	region      string      // parameters of the scroll region, or ""
 	cursorStyle string      // parameter of the cursor style, or ""
@@ -75,7 +75,7 @@ type modes struct {
 	colours     uint32   // bit n is set if the colour of OSC command n was changed; 4 is the palette
 }
 
-// charsets are the designated character sets and the one in use.
+// charsets are the designated character sets, and which of these are in GL and GR.
 type charsets struct {
 	sets [4]byte // final byte for G0 to G3; 0 is ASCII
 	left byte    // which of G0 to G3 is in GL
@@ -115,7 +115,7 @@ const maxPushes = 16
 
 // switches lists the modes that a program can leave behind, with their default
 // state: DEC private modes and a few of ECMA-48. The late ones are undone only after a
-// death by signal. docs/promises.md shows them.
+// death by signal. docs/promises.md lists all these modes.
 var switches = [...]struct {
 	number         int
 	ansi, on, late bool

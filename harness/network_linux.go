@@ -12,7 +12,7 @@ import (
 // SeparateNetwork makes cmd begin in a network of its own. The program that cmd runs
 // has to start the loopback interface with [Loopback]. A user other than root may
 // create a network only in a user namespace. So cmd gets a user namespace too, in which
-// the ids of the user and the group are the same. SeparateNetwork also does what
+// the user and the group have the same ids as outside. SeparateNetwork also does what
 // [EndWithParent] does.
 func SeparateNetwork(cmd *exec.Cmd) {
 	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Pdeathsig: syscall.SIGTERM}
@@ -32,9 +32,9 @@ func EndWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 }
 
-// Loopback starts the loopback interface of a separate network. It locks the calling
-// goroutine to its thread, so that programs that the goroutine starts later do not
-// inherit the capability that SeparateNetwork gave to this process.
+// Loopback starts the loopback interface of a separate network. Loopback also locks the
+// calling goroutine to its thread, and clears the ambient capabilities of this thread.
+// Programs that the goroutine starts later then do not inherit CAP_NET_ADMIN.
 func Loopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

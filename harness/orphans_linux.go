@@ -58,9 +58,9 @@ func subreaper() error {
 	return nil
 }
 
-// endAdoption ends the reaper. The result is true if no child is running and no
-// registered process is left: neither one of the wrapper itself nor an orphan. Without
-// Adopt the result is false, because orphans were not registered.
+// endAdoption ends the reaper. The result is true if no harness is running and no
+// registered process is left. The wrapper's own processes and orphans are registered.
+// Without Adopt the result is false, because orphans were not registered.
 func (t *Terminal) endAdoption() (nothingLeft bool) {
 	if t.stop == nil {
 		return false
@@ -152,7 +152,7 @@ func (t *Terminal) isGuard(pid int) bool {
 // reaps it, and the orphans of a child are in the list before the child can be
 // reaped. So while none is reaped, an empty list means that nothing is left.
 func children(thread string) (pids []int) {
-	// At most times there is none. To ask for that is faster than reading /proc.
+	// Usually this process has no child, and waitid reports that faster than /proc.
 	if err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil); errors.Is(err, unix.ECHILD) {
 		return nil
 	}
@@ -200,8 +200,8 @@ func (t *Terminal) EndOrphans() Killed {
 	})
 }
 
-// endTrees ends the processes that the function left returns, with their descendants,
-// until left returns none or one of them cannot be killed.
+// endTrees ends the processes that the function left returns, with their descendants.
+// endTrees calls left again until left returns none, or until a process cannot be killed.
 func endTrees(left func() []owned) (killed Killed) {
 	kills, notified := kills{}, map[int]bool{}
 	for begin, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {

@@ -51,7 +51,7 @@ const pumpGrace = 50 * time.Millisecond
 
 // Abandon ends the wait for the user's reader of this child's output: Wait
 // returns even if the reader has stalled, and output that it has not read is
-// lost. It cannot be undone.
+// lost. A call of Abandon cannot be undone.
 func (c *Child) Abandon() { c.abandon.Do(func() { close(c.abandoned) }) }
 
 // awaitPumps returns when all output has reached the user, or pumpGrace after

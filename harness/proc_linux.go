@@ -154,7 +154,7 @@ func descendants(procs []proc, root int, leaveOut func(proc) bool) []proc {
 	return found
 }
 
-// alive removes the processes that have ended from procs.
+// alive removes from procs the processes that have ended.
 func alive(procs []proc) []proc { return slices.DeleteFunc(procs, proc.dead) }
 
 // kill signals p if the pid still belongs to the same process. With a pidfd the signal
@@ -233,8 +233,8 @@ type owned struct {
 	adopted            bool // a client left this process behind
 }
 
-// members returns those of procs that belong to o: the registered process with its
-// descendants and, if it led a group, that group. A reused pid matches nothing.
+// members returns those of procs that belong to o: the owned process with its
+// descendants and, if o led a group, that group. A reused pid matches nothing.
 func (o owned) members(procs []proc) []proc {
 	var found []proc
 	for _, p := range procs {

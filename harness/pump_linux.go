@@ -159,7 +159,8 @@ func (c *Child) pump(s *source) {
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			// The deadline is a request to read all output that waits. Reset it before
-			// reading: a later reset could remove the deadline that the child's end sets.
+			// reading: a later reset could remove the deadline that run sets when the
+			// child has ended.
 			s.file.SetReadDeadline(time.Time{})
 			over := c.ended.Load()
 			if !c.drain(s, to, buf) || over {
@@ -223,7 +224,8 @@ func (s *source) waits() (yes bool) {
 
 // pass writes b to the user, then counts it. The modes are recorded before the
 // write: the guard must know them if the wrapper dies right after the write. The
-// result is false if the stream accepts no more output.
+// result is false if the output of a pipe cannot be written. For the output of a pty,
+// write errors are ignored.
 func (c *Child) pass(s *source, to int, b []byte) bool {
 	c.last.Store(int64(time.Since(c.began)))
 	out := b
@@ -309,7 +311,7 @@ func nudge(wake chan<- struct{}) {
 func (c *Child) report(quiet <-chan struct{}) {
 	var (
 		reported, reportedLines int64
-		begun                   bool             // the newest argument of Sink.Line
+		begun                   bool             // the argument of the last call of Sink.Line
 		next                    <-chan time.Time // when output may be reported again
 		last                    bool
 	)
@@ -431,8 +433,8 @@ func (c *Child) noteInterrupt(keys []byte) {
 }
 
 // await reads input for the child from one of the wrapper's files; n is 0 at the end of
-// the file. It waits with poll. If the wait is interrupted, await has read nothing, and
-// ok is false. A keyboard is not read while the wrapper is in the background.
+// the file. It waits with poll. If the child ends during the wait, await reads nothing,
+// and ok is false. A keyboard is not read while the wrapper is in the background.
 func (c *Child) await(from int, buf []byte, keyboard bool) (n int, ok bool) {
 	ready := []unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}, {Fd: int32(fdOf(c.wakeup)), Events: unix.POLLIN}}
 	if keyboard && c.terminal.shared {
@@ -495,7 +497,7 @@ func (c *Child) takeBack() {
 		left = append(left, buf[:n]...)
 	}
 	if lines {
-		left = bytes.ReplaceAll(left, []byte{0}, nil) // end-of-file keys, which were for the last child
+		left = bytes.ReplaceAll(left, []byte{0}, nil) // end-of-file keys, which were for this child only
 		if c.terminal.shared {
 			left = bytes.ReplaceAll(left, attrs.Cc[unix.VEOF:unix.VEOF+1], nil)
 		}
@@ -529,9 +531,9 @@ func (t *Terminal) returnKeys() {
 	keys := append(t.takeUnread(), t.typedAhead...)
 	t.typedAhead = nil
 	fd := fdOf(t.keys)
-	// Of keys that do not fit, the terminal would drop some without an error. The methods
-	// enter and hush turn off the echo, so that the terminal does not show the keys, and the
-	// editing of lines, so that one read returns all keys that wait.
+	// If the keys did not fit, the terminal would drop some without an error. The methods
+	// enter and hush turn off the echo, so that the terminal does not show the keys. They
+	// also turn off the editing of lines, so that one read returns all keys that wait.
 	fits := func(waiting int, err error) bool { return err == nil && waiting+len(keys) <= mostKeys }
 	if len(keys) == 0 || !fits(unix.IoctlGetInt(fd, unix.TIOCINQ)) || !mayType(fd) || t.inBackground() || t.enter() != nil || t.shared && t.hush() != nil {
 		return
@@ -630,7 +632,7 @@ func (c *Child) handleSignals(signals caught, quiet <-chan struct{}) {
 			c.resize()
 		case <-signals.cont:
 			c.continueAfterStop()
-			watchCont().end() // waits for a SIGTSTP that was caught with the SIGCONT
+			watchCont().end() // waits until a SIGTSTP that was caught with the SIGCONT, if any, is in its channel
 			select {
 			case <-signals.tstp:
 				c.passTogether()
@@ -694,9 +696,9 @@ func (c *Child) stopped(sig syscall.Signal) {
 	}
 }
 
-// suspend restores the terminal and stops the wrapper's process group with the signal
-// that has stopped the harness. If since has seen a SIGCONT, the process group is not
-// stopped, and suspend continues the harness.
+// suspend restores the terminal, and stops the wrapper's process group with the signal
+// sig (see stopJob). If the watch passed as since has seen a SIGCONT, the process group
+// is not stopped, and suspend continues the harness.
 func (c *Child) suspend(sig syscall.Signal, since *contWatch) {
 	if !c.frozen.Load() { // if the harness is frozen, its pump waits and cannot answer
 		s := c.sources[0] // the pty or, if there is none, the pipe of stdout

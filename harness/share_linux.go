@@ -193,9 +193,9 @@ func (t *Terminal) hush() error {
 	return nil
 }
 
-// editLines turns the editing of lines on again after hush, but not the echo. Keys that
-// are then typed are read line by line. They had their effects when the user typed them,
-// so none makes a signal or stops the output.
+// editLines turns the editing of lines on again after hush, but not the echo. The keys
+// that typeKeys then puts back are read line by line. Such keys had their effects when the
+// user typed them, so after editLines no key makes a signal or stops the output.
 func (t *Terminal) editLines() {
 	t.mu.Lock()
 	lines := t.saved
@@ -293,7 +293,8 @@ func pipelineReads() bool {
 	return anyReadsTTY(func(p proc) bool { return p.pgrp == group && p.pid != self })
 }
 
-// anyReadsTTY reports whether one of some processes has opened /dev/tty for reading.
+// anyReadsTTY reports whether a process has opened /dev/tty for reading. Only the
+// processes for which the argument returns true are checked.
 func anyReadsTTY(which func(proc) bool) bool {
 	for _, p := range allProcs() {
 		if !which(p) {
@@ -313,9 +314,9 @@ func anyReadsTTY(which func(proc) bool) bool {
 	return false
 }
 
-// signalKeys sends the signals for keys to the harness's foreground group, and returns
-// the other keys. While the terminal edits lines, it makes signals of these keys itself,
-// and signalKeys returns all keys.
+// signalKeys sends the harness's foreground group a signal for each signal key, such as
+// Ctrl-C, and returns the other keys. While the outer terminal edits lines, that terminal
+// itself makes signals of signal keys, and signalKeys returns all keys.
 func (c *Child) signalKeys(keys []byte) []byte {
 	inner, err := getTermios(c.ptmx)
 	if err != nil || !c.terminal.shared || inner.Lflag&(unix.EXTPROC|unix.ISIG|unix.ICANON) != unix.EXTPROC|unix.ISIG {

@@ -109,7 +109,7 @@ func stopGroup(sig syscall.Signal, since *contWatch) (stopped bool) {
 	if unix.PthreadSigmask(unix.SIG_BLOCK, &blocked, &before) != nil {
 		return false
 	}
-	handler := setAction(sig, kernelAction{}) // the default action, because Go's handler would catch the signal
+	handler := setAction(sig, kernelAction{}) // set the default action, because Go's handler would catch the signal
 	waits := contWaits()                      // read now, because a stop signal removes a pending SIGCONT
 	if sig != unix.SIGSTOP && !waits {
 		unix.Tgkill(os.Getpid(), unix.Gettid(), sig)

@@ -29,8 +29,8 @@ type Terminal struct {
 	unread []byte // keys that the last child had not read when it ended
 	byKey  bool   // the last child died of a signal that the pty made of a key
 
-	reading    sync.Mutex // held by the one goroutine that reads stdin
-	typedAhead []byte     // read from stdin but not yet written to a child; guarded by the mutex reading
+	reading    sync.Mutex // held by the one goroutine that reads the file keys
+	typedAhead []byte     // read from the file keys but not yet written to a child; guarded by the mutex reading
 }
 
 // outside is what OpenTerminal finds. It does not change afterwards.
@@ -92,8 +92,8 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 		},
 		guarding: guarding{guards: make(map[*guardProcess]bool), owned: make(map[int]owned), inherited: presentChildren()},
 	}
-	ignoring := atStart() // not in the goroutine, because the caller may call signal.Notify next
-	go ignoring()         // Start needs it
+	ignoring := atStart() // called before the goroutine, because the caller may call signal.Notify next
+	go ignoring()         // looks the ignored signals up early, because Start needs them
 	for i, f := range t.outer {
 		if f == nil {
 			return nil, errors.New("open terminal: stdin, stdout and stderr must be open")
@@ -198,7 +198,7 @@ func (t *Terminal) findScreen() error {
 func (t *Terminal) Pty() bool { return t.pty }
 
 // Prepare starts the next child's guard early, while the caller does other
-// things. Without it Start starts the guard.
+// things. If Prepare was not called, Start starts the guard.
 func (t *Terminal) Prepare(guard []string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -391,8 +391,8 @@ func (t *Terminal) closeFiles() {
 // find the processes that such a program has moved to another session.
 func (t *Terminal) Mark() string { return markVariable + "=" + t.mark }
 
-// Own registers a process of the wrapper itself. If the wrapper dies, the guard ends this
-// process and, if the process leads a group, the group.
+// Own registers a process that the wrapper has started for itself. If the wrapper dies,
+// the guard ends the registered process and, if that process leads a group, the group.
 func (t *Terminal) Own(pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -659,13 +659,14 @@ func (t *Terminal) prepare(argv []string) error {
 }
 
 // startGuard starts a process in a new session and, unless cgroup is nil, in that control
-// group. env is for the process itself: the harness's environment comes with the launch.
+// group. env is for the process itself: a guard later gets the harness's environment in
+// the launch message.
 func startGuard(argv, env []string, files []*os.File, cgroup *os.File) (pid int, err error) {
 	fds := make([]uintptr, len(files))
 	for i, f := range files {
 		fds[i] = uintptr(fdOf(f)) // os.StartProcess would make the user's terminal blocking
 	}
-	// A guard that is stopped when the wrapper dies is continued by the kernel.
+	// If the wrapper dies while the guard is stopped, the kernel continues the guard.
 	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGCONT}
 	if cgroup != nil {
 		sys.UseCgroupFD, sys.CgroupFD = true, fdOf(cgroup)
@@ -680,7 +681,7 @@ func (g *guardProcess) wait() {
 	close(g.reaped)
 }
 
-// reap waits for the end of a child.
+// reap waits for the end of a child process, such as a guard, and reaps the process.
 func reap(pid int) {
 	for {
 		if _, err := unix.Wait4(pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {

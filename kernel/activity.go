@@ -182,7 +182,7 @@ func (a *activity) waited(s *step) {
 	a.soft.freed = s.now
 }
 
-// lives handles a sign of life at the time at, which may be later than the step's time.
+// lives handles a sign of life. Its time, at, may be later than the step's time.
 func (a *activity) lives(s *step, at time.Time) {
 	if !s.attempts.alive() {
 		return
@@ -208,10 +208,9 @@ func (a *activity) output(s *step, in input.OutputSeen) {
 	}
 }
 
-// next returns the time at which silence will count as wedged. The time is zero while
-// only the wrapper reports work, or while the reason for the silence is known: a tool
-// runs or waits for an approval, input is needed, the harness waits for a limit, or the
-// session is paused.
+// next returns the time at which silence will count as wedged. The time is zero unless
+// the activity is working. It is also zero while only the wrapper reports work, a tool
+// runs or waits for an approval, or the session is paused.
 func (a *activity) next(k *Kernel) time.Time {
 	if k.session.is(session.Paused) || !a.is(working) || a.toolRuns() || k.guards.asksUser() || len(a.soft.by) == 1 && a.soft.by[wrapperSource] {
 		return time.Time{}

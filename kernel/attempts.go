@@ -14,10 +14,11 @@ import (
 	"lifeloop/telemetry"
 )
 
-// attempts are the launches of the harness, one at a time, with the observations of
-// the current one. timers.go ends an attempt that takes too long, and verdict.go
-// decides how an attempt ended. The recovery machine decides what follows, by the
-// rules of package attempt.
+// attempts holds the newest launch of the harness and the observations of the current
+// attempt. The launch of a renewal continues the attempt; every other launch begins a
+// new attempt. timers.go ends an attempt that takes too long, and verdict.go decides
+// how an attempt ended. The recovery machine decides what follows, by the rules of
+// package attempt.
 //
 //	launching ──► running ──► exited ──► sources drained ──► attempt_ended
 //	     │           └── stop: time-out, guardrail, drift, limit ──▲
@@ -52,7 +53,7 @@ type attempting struct {
 	saved   int64              // units at the last checkpoint
 	lived   time.Time          // the first sign of life in this launch
 	quiet   time.Time          // start of the present silence; usually the last sign of life
-	failure *input.FailureSeen // the last reported failure; nil after a later prompt or answer of the model
+	failure *input.FailureSeen // the last reported failure; nil after a later prompt, or after the model has answered
 	turn    telemetry.Outcome  // the outcome of the last turn; empty if unknown
 	closed  time.Time          // when the last turn ended or the last failure was reported
 	did     bool               // a turn or a tool call was reported in this attempt
@@ -91,8 +92,8 @@ type (
 	Launching struct {
 		Run   string `json:"run"`   // harness_run_id
 		Cause string `json:"cause"` // first, retry, fallback, restart or renewal
-		// Attempt counts the attempts of the profile from 1, Profile is its index
-		// and Name its name.
+		// Attempt counts the attempts of the profile, from 1. Profile is the index of
+		// the profile, and Name is the name of the profile.
 		Attempt int    `json:"attempt"`
 		Profile int    `json:"profile"`
 		Name    string `json:"name"`
@@ -119,7 +120,7 @@ type (
 		Run      string `json:"run"`
 		Code     int    `json:"code"`
 		Signal   int    `json:"signal"`
-		Leftover int    `json:"leftover"` // processes below the harness that still ran
+		Leftover int    `json:"leftover"` // how many descendants of the harness still ran when it ended
 		// Lost means that the guard was lost, so Code and Signal are unknown.
 		Lost bool `json:"lost,omitempty"`
 		// Unseen means that no wrapper observed the exit, because the wrapper had

@@ -7,15 +7,16 @@ import (
 	"lifeloop/telemetry"
 )
 
-// books hold the sum of the session's model calls. A changed sum is recorded at
-// once at the end of a turn and of the session, and otherwise once a second:
+// books hold the number of the session's model calls and the sum of their tokens. A
+// changed sum is recorded at once at the end of a turn and of the session, and otherwise
+// once a second:
 //
 //	usage signals ──► meter ──► usage_counted
 type books struct {
 	hard struct{ Usage synth.Usage } // the sum in the newest fact
 	soft struct {
 		meter   synth.Meter
-		base    synth.Usage // the sum that earlier wrappers of the session recorded
+		base    synth.Usage // the sum that earlier wrappers recorded, without the calls in meter
 		changed bool        // the sum has changed since it was last recorded
 		savedAt time.Time
 		// recalled means that the meter was restored after a restart, with its
@@ -82,9 +83,9 @@ func (b *books) next(*Kernel) (at time.Time) {
 
 func (b *books) wake(s *step) { b.save(s) }
 
-// recall takes over the meter of past, which has read again the records from before
-// a crash (Kernel.Rehearsal). Calls whose records could not be read again are still
-// counted in base.
+// recall takes over the meter of past. After a crash, past was given the earlier
+// records a second time (Kernel.Rehearsal). Calls whose records could not be read
+// again are still counted in base.
 func (b *books) recall(past *books) {
 	b.soft.meter, b.soft.changed, b.soft.savedAt, b.soft.recalled = past.soft.meter, past.soft.changed, past.soft.savedAt, true
 }

@@ -9,7 +9,7 @@ import (
 
 // This file limits how much one answer of a client adds to the ledger: 256 KiB in
 // all its facts, and 64 KiB in its receipt (DECISIONS L21). Lengths are those of
-// JSON text, where a control character takes six bytes.
+// JSON text, where a control character takes two or six bytes.
 
 const (
 	maxWarnings    = 32       // the largest number of warnings in one receipt

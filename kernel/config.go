@@ -15,15 +15,17 @@ import (
 const selfClient = "lifeloop-wrap"
 
 // Config is what a Kernel is given. Only Launch changes while the Kernel is used, because
-// it describes the newest launch. A fallback sets Launch.Manifest to the manifest of its
-// profile, and clears Weak. A recovery does the same for the fallback that was active. An input.Launched with a Setup replaces the whole Launch. New sets the
-// defaults of Limits and, for an observer, weakens the claims of the Manifest.
+// Launch describes the newest launch. A fallback sets Launch.Manifest to the manifest of
+// the new profile, and clears Weak. After a crash of the wrapper, the new wrapper does
+// the same if a fallback was active. An input.Launched with a Setup replaces the whole
+// Launch. New sets the defaults of Limits and, for an observer, weakens the claims of the
+// Manifest.
 type Config struct {
-	Session string // the id of the wrapper's session, which is also the HCP session
+	Session string // the id of the wrapper's session; also its session id in HCP (docs/contract/hcp.md)
 	Clients []setup.Client
 	Wants   []negotiate.Want // the requirements of the owner, who configured the wrapper
-	// Launch describes the first launch. Each later launch is described by its
-	// input.Launched.
+	// Launch describes the first launch when New is called. Each later launch is
+	// described by its input.Launched.
 	setup.Launch
 	// Policy says how attempts are supervised. Without fallbacks its Profiles may
 	// be empty.

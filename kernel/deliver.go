@@ -20,8 +20,8 @@ const (
 	granted
 )
 
-// askTime is how long before its limit a hook stops waiting for its clients, so that
-// the gate can be asked about their payloads.
+// askTime is the time between the end of a hook's wait for clients and the hook's limit.
+// During askTime the gate can be asked about the payloads of the clients.
 const askTime = 500 * time.Millisecond
 
 // submit asks the gate about the payloads in a hook's answer, and reports whether the
@@ -84,8 +84,8 @@ func (l *slots) release(h *hook, p *parcel) {
 	p.hook, p.permit = "", unasked
 }
 
-// takeBack removes a payload from the answer of its hook, if it is in one. It reports
-// false, and removes nothing, if that answer was already sent.
+// takeBack removes a payload from the answer of a hook, if an answer contains the
+// payload. takeBack reports false, and removes nothing, if that answer was already sent.
 func (l *slots) takeBack(p *parcel) bool {
 	if h := l.soft.hooks[p.hook]; h != nil && !h.answered {
 		l.release(h, p)

@@ -29,18 +29,19 @@ func (o Origin) String() string {
 }
 
 // Origins maps the path of a value (`pressure.high`, `clients[0].timeout`) to
-// its origin. The value at a missing path is the default. But a missing entry of a list
-// has the origin of the list.
+// its origin. If a path is not in the map, its value is the default. But if the path is
+// that of a list entry, the value has the origin of the list.
 type Origins map[string]Origin
 
-// Of returns the origin of the value at path, or of the nearest enclosing list.
+// Of returns the origin of the value at path. A list entry that has no origin of its
+// own has the origin of the list; any other value is then the default.
 func (o Origins) Of(path string) Origin {
 	for path != "" {
 		if at, ok := o[path]; ok {
 			return at
 		}
-		// A list is always set as a whole, so its entries have the origin of the list. A
-		// missing member of a struct has the default value.
+		// An entry with no origin of its own was set together with its list. A member of
+		// a struct with no origin of its own has the default value.
 		cut := strings.LastIndexByte(path, '[')
 		if cut < 0 || strings.Contains(path[cut:], ".") {
 			return Origin{}

@@ -11,7 +11,7 @@ import (
 // Retention says which ended sessions are removed when a session ends. The zero
 // value removes none.
 type Retention struct {
-	Age   time.Duration `yaml:"age"`   // the largest age since a session's start; 0 means no limit
+	Age   time.Duration `yaml:"age"`   // sessions that started longer ago than this are removed; 0 means no limit
 	Count int           `yaml:"count"` // how many of the newest sessions are kept; 0 means all
 	Size  string        `yaml:"size"`  // the largest size of all sessions together, see [ParseSize]; empty means no limit
 }

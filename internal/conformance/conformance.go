@@ -39,8 +39,8 @@ type Config struct {
 	// built-in one with the same name.
 	Profiles []profile.Profile
 	// Profile names one of Profiles or a built-in one. A session is renewed by this
-	// profile, whose programs make the continuation token. If it is empty, no session is
-	// renewed.
+	// profile, whose programs make the continuation token. If Profile is empty, no
+	// session is renewed.
 	Profile string
 }
 
@@ -95,7 +95,7 @@ type Violation struct {
 	Rule     string         `json:"rule"`
 	Mode     string         `json:"mode"`
 	Step     string         `json:"step"`            // the first step in which the sentence was broken
-	Event    lifeloop.Event `json:"event,omitempty"` // the event in that step
+	Event    lifeloop.Event `json:"event,omitempty"` // the first event that showed the violation; empty if no single event did
 	Found    string         `json:"found"`
 	Times    int            `json:"times"`
 	Sentence string         `json:"sentence"`

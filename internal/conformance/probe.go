@@ -104,7 +104,7 @@ func (k *kit) sendOneshot(ctx context.Context, docs []document) error {
 		}
 		p.writeAll(d.text)
 		over := p.ended(began.Add(k.cfg.Timeout))
-		printed := p.stdout.all() // read now, before processes that the client left behind can add output
+		printed := p.stdout.all() // read now, because output after the time limit does not count as an answer in time
 		left := p.close()
 		failure, stderr := "", p.stderr.all()
 		switch {
@@ -157,7 +157,7 @@ func (k *kit) sendPersistent(ctx context.Context, docs []document) error {
 	return nil
 }
 
-// exchange sends one document and waits for its line.
+// exchange sends one document and waits for the line that answers the document.
 func (c *conversation) exchange(ctx context.Context, d document) error {
 	event, began := d.envelope.Request.Event, time.Now()
 	for {

@@ -226,7 +226,7 @@ func (c *capture) close() {
 	<-c.over
 }
 
-// all returns the text that was captured so far.
+// all returns the text captured so far, without the lines that line has removed.
 func (c *capture) all() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -254,7 +254,7 @@ func (c *capture) line() ([]byte, bool) {
 	return line, true
 }
 
-// nextLine waits for a line until the deadline or the client's end.
+// nextLine waits for a line until the deadline, the end of stdout, or a full p.stdout.
 func (p *process) nextLine(deadline time.Time) ([]byte, bool) {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()

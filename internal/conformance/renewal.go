@@ -169,7 +169,8 @@ func (r *renewed) moved(f kernel.RenewalMoved) {
 	}
 }
 
-// step notes a receipt of the renewal. The caller holds mu of the session's world.
+// step adds a receipt of the renewal to r.Steps. The caller holds mu of the session's
+// world.
 func (r *renewed) step(doc *lifeloop.Receipt) {
 	name := "delivery"
 	switch doc.Event {

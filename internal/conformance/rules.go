@@ -49,8 +49,8 @@ type broken struct {
 	found string
 }
 
-// judge returns the rules that an answer breaks. The contract's own validation
-// finds the errors; judge names the rule for each.
+// judge returns the rules that an answer breaks. Package lifeloop finds the errors in a
+// JSON document; judge names the rule for each error.
 func judge(body []byte, version string) (breaks []broken) {
 	if text := bytes.TrimSpace(body); len(text) == 0 {
 		return []broken{{notJSON, "it printed nothing"}}

@@ -43,7 +43,7 @@ func (s *world) until(event lifeloop.Event, n int) {
 	s.await(string(event), func() bool { return s.events[event] >= n })
 }
 
-// signals reports signals as if the harness had written them to its record.
+// signals reports signals as if the harness had written them to its transcript.
 func (s *world) signals(post func(input.Input), sigs ...telemetry.Signal) {
 	for i := range sigs {
 		sigs[i].Source, sigs[i].Detail = "transcript", "record"
@@ -71,7 +71,8 @@ func (s *world) hook(event string, class lifeloop.Placement, out io.Writer, sig 
 	}
 }
 
-// errSlotLost is the error of a harness that no longer reads its hook.
+// errSlotLost is the error of a harness that no longer reads the answer of its hook. The
+// slot is then lost: the place in the model's context that the answer would have filled.
 var errSlotLost = errors.New("the harness no longer waits")
 
 // lost is a writer for a harness that no longer reads the answer of its hook.

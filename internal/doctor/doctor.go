@@ -44,8 +44,8 @@ type Config struct {
 	Needs func(adapter string) string
 	// Installed returns the hooks that `host apply` would install.
 	Installed func(p profiles.Profile, project bool) (profiles.Installation, error)
-	// Retained reports whether the configuration limits how many ended sessions are
-	// kept, or for how long.
+	// Retained reports whether the configuration limits the age, the number or the total
+	// size of the sessions that are kept.
 	Retained bool
 	// Settings records which settings files of harnesses `host apply` has changed.
 	Settings *hosts.Store
@@ -80,8 +80,8 @@ type Adapter struct {
 	Version       *string  `json:"version"` // the version that the program prints
 	Tested        []string `json:"tested_versions"`
 	VersionTested *bool    `json:"version_tested"` // null if the version is unknown, or none was tested
-	// Proven lists the capabilities that worked in earlier sessions with an
-	// untested version.
+	// Proven holds the capabilities that worked in earlier sessions with Version, if
+	// Version is untested.
 	Proven       map[string]proven.Seen `json:"proven,omitempty"`
 	Hooks        []InstalledHooks       `json:"hooks"`
 	Launch       Launch                 `json:"launch"`
@@ -96,8 +96,8 @@ type Capability struct {
 	// LaunchLacks is the reason why a launch from this folder would not have the
 	// capability.
 	LaunchLacks string `json:"launch_lacks,omitempty"`
-	// ReportedIn counts the recorded sessions in which the harness itself
-	// reported the event.
+	// ReportedIn is 0 if the capability is not an event. Otherwise ReportedIn counts the
+	// recorded sessions in which the harness itself reported this event.
 	ReportedIn int `json:"reported_in"`
 }
 

@@ -165,8 +165,8 @@ func (p *page) line(name, text string) {
 	p.wrap(fmt.Sprintf("%-11s ", name), strings.Repeat(" ", 12), text)
 }
 
-// wrap writes words in lines of at most columns. The first line begins with
-// first, the others with indent.
+// wrap writes the words of text in lines of at most [columns] characters. The first
+// line begins with first, the others with indent.
 func (p *page) wrap(first, indent, text string) {
 	width := len([]rune(first))
 	p.WriteString(vt.Plain(first))

@@ -122,8 +122,8 @@ func (e *examiner) clients(sessions []store.Session) {
 	e.Machine.Clients = all
 }
 
-// anchors looks at the newest session that publishes its checkpoints, and reports those
-// that could not be published.
+// anchors reports the checkpoints that could not be published in the newest session
+// that publishes checkpoints (see [store.Published]).
 func (e *examiner) anchors(sessions []store.Session) {
 	for _, s := range slices.Backward(sessions) {
 		switch p := s.Folder.Published(); {

@@ -42,7 +42,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return d, err
 }
 
-// isDurationSyntax reports whether a text is a duration, of any length.
+// isDurationSyntax reports whether a text is a duration with a unit, of any length.
 func isDurationSyntax(text string) bool {
 	zeros := strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' {
@@ -51,7 +51,7 @@ func isDurationSyntax(text string) bool {
 		return r
 	}, text)
 	_, err := time.ParseDuration(zeros)
-	return err == nil && !strings.HasSuffix(zeros, "0") // 0 is a duration, but another digit without a unit is not
+	return err == nil && !strings.HasSuffix(zeros, "0") // a digit without a unit becomes 0, which needs no unit
 }
 
 // A Defaulter is an entry of a list. SetDefaults is called before the entry is read, for
@@ -209,9 +209,9 @@ func (v Value) expected(path, want string) error {
 }
 
 // SetText sets a scalar from text, such as the value of a variable or a flag. A duration
-// other than 0 needs a unit, as in 250ms. If ms is set, it must also be a whole number of
-// milliseconds, as Decode requires for the option "ms". A value that is more than its
-// limit is a [*LimitError].
+// other than 0 needs a unit, as in 250ms. If ms is set, the duration must also be a whole
+// number of milliseconds, as Decode requires for the option "ms". For a value that is
+// more than its limit, the error is a [*LimitError].
 func SetText(to reflect.Value, text string, ms bool) error {
 	wrong := fmt.Errorf("expected %s, found %q", expected(to, false), text)
 	switch {

@@ -7,7 +7,7 @@ import (
 )
 
 // Beginning returns the paths of the entries of dir whose names begin with prefix, in no
-// order. Without access to dir it returns what it could read.
+// order. If reading dir fails, Beginning returns the paths that were read before the error.
 //
 // It is for folders that may have very many entries, such as the system's folder for
 // temporary files: unlike filepath.Glob, it does not sort the names.

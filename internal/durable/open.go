@@ -105,8 +105,8 @@ func ReadLinked(path string, limit int64) ([]byte, error) {
 	return readAtMost(f, limit)
 }
 
-// PutFile writes a file that [Open] accepts, with mode 0600. A crash can leave a part
-// of the data; see [WriteFile].
+// PutFile replaces the content of a file that [Open] accepts. A new file has mode 0600.
+// A crash can leave a part of the data; see [WriteFile].
 func PutFile(path string, data []byte) error {
 	f, err := Open(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

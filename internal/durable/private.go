@@ -45,7 +45,7 @@ func IsPrivate(dir string) error {
 }
 
 // IsPrivateFolder checks dir as [IsPrivate] does, and also returns an error if dir is a
-// symbolic link, because what a link leads to may hold other files.
+// symbolic link, because a link may lead to a folder with the user's own files.
 func IsPrivateFolder(dir string) error {
 	info, err := os.Lstat(dir)
 	if err == nil && !info.IsDir() {

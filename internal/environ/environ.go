@@ -1,6 +1,6 @@
 // Package environ computes the environment of a client. A client inherits only a
 // few variables, those that programs generally need, and none of the user's keys
-// and tokens. The configuration can add to them.
+// and tokens. The configuration can add variables.
 //
 // The package does not read the environment; callers pass it.
 //

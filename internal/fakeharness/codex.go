@@ -17,8 +17,8 @@ import (
 
 const codexVersion = "0.169.0"
 
-// codex behaves like the Codex CLI: it writes a rollout, writes OSC 7501 to the
-// terminal, and runs hooks.
+// codex behaves like the Codex CLI: it writes a rollout (a thread's transcript),
+// writes OSC 7501 to the terminal, and runs hooks.
 type codex struct {
 	h               *harness
 	session, turnID string

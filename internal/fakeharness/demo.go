@@ -16,8 +16,8 @@ const demoMark = "LIFELOOP_DEMO_STAND_IN=1"
 // arguments belong to another program.
 const speedVariable = "FAKEHARNESS_SPEED"
 
-// NameOf returns the name of the harness with which the name of a story begins, such
-// as claude for claude-long.
+// NameOf returns the name of a story's harness: the part of the story's name before the
+// first hyphen, such as claude for claude-long.
 func NameOf(story string) string {
 	name, _, _ := strings.Cut(story, "-")
 	return name
@@ -34,8 +34,8 @@ func Environment(stories, dir string, fast bool) []string {
 	return env
 }
 
-// IsStandIn reports whether a program was started under a harness's name, with the
-// variables that [Environment] returns.
+// IsStandIn reports whether a program was started under the name claude or codex, with
+// the variables that [Environment] returns.
 func IsStandIn(argv0 string, env []string) bool {
 	switch filepath.Base(argv0) {
 	case "claude", "codex":

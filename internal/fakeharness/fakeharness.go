@@ -16,9 +16,9 @@
 // A script is JSON Lines, one step per line. It is selected by --script FILE,
 // --script-json TEXT or --story NAME, or by the environment variables
 // FAKEHARNESS_SCRIPT, FAKEHARNESS_SCRIPT_JSON and FAKEHARNESS_STORY. If several scripts
-// are given, --launches FILE counts the launches in FILE, and each launch runs the next
-// script. After the last script, each launch runs the last script again. Without
-// --launches, each launch runs the first script.
+// are given, --launches FILE or FAKEHARNESS_LAUNCHES counts the launches in a file, and
+// each launch runs the next script. After the last script, each launch runs the last
+// script again. If launches are not counted, each launch runs the first script.
 package fakeharness
 
 import (
@@ -49,7 +49,7 @@ func Run(args, env []string, stdin, stdout *os.File) int {
 	err := try(func() { h.play(steps) })
 	var code exitCode
 	if errors.As(err, &code) {
-		return int(code) // a crash does not restore the terminal
+		return int(code) // leave the terminal as it is, as after a crash
 	}
 	h.term.restore()
 	if err != nil {
@@ -164,8 +164,8 @@ type arguments struct {
 	bypassTrust, print                 bool
 }
 
-// A source selects a script. The field how is script, script-json or story; what is the
-// path of the script, its text, or the name of the story.
+// A source selects a script. The field how is script, script-json or story. The field
+// what is the path of the script, the script itself, or the name of the story.
 type source struct{ how, what string }
 
 // valueFlags are the flags that take a value.

@@ -78,7 +78,7 @@ func listed(kind dialect) string {
 // keys collects the bytes of a keyboard into lines.
 type keys struct {
 	line, seen string
-	stashes    bool   // Ctrl-S stores the line and empties it; the next command restores it, as in Claude Code
+	stashes    bool   // Ctrl-S stores the line and empties it; the next Enter restores the line, as in Claude Code
 	stash      string // the line that Ctrl-S stored
 	paste      bool
 	interrupts int
@@ -149,7 +149,7 @@ func printable(b []byte) string {
 	}, string(b))
 }
 
-// shell runs a command for the model in a new session and returns its output.
+// shell runs a command for the model in a new session (setsid) and returns its output.
 func (h *harness) shell(command string) (out string, failed bool) {
 	cmd := exec.Command("/bin/sh", "-c", command)
 	cmd.Env = h.hookEnv()

@@ -39,7 +39,7 @@ func (h *harness) child(c childStep) {
 	}
 }
 
-// orphan starts a process in a new session; the parent of the process ends at once.
+// orphan starts a process in a new session (setsid); the parent of the process ends at once.
 func (h *harness) orphan(c childStep) {
 	cmd := h.command(c, append([]string{"/bin/sh", "-c", `"$@" & echo $! >"$0"`, cmp.Or(c.PIDFile, os.DevNull)}, c.Cmd...), true)
 	if err := cmd.Run(); err != nil {

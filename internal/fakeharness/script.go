@@ -45,7 +45,7 @@ var verbs = sync.OnceValue(func() map[string]verb {
 		"sleep_ms":   do(func(h *harness, ms int) { h.pause(time.Duration(ms) * time.Millisecond) }),
 		"ignore":     do((*harness).ignore), // ignore these signals from now on
 		"tool_child": do((*harness).child),  // start a child process
-		"orphan":     do((*harness).orphan), // start a process in a new session; its parent ends at once
+		"orphan":     do((*harness).orphan), // start a process in a new session (setsid); its parent ends at once
 		"exit":       do(func(_ *harness, code exitCode) { must(code) }),
 		"kill_self":  do(func(_ *harness, s sig) { killSelf(syscall.Signal(s)) }),
 
@@ -66,11 +66,11 @@ var verbs = sync.OnceValue(func() map[string]verb {
 		"end":      act(dialect.end), // end the session with this reason
 		"interact": do((*harness).interact),
 
-		// Parts of the actions above, for single tests.
+		// Parts of the actions above, for scripts that need only one part.
 		"hook":         doWith(func(h *harness, event string, p params) { h.hook(event, p.Stdin) }),
-		"statusline":   act(dialect.statusline), // run the status line, with these members changed
+		"statusline":   act(dialect.statusline), // run the status line command, with these members of its stdin changed
 		"transcript":   act(dialect.record),     // append a record, with the usual members added
-		"registry":     act(dialect.registry),   // rewrite the registry file, with these members changed
+		"registry":     act(dialect.registry),   // rewrite Claude Code's file of its state, with these members changed
 		"show_context": do((*harness).showContext),
 	}
 })

@@ -97,7 +97,7 @@ func (t *terminal) line(text string) error {
 	return t.write(strings.ReplaceAll(text, "\n", end) + end)
 }
 
-// raw puts the terminal into raw mode, if there is one. Each call needs a later
+// raw puts stdin into raw mode if stdin is a terminal. Each call needs a later
 // call of cooked.
 func (t *terminal) raw() {
 	if t.rawDepth++; t.rawDepth > 1 {
@@ -231,8 +231,8 @@ func (h *harness) replay(path string) {
 	h.write(string(data))
 }
 
-// winsize prints the rows and columns, and prints them again at each of the
-// given number of changes.
+// winsize prints the rows and columns, and prints them again after each change,
+// until the size has changed p.Changes times.
 func (h *harness) winsize(_ bool, p params) {
 	size := func() {
 		if cols, rows, err := term.GetSize(int(h.term.out.Fd())); err != nil {

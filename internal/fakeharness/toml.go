@@ -85,7 +85,7 @@ func trustHash(event, matcher, command string, timeout int) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// text returns s as a JSON string, with only the escapes that JSON requires.
+// text returns s as a JSON string in which the characters <, > and & are not escaped.
 func text(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)

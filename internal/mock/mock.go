@@ -2,9 +2,9 @@
 // It implements the wire formats of the harnesses: Anthropic's messages, OpenAI's
 // responses and chat completions, and Gemini's content generation.
 //
-// Each request is recorded as a [Call]: its purpose, its prompt, and the usage that
-// the answer reported, in exclusive parts. Unless the script sets a usage, no two calls
-// of one server have the same usage. If usages could repeat, a sum could be right
+// Each request is recorded as a [Call]: its purpose, its prompt, and the [Usage] that
+// the answer reported. Unless the script sets a usage, no two calls of one server
+// have the same usage. If usages could repeat, a sum could be right
 // although one call was counted twice and another was missed.
 //
 //	s := mock.New(mock.Says("let me see"), mock.Runs("echo hi"), mock.Says("done"))
@@ -38,8 +38,8 @@ const (
 	Other      Kind = "other"      // not a model call
 )
 
-// Usage is the tokens of a call. The parts are exclusive, except that Reasoning is a
-// part of Output.
+// Usage counts the tokens of a call. Each token is counted in one field, but the tokens
+// in Reasoning are counted in Output too.
 type Usage struct {
 	Input      int64 `json:"input,omitempty"`
 	CacheRead  int64 `json:"cache_read,omitempty"`
@@ -149,8 +149,8 @@ type Server struct {
 	calls  []*Call
 }
 
-// New returns a server that answers the requests of the conversation with these
-// replies in order, and then with "ok".
+// New returns a server that answers the requests of the conversation and of its
+// sub-agents with these replies in order, and then with "ok".
 func New(script ...Reply) *Server { return &Server{script: script} }
 
 // Calls returns all calls so far.
@@ -192,7 +192,7 @@ func Turns(calls []Call) []Turn {
 		switch {
 		case c.Status >= http.StatusBadRequest:
 			outcome = "failed"
-		case !c.Whole, c.Tool: // the answer was cut off, or no later request has the result of its tool call
+		case !c.Whole, c.Tool: // the answer was cut off, or calls a tool; a request with the tool's result replaces this outcome
 			outcome = "interrupted"
 		}
 		out[at[this]].Outcome = outcome

@@ -17,7 +17,7 @@ func Hint(word string, known []string) string {
 
 // Word returns the known word with the fewest single-letter edits from word; of several,
 // the first. It returns "" if each known word needs more edits than a third of the
-// letters of word, rounded up.
+// letters of word, rounded up. For a word of one letter, no edit is allowed.
 func Word(word string, known []string) string {
 	word = word[:min(len(word), 64)]   // a prefix is enough, because known words are short
 	best, least := "", (len(word)+5)/3 // least is one more than the number of edits that are allowed

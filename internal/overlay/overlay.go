@@ -369,8 +369,8 @@ func copyTo(from, to string) error {
 	return durable.SyncDir(filepath.Dir(to))
 }
 
-// copyFolder copies a folder, first under another name, so that a crash leaves no
-// incomplete folder.
+// copyFolder copies a folder, first under another name, so that after a crash the folder
+// to is missing or complete.
 func copyFolder(from, to string, perm fs.FileMode) error {
 	half := to + ".lifeloop-part"
 	if err := os.RemoveAll(half); err != nil {
@@ -404,9 +404,9 @@ func sameLink(a, b string) bool {
 	return err == nil && x == y
 }
 
-// merge adds to the JSON object real the members that only the object overlay has, also
-// in nested objects, and returns the result. It returns false if real or overlay is not
-// an object.
+// merge adds members to the JSON object real: those that only the JSON object overlay
+// has, also in nested objects. merge returns the result, or false if real or overlay is
+// not an object.
 func merge(real, overlay []byte) ([]byte, bool) {
 	a, b := object(real), object(overlay)
 	if a == nil || b == nil {

@@ -1,7 +1,7 @@
 // Package probe plays a short session with a harness that is installed on this
-// machine, and reports which of the capabilities that depend on the harness's version
-// worked. It needs no account: the model is a server on loopback that answers from
-// a script. The harness is isolated: it has a home and an environment of its own, a
+// machine. Some capabilities depend on the harness's version: the probe reports which of
+// them worked. The probe needs no account: the model is a server on loopback that answers
+// from a script. The harness is isolated: it has a home and an environment of its own, a
 // fake key and, where the system permits it, a network that has only loopback.
 //
 // The session is one turn with two tool calls. This program wraps the harness as
@@ -70,7 +70,7 @@ type Result struct {
 	Seconds  float64  `json:"seconds"`
 }
 
-// A Proof is a capability that was seen, and its source.
+// A Proof is a proven capability, with the source of the event that proves the capability.
 type Proof struct {
 	Capability string `json:"capability"`
 	Source     string `json:"source"`
@@ -250,8 +250,8 @@ func (r *Result) failed(problem string) {
 	r.unprove(func(string) bool { return true }, "the session has the event, but the session failed: "+problem)
 }
 
-// unprove moves the capabilities for which the function some returns true from r.Proven
-// to r.Lacks, with the reason.
+// unprove moves capabilities from r.Proven to r.Lacks, with the reason. It moves those for
+// which the function some returns true.
 func (r *Result) unprove(some func(capability string) bool, reason string) {
 	r.Proven = slices.DeleteFunc(r.Proven, func(one Proof) bool {
 		gone := some(one.Capability)

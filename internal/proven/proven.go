@@ -7,7 +7,7 @@
 // session then begins with partial support. A file that cannot be read counts as
 // empty.
 //
-// The package does not decide what proves a capability; package kernel does. It does
+// Package kernel decides what proves a capability, not this package. This package does
 // not remove a capability that stops working; each session detects the failure itself.
 //
 //	known := proven.Read(stateDir)

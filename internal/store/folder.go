@@ -94,9 +94,8 @@ func (f Folder) Settle() (kept []string, err error) { return overlay.Settle(f.Ov
 // Live reports whether a wrapper has the session's ledger open.
 func (f Folder) Live() bool { return ledger.Locked(string(f)) }
 
-// Facts yields the facts of a session, beginning with sequence number from. Earlier
-// facts are neither read nor checked. It stops at an unfinished last line; damage
-// is an error.
+// Facts yields those facts of a session whose sequence number is at least from. Not all
+// earlier facts are checked. Facts stops at an unfinished last line; damage is an error.
 //
 // If the folder has the ledger of another session, the error is a
 // *[FolderError].
@@ -104,9 +103,9 @@ func (f Folder) Facts(from uint64) iter.Seq2[kernel.Entry, error] {
 	return facts(f.decode(ledger.ReadFrom(string(f), from), from))
 }
 
-// Follow yields the facts of a session, beginning with sequence number from, and
-// waits for more. It ends after the last fact of the session, or when ctx ends. If
-// the wrapper has died, it ends after everything that the wrapper wrote.
+// Follow is like Facts, but then waits for more facts. Follow ends after the last fact
+// of the session, or when ctx ends. If the wrapper has died, Follow ends after
+// everything that the wrapper wrote.
 func (f Folder) Follow(ctx context.Context, from uint64) iter.Seq2[kernel.Entry, error] {
 	return facts(f.FollowRecords(ctx, from))
 }
@@ -205,7 +204,8 @@ type FolderError struct {
 func (e *FolderError) Error() string { return e.What + ": " + e.Fix }
 
 // Check returns a *FolderError if the folder holds the ledger of another session, or if
-// the session's ledger is lost. It reads at most one entry, and finds no other damage.
+// the session's ledger was deleted or emptied (see gone). Check reads at most one entry,
+// and finds no other damage.
 func (f Folder) Check() error {
 	for e, err := range ledger.ReadFrom(string(f), 1) {
 		if err != nil {
@@ -237,8 +237,8 @@ func (f Folder) exists() bool {
 }
 
 // gone is called if no entry of the ledger could be read. It returns a *FolderError if
-// the ledger is missing or empty, and another file shows that it once had entries. err
-// is the error of reading the ledger, or nil.
+// another file shows that a missing ledger once existed, or that an empty ledger once had
+// entries. err is the error of reading the ledger, or nil.
 func (f Folder) gone(err error) error {
 	// tokenFile is written before the first entry, so it does not show that an empty
 	// ledger once had entries.
@@ -360,8 +360,8 @@ func flags[To, From ~string](given map[string][]From) map[string][]To {
 }
 
 // SaveCommand writes the command line of a session. Errors are ignored: the
-// session runs without the file, but then the user must repeat the command to
-// recover it.
+// session runs without the file, but to recover the session the user must then
+// repeat the command.
 func (f Folder) SaveCommand(c CommandLine) {
 	if text, err := json.Marshal(storedLine{word(c.Dir), words[word](c.Argv), flags[word](c.Flags)}); err == nil {
 		_ = durable.PutFile(f.file(commandFile), text)

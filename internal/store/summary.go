@@ -16,9 +16,10 @@ import (
 	"lifeloop/manifests"
 )
 
-// The file summary beside a ledger has what a list of sessions shows, so that the list
-// can be made without the ledger. A Recorder writes it when the session ends; if the
-// session was short or its wrapper died, Summarize writes it. A summary is used only if
+// summaryFile is the name of a file beside the ledger. The file has what a list of
+// sessions shows, so that the list can be made without the ledger. A Recorder writes the
+// summary when the session ends. If the session was short or its wrapper died, Summarize
+// writes the summary. A summary is used only if
 // it is complete and has the present extent of its ledger: any write to the ledger
 // changes the extent. Other summaries are ignored. So the file need not be synced, and
 // an error while writing it is ignored. A ledger with an unfinished last line or a
@@ -80,8 +81,9 @@ func (k *Session) Conclude(id string, f Folder) {
 	}
 }
 
-// fewEntries is the largest number of entries for which a Recorder writes no summary: to
-// read them takes a list a few milliseconds, once.
+// fewEntries is the largest number of entries for which a Recorder writes no summary. The
+// first list of sessions reads so few entries in a few milliseconds, and then Summarize
+// writes the summary.
 const fewEntries = 256
 
 // A Recorder writes the summary of a session that this process records. The state of a
@@ -106,9 +108,11 @@ func (r *Recorder) Apply(e kernel.Entry) {
 
 // Conclude calls [Folder.Forget] and writes the summary, as [Session.Conclude] does. The
 // ledger must have entries. If the process is killed before the end of Conclude, the
-// session has no valid summary, and Summarize continues the work. For a short session it only puts some file in the place of the summary, which shows
-// that the ledger has entries (see Folder.gone). The list of guards becomes that file,
-// because to rename a file is faster than to create one.
+// session has no valid summary, and Summarize continues the work.
+//
+// For a short session, Conclude writes no summary, but puts another file in its place. The
+// file shows that the ledger has entries (see Folder.gone). Conclude renames the list of
+// guards for this purpose, because to rename a file is faster than to create one.
 func (r *Recorder) Conclude(id string, f Folder) {
 	short := len(r.early) > 0
 	marked := short && os.Rename(f.file(guardsFile), f.file(summaryFile)) == nil
@@ -155,8 +159,8 @@ type summaryReader struct {
 	body []byte
 }
 
-// read reads the summary in a folder, and reports whether it is complete and
-// fits the ledger.
+// read reads the summary in a folder, and reports whether its header is intact and fits
+// the ledger. The body is checked by session.
 func (r *summaryReader) read(f Folder) bool {
 	text, _, err := durable.ReadTail(f.file(summaryFile), r.buf[:])
 	if err != nil {

@@ -184,8 +184,8 @@ type File struct {
 	Refused *Refusal // the reason why the file is not used; nil if the file is trusted
 }
 
-// Find finds the nearest project file, see [Nearest], and reads it if it is
-// trusted.
+// Find finds the nearest project file, see [Nearest], and returns its content if the file
+// is trusted.
 func (s Store) Find(dir, home, name string) File {
 	path := Nearest(dir, home, name)
 	if path == "" {
@@ -284,10 +284,10 @@ func (s Store) file(path string) string {
 	return filepath.Join(s.dir, name+".json")
 }
 
-// load reads a record. Its file must pass the same checks as a project's file, and
-// its folder those of [durable.IsPrivate]: otherwise another user could put a record
-// there. A link is refused, because it could lead to a file of the user that is no
-// record, such as one in a checkout.
+// load reads a record. The record's file must pass the same checks as a project's file.
+// The folder must pass the checks of [durable.IsPrivate], because otherwise another user
+// could put a record there. A link is refused, because it could lead to a file of the
+// user that is no record, such as a file in a checkout.
 func load(file string) (r Record, err error) {
 	if err := durable.IsPrivate(filepath.Dir(file)); err != nil {
 		return r, err

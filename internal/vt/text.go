@@ -89,7 +89,7 @@ func (f *Filter) Write(p []byte) (int, error) {
 	}
 	f.out = f.out[:0]
 	for len(b) > 0 {
-		run := 0 // the start of the bytes that can be copied unchanged
+		run := 0 // the number of leading bytes that can be copied unchanged
 		for run < len(b) && (b[run] >= ' ' && b[run] < 0x7f || b[run] == '\n') {
 			run++
 		}

@@ -69,7 +69,7 @@ func newLongSession(id, dir string) *longSession {
 		Began: kernel.Began{SessionID: id, AdapterID: "generic", Program: "sleep", WorkDir: dir, Clients: []string{}, Policy: "none"}})}
 }
 
-// play simulates one turn; the first one follows the session's start.
+// play simulates one turn. For turn 0, it first simulates the start of the session.
 func (s *longSession) play(turn int) {
 	if turn == 0 {
 		s.step(input.Start{})
