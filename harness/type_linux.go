@@ -111,9 +111,9 @@ func (c *Child) forward(keys []byte) (int, error) {
 	return c.input.Write(keys)
 }
 
-// LineTaken is called when the child has taken a line of the user as a prompt. If the
-// newest key is an Enter that did not count, because it may have been a part of a paste,
-// that Enter has sent the line.
+// LineTaken is called when the child has taken a line of the user as a prompt. An Enter
+// that may be a part of a paste is not counted as the end of the line at first. If such
+// an Enter is the newest key, LineTaken counts that Enter as the end of the line.
 func (c *Child) LineTaken() {
 	if !c.typing.mu.TryLock() { // while keys are written, LineTaken does nothing
 		return

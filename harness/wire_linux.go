@@ -26,12 +26,13 @@ import (
 //	R            relieve: do not end the
 //	             wrapper's own processes
 //	K            kill the tree now          X pid name        got SIGKILL
-//	T signal ms  signal the harness's group E status leftover killed
-//	             and, ms later, kill what                     ended
-//	             outlives the harness       Z killed          the tree is empty
+//	T signal ms  signal the harness's       E status leftover killed
+//	             group and, ms later, kill                    ended
+//	             what outlives the harness  Z killed          the tree is empty
 //
-// killed is the number of processes that got SIGKILL so far; an X message names
-// each of the first maxKilled.
+// leftover is the number of processes that outlived the harness. killed is the
+// number of processes that got SIGKILL so far; an X message names each of the
+// first maxKilled.
 //
 // The description of a launch is too long for a packet and is sent as a file:
 // strings terminated by NUL, which no argument contains.

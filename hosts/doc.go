@@ -20,5 +20,5 @@
 // Facts that the edited text cannot show, for example that a list was empty before we
 // added a hook, are stored in a note in the store's folder. Before each change of a file,
 // a copy of the file is stored there too. If the note is lost, our hooks can still be
-// removed; every list or object that is empty after that is removed too.
+// removed; each inner list or object that held only our hooks is then removed too.
 package hosts

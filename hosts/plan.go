@@ -20,8 +20,8 @@ const (
 // A Report is the state of an installation and the reasons for it.
 type Report struct {
 	State string `json:"state"`
-	// Missing and Differing name hooks by their event. A hook without the
-	// consent that it needs is listed in Missing as "trust EVENT".
+	// Each string in Missing and Differing is the event of a hook. A hook without
+	// the consent that it needs is listed in Missing as "trust EVENT".
 	Missing   []string `json:"missing"`
 	Differing []string `json:"differing"`
 }
@@ -29,9 +29,9 @@ type Report struct {
 // A note holds what cannot be derived from a file's text. See origin.
 type note struct {
 	Absent   bool              `json:"absent,omitempty"`   // there was no such file
-	Was      earlier           `json:"was,omitempty"`      // containers that were empty before our hooks
+	Was      earlier           `json:"was,omitempty"`      // what was empty or null before our hooks were added
 	Values   []string          `json:"values,omitempty"`   // the values of the consents to our hooks
-	Replaced map[string]string `json:"replaced,omitempty"` // the earlier values of the records that we replaced or extended, by key
+	Replaced map[string]string `json:"replaced,omitempty"` // see the result replaced of consentTo
 }
 
 // wanted returns the hook that this version writes for the event of h, and whether h
@@ -177,9 +177,9 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 		now.Absent, now.Replaced = before.Absent, before.Replaced
 		return text, now, nil
 	}
-	// Remove all consents to the new hooks, even those that our note does not list: the
-	// user gave such a consent, or the note was lost. Below, consentTo adds these consents
-	// again, so a later removal of our hooks removes them too.
+	// Remove all consents to the new hooks, even those that our note does not list because
+	// the user gave them or the note was lost. Below, consentTo adds these consents again,
+	// so a later removal of our hooks also removes these consents.
 	base, err := withdraw(text, in.Trust, slices.Concat(now.Values, before.Values, earlierValues(earlier, in)), before.Replaced)
 	if err != nil {
 		return "", now, err

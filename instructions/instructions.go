@@ -35,8 +35,8 @@ type Server struct {
 	reader int        // pid of the process that may read; 0 before the harness's first request
 }
 
-// Listen opens a port of the loopback interface. If Serve is never called, call
-// Close. It fails if the system does not show which process has a connection.
+// Listen opens a port of the loopback interface. Listen fails if the system does not
+// show which process has a connection. If Serve is never called, call Close.
 func Listen() (*Server, error) {
 	if err := checkSystem(); err != nil {
 		return nil, fmt.Errorf("serve instructions: %w", err)
@@ -117,7 +117,7 @@ func (s *Server) Serve(ctx context.Context, pid int, handle func(ctx context.Con
 }
 
 // accepts reports whether the process at the other end of a connection is the harness.
-// The harness is the first process that connects and is the process pid or below it.
+// The first process that connects, of pid and the processes below pid, is the harness.
 // All other processes below pid are tools of the harness, such as another harness.
 func (s *Server) accepts(pid int, remote string) bool {
 	theirs, err := netip.ParseAddrPort(remote)

@@ -13,11 +13,11 @@ import (
 // F1).
 //
 // To add a fact, write its type with these methods beside the machine that it
-// changes, add its zero value to registry, give it a case in the views (HCP and L0 list
-// every fact), and a row in docs/facts.md.
+// changes, and add its zero value to registry. Then add a case to the types of package
+// view that need the fact (HCP and L0 list every fact), and a row to docs/facts.md.
 type Fact interface {
 	// key returns the fact's kind, which is its name in the ledger, and whether it
-	// is durable. A durable fact must be on the disk before any effect of its turn.
+	// is durable. A durable fact must be on the disk before any effect of its step.
 	// Receipts, changes of the session's state, and facts whose effects have
 	// consequences outside are durable (DECISIONS F3).
 	key() (kind string, durable bool)

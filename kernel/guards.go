@@ -62,8 +62,8 @@ type (
 		Tool    string    `json:"tool,omitempty"`      // name of the tool
 		Call    string    `json:"tool_call,omitempty"` // the harness's id of the call
 		Until   time.Time `json:"until"`
-		// Payload is the payload to deliver. It is the one at Index in the
-		// answer to the call Dispatch.
+		// Payload is the id of the payload to deliver. Dispatch is the id of the
+		// call to the client, and Index the payload's index in the answer.
 		Payload  string `json:"payload_id,omitempty"`
 		Dispatch string `json:"call,omitempty"`
 		Index    int    `json:"index,omitempty"`
@@ -84,8 +84,8 @@ func (GateAsked) key() (string, bool) { return "gate_asked", false }
 func (f GateAsked) apply(k *Kernel)   { k.guards.hard.Open = append(k.guards.hard.Open, f) }
 
 // key returns false for a tool call: its decision need not be on the disk before the
-// hook is answered. It is written before and synced right after the answer, so only a
-// failure of the machine between the two can lose it (DECISIONS F3).
+// hook is answered. The decision is written before the answer and synced right after
+// it, so only a failure of the computer between the two can lose it (DECISIONS F3).
 func (f GateAnswered) key() (string, bool) { return "gate_answered", f.Act != gate.ActTool }
 func (f GateAnswered) apply(k *Kernel) {
 	h := &k.guards.hard
@@ -164,7 +164,8 @@ func (g *guards) closed(s *step, hook string) {
 	})
 }
 
-// withdraw refuses each pending act if which returns true for it; why is the reason.
+// withdraw calls which for each pending act, and refuses the act if the result is true.
+// The reason for the refusal is why.
 func (g *guards) withdraw(s *step, why string, which func(act string, p pending) bool) {
 	for _, q := range slices.Clone(g.hard.Open) {
 		if g.question(q.Ask) != nil && which(q.Act, g.soft.acts[q.Ask]) {

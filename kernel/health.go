@@ -194,7 +194,7 @@ func (h *health) observed(f Observed) {
 
 // weaken records the capabilities that this launch lacks. What the first launch lacks
 // was known before anything was negotiated, so it is not a degradation. For a later
-// launch, relaunched compares its claims with the negotiated results.
+// launch, the method relaunched compares the launch's claims with the negotiated results.
 func (h *health) weaken(s *step) {
 	for _, w := range s.cfg.Weak {
 		if !h.hard.Weak[w.Capability] {
@@ -476,14 +476,14 @@ func (h *health) named(s *step, sig telemetry.Signal) {
 // the prompts that hooks report.
 func (h *health) repeats() bool { return len(h.soft.watched) > 0 }
 
-// resumedWithin is the longest time from the moment at which a running harness resumes
-// a session until it calls the hook for the resumption. Older records in the session's
-// file are dropped, because another process may have written them.
+// resumedWithin is the longest time between the resumption of a session by a running
+// harness and the hook for the resumption. Records that are older than resumedWithin when
+// the hook is called are dropped, because another process may have written them.
 const resumedWithin = 2 * time.Second
 
-// read records how far a source was read, after its signals were handled. before is
-// the number of facts in this turn before those of the signals. The position of a record
-// that led to facts is always recorded. Other positions are recorded at most once a
+// read records how far a source was read, after its signals were handled. The parameter
+// before is the number of facts that this step had before the signals. The position of a
+// record that led to facts is always recorded. Other positions are recorded at most once a
 // second, so that a source with many records does not fill the ledger.
 func (h *health) read(s *step, in input.SignalsSeen, before int) {
 	switch {
@@ -516,8 +516,8 @@ func (h *health) readByObserver(s *step, in input.SignalsSeen, before int) {
 	s.out.Facts[before] = f
 }
 
-// trouble records that a source cannot be read as expected. It degrades the source,
-// as soon as there is a harness session.
+// trouble records that a source cannot be read as expected, and then calls troubled.
+// Before the first harness session, trouble stores the input for earlyTroubles instead.
 func (h *health) trouble(s *step, in input.SourceTrouble) {
 	s.record(SourceTroubled{Source: in.Source, What: string(in.What)})
 	if s.scopes.number() == 0 {
@@ -527,7 +527,7 @@ func (h *health) trouble(s *step, in input.SourceTrouble) {
 	h.troubled(s, in)
 }
 
-// earlyTroubles reports the troubles of sources before the first harness session.
+// earlyTroubles handles the troubles that came before the first harness session.
 func (h *health) earlyTroubles(s *step) {
 	early := h.soft.early
 	h.soft.early = nil

@@ -150,7 +150,7 @@ func endBy(cause string) string {
 
 // resumedElsewhere reports whether an observer sees that another process resumed
 // the session during a turn. The previous process has then ended without reporting
-// it.
+// its end.
 func (s *step) resumedElsewhere(sig telemetry.Signal) bool {
 	hs, f := s.scopes.current(), s.turns.top()
 	return s.cfg.Observing && sig.Source == "hook" && sig.Cause == "resume" && sig.Session == hs.ID && hs.Started && f != nil && !f.Ending

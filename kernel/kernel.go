@@ -12,7 +12,7 @@
 //	// call Step with input.Wake at k.Deadline(); stop when k.Done()
 //
 // The clock readings of the steps never go back. If they are monotonic, as those of
-// time.Now are, setting the machine's clock moves no timer of this process. Times
+// time.Now are, setting the system clock moves no timer of this process. Times
 // in facts have no monotonic reading, because another process may read them.
 //
 // The kernel starts no goroutine, reads no clock, holds no lock, opens no file
@@ -46,7 +46,7 @@ import (
 // Kernel is the state of one wrapped session.
 type Kernel struct {
 	cfg  Config
-	step step // the newest step; a field, so that Step allocates no memory
+	step step // the newest step; a field, so that Step does not allocate a step
 
 	session sessionMachine
 	scopes  scopes
@@ -163,9 +163,9 @@ func (s *step) do(e effect.Effect) { s.out.Effects = append(s.out.Effects, e) }
 // due reports whether a time has come; the zero time never comes.
 func (s *step) due(at time.Time) bool { return !at.IsZero() && !s.now.Before(at) }
 
-// timerAt converts the time of day in a fact or a record to a time of Step's clock. The
-// result is s.now plus the duration until then, so that a timer fires after this
-// duration even if the machine's clock is set meanwhile.
+// timerAt converts a wall clock time in a fact or a record to a time of Step's clock.
+// The result is s.now plus the duration until that time, so that a timer fires after
+// this duration even if the system clock is set meanwhile.
 func (s *step) timerAt(instant time.Time) time.Time {
 	if instant.IsZero() {
 		return instant
@@ -174,7 +174,7 @@ func (s *step) timerAt(instant time.Time) time.Time {
 }
 
 // invocationID returns the id that all events of one step share, because one step
-// handles one event from outside.
+// handles one input.
 func (s *step) invocationID() string {
 	if s.invocation == "" {
 		s.invocation = s.cfg.NewID("inv_")
@@ -189,7 +189,7 @@ func (k *Kernel) State() session.State { return k.session.state() }
 type Result struct {
 	State   session.State
 	Code    int                   // the code to exit with
-	Signal  int                   // the signal that ended the last launch, if it determines Code
+	Signal  int                   // the signal that ended the last launch, if this signal determines Code
 	Failure lifeloop.FailureClass // set if the session was refused, the harness was not started, or the wrapper failed
 	Why     string                // the reason in words for the user, if Failure is set
 }
@@ -215,9 +215,9 @@ func (k *Kernel) Done() (Result, bool) {
 	return r, true
 }
 
-// exitStatus returns the wrapper's exit code (CLI.md, run), and the signal that
-// ended the last launch, if it determines the code. Without a policy, a harness
-// that exits with success counts as successful, whatever else was observed.
+// exitStatus returns the wrapper's exit code (CLI.md, run), and the signal that ended
+// the last launch, if this signal determines the code. If the session was not completed,
+// exit code 0 becomes 1 only under a policy, or if Ends.Success is set.
 func (k *Kernel) exitStatus() (code, signal int) {
 	e, by := k.attempts.exit(), k.ending.signal()
 	acts := k.cfg.Policy.Acts() || k.cfg.Ends.Success != nil

@@ -13,8 +13,8 @@ import (
 // This file is the index of idempotency keys (DECISIONS L7). A key is a client's
 // own name for one delivery. It is valid only in the harness session in which it
 // was used, because delivered payloads are lost with the context of that session.
-// A harness session may have several scopes: another launch continues it, or the
-// harness returns to it. The newest maxKeys keys of each client are kept.
+// A harness session has several scopes (scopes.go) if another launch continues it, or
+// if the harness returns to it. The newest maxKeys keys of each client are kept.
 
 const maxKeys = 1000
 
@@ -96,7 +96,7 @@ func (r *router) repeats(c *call, a Answered, scopes []int) (first string) {
 }
 
 // again ends a call whose answer repeated a delivery. It issues the receipt of
-// the first call again, with its payloads.
+// the first call again. No payload is placed again.
 func (r *router) again(s *step, c *call) {
 	first := c.First.Receipt
 	s.record(ReceiptIssued{Receipt: first.Receipt, Call: c.ID, Scope: c.Scope, Frame: first.Frame, Replay: true})

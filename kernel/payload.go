@@ -26,8 +26,8 @@ type parcel struct {
 	scope  int
 	frame  string // frame of the event that the payload answers; empty if the event has none
 	// after is the number of prompts before the answered event if the event is
-	// frame.ending or frame.ended; pre_prompt_frame then means the next prompt. For all
-	// other events after is -1.
+	// frame.ending or frame.ended; pre_prompt_frame then means the next prompt. For
+	// every other event, after is -1.
 	after   int
 	payload lifeloop.PayloadEnvelope
 	choices []negotiate.Candidate // the possible placements, in the client's order
@@ -169,8 +169,8 @@ func (l *slots) refusal(s *step, k *call, p lifeloop.PayloadEnvelope, placed neg
 	return "", ""
 }
 
-// fill puts into the answer of a hook, oldest first, the waiting payloads that the
-// hook's slot can carry and that fit into it.
+// fill adds waiting payloads to the answer of a hook, oldest first: those that the
+// hook's slot can carry and that fit into the answer.
 func (l *slots) fill(s *step, h *hook) {
 	for _, p := range l.soft.waiting {
 		choice, ok := l.choose(s, p, h)

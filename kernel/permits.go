@@ -62,9 +62,9 @@ func (g *guards) deliver(s *step, h *hook, p *parcel) {
 	g.ask(s, pending{hook: h.id, limit: h.limit, parcel: p}, GateAsked{Act: gate.ActInject, Hook: h.id, Payload: e.PayloadID, Dispatch: p.call, Index: p.index}, effect.AskGate{Payload: act})
 }
 
-// conclude performs or refuses an act after the gate's decision f. a says how the wait
-// for an approval ended, with or without the user's answer; it is nil if the act did
-// not wait.
+// conclude performs or refuses an act after the gate's decision f. The fact a says how
+// the wait for an approval ended, with or without the user's answer; a is nil if the
+// act did not wait.
 func (g *guards) conclude(s *step, p pending, f GateAnswered, a *ApprovalAnswered) {
 	allowed, why := f.Allowed(), f.refusal()
 	if a != nil {
@@ -105,8 +105,8 @@ func (g *guards) concludeLaunch(s *step, p pending, allowed bool, why string) {
 	}
 }
 
-// refusal returns text for the user or the model that says why an act was
-// refused.
+// refusal returns the reason why an act was refused, as text for the user or
+// the model.
 func (f GateAnswered) refusal() string {
 	what := f.Act
 	if f.Act == gate.ActTool {

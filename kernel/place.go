@@ -30,7 +30,7 @@ import (
 func (l *slots) locate(s *step, h *hook) {
 	hs := s.scopes.current()
 	if hs == nil || h.call.Session != "" && hs.ID != "" && h.call.Session != hs.ID {
-		return // the hook is of another harness, which this harness has started
+		return // no harness session has begun, or the hook is of a harness that this harness has started
 	}
 	h.scope = s.scopes.number()
 	if h.call.Slot != "" && h.call.Slot != telemetry.SlotSession {

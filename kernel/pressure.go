@@ -183,7 +183,7 @@ func (p *pressure) nextSave() (at time.Time) {
 	return at
 }
 
-// tick returns the pressure for supervisor.tick; nil while it is unknown.
+// tick returns the pressure for the event supervisor.tick; nil while it is unknown.
 func (p *pressure) tick() map[string]any {
 	if now, ok := p.soft.synth.Now(); ok {
 		return pressureData(now.Pressure, now.Stale)

@@ -101,9 +101,9 @@ func (r *router) receipt(s *step, k *call, o outcome) {
 }
 
 // announce emits receipt.emitted for a receipt, if a client subscribed to this event.
-// The event belongs to the launch and the harness session that the receipt names. A
-// receipt that is issued again keeps its launch and its harness session, even if the
-// id of that session was learned later.
+// The event names the launch and the harness session that the receipt names. A receipt
+// that is issued again is unchanged. It has no session id if the id was unknown when the
+// receipt was first issued.
 func (r *router) announce(s *step, k *call, doc lifeloop.Receipt) {
 	if s.session.is(session.Pending) {
 		return // a session that is refused has no events (DECISIONS H5)

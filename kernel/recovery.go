@@ -23,7 +23,7 @@ type recovery struct {
 	hard struct {
 		Spent attempt.Spent
 		Name  string        // name of the profile that was launched last
-		Asked *RetryAsked   // the open question of retry.decide
+		Asked *RetryAsked   // the open question to the program retry.decide; nil if there is none
 		Next  *AttemptEnded // the end of the last attempt, if the next launch is planned and has not begun; otherwise nil
 		// Checkpoint is the id of the checkpoint from which the next launch may continue;
 		// empty if there is none. CheckpointUnits is how many units of output were
@@ -35,7 +35,7 @@ type recovery struct {
 	}
 	soft struct {
 		due   time.Time // when the next retry begins, as a time of Step's clock
-		asked time.Time // when the open question of retry.decide was asked, as a time of Step's clock
+		asked time.Time // when the program retry.decide was asked the open question, as a time of Step's clock
 	}
 }
 
@@ -81,7 +81,7 @@ type (
 		Short      int   `json:"short,omitempty"`
 		Units      int64 `json:"units"`
 		Bytes      int64 `json:"bytes"`
-		DurationMS int64 `json:"duration_ms"` // the time since the attempt's first sign of life
+		DurationMS int64 `json:"duration_ms"` // the time from the first sign of life to the end of the attempt; 0 if there was no sign
 	}
 	// A Budget limits the attempts of a session, as the policy configures.
 	Budget struct {

@@ -30,10 +30,10 @@ import (
 //
 // The session is PAUSED from the end of the old harness session to the start of the
 // new one. A payload is in soft state only. If the wrapper dies before the reset has
-// begun, the renewal is rolled back or refused. If it dies after that and before the
-// token is consumed, the recovery finishes the renewal. If it dies later, the payload is
-// lost, and the recovery continues the old harness session, or the new one if that has
-// had a prompt (DECISIONS R9).
+// begun, the renewal is rolled back or refused. If the wrapper dies during the reset and
+// before the token is consumed, the recovery continues the renewal by a relaunch, if this
+// is possible. If the wrapper dies later, the payload is lost. The recovery then continues
+// the old harness session, or the new one if the new one has had a prompt (DECISIONS R9).
 type renewals struct {
 	hard struct {
 		renewal.Machine
@@ -50,7 +50,7 @@ type renewals struct {
 		// The fields below are used only for a reset in place, except soft.again, which
 		// can also delay a relaunch.
 		held    *inHand          // the continuation, until the fresh session begins
-		fresh   *input.FreshSeen // the report of the fresh session, until enter begins it
+		fresh   *input.FreshSeen // the report of the fresh session, until the method enter begins this session
 		typing  bool             // keys are being typed
 		stopped bool             // the typing is being stopped
 		again   time.Time        // when the renewal may take its next step; zero if it need not wait
@@ -123,8 +123,8 @@ func (r *renewals) resets() bool {
 	return r.hard.State == renewal.Resetting && (!r.hard.Ahead || r.hard.Left)
 }
 
-// between reports whether the old harness session has ended for a renewal, and the
-// next launch has not begun.
+// between reports whether the harness has ended for a relaunch and was not started
+// again: the continue command runs, or the next launch is about to begin.
 func (r *renewals) between() bool { return r.hard.Between() }
 
 // launching applies the fact of a launch, if the renewal waits for this launch.
@@ -619,7 +619,7 @@ func (r *renewals) settled(s *step, p *parcel, st lifeloop.Status, class lifeloo
 }
 
 // measured records the first measurement of the context in the harness session that
-// a renewal began, and whether it is still too large.
+// a renewal began, and whether the context is still too large.
 func (r *renewals) measured(s *step, tokens int64) {
 	if r.hard.New == 0 || r.hard.New != s.scopes.number() || r.hard.After != nil || tokens == 0 {
 		return
@@ -696,9 +696,9 @@ func (r *renewals) abandon(s *step, why string) {
 	s.attempts.over(s)
 }
 
-// recover handles a renewal that was open when the wrapper died. It continues
-// the renewal if the reset had begun, the token is not consumed, a relaunch is
-// possible, and the parameter continues is true. Otherwise it ends the renewal. The
+// recover handles a renewal that was open when the wrapper died. If the reset had begun,
+// the token is not consumed, a relaunch is possible, and the parameter named continues
+// is true, recover continues the renewal. Otherwise recover ends the renewal. The
 // result done says whether the renewal continues. The result named again says whether
 // the old harness session must be launched again, because the reset had begun to end
 // the harness. A reset in place ends no harness.

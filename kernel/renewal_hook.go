@@ -47,7 +47,8 @@ const (
 	promptWaits = 3 * time.Second
 )
 
-// byHook reports whether this launch is reset in place by the answer of a hook.
+// byHook reports whether the harness of this launch is reset in place by the answer to a
+// hook.
 func (k *Kernel) byHook() bool { return k.cfg.Clears && k.cfg.Means == renewal.ByHook }
 
 // ends reports whether a renewal can reset the harness by the answer to this hook

@@ -26,9 +26,9 @@ import (
 //	                 keys undo the reset and the renewal has failed
 //
 // The token is consumed before the old session ends, because the first hook of the
-// fresh one carries the continuation. Which keys to type is known to the launch, not
-// to the kernel (setup.Fresh.Clears). The plugin reports the fresh session by a hook call,
-// and puts the answer into that session.
+// fresh one carries the continuation. The launch knows which keys to type. The kernel
+// knows only whether a reset in place is possible (setup.Fresh.Clears). The plugin reports
+// the fresh session by a hook call, and puts the answer into that session.
 
 type (
 	// RenewalTyped records that keys are about to be typed, either those of the
@@ -71,8 +71,8 @@ type inHand struct {
 	choices []negotiate.Candidate
 }
 
-// typeAgain is the delay before the next try, if the keys were not typed because
-// the user had begun a line.
+// typeAgain is the delay before the next try, if the keys of the reset were not typed
+// (input.KeysTyped.Busy), for example because the user had begun a line.
 const typeAgain = 3 * time.Second
 
 // clearing reports whether the keys for a fresh session were typed, and that
@@ -119,8 +119,9 @@ func (r *renewals) typeKeys(s *step, act renewal.Act) {
 	s.do(effect.TypeKeys{Renewal: r.hard.ID, Undo: act == renewal.Undo})
 }
 
-// typed applies the outcome of typing. If the user had begun a line, the keys are typed
-// later. If keys were typed but no fresh session begins, the time limit ends the wait.
+// typed applies the outcome of typing. If the outcome is Busy, the keys of the reset are
+// typed later, but those of an undo are not. If keys were typed but no fresh session
+// begins, the time limit ends the wait.
 func (r *renewals) typed(s *step, in input.KeysTyped) {
 	act := renewal.Clear
 	if in.Undo {
@@ -163,8 +164,8 @@ func (r *renewals) fallBack(s *step, why string) {
 
 // elsewhere handles a reset in place that has failed. It relaunches the harness with the
 // same continuation, if the profile and the harness allow a relaunch. Otherwise the
-// continuation is lost, and if the harness session has not ended, keys are typed that
-// undo the reset.
+// continuation is lost. The keys that undo the reset are then typed, unless the harness
+// session has ended or the reset is made by a hook.
 func (r *renewals) elsewhere(s *step) {
 	switch rules := r.rules(s); {
 	case r.soft.undone:

@@ -275,8 +275,8 @@ func (k *Kernel) Rehearsal() *Kernel {
 }
 
 // Recall copies the soft state of past to k, which has had no input yet. past is a
-// kernel that was given the same records at the same times. k then handles the next
-// record as if the observer had never died.
+// kernel that was given the records that the dead observer had read, at the same times.
+// k then handles the next record as if the observer had never died.
 func (k *Kernel) Recall(past *Kernel) {
 	k.scopes.recall(&past.scopes)
 	k.turns.recall(&past.turns)

@@ -561,7 +561,7 @@ func (r *router) fail(s *step, client string, class lifeloop.FailureClass, why s
 	}
 }
 
-// giveUp ends every call, because the time for the clients' answers is over.
+// giveUp ends every call without an answer, because the time for the answers is over.
 func (r *router) giveUp(s *step) {
 	for _, c := range s.cfg.Clients {
 		if id, busy := r.soft.flying[c.ID]; busy {

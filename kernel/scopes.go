@@ -14,8 +14,8 @@ import (
 //	opened ──► starting ──► started ──► ending ──► ended
 //	              └────────────────────────┘
 //
-// The id of a scope may be unknown at first. A fact records when it becomes known
-// or changes, with the reason. identity.go decides which scope a signal belongs to.
+// The id of a scope may be unknown at first. The fact Bound records that the id became
+// known or changed, and why. identity.go decides which scope a signal belongs to.
 type scopes struct {
 	hard struct {
 		Scope    int // number of the current scope
@@ -164,7 +164,7 @@ func (c *scopes) nextReceipt(scope int, id *string) int64 {
 }
 
 // beginsEmpty reports whether a harness session that the harness begins for this
-// cause has an empty context, even if it had the same id before.
+// cause has an empty context, even if an earlier scope has the same id.
 func beginsEmpty(cause string) bool {
 	return cause == "startup" || cause == "clear" || cause == causeRenewal
 }
@@ -204,8 +204,8 @@ func (c *scopes) id(scope int) *string {
 	return nil
 }
 
-// begun reports whether the current harness session has started, and identified
-// whether its id is known.
+// begun reports whether the current harness session has started. The method identified
+// reports whether the id of the current harness session is known.
 func (c *scopes) begun() bool      { return c.current() != nil && c.current().Started }
 func (c *scopes) identified() bool { return c.current() != nil && c.current().ID != "" }
 
@@ -344,8 +344,8 @@ func (c *scopes) stopWaiting(s *step) {
 	}
 }
 
-// launching discards the reported end of a harness session, because the report belongs
-// to the previous launch.
+// launching discards the reported end of a harness session. The report belongs to the
+// previous launch, or endReported is handling it.
 func (c *scopes) launching() { c.soft.gone, c.soft.goneDue = nil, time.Time{} }
 
 func (c *scopes) next(*Kernel) time.Time { return c.soft.goneDue }

@@ -37,7 +37,7 @@ type sessionMachine struct {
 		pausedAt   time.Time // when the pause by a command began, or when the attempt ended during that pause; zero without a pause
 		eventAt    time.Time // time of the newest fact or sign of life
 		end        time.Time // hard.End, converted to a time of Step's clock
-		ledgerLost bool      // the ledger is lost, so no client is called and hooks are answered empty
+		ledgerLost bool      // the ledger is lost, so no client is called and hooks get empty answers
 		replayedTo time.Time // the time of the last replayed fact
 		closing    bool      // the wrapper died, and the session is being closed
 	}
@@ -86,7 +86,7 @@ type (
 	TimedOut struct {
 		Timer     Timer  `json:"timer"`
 		ElapsedMS int64  `json:"elapsed_ms"`
-		Tool      string `json:"tool,omitempty"` // the call that took too long
+		Tool      string `json:"tool,omitempty"` // id of the tool call that took too long
 	}
 	// CommandReceived records a command that no other fact records, or the refusal of
 	// a command. It also records the refusal of a client's request for a renewal.
@@ -234,7 +234,7 @@ func (m *sessionMachine) move(s *step, to session.State, reason string) {
 	s.record(SessionMoved{From: m.hard.State, To: to, Reason: reason})
 }
 
-// reject ends a session that was refused before it began.
+// reject ends a session that was refused before it became RUNNING.
 func (m *sessionMachine) reject(s *step, why string, class lifeloop.FailureClass) {
 	s.record(SessionMoved{From: m.hard.State, To: session.Rejected, Reason: why, Failure: class})
 }
@@ -295,7 +295,7 @@ func timeoutReason(which Timer) string {
 	return "timeout"
 }
 
-// pause stops every process below the wrapper and the timers of the attempt.
+// pause stops the harness, all its descendants, and the timers of the attempt.
 func (m *sessionMachine) pause(s *step, in input.PauseAsked) {
 	if why := m.pauseRefusal(s); why != "" {
 		s.refuseCommand("pause", in.Ask, in.Reason, lifeloop.StateConflict, why)

@@ -14,7 +14,8 @@ import (
 )
 
 // slots are the hooks of the harness that wait for an answer, and the payloads
-// that wait for a slot (payload.go). A hook with a slot waits, until its
+// that wait for a slot (payload.go). A slot is a place in the model's context that the
+// answer to a hook fills. A hook with a slot waits, until its
 // deadline, for the clients that are called about its events. A hook that asks
 // whether a tool may run waits for the gate, and the hook at the end of a turn may
 // wait for a renewal (renewal_hook.go). Any other hook is answered at once. A hook
@@ -41,7 +42,7 @@ type hook struct {
 	call     telemetry.HookCall
 	deadline time.Time // until when the hook waits for the clients that are called about its events
 	limit    time.Time // when the hook must be answered; it waits beyond deadline only for the gate or a renewal
-	scope    int       // the scope whose model reads the answer; 0 for a hook of another session
+	scope    int       // number of the harness session whose model reads the answer; 0 for a hook of another harness
 	// waitsFor maps the id of each call that the hook waits for to the time at which the
 	// hook stops waiting for it. While the client is busy with earlier calls, this is the
 	// time in the field patience. Otherwise it is zero, which means that the hook waits
@@ -75,8 +76,8 @@ type (
 		Hook  string      `json:"hook"`
 		Event string      `json:"event"`
 		Slot  string      `json:"slot"`
-		Frame string      `json:"frame,omitempty"` // the harness's frame; empty at the start of a harness session
-		Bytes int         `json:"bytes"`           // the size of the whole transport envelope
+		Frame string      `json:"frame,omitempty"` // the frame in which the model reads the payloads; empty at the start of a harness session
+		Bytes int         `json:"bytes"`           // the size of the whole text for the slot
 		Items []placedRef `json:"items"`
 	}
 	// placedRef is one payload in a slot.
@@ -104,7 +105,7 @@ func (l *slots) open() bool { return len(l.soft.hooks) > 0 }
 // unanswered yields the hooks without an answer, oldest first. If the loop's body
 // answers or ends a hook that was not yielded yet, that hook is left out.
 func (l *slots) unanswered(yield func(*hook) bool) {
-	for _, id := range l.soft.order { // the method over replaces this slice and does not change it, so the loop is not disturbed
+	for _, id := range l.soft.order { // slots.over assigns a new slice to order, so the loop still reads the old one
 		if h := l.soft.hooks[id]; h != nil && !h.answered && !yield(h) {
 			return
 		}
@@ -339,7 +340,7 @@ func (l *slots) closed(s *step, in input.HookClosed) {
 	if h == nil {
 		return
 	}
-	delivered := in.Delivered && h.answered // otherwise the harness ended the hook before the answer
+	delivered := in.Delivered && h.answered // false if the hook ended before its whole answer was written
 	h.answered = true
 	l.over(s, h, delivered)
 }

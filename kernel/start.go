@@ -97,8 +97,8 @@ func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
 	return why, class
 }
 
-// refuse ends the session before it began: a failed receipt for each client
-// and no lifecycle event (DECISIONS H5).
+// refuse ends a session that is not RUNNING yet. It issues a failed receipt for each
+// client, and emits no lifecycle event (DECISIONS H5).
 func (s *step) refuse(why string, class lifeloop.FailureClass) {
 	s.record(HarnessSessionOpened{Scope: 1, ID: s.cfg.HarnessSession, Cause: s.startCause()})
 	s.activity.own(s, stopped, "refused")

@@ -107,8 +107,8 @@ func (a *activity) remember(id string) {
 }
 
 // toolBegan returns the time from which the duration of the oldest call in flight is
-// measured: the start of the call, or the time at which the harness last stopped needing
-// input, whichever is later.
+// measured: the start of the call, or the time at which the harness last stopped waiting
+// for input or an approval, whichever is later.
 func (a *activity) toolBegan() time.Time {
 	_, call := a.oldest()
 	if call.began.Before(a.soft.freed) {

@@ -39,7 +39,7 @@ type turns struct {
 	soft struct {
 		prompt   prompt
 		state    turnState
-		answered bool             // the newest model call of the turn was an answer
+		answered bool             // the newest model call of the turn was a final answer
 		idleAt   time.Time        // when the state became idle
 		idleBy   telemetry.Signal // the signal that reported the idle state
 	}
@@ -64,7 +64,7 @@ type prompt struct {
 	sources []string  // the sources that have reported this prompt
 	stopped time.Time // when the model stopped answering the prompt; zero if no source has reported the stop
 	named   bool      // a source has named the turn
-	line    bool      // the user's line was begun, and it is not yet known whether the prompt is that line
+	line    bool      // the user had begun to type a line, and no source has reported yet whether that line is the prompt
 	decided bool      // a source that knows the prompt's origin has reported the prompt
 }
 
@@ -168,7 +168,7 @@ func (t *turns) remember(name string, turn bool) {
 	}
 }
 
-// frame returns the open frame with an id, or an empty frame.
+// frame returns the open frame that has the given id, or an empty frame.
 func (t *turns) frame(id string) *frame {
 	for i := range t.hard.Frames {
 		if t.hard.Frames[i].ID == id {
@@ -240,7 +240,8 @@ func (t *turns) unfinished(last telemetry.Outcome) string {
 	return ""
 }
 
-// abandoned is the outcome of a frame whose end no source reported.
+// abandoned is the outcome of a frame whose end no source reported, if the method close
+// finds no other outcome.
 const abandoned = "abandoned"
 
 func (t *turns) past(name string) bool          { _, ok := t.hard.Past[name]; return ok }
@@ -374,9 +375,9 @@ func (t *turns) late(sig telemetry.Signal) bool {
 // both reports name the turn, repeated returns false, because the method late has
 // compared the names. Each source reports each prompt once, in order. sig repeats a
 // prompt in these cases:
-//   - sig is older than the newest prompt. It then repeats an earlier prompt.
-//   - The model had not stopped in the open frame at the time of sig. It then repeats the
-//     prompt of that frame, and the frame gets the name in sig.
+//   - sig is older than the newest prompt. Then sig repeats an earlier prompt.
+//   - The model had not stopped in the open frame at the time of sig. Then sig repeats the
+//     prompt of that frame, and the frame gets the name in sig if it has none.
 //   - sig names no turn, and a source has reported that the stopped turn continues.
 func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 	if sig.Kind != telemetry.Prompt {
@@ -429,9 +430,9 @@ func (t *turns) originates(s *step, sig telemetry.Signal, f *frame) {
 	}
 }
 
-// lineTaken corrects the state of the user's line, which the harness has taken as the
-// newest prompt. It is called when a source reports that the user submitted the prompt,
-// or, if none does, when the turn has ended.
+// lineTaken emits effect.LineTaken if the user had begun a line, because the harness has
+// taken that line as the newest prompt. lineTaken is called when a source reports that the
+// user submitted the prompt, or, if no source does, when the turn has ended.
 func (t *turns) lineTaken(s *step) {
 	if t.soft.prompt.line && s.activity.lineBegun() {
 		s.do(effect.LineTaken{})
@@ -440,9 +441,9 @@ func (t *turns) lineTaken(s *step) {
 }
 
 // likelyCause returns the cause with which the current harness session started, if no
-// source names a cause. This is the cause of the launch if the harness was asked to begin a
-// new session, or, for the first launch, to use a given session id. Otherwise the cause is
-// unknown.
+// source names a cause. This is the cause with which the session was opened, if the harness
+// was asked to begin a new session, or, for the first harness session, to use a given id.
+// Otherwise the cause is unknown.
 func (s *step) likelyCause() string {
 	if s.cfg.Cause == "startup" || s.scopes.number() == 1 && s.cfg.HarnessSession != "" {
 		return s.scopes.current().Cause
@@ -667,8 +668,8 @@ func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	return lifeloop.TransportError
 }
 
-// recall copies the soft state of past. past belongs to another kernel, which has
-// handled again the records from before a crash (Kernel.Rehearsal). recall clears the
+// recall copies the soft state of past, the turns of another kernel. That kernel has handled
+// the records from before a crash a second time (Kernel.Rehearsal). recall clears the
 // state of the turn, unless the open frames of t and past have the same turn and the
 // same value of Ending.
 func (t *turns) recall(past *turns) {

@@ -8,13 +8,13 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file compares the harness's version with those that the claims were tested
-// with (DECISIONS L8). An untested version may write its records differently, so
-// capabilities that depend on records are only partial until they have worked in
-// this launch, or in an earlier session with this version. A VersionSeen fact records
-// each version that is reported in a launch. When a session first sees a version, it
-// emits an event for each capability that becomes partial. In a later launch with that
-// version, it emits events only for the negotiated capabilities.
+// This file compares the harness's version with the versions that the manifest's claims
+// were tested with (DECISIONS L8). An untested version may write its records
+// differently, so capabilities that depend on records are only partial until they have
+// worked in this launch, or in an earlier session with this version. A VersionSeen fact
+// records each version that is reported in a launch. When a session first sees a
+// version, it announces all capabilities that become partial. In a later launch with
+// that version, it announces only the negotiated capabilities.
 
 type (
 	// VersionSeen records the harness's version and, if it was not tested, its
@@ -93,7 +93,7 @@ const packageSource = "package"
 // there is one.
 const maxVersions = 8
 
-// version handles the version that a source reports of the current harness session.
+// version handles the version that a source reports for the current harness session.
 // Each version is considered only once in a launch, so that sources which
 // contradict each other do not change the support back and forth.
 func (h *health) version(s *step, sig telemetry.Signal) {

@@ -4,8 +4,8 @@
 // # Format
 //
 // A ledger is a folder with the segments ledger-000001.jsonl,
-// ledger-000002.jsonl and so on, and the file lock. Only their owner may read them
-// (0600). A segment is JSON Lines. Each line is one entry in canonical JSON (RFC
+// ledger-000002.jsonl and so on, and a file named "lock". Only the owner may read the
+// files (0600). A segment is JSON Lines. Each line is one entry in canonical JSON (RFC
 // 8785) and ends with one LF. (Here one entry is split into several lines.)
 //
 //	{"at":"2026-01-02T03:04:05.000000006Z",   always UTC, always nine digits

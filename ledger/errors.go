@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// ErrBroken is returned by an Append whose write or sync failed, and by every later one:
-// the content of the disk is unknown. It is wrapped together with the cause, which is
-// fs.ErrClosed after Close.
+// ErrBroken is returned by an Append whose write or sync failed, and by every later
+// Append, because the content of the disk is unknown. An Append after Close returns
+// ErrBroken too. The returned error also wraps the cause: after Close, fs.ErrClosed.
 var ErrBroken = errors.New("ledger can no longer be written")
 
 // ErrTornTail is the error with which Read ends at an unfinished last line, which a

@@ -14,8 +14,8 @@ import (
 
 // Options configure a ledger's writer. The zero value means the defaults.
 type Options struct {
-	// SegmentBytes is the largest size of a segment in bytes; 64 MiB if 0. Only a
-	// segment with a single Append may be larger.
+	// SegmentBytes is the largest size of a segment in bytes; 64 MiB if 0. A segment
+	// may be larger only if a single Append wrote all its entries.
 	SegmentBytes int64
 
 	// The calls to the file system; tests replace them to inject failures.
@@ -52,7 +52,7 @@ type Log struct {
 
 	last   link
 	buf    []byte // the lines of one Append
-	broken error  // the first failure; after it nothing is written
+	broken error  // the first failure, or fs.ErrClosed after Close; if set, nothing is written
 }
 
 // A Recovery is what Open or Recover found and cut off.
@@ -206,8 +206,8 @@ func truncate(path string, size int64) error {
 // Last returns the last entry's seq and digest: 0 and Genesis if there is none.
 func (l *Log) Last() (seq uint64, digest canon.Digest) { return l.last.seq, l.last.digest }
 
-// Append writes the records in one write and returns them as entries, as a reader
-// gets them. With sync, these and all earlier entries are durable when Append returns.
+// Append writes the records in one write and returns the entries that a reader of the
+// ledger will get. With sync, these and all earlier entries are durable when Append returns.
 // A body in canonical form (canon.Marshal) costs the least, and its entry shares
 // the body's memory.
 //
@@ -261,8 +261,8 @@ func (l *Log) write(lines []byte) error {
 	return err
 }
 
-// roll closes the segment and creates the next one. The old segment is durable
-// before the new one exists, so a reader of a segment can rely on those before it.
+// roll closes the segment and creates the next segment. The old segment is durable before
+// the new segment exists, so a reader of a segment can rely on all earlier segments.
 func (l *Log) roll() error {
 	if err := l.datasync(); err != nil {
 		return err

@@ -76,8 +76,8 @@ func (w *walker) seek(seq uint64) {
 	w.segment, w.offset, w.skipped, w.adrift = all[after-1], place, place, all[after-1] > 1 || place > 0
 }
 
-// lineFrom finds the first line of a segment that begins at or after offset: its
-// start, its seq, and whether it is an entry.
+// lineFrom finds the first line that begins at or after offset in a segment. It returns
+// the start and the seq of the line, and whether the line is an entry.
 func lineFrom(f *os.File, offset int64) (start int64, seq uint64, ok bool) {
 	r := bufio.NewReader(io.NewSectionReader(f, max(offset-1, 0), 2*maxLine))
 	start = offset

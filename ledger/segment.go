@@ -52,13 +52,13 @@ func Hold(dir string) (release func(), err error) {
 	return func() { _ = lock.Unlock() }, nil
 }
 
-// Settle makes the present entries of the ledger in dir durable. A reader calls
-// it before it passes entries on: entries can be read before their writer syncs
+// Settle makes the present entries of the ledger in dir durable. A reader must call
+// Settle before passing entries on. Entries can be read before their writer syncs
 // them, and a crash of the machine could remove entries that were already passed
-// on. It changes nothing and waits for no lock.
+// on. Settle changes nothing and waits for no lock.
 //
-// It syncs the last segment only: a writer syncs a segment before it creates the
-// next.
+// Settle syncs only the last segment, because a writer syncs each segment before
+// creating the next segment.
 func Settle(dir string) error {
 	if err := settle(dir); err != nil {
 		return fmt.Errorf("sync ledger %s: %w", dir, err)

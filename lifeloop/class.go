@@ -65,8 +65,8 @@ func (c RetryClass) Tighter(d RetryClass) bool {
 	return slices.Index(c.words(), string(c)) > slices.Index(c.words(), string(d))
 }
 
-// DefaultRetry is the contract's failure-to-retry table: a class for every valid
-// failure class, and empty for anything else.
+// DefaultRetry returns the retry class that the contract's table gives for c. The
+// result is empty if c is not a valid failure class.
 func (c FailureClass) DefaultRetry() RetryClass {
 	switch c {
 	case CapabilityUnsupported, PayloadTooLarge, InvalidRequest:

@@ -38,10 +38,10 @@ func (r CallbackResponse) Encode() (_ []byte, err error) {
 }
 
 // RenderPayloads renders the transport envelope, the text that is put into a hook's
-// single slot of additional context: one object per payload, in input order, with
-// its id, its kind, and its body as a verbatim JSON string or its body_ref, which
-// is not followed. A payload without body and body_ref is left out. The same
-// payloads always give the same bytes.
+// single slot of additional context. The envelope has one object per payload, in input
+// order. Each object has the payload's id and kind, and either the body as a verbatim
+// JSON string or the unchanged body_ref. A payload without body and body_ref is left
+// out. The same payloads always give the same bytes.
 func RenderPayloads(ps []PayloadEnvelope) Opaque {
 	type rendered struct {
 		PayloadID   string  `json:"payload_id"`

@@ -16,14 +16,16 @@ import (
 
 // Parsing is stricter than encoding/json in the following ways. Member names
 // match exactly and occur once in an object. A required member must be present,
-// even when it is null. Text that JSON cannot carry unchanged (broken UTF-8,
-// half a surrogate pair) is refused, not repaired. Unknown members are ignored,
-// and [Unknown] lists them. In an optional member, null means the same as no
-// member.
+// even when its value is null. Text that JSON cannot carry unchanged (broken UTF-8,
+// half a surrogate pair) is refused, not repaired.
 //
-// The Go types describe the documents: `omitempty` or `wire:"optional"` marks
-// an optional member, a pointer a nullable one. Other wire tags say what a
-// string or a number must be; "own" leaves that to the struct's check method.
+// Unknown members are ignored, as in encoding/json, and [Unknown] lists them. In an
+// optional member, null means the same as no member.
+//
+// The Go types describe the documents: `omitempty` or `wire:"optional"` marks an
+// optional member, and a pointer marks a nullable member. Other wire tags say what
+// a string or a number must be. A member with the tag "own" is checked only by the
+// struct's check method.
 
 // A document is one of the JSON documents of the contract, or an [EventRecord].
 type document interface {
@@ -73,11 +75,11 @@ func Echo(kind string, data []byte) ([]byte, error) {
 	return nil, fmt.Errorf("unknown kind of document: %s; use one of %s", show(kind), strings.Join(Kinds(), ", "))
 }
 
-// Unknown lists at most a hundred members of a document of the named kind that the
-// contract does not know. Parse ignores these members, so only Unknown finds a
-// misspelt name of an optional member. Opaque members, such as metadata, are not
-// searched. Top-level members named in read, which the caller uses in addition to
-// those of the contract, are not listed.
+// Unknown lists unknown members of a document of the named kind, at most a hundred.
+// The contract does not have these members, and Parse ignores them, so only Unknown
+// finds a misspelt name of an optional member. Opaque members, such as metadata, are
+// not searched. The parameter read names top-level members that the caller uses in
+// addition to those of the contract. Unknown does not list the members in read.
 func Unknown(kind string, data []byte, read ...string) []Problem {
 	for _, k := range kinds {
 		if k.name == kind {

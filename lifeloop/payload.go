@@ -66,8 +66,9 @@ type PayloadEnvelope struct {
 	Metadata             map[string]any        `json:"metadata"`
 }
 
-// Expired reports whether the payload must no longer be delivered at epoch. An
-// expired document is still valid, so [Validate] does not check it.
+// Expired reports whether the payload must no longer be delivered. epoch is the time of
+// the delivery, in Unix seconds. An expired document is still valid, so [Validate] does
+// not check the expiry.
 func (p PayloadEnvelope) Expired(epoch int64) bool {
 	return p.ExpiresAtEpochS != nil && epoch >= *p.ExpiresAtEpochS
 }

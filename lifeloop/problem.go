@@ -24,8 +24,8 @@ func (e *ValidationError) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// FailureClass returns invalid_request, because the document is wrong and not
-// the transport.
+// FailureClass returns invalid_request, because the error is in the document and
+// not in the transport.
 func (e *ValidationError) FailureClass() FailureClass { return InvalidRequest }
 
 // A path names a place in a document. The empty path is the document itself.

@@ -36,9 +36,9 @@ type Degradation struct {
 	RetryClass       RetryClass `json:"retry_class"`
 }
 
-// A Receipt is the evidence of one lifecycle operation, of limited size.
-// Required nullable members are pointers without omitempty, so that the key is
-// always written.
+// A Receipt is the evidence of one lifecycle operation. The size of a receipt is
+// limited. Required nullable members are pointers without omitempty, so that the key
+// is always written.
 type Receipt struct {
 	SchemaVersion          int              `json:"schema_version" wire:"version"`
 	ReceiptID              string           `json:"receipt_id" wire:"id"`

@@ -13,7 +13,8 @@ const (
 	placementPrefix = "placement."
 	telemetryPrefix = "telemetry."
 
-	// A renewal needs the first two and ContinuationStore, and one of the resets.
+	// A renewal needs ContinuationObservation, ContinuationDelivery, ContinuationStore
+	// and one of the resets.
 	ContinuationObservation = "renewal.continuation.observation"      // the start of the next harness session is observed
 	ContinuationDelivery    = "renewal.continuation.payload_delivery" // the continuation reaches the model in the next harness session
 	NativeReset             = "renewal.reset.native"                  // the running harness begins a new session

@@ -4,7 +4,8 @@
 //
 // Its functions are pure: the same manifest and request give the same answer. Only
 // [DropExpired] changes its argument. The package does not know the state of a
-// session, whether a slot is open, or the content of a payload. For a capability that
+// session, whether a slot is open, or the content of a payload. A slot is a place in a
+// hook's answer where the harness accepts text for the model. For a capability that
 // degraded in a session, the caller passes a manifest with a weaker claim.
 //
 //	results := negotiate.Capabilities(manifest, wants)
@@ -93,8 +94,8 @@ func Capabilities(m lifeloop.Manifest, wants []Want, profiles ...string) []Resul
 	return results
 }
 
-// Within returns the manifest without the claims that need a profile which is
-// not active. The contract has one such claim: renewal.
+// Within returns the manifest without the claims that list profiles if none of these
+// profiles is active. In the contract, only the claim renewal lists profiles.
 func Within(m lifeloop.Manifest, profiles ...string) lifeloop.Manifest {
 	scoped := m.Renewal != nil && len(m.Renewal.Profiles) > 0
 	if scoped && !slices.ContainsFunc(m.Renewal.Profiles, func(id string) bool { return slices.Contains(profiles, id) }) {

@@ -7,8 +7,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// beyondOneCall are the events that a single hook call cannot report: each depends
-// on observations before the call or happens after it.
+// beyondOneCall are the events that a single hook call cannot always report: each may
+// depend on observations before the call or happen after it.
 var beyondOneCall = []lifeloop.Event{
 	lifeloop.ContextPressureObserved, lifeloop.FrameEnded, lifeloop.SessionEnded, lifeloop.SupervisorTick,
 	lifeloop.CapabilityDegraded, lifeloop.ReceiptGapDetected,

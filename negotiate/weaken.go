@@ -9,10 +9,10 @@ import (
 )
 
 // Weaken returns a copy of the manifest in which one capability has the given support.
-// The capability is missing in a launch or became weaker in a session. For an unknown
-// name and for receipts.native, the copy has no changes. For [ContinuationStore], the
-// support of renewal.continuation.payload_delivery changes, because no continuation can
-// be delivered without a store.
+// Weaken is for a capability that is missing in a launch or became weaker in a session.
+// For an unknown name and for receipts.native, the copy has no changes. For
+// [ContinuationStore], the support of renewal.continuation.payload_delivery changes,
+// because no continuation can be delivered without a store.
 func Weaken(m lifeloop.Manifest, capability string, to lifeloop.Support) lifeloop.Manifest {
 	if class, ok := strings.CutPrefix(capability, placementPrefix); ok {
 		if claim, ok := m.Placement[lifeloop.Placement(class)]; ok {

@@ -192,8 +192,8 @@ func (l *Launch) claudeSession(line claudeLine, args []string, h Host) (ours, us
 }
 
 // claudeInjection returns the settings to inject, or the reason why there are
-// none. If the host receives telemetry, it also configures Claude Code to
-// export it.
+// none. If the wrapper receives telemetry (Host.OTLP), claudeInjection also
+// configures Claude Code to export telemetry, where possible.
 func (l *Launch) claudeInjection(line claudeLine, dir string, h Host) (s injectedSettings, reason string) {
 	theirs := readSettings(line, dir, h)
 	s, reason = claudeSettings(line, theirs, h, nil)

@@ -44,9 +44,9 @@ var claudeCommands = []string{
 	"project", "purge", "rc", "remote-control", "setup-token", "ultrareview", "update", "upgrade",
 }
 
-// claudeFirst are first arguments that do not start a session, but a background
-// job or an internal server. Claude Code checks them before it parses the
-// command line.
+// claudeFirst are first arguments with which Claude Code runs no session in its own
+// process. For example, they start an internal server, control background jobs, or
+// update Claude Code. Claude Code checks them before it parses the command line.
 var claudeFirst = []string{
 	"--bg-pty-host", "--bg-spare", "--chrome-native-host", "--claude-in-chrome-mcp",
 	"--computer-use-mcp", "--daemon-worker", "--handle-uri", "--preload", "--update", "--upgrade", "-V",
@@ -60,8 +60,8 @@ type claudeLine struct {
 	command string // the subcommand, if there is one
 }
 
-// parseClaude parses like Claude Code (commander, with positional options). The
-// first operand that names a command ends the options.
+// parseClaude parses like Claude Code (commander, with positional options). If the
+// first operand is a subcommand, the options end there.
 func parseClaude(args []string) (l claudeLine, sure bool) {
 	l.commandLine, sure = parse(args, claudeOptions(), false)
 	first := slices.IndexFunc(l.commandLine, func(p part) bool { return p.name == "" })
@@ -114,16 +114,17 @@ var claudeElsewhere = []string{
 	"--rewind-files", "--sdk-url", "--teleport", "--worktree",
 }
 
-// claudeHintVariable has the options for the last line that Claude Code prints since
-// 2.1.330: `claude OPTIONS --resume ID`. Claude Code removes the variable from its
-// environment, and ignores any value that is not a list of such options.
+// claudeHintVariable names the variable with the options for the last line that Claude
+// Code prints: `claude OPTIONS --resume ID` (2.1.330 and later). Claude Code removes the
+// variable from its environment. If the value is not a list of such options, Claude Code
+// prints the command without options.
 const claudeHintVariable = "CLAUDE_CODE_RELAUNCH_RESUME_HINT_FLAGS"
 
 // claudeHint is the value of claudeHintVariable for the user's own options. Without the
 // variable, the printed command would also have our --settings, whose file no longer
 // exists by then. The function follows the rules by which Claude Code chooses the options
-// for that command. If Claude Code would choose none, the value is "none", which Claude
-// Code ignores.
+// for that command. If Claude Code would choose no options, the value is "none", which
+// is no list of options: Claude Code then prints the command without options.
 func claudeHint(line claudeLine, sure bool) string {
 	const nothing = "none"
 	var words []string

@@ -101,7 +101,7 @@ func lookupEnv(layers []settings, name string) (string, bool) {
 	return "", false
 }
 
-// mergeEnv adds variables to those that settings set.
+// mergeEnv adds the variables in env to the member "env" of the user's settings.
 func mergeEnv(user settings, env map[string]string) error {
 	members := map[string]json.RawMessage{}
 	if raw, ok := user["env"]; ok {

@@ -171,9 +171,9 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	return l, nil
 }
 
-// prompts reports whether the command line itself begins a turn, without a
-// terminal. Codex calls its first hook at the first prompt. If the result is
-// false, that prompt may come late: from the user, or in standard input.
+// prompts reports whether the command is exec or review and begins a turn without
+// further input. Codex calls its first hook at the first prompt. If the result is
+// false, the first prompt may come late: from the user, or in standard input.
 func (l codexLine) prompts() bool {
 	named := 1 // the number of operands that are not prompts: one, the id of a thread
 	if l.sub == "" || l.has("--last") {
@@ -267,9 +267,9 @@ func inlineHooksOff(table string) (off, set bool) {
 	return false, set
 }
 
-// codexHooksOff reports whether the feature is off. --enable and --disable
-// override every -c, the last -c overrides the profile, and the profile overrides
-// the configuration.
+// codexHooksOff reports whether the feature "hooks" of Codex is off. --enable and
+// --disable override every -c. The last -c overrides the file that --profile names, and
+// that file overrides config.toml.
 func codexHooksOff(line codexLine, h Host) bool {
 	if on, set := line.toggles["hooks"]; set {
 		return !on

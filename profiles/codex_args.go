@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// codexOptions is the option table of Codex 0.169.0: `codex --help` and the help
-// of exec, resume, fork and exec resume, which have the same options.
+// codexOptions is the option table of Codex 0.169.0: `codex --help` and the help of
+// exec, resume, fork and exec resume. An option has the same form in each of them.
 func codexOptions() map[string]option {
 	return optionTable(map[arity]string{
 		flag: `--all --approve-for-me --dangerously-bypass-approvals-and-sandbox

@@ -44,7 +44,7 @@ func resumeGemini(args []string, session string, terminal bool) ([]string, bool)
 		return nil, false
 	}
 	if slices.ContainsFunc(query, looksLikeOption) {
-		return nil, false // Gemini CLI ignores --resume after "--"
+		return nil, false // the query must follow "--", and Gemini CLI ignores a query there
 	}
 	return slices.Concat([]string{"--resume", session}, l.without(drop...).words(query...)), true
 }

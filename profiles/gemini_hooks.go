@@ -142,9 +142,9 @@ func (l *Launch) geminiOverlay(line commandLine, home string, layers []geminiLay
 		File{filepath.Join(ours, "gemini-extension.json"), encode(map[string]string{"name": geminiHookName, "version": "0.0.1"})},
 		File{filepath.Join(ours, "hooks", "hooks.json"), encode(hooks)})
 	l.setenv("GEMINI_CLI_HOME", root)
-	// Name the real file, and not our link to it. Gemini CLI writes a new file and then
-	// renames it to this name. That would replace the link, and leave the real file as
-	// it was.
+	// Set the path of the real file, not of our link to this file. Gemini CLI writes a new
+	// file and renames it to the path in the variable. With the link's path, the new file
+	// would replace the link, and the real file would not change.
 	if h.getenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH") == "" {
 		l.setenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH", filepath.Join(config, "trustedFolders.json"))
 	}

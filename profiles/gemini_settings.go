@@ -185,7 +185,7 @@ func setsVariable(file []byte, name string) bool {
 
 // geminiEnvFile returns a .env file that sets GEMINI_SANDBOX, or "". It searches the
 // working directory, each folder above, and the home folder. Gemini CLI reads only the
-// first .env file that it finds, but in case of doubt every file counts.
+// first .env file that it finds. This file is not known for certain, so every file counts.
 func geminiEnvFile(home string, h Host) string {
 	dirs := []string{h.Dir}
 	for dir := h.Dir; dir != filepath.Dir(dir); {

@@ -21,7 +21,7 @@ import (
 // files.
 func hermesWindows(s Source, h Host) Windows {
 	if s.Form != Rows {
-		return Windows{} // the source is not the database, so Hermes's settings need not be beside it
+		return Windows{} // the source is not the database, so Hermes's settings may be in another folder
 	}
 	dir := filepath.Dir(s.Path)
 	config, ok := h.yaml(filepath.Join(dir, "config.yaml"))

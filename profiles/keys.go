@@ -19,10 +19,10 @@ type Keys struct {
 // strokes, because the harness treats a command and Enter in one write as a paste.
 type Stroke struct {
 	Keys string
-	// Shows is text that the harness displays when it has taken the keys, with one space
-	// where the output has spaces or control sequences. The pause begins when the text
-	// appears. If the text does not appear, no more strokes are typed. If Shows is empty,
-	// no text is expected.
+	// Shows is text that the harness displays when it has taken the keys, or "" if no text
+	// is expected. A space in Shows matches one or more spaces, control characters and
+	// control sequences. The pause begins when the text appears. If the text does not
+	// appear, no more strokes are typed.
 	Shows string
 	Then  time.Duration
 	Undo  string // the keys that take back this stroke if Reset had no effect

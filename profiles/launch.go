@@ -24,8 +24,9 @@ func start(argv []string, h Host, scrub []string) (Launch, error) {
 // transcript, and any program could use the message socket.
 //
 // If one of marks is set, a launch of any program gets none of names. Only the harness
-// sets marks. Some of the other names are general, and the user may set them without
-// such a harness. Variables that change nothing (GEMINI_CLI, OPENCODE) are not removed.
+// sets marks. Some names that are not marks are general: without a harness around the
+// wrapper, the user may have set them. Variables that change nothing (GEMINI_CLI,
+// OPENCODE) are not removed.
 var outers = []struct{ marks, names []string }{
 	{[]string{"CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN"}, claudeScrub},
 	{[]string{"CODEX_THREAD_ID", "CODEX_SESSION_ID", "CODEX_TOOL_CALL_ID"}, codexScrub},
@@ -42,8 +43,8 @@ func inherited(env []string) (names []string) {
 	return names
 }
 
-// export records the telemetry that the harness exports to the wrapper, and
-// sets the variables for it.
+// export sets l.Export, which describes the telemetry that the harness sends to the
+// wrapper, and sets the variables that make the harness send this telemetry.
 func (l *Launch) export(x Export, env map[string]string) {
 	l.Export = x
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -110,7 +111,8 @@ func (h Host) read(path string) ([]byte, bool) {
 	return data, err == nil
 }
 
-// abs makes a path of the user's command line absolute, as the harness does.
+// abs makes a path from the user's command line or environment absolute, as the harness
+// does.
 func (h Host) abs(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -118,8 +120,9 @@ func (h Host) abs(path string) string {
 	return filepath.Join(h.Dir, path)
 }
 
-// home returns a harness's configuration folder: the value of the variable, or
-// the folder below HOME. It is empty if neither variable is set.
+// home returns the folder that the given environment variable names. If that variable is
+// not set, the folder has the path below, relative to HOME. The result is empty if HOME
+// is not set either.
 func (h Host) home(variable, below string) string {
 	if dir := h.getenv(variable); dir != "" {
 		return h.abs(dir)
@@ -140,8 +143,8 @@ func (l *Launch) lack(reason string, capabilities ...string) {
 // observedOnly is the reason why a launch does not read the session store of a harness.
 const observedOnly = "only `lifeloop-wrap observe` reads the harness's session store"
 
-// lackSources records that the sources in lost are not read. It also records each
-// capability that needs a source, if none of the sources in read provides it.
+// lackSources records that the sources in lost are not read. It also records as missing
+// each capability that needs a source, if none of the sources in read provides it.
 func (l *Launch) lackSources(adapter, reason string, lost []string, read ...string) {
 	for _, source := range lost {
 		l.lackOnce(reason, telemetryPrefix+source)

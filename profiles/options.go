@@ -14,7 +14,7 @@ const (
 	flag     arity = iota
 	value          // takes the next argument, even if it looks like an option (not with yargs)
 	optional       // takes the next argument unless it looks like an option
-	variadic       // takes the next argument, and all that follow up to an option
+	variadic       // takes the next argument, and all later arguments before the next option
 )
 
 type option struct {
@@ -163,9 +163,9 @@ func (l commandLine) operands() (words []string) {
 	return words
 }
 
-// with returns args, from which l was parsed, with value as the value at each use of the
-// option name. It removes no word: if an option were removed, a variadic option before
-// it could take the operands after it as values.
+// with returns a copy of args, from which l was parsed. In the copy, each option with this
+// name that had a value has the new value. No word is removed: if an option were removed,
+// a variadic option before it could take the operands after it as values.
 func (l commandLine) with(args []string, name, value string) []string {
 	out := slices.Clone(args)
 	for _, p := range l {

@@ -9,8 +9,8 @@ type Place struct {
 	Source  Source // describes the file of a session; its Path is set for each session that is found
 	Dir     string // absolute
 	Pattern string // pattern of the files below Dir, matched element by element as in filepath.Match
-	// Whose returns the session of a file, given the file's beginning, and whether
-	// the session's working directory is dir; nil for a database.
+	// Whose reads head, the beginning of a session's file. It returns the session's id,
+	// and whether dir is the session's working directory. Whose is nil for a database.
 	Whose func(head []byte, dir string) (session string, here bool)
 	// Sessions is a query for the sessions in a database, in the form of
 	// Source.Query: the time of a session's last change in Unix milliseconds, and

@@ -8,8 +8,8 @@
 //
 // The parts of one harness are in files of its name: its [Profile] and launch in
 // claude.go, its command line in claude_args.go, and so on. Files of other names are
-// shared. Two of them have one function per harness: trial.go for each harness that
-// has a trial, and rests.go for each whose capabilities depend on sources.
+// shared. Two of them have one function per harness: trial.go if the harness has a
+// [Trial], and rests.go if its capabilities depend on sources (see [Rests]).
 //
 //	p, _ := profiles.For("claude")
 //	l, err := p.Prepare(argv, host)
@@ -34,7 +34,7 @@ type Host struct {
 	Hook   []string // the hook command without its last word, the event; the first word is an absolute path
 	RunDir string   // absolute path of a folder (mode 0700) for Launch.Files
 	Socket string   // the session's socket, LIFELOOP_SOCKET for the harness and its children
-	Key    string   // absolute path of the file with the key of the launch
+	Key    string   // absolute path of the file with the key that the hooks of the launch send to Socket
 	// Instructions is a URL of the wrapper, for a harness that reads one before each
 	// request to its model (Profile.Asks). It is empty if there is none.
 	Instructions string
@@ -42,8 +42,8 @@ type Host struct {
 	NewID        string // a new UUID for the harness to use as its session id
 	Terminal     bool   // the harness will have a terminal
 	Hooks        Injection
-	// Guards requests hooks that are called before tool calls. These hooks fail closed:
-	// if such a hook fails, the tool call is refused.
+	// Guards is true if the launch needs hooks that are called before tool calls. These
+	// hooks fail closed: if such a hook fails, the tool call is refused.
 	Guards bool
 	// GuardWait is how long a hook for a tool call may wait for an approval, in
 	// addition to its usual limit; at most MaxGuardWait.
@@ -86,8 +86,9 @@ type Launch struct {
 	// chooses its own.
 	SessionID string
 	// Cause is how the harness session begins, as far as the command line shows it:
-	// "resume", "fork", "unknown" if the user will choose, "startup" if certainly a
-	// new harness session begins, empty if one probably begins.
+	// "resume", "fork", or "startup" if a new session certainly begins. Cause is empty if
+	// a new session probably begins, and "unknown" if the user can choose an old or a
+	// new session.
 	Cause string
 	// Hooks is true if hooks were injected and calls are expected.
 	Hooks bool
@@ -124,8 +125,8 @@ type Launch struct {
 	// the URL.
 	Requests func() telemetry.Requests
 	// Threads is a folder in which the harness locks a file, ID.lock, for each harness
-	// session that it has begun; empty if the harness has no such folder. If a session
-	// begins in place, the lock shows this before the first hook of that session does.
+	// session that it has begun; empty if the harness has no such folder. If a running
+	// harness begins another session, the lock shows this before the session's first hook.
 	Threads string
 	// HookAtPrompt is true if the harness calls its first hook only at the first
 	// prompt.
@@ -254,7 +255,8 @@ type File struct {
 	Data []byte
 }
 
-// A Source is a file that the harness writes, or a set of files of one form.
+// A Source is a file that the harness writes, a set of files of one form, or a server
+// that the harness runs.
 type Source struct {
 	Name    string                   // the source's name in evidence: "transcript", "registry", "rollout"
 	Decoder func() telemetry.Decoder // if nil, the records are not decoded
@@ -277,8 +279,8 @@ type Source struct {
 	// These records are then sorted by the times in them.
 	Unordered bool
 	// Query asks for the records of a Rows source; see [Rows]. Prompted, if not empty, is
-	// a second query of the same database. It selects a number, from the same numbering
-	// as in Query, and, instead of a JSON object, the id of a session that got a prompt.
+	// a second query of the same database. The rows of Prompted are numbered as those of
+	// Query, and the second column is the id of a session that got a prompt.
 	Query, Prompted string
 	// Windows gives the context windows of models if the records do not contain them.
 	Windows Windows
@@ -308,9 +310,9 @@ type Chats struct {
 	Dir     string // absolute folder of all session files; empty if they are not known
 	Pattern string // pattern of the path of a session's file below Dir, matched element by element
 	New     string // absolute path of the file that a new session of this launch gets
-	// Begins reads the beginning of a file: the time of its first record, and the cause of
-	// the session: "clear", "unknown", or "fork" if its first records are copies; empty as
-	// long as the file does not show it.
+	// Begins reads the beginning of a file. at is the earliest time of a record. cause is
+	// how the session began: "clear", "unknown", or "fork" if the file begins with copies.
+	// cause is empty as long as the file does not show how the session began.
 	Begins func(head []byte) (at time.Time, cause string)
 }
 
@@ -348,7 +350,7 @@ const (
 	Events Form = "events"
 )
 
-// HookCalls is the name of the source whose file has recorded hook calls, one per line:
+// HookCalls is the name of the source whose file holds recorded hook calls, one per line:
 // {"t":unix seconds,"stdin":{…}}.
 const HookCalls = "hooks"
 
@@ -409,7 +411,7 @@ type Profile struct {
 	// Keys make the harness begin a fresh session in its terminal.
 	Keys Keys
 	// ExitCodes maps exit codes to causes. A code that is neither in the map nor 0 means
-	// that the harness failed, and shows no special cause.
+	// that the harness failed; such a code does not show the cause.
 	ExitCodes map[int]attempt.Cause
 	// prints reports whether a command line, without the program, answers its prompt
 	// and exits. It is nil if resume is nil.

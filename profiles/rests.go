@@ -180,10 +180,10 @@ func slotEvents() []lifeloop.Event {
 	return []lifeloop.Event{lifeloop.SessionStarting, lifeloop.SessionStarted, lifeloop.FrameOpening, lifeloop.FrameOpened}
 }
 
-// NeedsHooks returns the first of events or, if there is none, the first of capabilities
-// for which a launch needs hooks (DECISIONS L23). An event or a capability needs hooks if
-// only hooks provide it. An event also needs hooks if only a hook can deliver the payload
-// of a client that answers it. Both results are empty if nothing needs hooks.
+// NeedsHooks returns the first event that needs hooks or, if no event needs hooks, the
+// first capability that does (DECISIONS L23). An event or a capability needs hooks if only
+// hooks provide it. An event also needs hooks if only a hook can deliver the payload of a
+// client that answers the event. Both results are empty if nothing needs hooks.
 func (r Rests) NeedsHooks(events []lifeloop.Event, capabilities []string) (event lifeloop.Event, capability string) {
 	for _, e := range events {
 		if slices.Contains(slotEvents(), e) || r.onHooks(string(e)) {

@@ -5,7 +5,7 @@ import "slices"
 // This file has the shared functions that change a command line so that it continues
 // a session by its id. They are stricter than the preparation of a launch, because the
 // value of an unknown option could become a prompt. A command line is resumed only if
-// every word in it is known.
+// every option in it is known.
 
 // anyUUID is an example of a session id that is a UUID.
 const anyUUID = "00000000-0000-4000-8000-000000000000"

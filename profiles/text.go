@@ -65,9 +65,9 @@ func guardTimeout(wait time.Duration) int {
 
 // guardCommand is like hookCommand, but fails closed: if the hook fails, cannot be
 // started or is killed, the shell exits with 2, which refuses the tool. The trap does
-// the same if the shell gets a signal together with the hook. That happens when the
-// wrapper has died: the guard process then signals the whole tree, and a harness that
-// is still cleaning up might run the tool. Two cases are not covered: if the shell itself
+// the same if the shell gets a signal together with the hook. When the wrapper has died,
+// the guard process signals the whole tree. Without the trap, a harness that is still
+// cleaning up might then run the tool. Two cases are not covered: if the shell itself
 // gets SIGKILL, or is stopped until the hook's time-out, Claude Code runs the tool.
 func guardCommand(hook []string, event string, wait time.Duration) string {
 	return "trap 'exit 2' HUP INT QUIT TERM; " + hookCommand(append(slices.Clone(hook), "--guard="+guardLimit(wait)), event) + " || exit 2"

@@ -33,8 +33,8 @@ type Renewal struct {
 	// Prepares is set when the prepare command is called, Consumed when the
 	// continue command is called, Launched when the harness is started again.
 	Prepares, Consumed, Launched bool
-	// Ahead is set if the token was consumed while the old harness session was still
-	// open: for a reset in place.
+	// Ahead is set if the token (the stored continuation) was consumed while the old
+	// harness session was still open: for a reset in place.
 	Ahead bool
 	// Typed is set when the act Clear is about to begin: keys are typed, the plugin is
 	// asked or the hook is answered, for a fresh session.
@@ -174,7 +174,8 @@ func (m *Machine) Ended() bool {
 }
 
 // Between reports whether the harness has ended for a relaunch and was not started
-// again: the continue command runs, or the launch is about to begin.
+// again: the continue command runs, or the launch is about to begin. The result is false
+// if the token was consumed before the harness ended (Ahead).
 func (m *Machine) Between() bool { return m.Unused() && !m.Ahead }
 
 // Unused reports whether the token is consumed, and the harness has neither begun a

@@ -42,7 +42,7 @@ type Config struct {
 	OnLimit        string          `yaml:"on_limit"`        // off|wait|fallback|exit
 	Archive        bool            `yaml:"archive"`         // copy the harness's transcripts when a launch has ended
 	Anchor         Anchor          `yaml:"anchor"`          // where run publishes the digests of a session's checkpoints
-	Policy         string          `yaml:"policy"`          // the gate's policy file; if empty, no act is checked
+	Policy         string          `yaml:"policy"`          // the path of the gate's policy file; without a path, no act is checked
 	Retention      Retention       `yaml:"retention"`       // which ended sessions are removed
 	Requires       []Require       `yaml:"requires"`        // requirements of the user, in addition to those of the clients
 	Clients        []Client        `yaml:"clients"`
@@ -54,11 +54,11 @@ type Config struct {
 	Ignored *trust.Refusal // the reason why the project's file is not used; nil if it is used or there is none
 }
 
-// An Anchor says where `run` publishes each checkpoint of a session while it runs. Without
-// a file and a command it publishes none.
+// An Anchor says where `run` publishes the digest of each checkpoint during a session.
+// Without a file and a command, `run` publishes no digest.
 type Anchor struct {
-	File    string   `yaml:"file"`    // the path of a file; each checkpoint is appended to the file as a line
-	Command []string `yaml:"command"` // a program that is run for each checkpoint and gets the checkpoint as a line on standard input
+	File    string   `yaml:"file"`    // the path of a file; each digest is appended to the file as a line of JSON
+	Command []string `yaml:"command"` // a program that is run for each digest and gets the line on standard input
 	environ.Spec
 
 	written []string // see [Client]
@@ -95,9 +95,9 @@ func (c Config) Active() ([]profile.Profile, error) {
 	return active, nil
 }
 
-// Pressure holds the lower bounds of the levels, as fractions of the effective
-// window. Hysteresis is how far the fraction must fall below a bound to leave
-// its level.
+// Pressure holds the lower bounds of the levels, as fractions of the context
+// window. Hysteresis is how far below a bound the fraction must fall before the
+// lower level is reported.
 type Pressure struct {
 	Moderate   float64 `yaml:"moderate"`
 	High       float64 `yaml:"high"`
@@ -114,8 +114,8 @@ type Window struct {
 
 // The modes of a [Client].
 const (
-	Oneshot    = "oneshot"    // one process per dispatch
-	Persistent = "persistent" // one process per session; each dispatch and each answer is a line
+	Oneshot    = "oneshot"    // one process per event
+	Persistent = "persistent" // one process per session; each event and each answer is a line
 )
 
 // A Client is one program that subscribes to lifecycle events.
@@ -125,7 +125,7 @@ type Client struct {
 	Mode     string        `yaml:"mode"`    // [Oneshot] or [Persistent]
 	Events   []string      `yaml:"events"`  // see [Match]
 	Requires []Require     `yaml:"requires"`
-	Timeout  time.Duration `yaml:"timeout"` // time limit of one dispatch
+	Timeout  time.Duration `yaml:"timeout"` // time limit of the answer to one event
 	environ.Spec
 
 	// written is Command before ${env:VAR} was expanded. Show prints it, so
@@ -141,8 +141,8 @@ type Require struct {
 	AcceptPartial bool                 `yaml:"accept_partial"`
 }
 
-// Default returns the configuration without any setting. Its state directory is
-// empty, because its default depends on the environment.
+// Default returns the default values of all settings. StateDir is empty, because the
+// default state directory depends on the environment.
 func Default() Config {
 	return Config{
 		LogLevel:      "info",

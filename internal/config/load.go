@@ -47,14 +47,14 @@ type Options struct {
 // A value replaces the earlier value completely, even if it is a list; but the flags
 // --require, --profile and --fallback add to their lists. A mapping is merged key by
 // key. Clients are merged by id, and profiles by name: a later one replaces an earlier
-// one, and others are added. Every single value outside lists and outside mappings with
-// free keys, such as env, has a variable: its path in upper case,
+// one, and others are added. Each scalar outside lists and outside mappings with free
+// keys, such as env, has a variable, which is named after the path of the scalar:
 // LIFELOOP_PRESSURE_HIGH for pressure.high.
 //
 // A relative state_dir, log_file, policy, anchor.file or program (the first word of
 // a command, if it has a slash) is relative to the folder of the file that contains
 // it, or to the working directory for a variable or a flag. A program without a slash is
-// searched in PATH; the words after the program are not resolved.
+// searched for in PATH; the words after the program are not resolved.
 func Load(opts Options) (Config, Origins, error) {
 	files, err := opts.userFile()
 	if err != nil {
@@ -374,7 +374,7 @@ func requireFlag(cfg *Config, given Origins, values []string) error {
 	return nil
 }
 
-// fallbackFlag adds a profile for each command line.
+// fallbackFlag adds a profile to attempts.profiles for each value, a command line.
 func fallbackFlag(cfg *Config, given Origins, values []string) error {
 	profiles := slices.Clone(cfg.Attempts.Profiles)
 	if len(profiles) == 0 {

@@ -140,7 +140,7 @@ type (
 		Slot             string
 		Bytes            int
 	}
-	// Decide asks the program of the policy.
+	// Decide asks the program of the attempts policy whether to retry.
 	Decide struct {
 		Ask      string
 		Timeout  time.Duration
@@ -188,7 +188,7 @@ type (
 	// bound.
 	RenewalRef struct {
 		Renewal, Profile, Client, Adapter string
-		Session                           string // the harness session to leave
+		Session                           string // id of the harness session that the renewal replaces
 	}
 	// TypeKeys types the keys by which this launch's harness begins a fresh session. If
 	// Undo is set, it types the keys that erase the typed command. [Cancel] stops the

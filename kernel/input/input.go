@@ -4,10 +4,10 @@
 // input, and by nothing else.
 //
 // The package reads no source and decides nothing. An input may have a text of the
-// session, such as output or a hook call. Only the kernel's rules use such a text: no
-// fact may contain it.
+// session, such as output or a hook call. The kernel may use such a text in a decision
+// or an effect, but no fact may contain it.
 //
-//	turn := k.Step(time.Now(), input.ChildExited{Code: 0})
+//	out := k.Step(time.Now(), input.ChildExited{Code: 0})
 package input
 
 import (
@@ -30,9 +30,9 @@ type (
 	// Restarted asks to recover a session whose wrapper died. It is the first
 	// input of a kernel that replayed the ledger. PID is the new wrapper's.
 	Restarted struct{ PID int }
-	// Launched reports that the harness runs. Setup describes this launch. For the
-	// first launch Setup is nil, unless the session was recovered: kernel.Config
-	// describes the first launch.
+	// Launched reports that the harness runs. Setup describes this launch. Setup is
+	// nil for the first launch of a session that was not recovered, because
+	// kernel.Config describes that launch.
 	Launched struct {
 		PID         int
 		Containment string
@@ -112,9 +112,9 @@ type (
 		Skipped int64
 		Whole   bool
 	}
-	// SignOfLife reports that the harness was not silent. At is the time at which its
-	// output was read, or until which an input from one of its sources had to wait. The
-	// output or the input itself follows. At may be later than the time of the step.
+	// SignOfLife reports that the harness was not silent. Either output of the harness
+	// was read at the time At, or an input from one of its sources had to wait until At.
+	// That output or input follows. At may be later than the time of the step.
 	SignOfLife struct{ At time.Time }
 	// LineSeen says whether the user has begun a line in the harness, as far as the
 	// keys show it. With some harnesses, an open dialog counts as a begun line.
@@ -184,20 +184,20 @@ type Trouble string
 
 const (
 	TroublePolling      Trouble = "polling"        // a file cannot be watched and is polled until TroubleRecovered
-	TroubleTruncated    Trouble = "truncated"      // a file became shorter, and is read from its start
-	TroubleReplaced     Trouble = "replaced"       // a path has another file now, which is read from its start
+	TroubleTruncated    Trouble = "truncated"      // a file became shorter; it is read from its start if records already read were cut off
+	TroubleReplaced     Trouble = "replaced"       // a path has another file now, or the file was rewritten; it is read from its start
 	TroubleMissed       Trouble = "missed"         // a file was replaced, truncated or deleted while no observer read it
 	TroubleDeleted      Trouble = "deleted"        // a file does not exist any more, or a server does not answer
 	TroubleUnreadable   Trouble = "unreadable"     // a source cannot be read, or has another format
 	TroubleStale        Trouble = "stale"          // the process that wrote a file has ended
 	TroubleRecovered    Trouble = "recovered"      // a source can be read normally again
 	TroubleLineTooLong  Trouble = "line_too_long"  // a record of a file was too long and was skipped
-	TroubleBroken       Trouble = "broken"         // an incomplete record was skipped
+	TroubleBroken       Trouble = "broken"         // text that cannot be read as a JSON value was skipped
 	TroubleEventTooLong Trouble = "event_too_long" // an event of a server was too long and was skipped
-	TroubleOverflow     Trouble = "overflow"       // output came too fast, and the guardrails did not see a part of it
+	TroubleOverflow     Trouble = "overflow"       // output came too fast, and the policy's rules did not check a part of it
 	TroubleLost         Trouble = "lost"           // telemetry that the harness exported was dropped
 	TroubleNotPassedOn  Trouble = "not_passed_on"  // exported telemetry was received, but the user's own endpoint did not get it
-	TroubleUnassigned   Trouble = "unassigned"     // no record shows which harness session the terminal has
+	TroubleUnassigned   Trouble = "unassigned"     // no record shows which harness session runs in the terminal
 	TroubleStopped      Trouble = "stopped"        // a reader has stopped before the harness, so its sources are not read any more
 )
 
@@ -210,8 +210,8 @@ type (
 		Response *lifeloop.CallbackResponse
 		Failure  lifeloop.FailureClass
 		Why      string
-		// Renew is the renewal profile for which the answer asks for a renewal;
-		// empty if it asks for none.
+		// Renew is the profile of the renewal that the answer asks for;
+		// empty if the answer asks for no renewal.
 		Renew string
 	}
 	// Decided carries the answer of the program that the policy names in retry.decide:
@@ -239,8 +239,8 @@ type (
 		Busy    bool
 		Failure string
 	}
-	// RenewalPrepared carries the result of PrepareRenewal: the digest of the token,
-	// which is in the vault, or a Failure with a short reason in Why.
+	// RenewalPrepared carries the result of PrepareRenewal: the digest of the token
+	// that is now in the vault (package vault), or a Failure with a reason in Why.
 	RenewalPrepared struct {
 		Renewal string
 		Digest  string
@@ -274,8 +274,8 @@ type (
 	ResumeAsked struct{ Ask, Reason string }
 	RenewAsked  struct{ Ask, Reason, Profile string }
 	// ApprovalGiven is the command approve or deny of the session socket. Intent is the
-	// digest of the intent to answer, or its first characters, at least 8 of
-	// them.
+	// digest of the gate's intent that the command answers, or at least the first 8
+	// characters of this digest.
 	ApprovalGiven struct {
 		Ask, Intent, Reason string
 		Approve             bool
@@ -288,8 +288,8 @@ type (
 		Parent  string // parent of a frame to open; empty for a top-level frame
 		Outcome string // outcome of a frame to close; empty for completed
 	}
-	// CloseAsked asks to close a session whose wrapper died, without launching or
-	// calling anything. The kernel that gets it has replayed the ledger, and gets no
+	// CloseAsked asks to close a session whose wrapper died. Nothing is launched or
+	// called. The kernel that gets CloseAsked has replayed the ledger, and gets no
 	// other input.
 	CloseAsked struct{ Reason string }
 )

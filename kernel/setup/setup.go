@@ -35,9 +35,9 @@ type Launch struct {
 	// first one in the sources.
 	HarnessSession string
 	// Cause is why the harness session begins, as far as the command line shows it:
-	// "resume", "fork", "unknown" if the user will choose, "startup" if the session is
-	// certainly new, or empty if it is probably new. An empty Cause is recorded as
-	// "startup". A signal that names a cause overrides Cause.
+	// "resume", "fork", "unknown" if the user will choose a session in the harness,
+	// "startup" if the session is certainly new, or empty if the session is probably new.
+	// An empty Cause is recorded as "startup". A signal that names a cause overrides Cause.
 	Cause string
 	Injected
 	// Rests lists, for each capability, the sources of this launch on which it
@@ -101,7 +101,8 @@ type Versions struct {
 	// Proven lists, by version, the capabilities that worked in earlier sessions with
 	// versions that were not tested.
 	Proven map[string][]string
-	// Installed is the version that the harness's package has; empty if it is unknown.
+	// Installed is the version of the npm package that contains the harness's program;
+	// empty if the version is unknown.
 	Installed string
 }
 

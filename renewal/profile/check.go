@@ -13,8 +13,8 @@ import (
 	"lifeloop/renewal"
 )
 
-// Enum returns the words that the setting of a profile at path may have; nil if it
-// may have any value.
+// Enum returns the words that a setting may have; nil if the setting may have any value.
+// path is the path of the setting inside a profile.
 func Enum(path string) []string {
 	switch path {
 	case "paths":

@@ -1,7 +1,8 @@
-// Package profile describes how a harness session is renewed, as data: which client
-// may ask for it, the program that prepares it, where in the output the continuation
-// is, the program that turns the continuation into text, and the limits. A profile
-// does nothing until the user activates it.
+// Package profile describes the renewal of a harness session as data. A profile names the
+// client that may ask for a renewal, the program that prepares a renewal, and the limits.
+// The profile also says where in the program's output the continuation is, and which
+// program turns the continuation into text. A profile does nothing until the user
+// activates it.
 //
 // The package runs no program, reads no file and interprets no continuation. An error
 // never quotes what a program printed.
@@ -155,8 +156,8 @@ func (p Profile) Preparing() time.Duration {
 
 // Rules returns the rules by which a session is renewed with p. Rules.At is empty,
 // because the configuration, not the profile, says at which pressure a renewal begins.
-// If p is a profile of the user, Rules.Claims is p.Family(), because manifests claim
-// nothing for p itself.
+// Rules.Claims is p.Family(), unless a built-in profile has the same name and the same
+// Self. Manifests claim nothing for other profiles.
 func (p Profile) Rules() renewal.Rules {
 	r := renewal.Rules{Profile: p.Name, Client: p.Owner(), Paths: p.Paths, Cut: p.Cut,
 		Limits: renewal.Limits{Idle: p.Timeouts.Idle, Prepare: p.Preparing(), Continue: p.Continue.Timeout, Observe: p.Timeouts.Reset,

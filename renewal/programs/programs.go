@@ -2,9 +2,10 @@
 // continuation, which is stored in the vault. The second one turns the continuation into
 // text for the model of the fresh session.
 //
-// It does not decide whether a session is renewed and does not deliver the text. It
-// writes no log and saves no other output of a program. Prepare and Continue return
-// [*dispatch.Failure] errors, which never quote a program's output or a continuation.
+// The package does not decide whether a session is renewed and does not deliver the
+// text. The package writes no log and saves no other output of a program. Prepare and
+// Continue return [*dispatch.Failure] errors, which never quote a program's output or a
+// continuation.
 //
 //	r, err := programs.New(programs.Config{Profiles: active, Vault: vault.At(folder), Dir: dir, Around: around})
 //	digest, expires, err := r.Prepare(ctx, ref)      // stores the continuation
