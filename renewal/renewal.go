@@ -1,10 +1,10 @@
-// Package renewal is the machine of one renewal: a planned move of a session into
-// a fresh harness session, with a continuation that is delivered at most once.
+// Package renewal is the state machine of renewals. A renewal is a planned change of a
+// session to a fresh harness session, with a continuation that is delivered at most once.
 //
-// A [Machine] is the state after the [Move]s of one session. After an event, its
-// methods return the move, or the [Act], that follows. The caller records the move,
-// applies it, and then performs the act. The machine reads no clock, starts
-// nothing, and never holds a token: only its digest.
+// A [Machine] holds the newest renewal of one session. After an event, the methods of the
+// machine return the next [Move], or the next [Act]. The caller records the move,
+// applies it, and then performs the act. The machine reads no clock and starts nothing.
+// It never holds a token (the stored continuation), only the digest of the token.
 //
 //	idle ──► asked ──► negotiated ──► prepared ──► resetting ──► resumed ──► delivered
 //	           │           │  │           │            │            │
@@ -137,8 +137,8 @@ type Rules struct {
 	Limits
 }
 
-// Limits bound a renewal. The zero value of each means its default, which is also the
-// default of the profile's key (docs/renewal.md).
+// Limits bound a renewal. The zero value of each limit means its default. If a profile has
+// a key for the limit (docs/renewal.md), the key has the same default.
 type Limits struct {
 	Idle     time.Duration // wait until the harness is at its prompt; 0 is 10 min
 	Prepare  time.Duration // run time of the prepare command; 0 is 30 s

@@ -1,5 +1,5 @@
-// Package session is the HCP L2 session state machine: eight states and the nine
-// moves between them. It consists of a table and one function, and has no time,
+// Package session is the state machine of a session in the protocol HCP L2
+// (docs/contract/hcp.md): eight states and the nine moves between them. It has no time,
 // reasons or events.
 //
 //	      ┌──────────► REJECTED

@@ -34,8 +34,8 @@ func (w World) Guarded(p *gate.Policy) World {
 	return w
 }
 
-// guard decodes text, which is the gate's policy, if the document has the member policy.
-// wait is how long an act waits for an approval.
+// guard decodes text, the value of the member policy, as the gate's policy. If doc has no
+// such member, guard sets no policy. wait is how long an act waits for an approval.
 func (w *World) guard(doc, text document.Value, wait time.Duration) error {
 	w.approvalWait = wait
 	if _, given := doc.Member("policy"); !given {
@@ -93,7 +93,7 @@ const (
 	home      = "/home/user"
 )
 
-// decide answers a question of the kernel by the policy.
+// decide applies the gate's policy to answer a question of the kernel.
 func (p *player) decide(e effect.AskGate) {
 	in := input.GateDecided{Ask: e.Ask}
 	intent, err := p.intent(e)

@@ -20,7 +20,7 @@ import (
 // source is the name of the only source of evidence, the script.
 const source = "script"
 
-// byControl is the id of every command in the script's control.
+// byControl is the id of each command that comes from the document's list "control".
 const byControl = "control"
 
 // Limits of a simulation, which end it if a policy retries without end.
@@ -33,7 +33,7 @@ const (
 const (
 	sigKILL = 9
 	sigTERM = 15
-	// tick is the time between two steps.
+	// tick is the time before a step, unless the script sets another time with wait_ms.
 	tick        = time.Millisecond
 	clientDrain = 5 * time.Second
 	firstPID    = 1000
@@ -189,9 +189,9 @@ func (p *player) happen() bool {
 	return true
 }
 
-// ask performs the next entry of the script's control. An abort at time 0 is a
-// SIGTERM to the wrapper, because the session's socket does not exist yet; a later
-// one is the command `abort`.
+// ask performs the next entry of the document's list "control". An abort at time 0 is
+// a SIGTERM to the wrapper, because the session's socket does not exist yet. A later
+// abort is the command `abort`.
 func (p *player) ask() {
 	c := p.control[0]
 	p.control = p.control[1:]
@@ -380,7 +380,7 @@ func (p *player) step() {
 		p.tool(s)
 		return
 	case reset:
-		l.next, l.due = l.next-1, time.Time{} // the launch stays at this step until a renewal resets it
+		l.next, l.due = l.next-1, time.Time{} // the launch stays at this step until player.keys begins a reset
 		return
 	}
 	if l.alive {

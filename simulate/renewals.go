@@ -111,7 +111,7 @@ type answer struct {
 	input.Returned
 }
 
-// call calls the client. A core may have other clients, which it calls itself.
+// call calls the world's client. If a core has other clients, the core calls them.
 func (p *player) call(e effect.Dispatch) {
 	if p.world.renewal.client == nil || e.Client != clientID {
 		return

@@ -52,7 +52,7 @@ type step struct {
 	reaction reaction           // what a reset in place does
 }
 
-// An act is what a step does, named by its only key.
+// An act is what a step does: the name of the step's only key besides message.
 type act string
 
 const (
@@ -148,7 +148,7 @@ func (w *World) read(doc document.Value) error {
 	return nil
 }
 
-// plan reads the policy. A plan has the same members as the block attempts of a
+// plan reads the policy. A plan has the members of the block "attempts" in a
 // configuration, and also on_limit, which a configuration has at its top level.
 func (w *World) plan(v document.Value) error {
 	var p struct {
@@ -186,7 +186,7 @@ func (w *World) plan(v document.Value) error {
 	return nil
 }
 
-// stepCauses are the causes that a step can name. The policy itself finds the other
+// stepCauses are the causes that a step can name. The kernel itself finds the other
 // causes.
 func stepCauses() []string {
 	return policy.Words(attempt.Model, attempt.Network, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown)

@@ -171,8 +171,8 @@ func (s *supervisor) reply(e effect.Reply) {
 	}
 }
 
-// refuseAsked answers the command in an input that the kernel no longer handles,
-// because the ledger failed.
+// refuseAsked answers the command that the input in contains, if any, with internal_error.
+// The kernel handles no commands after the ledger has failed.
 func (s *supervisor) refuseAsked(in input.Input) {
 	ask := ""
 	switch in := in.(type) {

@@ -14,19 +14,21 @@ import (
 // firsts finds the first harness session of a process that chooses this session itself.
 // The candidates are the sessions that began in the working folder since the process
 // started: the file of a session is created before the title of the terminal shows work.
-// A line is an entry of the harness's list of typed lines. A turn lasts as long as the
-// titles show work. The session is found:
+// A line is an entry of the harness's list of typed lines. The entry names the first
+// session of the process in which the line was typed. A turn lasts as long as the titles
+// show work. The session is found:
 //
-//	at once            one candidate, and the list has a line of it from just before the title
-//	at the turn's end  one candidate, without such a line, but with a prompt in this turn
-//	at the turn's end  several candidates; in this turn and in an earlier one, only the
-//	                   candidate with the line had prompts
+//	at once            one candidate, and a line from just before the title names it
+//	at the turn's end  one candidate, no such line, but a prompt of it in this turn
+//	at the turn's end  several candidates; only the one that such a line names had
+//	                   prompts in this turn, and only the same one in an earlier turn
 //
 // Otherwise the search continues in the next turn.
 //
 // If a file was deleted before it was read, no session is found: the file may have been a
-// candidate's. If the user cleared the context before the first prompt, the line names the
-// first session, but the prompt is in the session that began after the command.
+// candidate's. If the user typed /clear before the first prompt, the line of the prompt
+// names the first session, but the prompt is in the session that began after /clear. The
+// two sessions then count as one candidate.
 type firsts struct {
 	typedFiles
 	dir      string               // the folder of the session files; empty until a session began
@@ -34,7 +36,7 @@ type firsts struct {
 	met      map[string]bool      // the session files whose beginnings were read
 	begun    map[string]time.Time // when each session of the working folder began; only sessions that began after the launch
 	vanished bool                 // a file was deleted before its beginning was read
-	started  time.Time            // when the process that shows its titles started, or up to titleTime later; zero if that is not known
+	started  time.Time            // the start of the process that sets the titles, or up to titleTime later; zero if not known
 	works    time.Time            // since when the titles show work, or a question; zero if they show neither
 	guess    string               // the only session with a prompt in an earlier turn
 	known    bool                 // the first session of the process was found
@@ -132,8 +134,8 @@ func (f *firsts) look(now time.Time, ended bool) (first string, state firstState
 }
 
 // prompted returns the only session with a prompt between two times; empty if no session
-// or several have one. whole is false if the file of a session was not read, or if only
-// its end was.
+// or several have one. whole is false if the file of a session was not read, or if the
+// file is so long that only the prompts at its end were read.
 func (f *firsts) prompted(began map[string]time.Time, from, to time.Time) (session string, whole bool) {
 	var prompts []telemetry.Typed
 	unread := maps.Clone(began)

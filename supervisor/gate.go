@@ -6,8 +6,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A Gate decides about a guarded act. After an error there is no decision, and the
-// act does not happen.
+// A Gate decides about a guarded act: one that the policy can refuse, such as a launch
+// or a tool call. After an error there is no decision, and the act does not happen.
 type Gate interface {
 	Decide(effect.AskGate) (input.GateDecision, error)
 }

@@ -185,9 +185,9 @@ func (s *supervisor) postHook(l *launched, call telemetry.HookCall, deadline tim
 }
 
 // countForeign counts a hook call, a plugin stream or a question that does not belong to
-// the launch. what describes it in the log, with its article. countForeign records the
-// number only if the number is a power of two, so that a loop of calls cannot fill the
-// ledger.
+// the launch. The parameter what is the text for the log, such as "a hook call".
+// countForeign records the number only if the number is a power of two, so that a loop of
+// calls cannot fill the ledger.
 func (s *supervisor) countForeign(what, event string) {
 	n := s.requests.foreign.Add(1)
 	if n&(n-1) != 0 {

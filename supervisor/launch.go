@@ -11,8 +11,8 @@ import (
 	"lifeloop/kernel/input"
 )
 
-// A launched is one launch. After the start, only the fields whose comment
-// names an owner change.
+// A launched is one launch. After the start, a field changes only if its comment
+// names an owner.
 type launched struct {
 	number  int
 	plan    Plan
@@ -108,9 +108,9 @@ func (s *supervisor) follow(l *launched) {
 }
 
 // drain reads the sources of a launch once more to their ends, and then posts
-// SourcesDrained. If another launch may follow, or a process outlived the harness, it
-// first waits until the whole tree has ended: if two launches wrote the same files,
-// their records could not be distinguished.
+// SourcesDrained. If another launch may follow, or a process outlived the harness, drain
+// first waits, for a limited time, until the whole tree has ended: if two launches wrote
+// the same files, their records could not be distinguished.
 func (s *supervisor) drain(l *launched) {
 	child := l.started
 	left, wait := l.left, max(time.Until(l.graceEnd), 0)+treeTime

@@ -16,13 +16,14 @@ import (
 	"lifeloop/watchers"
 )
 
-// Moves follow a launch without hooks whose process names its harness session in records
-// with its pid. The process moves to another session after `/clear` or `/resume`. If it
-// was launched to continue a session, its first record names that session. The file of a
-// session is found by the session's id.
+// Moves follow the harness session of a launch without hooks. The process of the harness
+// writes records with its pid and the id of its session. The process moves to another
+// session after `/clear` or `/resume`. If the process was launched to continue a session,
+// its first record names that session. The file of a session is found by the session's id.
 //
-//	record names another session ──► its file shows how the session began ─► follow it
-//	                            └──► no file, or one that does not show it ► keep the records
+//	a record names another session
+//	├─► the session is resumed, or its file shows how it began ─► follow the session
+//	└─► otherwise ──────────────────────────────────────────────► keep the records
 //
 // The last records of the previous session are posted first. If the process ends, or has
 // worked twice in a session whose file is not found, the kept records are posted: they
@@ -123,10 +124,10 @@ func (m *Moves) release() {
 	m.held = nil
 }
 
-// look moves to the next session, and reports whether it has moved. It moves when the
-// next session's file shows how that session began, and the present session's file was
-// read to its end. If ended is true, it is enough that the next session's file shows
-// when that session began.
+// look moves to the next session, and reports whether it has moved. Two conditions must
+// hold: the next session is resumed, or its file shows how it began; and the present
+// session's file was read to its end. If ended is true, it is enough that the next
+// session is resumed, or that its file shows when it began.
 func (m *Moves) look(ended bool) bool {
 	if m.next == "" {
 		return false

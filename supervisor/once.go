@@ -28,8 +28,8 @@ import (
 // unordered; records of several sources are ordered by time.
 //
 // A source may contain several harness sessions one after another; those before the
-// requested one are skipped. Of the ports it uses Ledger, Clients and Signals: a
-// signal, or the end of ctx, ends the reading and the open calls. It returns the
+// requested one are skipped. Of the ports, Once uses Ledger, Clients and Signals: a
+// signal, or the end of ctx, ends the reading and the open calls. Once returns the
 // first error of reading, the ledger or listen.
 //
 // To resume a killed observation, k must have replayed the facts of past. Records
@@ -155,7 +155,8 @@ type once struct {
 	clock   time.Time
 	started bool
 	// second is a kernel (Kernel.Rehearsal) that handles once more the records which a
-	// killed observation had handled. Kernel.Recall then copies its soft state to k.
+	// killed observation had handled. Kernel.Recall then copies the soft state of second
+	// (the state that is not in the ledger) to k.
 	// second is nil for a new observation.
 	second *kernel.Kernel
 	taken  bool // second was given a record
@@ -243,8 +244,8 @@ func (o *once) first(at time.Time) {
 	}
 }
 
-// rehearse passes an input that the killed observation had handled to the second
-// kernel.
+// rehearse passes to the second kernel an input that the killed observation had
+// handled.
 func (o *once) rehearse(h *head) {
 	if r := find(h.past, h.source.Name, h.place.Path); r != nil && r.taken == 0 && h.place.Offset <= r.first.Offset {
 		return // the record is from before the observation
@@ -290,7 +291,7 @@ type head struct {
 	unordered bool
 	file      input.Position // how far the source's main file was read
 	count     int64          // the number of signals so far, including the one in the next input
-	sums      bool           // positions get the digest of the bytes before them
+	sums      bool           // whether digest is computed, if the source is unordered
 	digest    string         // the digest of the signals so far
 	ahead     []ahead        // signals that were read and come after the next input
 	ended     bool           // the source has no further record
@@ -356,8 +357,8 @@ func sameSignals(s profiles.Source, r *readSource) (bool, error) {
 	return h.digest == r.digest, nil
 }
 
-// reportMissed reports each file that is read again from its start, because
-// records of it may be missing.
+// reportMissed reports that records may be missing, for each file that was changed and
+// is read again from its start.
 func (h *head) reportMissed(step func(input.Input) error) error {
 	for _, r := range h.past {
 		if !r.missed {

@@ -11,8 +11,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file resets a harness in place by requests to our plugin in it. The plugin
-// sends its replies among the events on its stream:
+// This file resets a harness in place: a plugin of ours in the running harness gets a
+// request to begin a fresh session. Then the plugin puts the continuation (the text of
+// the renewal) into that session. The replies are among the events on the plugin's stream:
 //
 //	reply to Fresh: a fresh session is on the screen ──► it is posted as a hook call
 //	answer to the hook: the continuation ──────────────► the plugin gets the request Place

@@ -76,7 +76,8 @@ func (s *supervisor) renewing(id string, timeout time.Duration, run func(context
 	})
 }
 
-// Keys are the keys that reset a harness in place.
+// Keys are the keys that reset a harness in place: with them, the running harness begins
+// a fresh session.
 type Keys struct {
 	Reset []harness.Stroke // typed on an empty line
 	Aside []harness.Stroke // typed before Reset if the user has begun a line; if nil, Reset is typed only on an empty line

@@ -14,16 +14,16 @@ import (
 )
 
 // This file reads the events of a plugin, and serves a harness that asks before each
-// request to its model. The question does not name its session and turn. Only the
-// events of the plugin show them, and these arrive on another goroutine.
+// request to its model. The question does not name its session and turn. The plugin's
+// events name both, but these events arrive on another goroutine.
 
 // eventTime is how long a question waits for the events before it. The harness has
 // sent them, but they may arrive late on a busy machine.
 const eventTime = 2500 * time.Millisecond
 
 // clientTime is how long before its deadline a question stops waiting for its events and
-// its session, so that its clients can still answer. If less than twice this time is left
-// at the start, half of it is reserved for the clients.
+// its session, so that its clients can still answer. If less than twice clientTime is
+// left at the start, the clients get half of the time that is left.
 const clientTime = time.Second
 
 // pluginSource is the name of a plugin's stream in signals.
@@ -203,9 +203,9 @@ func prompted(ctx context.Context, sources Sources) string {
 }
 
 // asked posts the hook calls for a question, as soon as the events before the question
-// were read, or eventTime has passed. If the calls lack a session, asked then looks for it
-// in the sources. It keeps the lock meanwhile, so that no later event is posted before the
-// calls. The sources do not need the lock.
+// were read, or eventTime has passed. If the calls lack a session, asked first looks for
+// the session in the sources. It keeps the lock meanwhile, so that no later event is posted
+// before the calls. The sources do not need the lock.
 func (s *supervisor) asked(ctx context.Context, l *launched, deadline time.Time) (calls []pending) {
 	q := l.questions
 	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-min(clientTime, time.Until(deadline)/2)))

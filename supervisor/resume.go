@@ -46,7 +46,7 @@ type recalled struct {
 }
 
 // decode starts a goroutine that calls read, which decodes once more the records that the
-// killed observer had read. A record is decoded when the previous one was taken.
+// killed observer had read. A record is decoded after the previous one was received.
 func (r *readSource) decode(read func(deliver func(recalled))) {
 	records := make(chan recalled)
 	r.records = records
@@ -209,9 +209,9 @@ func (p *Past) rehearse(k *kernel.Kernel) *kernel.Kernel {
 }
 
 // complete writes the missing facts of the torn record, whose signals were decoded
-// once more. second has handled all earlier records. complete returns a new kernel in
-// its place, which has handled the torn record too, or nil if the content of the source
-// has changed.
+// once more. second has handled all earlier records. complete returns a new kernel that
+// replaces second and has handled the torn record too. complete returns nil if the content
+// of the source has changed.
 func (p *Past) complete(k, second *kernel.Kernel, signals []telemetry.Signal, log Ledger, listen Listener) (*kernel.Kernel, error) {
 	torn := p.torn.entries
 	f, at := p.torn.read(), torn[0].At
@@ -357,8 +357,8 @@ func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 	})
 }
 
-// recallRows decodes once more the rows of a query whose numbers are at most until. It
-// decodes none if the query must be read again from its start.
+// recallRows decodes the rows of a query once more, up to the row number given as until.
+// recallRows decodes none if the query must be read again from its start.
 func (f *Files) recallRows(r *readSource, until int64) {
 	d := f.databases[r.path]
 	if d == nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // A database is one SQLite database that the harness writes, with all queries on it.
-// The watcher reports changes of its files. One goroutine reads the new rows, one
+// The watcher reports changes of the database's files. One goroutine reads the new rows, one
 // query after another, because SQLite's file locks do not separate two readers in the
 // same process.
 type database struct {
@@ -187,8 +187,8 @@ func (d *database) begins(t *table) {
 }
 
 // finish reads to the end. It waits up to lastLook for a writer to release its
-// lock. At the end of a launch it also posts the signals that a decoder holds back,
-// unless a row may be unread that would change them.
+// lock. At the end of a launch it also posts the signals that a decoder holds back. If
+// reading failed, finish does not post these signals: an unread row may change them.
 func (d *database) finish() {
 	busy := d.read()
 	for end := time.Now().Add(lastLook); busy && time.Now().Before(end); busy = d.read() {

@@ -27,11 +27,11 @@ type Files struct {
 	Fixed []profiles.Source
 	Named profiles.Source
 	// Since is the time before which records are dropped, because the file of a
-	// continued session contains its whole past. If it is zero, every record is
+	// continued session contains its whole past. If Since is zero, every record is
 	// used, and tool calls get no digests: computing them for a long past is slow.
-	// A launch sets Since, an observer does not: signals that a decoder of a database
-	// holds back are posted only at the end of a launch, because the harness of an
-	// observer may still run.
+	// A launch sets Since; an observer does not. If Since is set, the signals that a
+	// database's decoder holds back are posted at the end. An observer does not post
+	// these signals, because the harness may still run.
 	Since time.Time
 	// AtEnd skips the present content of Fixed sources.
 	AtEnd bool
@@ -41,7 +41,7 @@ type Files struct {
 	// Getenv returns the password of a server; nil returns none.
 	Getenv func(name string) string
 	// Positions makes Run post the position at which the reading of each file begins.
-	// An observer with a ledger resumes at the positions of its records.
+	// An observer with a ledger sets Positions, because it resumes at stored positions.
 	Positions bool
 	// Sessions, if not nil, chooses the harness session whose records are posted. Fixed
 	// has the sources of the first session, if this session is known at the start.
@@ -77,7 +77,7 @@ type Chooser interface {
 	handled(at watchers.Position)
 	// shown is called with each signal of the terminal, and with the time of the signal.
 	shown(sig telemetry.Signal, at time.Time)
-	// end is called after the last record.
+	// end is called after the last record of a file.
 	end()
 }
 
@@ -115,8 +115,8 @@ func NewFiles(f Files) (*Files, error) {
 	return files, err
 }
 
-// Run reads the sources until ctx ends, and then reads each once more to its
-// end.
+// Run reads the sources until ctx ends, and then reads each file and database once
+// more to its end.
 func (f *Files) Run(ctx context.Context, post func(input.Input)) error {
 	f.post = post
 	for _, source := range f.missed {

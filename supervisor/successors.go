@@ -84,7 +84,8 @@ func (s *Successors) handled(watchers.Position)         {}
 func (s *Successors) end()                              {}
 func (s *Successors) shown(telemetry.Signal, time.Time) {}
 
-// notice follows a file of this folder that is new, or was not followed.
+// notice follows a file if its session belongs to Dir, and the file is new or was not
+// followed.
 func (s *Successors) notice(l watchers.Line) bool {
 	if l.Source != noticeSource {
 		return false

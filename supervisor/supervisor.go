@@ -74,7 +74,7 @@ type Launcher interface {
 
 // A Plan is a prepared launch: how to start the harness and how to observe it.
 type Plan struct {
-	// Setup describes the launch. The kernel's Config already holds that of the
+	// Setup describes the launch. The kernel's Config already holds the Setup of the
 	// first launch, unless the session was recovered.
 	Setup setup.Launch
 	// Start starts the harness. The Child may call post and settle until Wait has
@@ -177,8 +177,8 @@ type Ports struct {
 
 // Options are the settings of a run. The zero value is usable.
 type Options struct {
-	// HookTime is the harness's time-out for a hook that has a slot. The answer is
-	// sent at least hookMargin before it. 0 means 5 s.
+	// HookTime is the harness's time-out for a hook that waits for an answer. The
+	// answer is sent at least hookMargin before the time-out. 0 means 5 s.
 	HookTime time.Duration
 	// Grace is the time from TERM to KILL if the ledger is lost. 0 means 5 s. If it is
 	// negative, KILL follows at once.
@@ -210,8 +210,8 @@ const (
 	// gather takes for one write.
 	batch = 64
 	// treeTime limits the wait for processes that run longer than their harness.
-	// The guard kills them meanwhile; a process that still runs afterwards cannot
-	// be killed.
+	// The limit begins after the grace period, if there is one. The guard kills these
+	// processes meanwhile; a process that still runs afterwards cannot be killed.
 	treeTime = 3 * time.Second
 )
 
@@ -333,9 +333,9 @@ func number(sig os.Signal) int {
 	return int(syscall.SIGTERM)
 }
 
-// gather returns the input first together with the inputs that wait, so that one write
-// commits all of them. If first is a Wake, gather puts it after the others, because one
-// of them may prevent a timer from firing.
+// gather returns one input, the parameter first, together with the inputs that wait. So
+// one write commits all of them. If first is a Wake, gather puts it after the others,
+// because one of them may prevent a timer from firing.
 func (s *supervisor) gather(first posted) []posted {
 	inputs := make([]posted, 0, 8)
 	_, wake := first.Input.(input.Wake)
@@ -366,9 +366,9 @@ func (s *supervisor) gather(first posted) []posted {
 	return inputs
 }
 
-// add appends an input. If the input's source had to wait for the loop, it may have
-// more to report, so the harness may not have been silent: add then puts a sign of
-// life before the input.
+// add appends an input. If the input's source had to wait for the loop, add puts a sign
+// of life before the input. The source could not report more meanwhile, so a gap in its
+// inputs does not show that the harness was silent.
 func (s *supervisor) add(inputs []posted, in posted) []posted {
 	if in.of > 0 && in.at.IsZero() {
 		in.at = time.Now()
@@ -561,7 +561,7 @@ func (s *supervisor) postOf(launch int, in input.Input) {
 	}
 }
 
-// settleTime limits the wait for the ledger before the wrapper's process is stopped.
+// settleTime limits the wait for the ledger before the wrapper's process is suspended.
 const settleTime = 200 * time.Millisecond
 
 // settle returns when every input that its caller posted before is on the

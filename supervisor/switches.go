@@ -106,7 +106,7 @@ func (s *Switches) first(session string) {
 	}
 }
 
-// report posts the trouble what unless it equals the newest trouble. The caller passes
+// report posts a trouble, unless the newest trouble is the same. The caller passes
 // TroubleUnassigned if the session of the process is unknown, and TroubleRecovered if
 // the session is known. TroubleRecovered is posted only after TroubleUnassigned or
 // TroubleDeleted.
@@ -285,8 +285,8 @@ func (s *Switches) behind(path string) bool {
 	return err == nil && s.offsets[path] < info.Size()
 }
 
-// ours returns the newest of the lines that the user typed into the running process and
-// that a transcript has recorded as one of these prompts; the zero value if there is none.
+// ours returns the newest line that was typed in the process after done and was recorded
+// as one of the prompts. If there is no such line, ours returns the zero Typed.
 func (s *Switches) ours(prompts []telemetry.Typed) (line telemetry.Typed) {
 	for _, p := range prompts {
 		if l := s.newest(p); s.own(l) && l.At.After(line.At) {

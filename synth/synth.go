@@ -18,7 +18,8 @@
 // and a resumed session keep both windows. The caller makes a new State for another
 // harness, and after a restart of the wrapper, when the files are read again. A transcript
 // of Claude Code has the name "m" for both models "m" and "m[1m]", so it does not show a
-// switch between the two. Once "m[1m]" was used, the window of a later "m" is unknown.
+// switch between the two. The window of "m[1m]" is kept for a later "m". If another model
+// was used in between, the table's window of "m" is not used.
 //
 // The package decides what to report and emits nothing itself. It reads no clock: each
 // call gets the time, and [State.Deadline] returns when to call [State.Wake].
@@ -62,9 +63,9 @@ type Config struct {
 	// Hysteresis is how far below a bound the fraction must fall before the lower
 	// level is reported; by default 0.03.
 	Hysteresis float64
-	// Windows are the context windows, in tokens, that the user configured, by the
-	// model's name or a part of it that ends before "-", "@" or "[". They have
-	// priority over every other source.
+	// Windows are the context windows, in tokens, that the user configured. A key is
+	// a model's name, or the beginning of the name up to a "-", "@" or "[". Windows
+	// have priority over every other source of a window.
 	Windows map[string]int64
 }
 
@@ -263,7 +264,7 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 
 // Before returns what to report before a signal takes effect: a compaction that
 // is held for its second report must be reported before the next step of the
-// main chain.
+// main chain: a step that belongs to no sub-agent and no side call.
 func (s *State) Before(sig telemetry.Signal) []Observation {
 	if s.pending == nil || sig.Agent != "" || sig.Side != "" {
 		return nil

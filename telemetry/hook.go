@@ -150,8 +150,8 @@ func PlainOutput(context string) []byte {
 }
 
 // Render returns the answer to a hook as one JSON value, without HTML escaping. The text
-// is the part of the answer that the caller was given: the context for the model, or a
-// reason. Render returns nil if the text is empty, or if the answer cannot be encoded.
+// is what the answer contains: the context for the model, or a reason. Render returns
+// nil if the text is empty, or if the answer cannot be encoded.
 func Render(text string, answer any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -182,8 +182,8 @@ func (c *HookCall) BelongsTo(session string) {
 	}
 }
 
-// AddMain handles the hooks of the main chain that Claude Code and Codex both have: it
-// adds the hook's signals, and sets the slot if the hook fills one.
+// AddMain handles the hooks that Claude Code and Codex both call for the main agent, not
+// for a sub-agent. It adds the hook's signals, and sets the slot if the hook fills one.
 func (c *HookCall) AddMain(in HookInput) {
 	switch c.Event {
 	case "SessionStart":

@@ -43,8 +43,8 @@ const (
 	Stop  PluginOp = "stop"  // give up the request of this ID; has no reply
 )
 
-// A PluginReply is the reply to a request. Without a Failure the request was carried
-// out.
+// A PluginReply is the reply to a request. The request was carried out unless Busy or
+// Failure is set.
 type PluginReply struct {
 	Op      PluginOp
 	ID      string

@@ -72,9 +72,9 @@ const (
 	// Gap: the harness numbers its records, and the numbers in Missing were
 	// skipped.
 	Gap Kind = "gap"
-	// Alive: the harness did something that no other kind describes. If Turn is a
-	// turn for which a TurnStop was reported, that turn continues, unless a prompt of
-	// the user follows.
+	// Alive: the harness did something that no other kind describes. If a TurnStop
+	// was reported for Turn, that turn may continue. The next prompt without a Turn
+	// is then a part of that turn.
 	Alive Kind = "alive"
 )
 
@@ -87,7 +87,7 @@ const (
 	Interrupted Outcome = "interrupted"
 )
 
-// An ErrorKind is the structured cause of a failed turn, never a message.
+// An ErrorKind is the kind of a reported error. It never contains the error's message.
 type ErrorKind string
 
 const (
@@ -111,7 +111,7 @@ type Signal struct {
 
 	Session string `json:"session,omitempty"` // the harness's session id
 	Turn    string `json:"turn,omitempty"`    // the harness's id of the turn
-	Agent   string `json:"agent,omitempty"`   // the sub-agent that caused the signal: its id, or its kind; empty for the main chain
+	Agent   string `json:"agent,omitempty"`   // the sub-agent that caused the signal: its id, or its kind; empty for the main chain, the main agent's conversation
 	Side    string `json:"side,omitempty"`    // the purpose of a call beside the main chain ("title", "compaction"); else empty
 	Cause   string `json:"cause,omitempty"`   // the cause of a session_live: startup|resume|clear|compact|fork|unknown
 	// Origin says what submitted the prompt (DECISIONS L22): ByHarness, ByPeer or
@@ -156,8 +156,8 @@ type Signal struct {
 	Missing *[2]uint64 `json:"missing,omitempty"`
 }
 
-// Typed is a line that the user typed in the terminal of a harness: as an entry of the
-// harness's list of such lines, or as the prompt in the record of a session.
+// Typed is a line that the user typed in the terminal of a harness. The line was read
+// from the harness's list of such lines, or from the prompt in a record of a session.
 type Typed struct {
 	Session string // only for an entry of the harness's list: the first session of the process in which the line was typed
 	At      time.Time
@@ -255,8 +255,8 @@ type Decoder interface {
 // A Holder is a Decoder that may hold back signals.
 type Holder interface {
 	Decoder
-	// End returns the signals that are still held back. It is called after the last
-	// record, but only if the source is a database of a launch or a plugin's stream.
+	// End returns the signals that are still held back. It is called only after the
+	// last record of a plugin's stream, or of a database that is read during a launch.
 	End() []Signal
 }
 
@@ -266,8 +266,8 @@ type HookCall struct {
 	Session string
 	Turn    string
 	Signals []Signal
-	// Slot is the manifest placement class that an answer to this hook fills,
-	// empty if the answer adds nothing to the model's context.
+	// Slot is where an answer to this hook adds text to the model's context:
+	// SlotSession, SlotLeading, SlotFrame or SlotTool; empty if the answer adds none.
 	Slot string
 	// Capacity is the largest additional context, in bytes, that the harness
 	// passes to the model without cutting it.

@@ -11,8 +11,8 @@ import (
 )
 
 // A ToolUse is a tool call that is about to run, reported by a hook that can refuse
-// it. It holds text of the session for the gate; no signal, fact or log may contain
-// it.
+// the call. A ToolUse holds text of the session, which the gate reads. No signal, fact
+// or log may contain this text.
 type ToolUse struct {
 	Tool string // the call's id; empty if the harness names none
 	Name string // the harness's name of the tool
@@ -110,9 +110,9 @@ func otherShell(args map[string]any) bool {
 	return is && name != "" && !slices.Contains([]string{"sh", "bash", "zsh", "dash", "ksh"}, name)
 }
 
-// types reports whether a call sends text to a running program, as write_stdin of Codex
-// and process of OpenClaw can. The effect of the text is not known. An interrupt (^C) is
-// not text.
+// types reports whether a call sends text to a running program. The tools "write_stdin"
+// of Codex and "process" of OpenClaw can do this. The effect of the text is not known. An
+// interrupt (^C) is not text.
 func types(name string, args map[string]any) bool {
 	switch name {
 	case "write_stdin":
@@ -337,8 +337,8 @@ func (u *ToolUse) Literal() bool {
 }
 
 // value adds a path or an address that an argument of an unknown tool names. A value is
-// a path if the argument's name says so. Otherwise it must begin with "/", "~/" or a
-// dot, or have a hidden part, and contain no space or tab.
+// a path if the argument's name says so. A value without a space or tab is also a path if
+// the value begins with "/", "~/" or a dot, or contains "/.".
 func (u *ToolUse) value(key string, v any, op string) {
 	if list, is := v.([]any); is {
 		for _, item := range list {
@@ -406,7 +406,7 @@ func quoted(words []any) any {
 	for _, w := range words {
 		text, ok := w.(string)
 		if !ok {
-			return false // a value of another type, for which the caller sets Opaque
+			return false // false is no string, so the method text will set Opaque
 		}
 		line = append(line, "'"+strings.ReplaceAll(text, "'", `'\''`)+"'")
 	}

@@ -25,8 +25,8 @@ var modelWindows = []struct {
 	{"gemma-4", 256_000},
 }
 
-// largerWindows are the windows of models that are sold with two sizes. Such a
-// model has the smaller window, unless its name or the tokens in use show the larger.
+// largerWindows has the two window sizes of Claude's models. A model must have the
+// larger window if its context has more tokens than the smaller window.
 var largerWindows = []struct {
 	prefix         string
 	small, largest int64

@@ -10,8 +10,8 @@ import (
 // A Token is a client's continuation token or a harness's hand-over note. It is
 // redacted when it is printed: fmt, encoding/json and a logger write only its size.
 //
-// The text is behind a pointer, because fmt prints the content of an unexported
-// field without calling its methods.
+// The text is behind a pointer, because fmt cannot call the methods of a Token in an
+// unexported field of another struct. fmt then prints only the pointer.
 type Token struct{ text *string }
 
 // NewToken wraps a text that a client or a harness issued.

@@ -7,9 +7,9 @@
 // records durably that it was consumed, and only then returns it. After a crash in
 // between the token is lost and never given out again.
 //
-// It has no clock and no logger, and it does not interpret tokens. Only
-// [Vault.Take] returns the text of a token, and no error quotes it. The files are
-// not encrypted: other programs of the same user can read them.
+// The vault has no clock and no logger, and does not interpret tokens. Only
+// [Vault.Take] returns the text of a token, and no error quotes the text. The files
+// are not encrypted: other programs of the same user can read them.
 //
 //	v := vault.At(folder)
 //	ticket, err := v.Put(vault.Binding{Renewal: "r1", Client: "notes", Adapter: id, Dir: dir, HarnessSession: old}, token, expires, now)
@@ -81,7 +81,7 @@ const (
 	Missing   Reason = "missing"   // never stored with this binding, or its record was removed
 	Consumed  Reason = "consumed"  // given out before, perhaps to a process that then crashed
 	Expired   Reason = "expired"   // the token expired before it was consumed
-	Discarded Reason = "discarded" // the token's renewal was rolled back
+	Discarded Reason = "discarded" // erased by Discard or Clear, for example after a rollback of the renewal
 	Damaged   Reason = "damaged"   // the file was changed
 )
 

@@ -43,8 +43,9 @@ func (c ClientCalls) Text() string {
 //
 // A call has failed if the client gave no valid answer in time, answered that it
 // failed, or sent a required payload that was not delivered. A call that the client
-// never received counts as failed only if its receipt has the class timeout. Calls that
-// are open when the session is refused or the wrapper dies are not counted as failed.
+// never received counts as failed only if its receipt has the class timeout. A call
+// without an answer when the wrapper dies is not counted as failed. A refused session has
+// no calls.
 type Clients struct {
 	all  []ClientCalls // sorted by id
 	open map[string]*openCall
@@ -79,7 +80,7 @@ func (c *Clients) Apply(e kernel.Entry) {
 			if c.open == nil {
 				c.open = map[string]*openCall{}
 			}
-			delete(c.open, ref.Replaces) // the receipt about skipped events will add the replaced call to ClientCalls.Calls
+			delete(c.open, ref.Replaces) // the receipt for the skipped events will count the replaced call
 			c.open[ref.Call] = &openCall{client: ref.Client, event: f.Record.Event}
 		}
 	case kernel.Answered:

@@ -18,7 +18,7 @@ type Gate struct {
 	// Last is the newest refusal of an act that the user has not approved later; null
 	// if there is none.
 	Last *GateRefusal `json:"last_refusal"`
-	// before is the refusal before Last.
+	// before is the value that Last had before the newest refusal.
 	before *GateRefusal
 	// Waiting lists the acts that wait for an approval, the oldest first. It is absent
 	// if there are none.
@@ -26,7 +26,7 @@ type Gate struct {
 }
 
 // A GateWaiting is an act that waits until the user runs `approve` or `deny` with the
-// digest of the act's intent.
+// value of Intent. Intent is the digest of the gate.Intent that describes the act.
 type GateWaiting struct {
 	ask    string
 	before *GateRefusal // the newest refusal that is older than the refusal of this act

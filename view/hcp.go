@@ -15,7 +15,8 @@ import (
 	"lifeloop/session"
 )
 
-// The words of HCP L2. They are written in this package and nowhere else.
+// The words of HCP L2, the session and lifecycle layer of the protocol HCP
+// (docs/contract/hcp.md). They are written in this package and nowhere else.
 const (
 	hcpVersion = "1.0"
 
@@ -58,9 +59,9 @@ type HCPEvent struct {
 //		for _, message := range hcp.Apply(entry) { … }
 //	}
 //
-// No event is emitted before the session is RUNNING, so a refused session has none
-// (DECISIONS H5). The first event of every other session is session_created, the
-// last is session_closed.
+// No event is emitted before the session is RUNNING. So a session that is refused or
+// aborted before that has no events (DECISIONS H5). The first event of every other
+// session is session_created, the last is session_closed.
 //
 // A reader that publishes events must sync the ledger first (DECISIONS F3), as
 // `events --as hcp` does with ledger.Settle.
@@ -168,9 +169,9 @@ func processNames(f kernel.ProcessesKilled) string {
 	return strings.Join(names, ", ")
 }
 
-// riskLevel is a session's risk level. An observed session is R1, because it only
-// reads. A launched one is R5: the risk class of the intent of a launch is critical
-// (DECISIONS H9).
+// riskLevel returns a session's risk level. An observed session is R1, because it only
+// reads. A session that launches a harness is R5, because the risk class of every launch
+// is critical (DECISIONS H9).
 func riskLevel(f kernel.Began) string {
 	if f.Program == "" { // nothing is launched
 		return "R1"
@@ -303,8 +304,8 @@ func (h *HCP) checkpoint(id, detail string) {
 		"description": "the session can be continued from here (" + detail + ")", "created_at": h.stamp()})
 }
 
-// renewal emits a step of a renewal. The digest of its token is emitted as a
-// checkpoint, because a continuation became possible.
+// renewal emits a step of a renewal. When the renewal is prepared, the digest of its
+// token is also emitted as a checkpoint, because a continuation became possible.
 func (h *HCP) renewal(f kernel.RenewalMoved) {
 	switch f.To {
 	case renewal.Refused, renewal.RolledBack, renewal.Failed:
@@ -371,7 +372,7 @@ func (h *HCP) attemptEnded(f kernel.AttemptEnded) {
 	}
 }
 
-// hcpErrorCode returns the HCP code of a failure, one of the codes of task_failed.
+// hcpErrorCode returns the HCP code of a failure, one of HCP L4's codes of a failed task.
 func hcpErrorCode(f kernel.AttemptEnded) string {
 	switch f.Cause {
 	case attempt.Timeout:
@@ -392,8 +393,8 @@ func hcpErrorCode(f kernel.AttemptEnded) string {
 	return "execution_error"
 }
 
-// observe emits lifecycle events. It skips a tick, because other facts report each
-// change of the tick's data, and receipt.emitted, because the receipt itself is emitted.
+// observe emits lifecycle events, except supervisor.tick and receipt.emitted. Other facts
+// report each change of a tick's data, and the receipt itself is emitted.
 func (h *HCP) observe(f kernel.Observed) {
 	r := f.Record
 	event := string(r.Event)

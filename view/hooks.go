@@ -2,8 +2,9 @@ package view
 
 import "reflect"
 
-// An L0Callback is one call of an L0 callback: its name and its arguments,
-// {"callback":"onStart","args":[1,false,false]} as JSON.
+// An L0Callback is a call of a callback of L0: the callback's name and the arguments,
+// {"callback":"onStart","args":[1,false,false]} as JSON. L0 is the L0 Deterministic
+// Lifecycle Specification (docs/contract/l0.md).
 type L0Callback struct {
 	Name string `json:"callback"`
 	Args []any  `json:"args"`

@@ -2,7 +2,7 @@
 
 package watchers
 
-// The names of the system calls in the notifier's errors.
+// The names of the operations in the notifier's errors.
 const initCall, addCall = "kqueue", "watch"
 
 // lowerPriority does nothing: on other systems than Linux, setpriority would

@@ -38,12 +38,12 @@ type tail struct {
 	points []point // the points that are watched for its path; empty if watching failed
 	todo   todo
 	polled bool
-	behind bool // the last turn did not reach the end of the file
-	last   bool // this is the last turn: read everything, watch nothing
+	behind bool // the previous turn did not reach the end of the file
+	last   bool // this is the final turn: read everything, watch nothing
 
 	placed bool // From and AtEnd were applied
 	failed bool // Unreadable was reported
-	away   bool // Deleted was reported; an open file no longer has the path
+	away   bool // Deleted was reported; the path no longer leads to the open file
 
 	reading
 	values
@@ -191,9 +191,9 @@ func readAt(file *os.File, b []byte, off int64) (int, error) {
 	}
 }
 
-// current reports whether the path still leads to the open file. If a folder above
-// was renamed, its watch still reports events of the file under the old name, so
-// the path must be checked.
+// current reports whether the path still leads to the open file. The path must be
+// checked: if a folder above the file's own folder was renamed, the watch of the own
+// folder still reports events under the old path.
 func (t *tail) current() bool {
 	var st unix.Stat_t
 	return unix.Stat(t.Path, &st) == nil && identify(&st) == t.id
@@ -605,8 +605,9 @@ func (w *Watcher) readWhole(t *tail) error {
 	return nil
 }
 
-// readStamp delivers the time of a file's last change, if it changed. It does not
-// open the file: the content is private.
+// readStamp delivers the time of a file's last change, if the time, the size or the
+// identity of the file differs from the stored one. It does not open the file: the
+// content is private.
 func (w *Watcher) readStamp(t *tail) error {
 	first := !t.placed
 	t.placed = true

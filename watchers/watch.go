@@ -15,10 +15,10 @@ import (
 
 // watches is the state of the watched folders. Run owns it.
 type watches struct {
-	notify   *notifier           // nil until the first folder is watched, and if watching fails
+	notify   *notifier           // nil until the first folder is watched, and after fault has closed it
 	dirs     map[string]*folder  // watched folder → its tails
 	dirOf    map[identity]string // identity of a watched folder → its path; fsnotify reports a folder under one path only
-	points   map[string][]*tail  // folder/entry → the tails whose path contains it
+	points   map[string][]*tail  // path of a point → the tails that have this point
 	real     realDirs            // valid for one round of work
 	noNotify error               // tests only: if set, watching fails with it
 }
@@ -33,8 +33,9 @@ func newWatches() watches {
 	return watches{dirs: map[string]*folder{}, dirOf: map[identity]string{}, points: map[string][]*tail{}, real: realDirs{}}
 }
 
-// A point is an entry of a folder whose change may make a path lead to another file.
-// It is the file itself, a link to it, or the first missing part of the path.
+// A point is an entry of a folder; a change of the entry may make a path lead to
+// another file. The entry is the file itself, a link to the file, or the first missing
+// part of the path.
 type point struct{ dir, name string }
 
 func (p point) path() string { return filepath.Join(p.dir, p.name) }
@@ -100,9 +101,9 @@ func parts(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
-// watch watches the points of the tail's path. If that fails, it returns the
-// error. After a new watch it resolves the path again, to find what
-// appeared before the watch existed. Each round goes at least one folder deeper.
+// watch watches the points of the tail's path. If a watch fails, it returns the
+// error. After a new watch it resolves the path again, to find what appeared
+// before the watch existed. It repeats this until the points stay the same.
 func (w *Watcher) watch(t *tail) error {
 	for range 2 * maxLinks {
 		points := w.real.resolve(t.watched())

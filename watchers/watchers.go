@@ -3,7 +3,7 @@
 //
 // One goroutine reads all files, and one fsnotify instance watches all folders.
 // There is no ticker: an idle watcher never wakes. A file is polled only if
-// watching fails, because a limit of the kernel is reached or a folder is not
+// watching fails: for example, a limit of the kernel is reached, or a folder is not
 // readable. Polling is reported as a Trouble, because it is a degradation.
 //
 // The package does not interpret what it reads, does not guess which file is
@@ -54,7 +54,8 @@ const (
 	turn = 16 << 20
 )
 
-// Position is the durable cursor of one file: everything before it was delivered.
+// Position is the durable cursor of one file: all bytes before the cursor were
+// delivered or skipped.
 type Position struct {
 	Path string
 	Dev  uint64
@@ -73,7 +74,7 @@ type Position struct {
 
 // Spec selects one file, or all files whose paths match a pattern.
 type Spec struct {
-	Source string // name of the source in the evidence; Source, Path and Pattern together identify the Spec
+	Source string // name of the source in each Line and Trouble; Source, Path and Pattern together identify the Spec
 	Path   string // absolute; the file and its folders need not exist yet
 	// Pattern, if not empty, selects files below the folder Path. Each element of
 	// a file's relative path must match one element of the pattern, as in
@@ -85,7 +86,7 @@ type Spec struct {
 	Pattern string
 	Form    Form      // how the file grows; Lines by default
 	From    *Position // resume at this position if the file is still the same, otherwise read from its start; not with a Pattern
-	AtEnd   bool      // if From is nil, skip the lines that exist already; with a Pattern, the lines in files that exist already
+	AtEnd   bool      // if From is nil, skip the lines that exist already; files created later are read from their start
 }
 
 // A Form says how a file grows and what is delivered from it.
@@ -105,8 +106,8 @@ const (
 	Stamp
 )
 
-// Line is one line or value, the content of a Whole file, or the time of a Stamp
-// file's change in RFC 3339.
+// Line is one line or value, the content of a Whole file, or the time at which a
+// Stamp file changed. The time has the format of RFC 3339.
 type Line struct {
 	Source string
 	Path   string
@@ -175,7 +176,7 @@ type Watcher struct {
 	away    []*tail // tails whose open file no longer has its path
 	queue   []*tail // tails that have work to do
 	polled  int     // number of tails that are polled
-	buf     []byte  // shared by all tails; nil until the first read
+	buf     []byte  // shared by all tails; nil until a read needs it
 	headBuf [headSize]byte
 }
 
@@ -266,9 +267,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// sleep returns when there is work: at once if the queue is not empty, else after
-// an event, an Add, at the time until (unless zero), or when ctx ends.
-// Before it returns, it handles the events that have arrived.
+// sleep returns at once if the queue is not empty. Otherwise it waits for an event, an
+// error of the notifier, Add, Do, or the end of ctx. If until is not zero, sleep waits
+// no longer than that time. Before it returns, it handles the events that have arrived.
 func (w *Watcher) sleep(ctx context.Context, until time.Time) {
 	var events chan fsnotify.Event
 	var faults chan error

@@ -43,9 +43,9 @@ type Config struct {
 	// StderrFile is ignored, because a program may print its continuation to stderr. A
 	// nil Around means the zero Config.
 	Around func(client string) dispatch.Config
-	// Ask returns the command line that makes the harness write the note of a
-	// renewal, with the context of the old harness session. ok is false if no command
-	// line can do this; a nil Ask means the same.
+	// Ask returns the command line that makes the harness write the note of a renewal.
+	// The harness then has the context of the old harness session. ok is false if the
+	// harness has no such command line; a nil Ask means the same.
 	Ask func(r effect.RenewalRef) (argv []string, ok bool)
 	// Environ is the environment from which programs inherit variables; nil means the
 	// environment of this process.
@@ -91,8 +91,8 @@ func (p *Programs) Asks(client string, answer []byte) string {
 	return ""
 }
 
-// Reads lists the members of a client's answers by which the active profiles recognize a
-// request for a renewal. The contract need not define these members.
+// Reads lists the top-level members of a client's answers in which the active profiles
+// look for a request for a renewal. Package lifeloop need not define these members.
 func (p *Programs) Reads(client string) (members []string) {
 	for _, f := range p.cfg.Profiles {
 		if name, _, _ := strings.Cut(f.Asks.Member, "."); f.Owner() == client && name != "" {

@@ -106,8 +106,8 @@ func (r *Renewal) Serve(client supervisor.Client, events map[lifeloop.Event]bool
 // Owner returns the id of the client that owns the profile.
 func (r *Renewal) Owner() string { return r.cfg.Profile.Owner() }
 
-// DeliversAt returns the event whose answer carries the continuation: the
-// first event of a harness session for which the harness's hook accepts text.
+// DeliversAt returns the event whose answer carries the continuation: session.started if
+// the manifest claims more than partial support for text there, otherwise frame.opening.
 func (r *Renewal) DeliversAt() lifeloop.Event {
 	if negotiate.Support(r.cfg.Manifest, "placement."+string(lifeloop.PreSession)).Stronger(lifeloop.Partial) {
 		return lifeloop.SessionStarted

@@ -128,8 +128,8 @@ func (Hooks) Refuse(event string, d telemetry.Decision, reason string) []byte {
 	return telemetry.RefuseTool(event, d, reason)
 }
 
-// errorKind reads the `error` word of StopFailure and of error records. The word
-// for a prompt that is too long is invalid_request. Only its message is more
+// errorKind reads the `error` word of StopFailure and of error records. If a prompt
+// is too long, the word is invalid_request. Only the error's message is more
 // specific, and messages are not read.
 func errorKind(word string) telemetry.ErrorKind {
 	switch word {

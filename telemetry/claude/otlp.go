@@ -137,7 +137,7 @@ func (d *otlp) report(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal 
 	return append(out, s)
 }
 
-// request reports the cost of one model call.
+// request reports the tokens of one model call.
 func (d *otlp) request(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 	out := d.release(r)
 	u := telemetry.Usage{

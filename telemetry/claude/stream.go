@@ -14,8 +14,8 @@ import (
 // json`.
 //
 // The stream has no ids of turns and hardly any times. It has one result for
-// each input message. A message is a prompt only if the model is called for it:
-// `/clear` and `/compact` have a result too, but call no model.
+// each input message. A message is a prompt only if the model is called to answer it:
+// `/clear` and `/compact` have a result too, but the model answers neither.
 //
 // It has two kinds of token counts. A message of the assistant has the counts of
 // the message's start: they show how full the context is, but not the output. A
@@ -77,8 +77,8 @@ func (d *stream) Decode(record []byte) []telemetry.Signal {
 	case `"result"`:
 		return d.end(r)
 	case `"stream_event"`:
-		// The line is a part of a message; the complete message follows. It shows
-		// that the model was called.
+		// The line is a part of a message, and shows that the model was called. The
+		// complete message follows.
 		return d.prompt(r)
 	case `"rate_limit_event"`:
 		return d.limited(r)

@@ -157,7 +157,7 @@ func (d *transcript) Decode(record []byte) []telemetry.Signal {
 	return telemetry.Join(d.main(r), d.note(r))
 }
 
-// main reads a record of the main chain.
+// main reads a record. Records of a sub-agent are passed to subAgent.
 func (d *transcript) main(r transcriptRecord) []telemetry.Signal {
 	switch string(r.kind) {
 	case `"user"`, `"assistant"`, `"system"`:
@@ -224,9 +224,9 @@ func (d *transcript) unseen(r transcriptRecord) string {
 	return parent
 }
 
-// subAgent reads a record of a sub-agent, which has a separate file. Its
-// context, prompts and errors are not those of the session. The usage of its
-// model calls and its tool calls are reported with the sub-agent's id.
+// subAgent reads a record of a sub-agent, which has a separate file. The
+// sub-agent's context, prompts and errors are not those of the session. Its tool
+// calls, and the usage of its model calls, are reported with the sub-agent's id.
 func (d *transcript) subAgent(r transcriptRecord) []telemetry.Signal {
 	agent := cmp.Or(r.agent, "sidechain") // some versions write no id for sub-agents
 	if agent != d.agent {
@@ -490,8 +490,8 @@ func (d *transcript) system(r transcriptRecord) []telemetry.Signal {
 	return nil
 }
 
-// readCompaction reads the metadata of a boundary. Print mode writes the same
-// members in snake case.
+// readCompaction reads the metadata of a compact_boundary record. Print mode writes
+// the same members in snake case.
 func readCompaction(metadata []byte) *telemetry.Compaction {
 	c := &telemetry.Compaction{Half: "record", Trigger: "unknown"}
 	count := func(name string, to **int64) scan.Field {
@@ -504,8 +504,8 @@ func readCompaction(metadata []byte) *telemetry.Compaction {
 	return c
 }
 
-// message holds the members that are read from a message: the model call and
-// its usage, the tools that it starts or ends, and the start of its text, still
+// message holds what is read from a message: the model call and its usage, the
+// message's tool calls and tool results, and the message's first text, still
 // escaped. The text is not reported.
 type message struct {
 	whole            bool // the message is a complete object

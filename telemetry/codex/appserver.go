@@ -32,7 +32,7 @@ type threadState struct {
 	used       int64
 	prompted   string // the turn whose prompt was reported
 	compacting bool
-	estimate   *telemetry.Signal // estimated usage after a compaction, held until it ends
+	estimate   *telemetry.Signal // the estimated size of the new context, held until the compaction ends
 }
 
 // message is one message, with its params not yet read.

@@ -8,16 +8,16 @@ import (
 // otlp decodes the log events that Codex exports by OTLP. A record is the body
 // of one request.
 //
-// In the terminal interface, it is the only source that names a thread before the
-// thread's first prompt. It has no turn ids, and reports no end of a turn, no
-// compaction and no context window. A prompt is therefore reported only as Working:
-// without a turn id, a frame for it could not be matched with the frame that hooks
-// and rollout report.
+// In the terminal interface, these events are the only source that names a thread
+// before the thread's first prompt. The events have no turn ids, and report no end of a
+// turn, no compaction and no context window. A prompt is therefore reported only as
+// Working: without a turn id, the prompt's frame could not be matched with the frame
+// that hooks and rollout report.
 type otlp struct {
 	telemetry.Tally
-	// thread is the first thread. Only the first one is reported as live: Codex
-	// creates a further thread for each title, and the events of this thread look
-	// like those of a new session. Signals of a later thread have that thread's id.
+	// thread is the id of the first thread. Only the first thread is reported as live:
+	// Codex starts another thread to write a conversation's title, and that thread's
+	// events look like those of a new session. A later thread's signals have its id.
 	thread string
 }
 

@@ -46,7 +46,7 @@ type rollout struct {
 	total   runningTotal // used if there is no token_usage_record: each increase of the total is a model call
 	limits  limitState
 
-	next     uint64 // the ordinal of the next record; Codex numbers without gaps
+	next     uint64 // the ordinal of the next record; Codex numbers the records without gaps
 	begun    bool   // next has a value
 	position position
 
@@ -214,8 +214,8 @@ func (d *rollout) ofTurn(r rolloutRecord, kind telemetry.Kind) telemetry.Signal 
 	return s
 }
 
-// release reports the held usage, because the call is now known not to be a
-// compaction.
+// release returns the held usage, if there is one, and no longer holds it. The
+// purpose of the call is now known, or no further record can show it.
 func (d *rollout) release() []telemetry.Signal {
 	if d.held == nil {
 		return nil
@@ -486,7 +486,7 @@ func quiet(kind string) bool {
 
 // ended returns a signal for the end of a turn. In the main thread's rollout, a review
 // starts with the id of its own turn but ends with the id of its root turn. The signal
-// has the id of the start.
+// of the end has the id of the review's own turn.
 func (d *rollout) ended(r rolloutRecord, e event, o telemetry.Outcome) telemetry.Signal {
 	s := d.ofTurn(r, telemetry.TurnEnd)
 	s.Turn, s.Outcome = e.turn, o
@@ -608,8 +608,8 @@ func (d *rollout) copying(r rolloutRecord) bool {
 	return !d.copied.IsZero() && r.at().Sub(d.copied) < time.Second
 }
 
-// stampKey returns a part of a call's id, made from the time of its record
-// because the call has no other id.
+// stampKey returns the time of a call's record, as one part of an id for the call.
+// Codex itself gives the call no id.
 func stampKey(at time.Time) string {
 	if at.IsZero() {
 		return ""

@@ -24,7 +24,7 @@ type chat struct {
 	session string
 	agent   string    // in a sub-agent's file, the id of the sub-agent; no record has the parent's id
 	began   time.Time // the start time in the newest header
-	header  bool      // a header was read, so the file is read from its start and all its ids are known
+	header  bool      // a header was read: decoding began at the file's start, so all ids so far are known
 	cleared bool      // a further header with a later start was read, but not yet the new history that follows
 	loading bool      // messages repeat the history, until `$set.messages` follows
 	first   bool      // no message of the user was read since the header
@@ -266,8 +266,8 @@ func (d *chat) user(r chatRecord) []telemetry.Signal {
 	u := readUser(r.content)
 	switch {
 	case u.context:
-		// Gemini CLI sends this part only at the start of a history. It shows that an
-		// old history is being written again.
+		// Gemini CLI sends a session context only at the start of a history. A session
+		// context here shows that an old history is being written again.
 		d.loading = true
 		return nil
 	case d.loading:

@@ -218,7 +218,8 @@ func (d *telemetryLog) response(e event) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// beside marks a signal that does not belong to the main chain.
+// beside sets Agent if a sub-agent made the model call that s is about, or Side if
+// the call had another purpose than the conversation.
 func (d *telemetryLog) beside(s telemetry.Signal, e event) telemetry.Signal {
 	switch e.role {
 	case "main":

@@ -12,8 +12,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// Hooks is the dialect of Gemini CLI's hooks. They name no turn and no tool
-// call. Each has a time, but only that of the hook's call.
+// Hooks is the dialect of Gemini CLI's hooks. The input of a hook names no turn and
+// no tool call. The only time in the input is when Gemini CLI called the hook.
 type Hooks struct{ telemetry.Waits }
 
 // Decode implements telemetry.Dialect.
@@ -80,10 +80,10 @@ func (Hooks) Refuse(_ string, _ telemetry.Decision, reason string) []byte {
 	return telemetry.RefusePlain(reason)
 }
 
-// Clear implements telemetry.Clearer. The answer stops Gemini CLI ("continue":false):
-// it shows the reason and waits for its user, even if the turn ended by Esc. With
-// "decision":"deny" in place of "continue":false, the model would continue at once,
-// except after Esc.
+// Clear implements telemetry.Clearer. After "continue":false the model does not
+// continue: Gemini CLI shows the reason and waits for its user, even if the turn
+// ended by Esc. With "decision":"deny" in place of "continue":false, the model would
+// continue at once, except after Esc.
 func (Hooks) Clear(event, reason string) []byte {
 	if event != "AfterAgent" {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// TypedLines reads logs.json, in the order of the file. A process enters all of its
-// lines under the id of its first session, also after `/clear`.
+// TypedLines reads logs.json, in the order of the file. A process of Gemini CLI writes
+// all lines typed into it under the id of its first session, also after `/clear`.
 func TypedLines(list []byte) (lines []telemetry.Typed, whole bool) {
 	whole = scan.Elements(list, func(val []byte) bool {
 		var l telemetry.Typed
@@ -32,7 +32,7 @@ func TypedLines(list []byte) (lines []telemetry.Typed, whole bool) {
 }
 
 // TypedPrompt reads one record of a chat file. It returns the time and the hash of the
-// typed text, and whether the record is of a prompt.
+// typed text, and whether the record is a prompt.
 func TypedPrompt(record []byte) (telemetry.Typed, bool) {
 	var r chatRecord
 	if !r.read(record) || r.id == "" || r.kind != "user" || r.at.IsZero() {
@@ -43,7 +43,7 @@ func TypedPrompt(record []byte) (telemetry.Typed, bool) {
 }
 
 // typed returns the hash of the text that the user typed. The hash has a meaning only if
-// the record is of a prompt.
+// the record is a prompt.
 func (r *chatRecord) typed(u userParts) uint64 {
 	if r.display != nil {
 		return scan.Hash(firstText(r.display))

@@ -124,7 +124,7 @@ func read(event string, stdin []byte) (input, error) {
 	if in.event != "" && in.event != event {
 		return in, fmt.Errorf("read input of hook %s: it belongs to hook %s", event, in.event)
 	}
-	// An approval, or a call outside the main chain, need not belong to a session.
+	// An approval or an auxiliary model call need not belong to a session.
 	switch event {
 	case "pre_approval_request", "post_approval_response", "pre_auxiliary_call", "post_auxiliary_call":
 	default:

@@ -8,8 +8,8 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// store decodes the rows of Hermes's state.db, as the profile's queries return
-// them: either a message, with data of its session's row, or a session. The
+// store decodes the rows of Hermes's state.db, as the queries in package profiles
+// return them: either a message, with data of its session's row, or a session. The
 // queries leave all text in the database.
 //
 // A row has no turn id, so the signals have no turn. The tokens in a row are totals
@@ -25,7 +25,7 @@ type session struct {
 	parent     string    // the session that a sub-agent works for
 	newest     time.Time // time of the newest message
 	summarized bool      // the context was rewritten: older messages may be repeated
-	expects    bool      // the session begins with a summary, which was already reported as a compaction
+	expects    bool      // the session's first summary is not read yet; its compaction was already reported
 	aside      bool      // the newest row with the role user was not a prompt
 	live, gone bool
 	counted    bool // the totals of an earlier row are known

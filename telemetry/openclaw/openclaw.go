@@ -18,7 +18,7 @@ import (
 // hold the sessions of years, but only the newest still change.
 const mostRuns = 4096
 
-// remember sets m[key]. If the map is full, it first removes all other entries.
+// remember sets m[key]. It first removes all other entries if the map is full.
 func remember[V any](m *map[string]V, key string, val V) {
 	if *m == nil || len(*m) >= mostRuns {
 		*m = make(map[string]V)

@@ -8,8 +8,9 @@ import (
 )
 
 // This file encodes the requests to our plugin in a gateway, and decodes the plugin's
-// replies. The plugin reports one session, and resets that session on request. Before it
-// replies, it reports the fresh session as a call of the hook sessionReset:
+// replies. The plugin reports one session. On the request "fresh" it resets that session
+// with the gateway's method sessions.reset. Before the plugin replies, it reports the
+// fresh session as a call of the hook sessionReset:
 //
 //	fresh ─► sessions.reset ─► sessionReset ─► reply … the next prompt: sessionContext
 

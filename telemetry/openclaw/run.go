@@ -7,10 +7,10 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// run decodes the events of OpenClaw's trajectory_runtime_events. In these
-// events, a session is one run, the answer to one prompt: a turn begins with
-// `session.started` and ends with `session.ended`. OpenClaw writes the events
-// in batches, mostly when the run is over, and drops the oldest.
+// run decodes the events of OpenClaw's trajectory_runtime_events. In the names
+// of the events, session means one run, the answer to one prompt: a turn begins
+// with `session.started` and ends with `session.ended`. OpenClaw writes the events
+// in batches, mostly when the run is over, and drops the oldest events.
 type run struct {
 	telemetry.Tally
 	triggers map[string]string // the trigger of each run, by the run's id
@@ -103,10 +103,10 @@ func (d *run) live(e event, version string) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// completed reports the model calls of a run that are in the run's copy of the messages,
-// each with its id in the transcript. OpenClaw limits the copy to 64 messages. If it
-// contains no call, completed reports the run as one call, with the sum of the tokens of
-// all calls and the size of the context at the last call.
+// completed reports a run's model calls from the run's copy of the messages. Each call
+// has the same id as in the transcript. OpenClaw limits the copy to 64 messages. If the
+// copy contains no call, completed reports the run as one call, with the sum of the
+// tokens of all calls and the size of the context at the last call.
 func (d *run) completed(e event, trigger string, person bool) []telemetry.Signal {
 	var messages, all, last []byte
 	scan.Object(e.data,

@@ -9,15 +9,15 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// transcript decodes the rows of OpenClaw's transcript_events, as the profile's
-// query returns them: the session's id, the row's own time and the event. One
+// transcript decodes the rows of OpenClaw's transcript_events, as the query in package
+// profiles returns them: the session's id, the row's own time and the event. One
 // store holds many sessions, and their rows may be mixed.
 //
 // The row of a prompt does not name a run. The row's key is the run's id in a gateway
 // but another id in a local session, and the row does not show which. A prompt
-// is therefore held until the next row of the session that names a run; only
-// Working is reported at once. If that run already has a prompt, the held prompt is
-// text added to the running turn.
+// is therefore held until the session's next answer, which may name a run; only
+// Working is reported at once. If the named run already has a prompt, the held prompt
+// is text added to the running turn.
 type transcript struct {
 	telemetry.Tally
 	telemetry.Digests
@@ -30,7 +30,7 @@ type session struct {
 	side    string            // the sender of the newest row with the role user, until a run answers it; empty if the user sent it
 	run     string            // the newest run that the user asked for
 	beside  string            // the newest run that the user did not ask for
-	trigger string            // the sender of the row that is answered by the run whose id is in beside
+	trigger string            // the sender of the row that the run in the field beside answers
 	failed  string            // the run whose last answer was an error
 }
 

@@ -45,7 +45,7 @@ type session struct {
 	created time.Time // when the session was created; older messages are copies from another session
 	window  int64
 
-	// The user's newest message, or one that OpenCode wrote as the user.
+	// The newest message with the role user, written by the user or by OpenCode.
 	userMessage   string
 	userMessageAt time.Time
 	byUser        bool // userMessage has a part that the user wrote, and has no answer yet
@@ -266,7 +266,7 @@ func (d *fold) status(s *session, status []byte) {
 	}
 }
 
-// work reports that the session works, unless that was reported last.
+// work reports Working, unless Working is the state that was reported last.
 func (d *fold) work(s *session, detail string) {
 	if s.state != telemetry.Working {
 		d.emit(s, telemetry.Signal{Kind: telemetry.Working, Turn: s.turn}, detail)
@@ -419,11 +419,11 @@ func (d *fold) compacted(s *session, half, detail string) {
 	d.emit(s, telemetry.Signal{Kind: telemetry.Compacted, Turn: s.turn, Compaction: &c}, detail)
 }
 
-// follows decides whether a message that the user sent after the running turn began
-// belongs to that turn. The answer to the message is m. The store, and a bus that may
-// have lost events, may not contain the end of the turn. In these two cases, the message
-// belongs to the turn only if the last answer was completed after the message was sent.
-// Otherwise the message begins a new turn.
+// follows decides whether the user's newest message belongs to the running turn. The user
+// sent the message after the start of that turn, and m is the answer to it. The store,
+// and a bus that may have lost events, may not contain the end of the turn. In these two
+// cases, the message belongs to the turn only if the last answer was completed after the
+// message was sent. Otherwise the message begins a new turn.
 func (d *fold) follows(s *session, m messageInfo) {
 	if s.turn == "" || !s.byUser || m.parent != s.userMessage {
 		return
@@ -527,8 +527,9 @@ func (d *fold) sync(at time.Time) {
 }
 
 // timeOf returns the time in an event's id. The id has the low 36 bits of the time
-// in milliseconds, and a counter. The high bits are taken from the time near. If
-// near is zero or the id has another form, timeOf returns near.
+// in milliseconds, and a counter. timeOf chooses the high bits so that the result is as
+// close as possible to near. If near is zero or the id has another form, timeOf returns
+// near.
 func timeOf(id string, near time.Time) time.Time {
 	const cut = 1 << 36 // in milliseconds: the low 36 bits repeat after a little more than two years
 	hex, ok := strings.CutPrefix(id, "evt_")

@@ -4,12 +4,12 @@ import "lifeloop/telemetry"
 
 // Hooks is the dialect of our own plugin for OpenCode. The plugin sends the same
 // members as other harnesses' hooks, with OpenCode's names of events. A turn has
-// the id of the message that began it. A launch under a policy has another plugin,
-// which asks about each tool call.
+// the id of the message that began it. A launch under a policy loads a second plugin,
+// which calls toolHook to ask about each tool call.
 type Hooks struct{}
 
 // toolHook is the hook that can refuse a tool. A call of toolHook gives no signals,
-// because the terminal's plugin and the store report the tool calls.
+// because the store and our plugin in OpenCode's terminal interface report the tool calls.
 const toolHook = "tool.execute.before"
 
 // Decode implements telemetry.Dialect.

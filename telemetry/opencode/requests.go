@@ -9,9 +9,10 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// This file links the readings of our instructions to sessions and turns. Before each
-// request to its model, OpenCode reads the URLs in its instructions and waits for
-// them; one of them is ours. A reading does not show its session or turn.
+// This file links the readings of our instructions to sessions and turns. OpenCode's
+// setting "instructions" lists URLs, and one of the URLs is ours. Before each request to
+// its model, OpenCode reads these URLs and waits for the answers. A reading of our URL
+// does not show its session or turn.
 
 // The names of the hook calls that report a reading of the instructions.
 const (
@@ -155,8 +156,8 @@ func (d *terminal) init(input []byte) []telemetry.Signal {
 	return []telemetry.Signal{live, {Kind: telemetry.Idle, Source: pluginSource, Detail: "init", Session: live.Session}}
 }
 
-// introduce sets the causes of sessions that begin, and reports an older session
-// when it is used for the first time.
+// introduce sets the causes of sessions that begin. It also reports that an older
+// session is live, before the first signal of that session in this launch.
 func (d *terminal) introduce(signals []telemetry.Signal) []telemetry.Signal {
 	var out []telemetry.Signal
 	for _, s := range signals {
@@ -164,7 +165,7 @@ func (d *terminal) introduce(signals []telemetry.Signal) []telemetry.Signal {
 		case own && (!kept || s.Kind == telemetry.SessionLive):
 			continue // the plugin removed the session, or freshCall has reported its start
 		case s.Kind == telemetry.SessionLive:
-			s.Cause = d.causeOf("clear") // only the next prompt shows that the user entered `/new`
+			s.Cause = d.causeOf("clear") // `/new` sends no event; the next prompt creates the session
 			d.known[s.Session] = true
 		case s.Agent == "" && s.Session != "" && !d.known[s.Session]:
 			out = append(out, telemetry.Signal{Kind: telemetry.SessionLive, Source: s.Source, Detail: s.Detail, At: s.At, Session: s.Session,
@@ -218,8 +219,8 @@ func (d *terminal) waits() bool {
 	return d.prompt("") < 0 || slices.ContainsFunc(d.steps, func(st step) bool { return st.turn != "" })
 }
 
-// forget removes the steps whose requests were already answered or will not be
-// sent.
+// forget removes the steps whose requests to the model were already sent or will not
+// be sent.
 func (d *terminal) forget() {
 	d.steps = slices.DeleteFunc(d.steps, func(st step) bool { return st.session.sent() })
 }

@@ -61,10 +61,11 @@ func (d *store) Decode(record []byte) []telemetry.Signal {
 }
 
 // End implements telemetry.Holder. `opencode run` may exit before it writes the sum of a
-// turn's tokens, which is the row that ends the turn. If the turn's last answer is
-// complete, End ends the turn. Its outcome is interrupted if the answer called tools,
-// because no answer to their results follows: for example, the user refused a permission.
-// After the summary of a compaction the turn continues, so it has no end.
+// turn's tokens, the row that ends the turn. If the turn's last answer is complete, End
+// ends the turn. If that answer called tools, the outcome is interrupted: the model did
+// not answer the tools' results, for example because the user refused a permission. If
+// that answer is the summary of a compaction, End does not end the turn, because the
+// turn continues after a summary.
 func (d *store) End() []telemetry.Signal {
 	var out []telemetry.Signal
 	for _, id := range slices.Sorted(maps.Keys(d.sessions)) {
@@ -98,7 +99,8 @@ func (d storeOfRun) Decode(record []byte) []telemetry.Signal {
 // End implements telemetry.Holder.
 func (d storeOfRun) End() []telemetry.Signal { return ofRun(d.store.End()) }
 
-// ofRun removes what the decoder of OneTurn reports.
+// ofRun removes the sessions and prompts, which the decoder of OneTurn reports, and the
+// turns' ids.
 func ofRun(signals []telemetry.Signal) []telemetry.Signal {
 	var out []telemetry.Signal
 	for _, s := range signals {

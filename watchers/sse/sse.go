@@ -66,7 +66,7 @@ type Config struct {
 type TroubleKind string
 
 const (
-	Gone         TroubleKind = "gone"           // no server answers, or it ended the stream; reported once until Recovered
+	Gone         TroubleKind = "gone"           // the server does not send the stream, or ended it; reported once until Recovered
 	Recovered    TroubleKind = "recovered"      // the server answers again
 	EventTooLong TroubleKind = "event_too_long" // an event longer than Config.MaxEvent was skipped
 )
@@ -146,9 +146,9 @@ func local(host string) bool {
 }
 
 // Run reads the stream until ctx ends, the server answers 204 (no content), or it
-// rejects the request in a way that a retry cannot change. Both functions run on
-// the caller's goroutine, and no data is read while one runs. The data is valid
-// until deliver returns.
+// rejects the request in a way that a retry cannot change. Run calls deliver and
+// trouble on the caller's goroutine, and reads no data during these calls. The data
+// is valid until deliver returns.
 func (s *Stream) Run(ctx context.Context, deliver func(data []byte), trouble func(Trouble)) error {
 	gone := false
 	wait := s.cfg.MinWait
@@ -185,7 +185,7 @@ func (s *Stream) Run(ctx context.Context, deliver func(data []byte), trouble fun
 	}
 }
 
-// A refusal is an answer of the server after which a retry would not help.
+// A refusal is an error after which a retry would not help.
 type refusal struct{ err error }
 
 func (r *refusal) Error() string { return r.err.Error() }
