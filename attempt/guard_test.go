@@ -87,7 +87,7 @@ func TestDriftIsRepetition(t *testing.T) {
 	require.Empty(t, text(w, "again\nagain\n", false), "drift is reported once")
 
 	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
-	piece := strings.Repeat("x", 64<<10) + "\n" // an endless line is checked in equal pieces, which must not count as drift
+	piece := strings.Repeat("x", 64<<10) + "\n" // a line longer than loopLimit is not compared for drift
 	require.Empty(t, text(w, piece+piece+piece, false))
 
 	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})

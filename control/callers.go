@@ -9,12 +9,12 @@ import "sync"
 //
 // Among the launched process and its descendants, the harness is the first that calls a
 // hook: each harness calls a hook before its first tool. While the harness runs, its calls
-// belong to the launch. Other descendants are foreign, except an ancestor of the harness:
-// when such an ancestor calls, it becomes the harness. When the harness has ended, the next
-// descendant that calls becomes the harness: some harnesses are a launcher that starts its
-// child again. A call whose processes cannot be read belongs to the launch, because a call
-// of the harness must never be refused. The only exception is a call from the
-// pid in the field direct.
+// belong to the launch. Calls of other descendants do not, with one exception: if an
+// ancestor of the harness calls a hook, the ancestor becomes the harness. When the harness
+// has ended, the next descendant that calls becomes the harness: some harnesses are a
+// launcher that starts its child again. A call whose processes cannot be read belongs to
+// the launch, because a call of the harness must never be refused. If such a call comes
+// from the pid in the field direct, the call does not belong to the launch.
 //
 // All methods may be called from any goroutine.
 type Callers struct {

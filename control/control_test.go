@@ -549,7 +549,7 @@ func TestAStaleSocketIsReplaced(t *testing.T) {
 	require.Equal(t, "mine", string(got))
 }
 
-// Many processes start at the same stale socket; one replaces it.
+// Several goroutines call Listen with the path of a stale socket; one replaces the socket.
 func TestOneListenerWins(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s.sock")
 	for range 20 {
@@ -561,7 +561,7 @@ func TestOneListenerWins(t *testing.T) {
 		won := make(chan *Server, 8)
 		for range cap(won) {
 			go func() {
-				s, _ := Listen(path) // nil if another process was faster
+				s, _ := Listen(path) // nil if another goroutine was faster
 				won <- s
 			}()
 		}
@@ -638,8 +638,8 @@ func TestSocketDir(t *testing.T) {
 	}
 }
 
-// A stopped process that has the lock of the temporary folder does not keep a session from
-// ending.
+// A session ends even if a stopped process has the lock of our folder in the temporary
+// folder.
 func TestALockedTemporaryFolderIsLeft(t *testing.T) {
 	tmp := shortDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
@@ -664,8 +664,9 @@ func requirePrivate(t *testing.T, dir string) {
 	require.Equal(t, os.ModeDir|0o700, info.Mode())
 }
 
-// Without a runtime folder, nothing stays in the temporary folder: the last session
-// that ends removes the folder, and the next session removes what a killed one left.
+// Without a runtime folder, the sockets are in a folder of ours in the temporary folder.
+// The last session that ends removes our folder. The next session removes the folders that
+// killed sessions left.
 func TestTheTemporaryFolderIsRemoved(t *testing.T) {
 	tmp := shortDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", "")

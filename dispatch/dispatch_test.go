@@ -323,8 +323,8 @@ func TestALeftoverProcessDoesNotDelayTheAnswer(t *testing.T) {
 }
 
 // Output that a client's child prints shortly after the client's exit belongs
-// to the answer. On a busy machine it may be printed too late, so the test
-// allows both.
+// to the answer. On a busy machine this output may be printed too late, so the
+// test repeats the call until the answer contains the output.
 func TestOutputRightAfterTheExitIsRead(t *testing.T) {
 	w := &world{t: t}
 	eventually(t, func() bool {

@@ -42,7 +42,7 @@ func TestFuncAnswersAreValidated(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		f       Func
-		env     []byte // nil means the envelope of opening
+		env     []byte // if nil, the result of opening("e1") is used
 		want    string
 		failure *Failure // a nil Err matches any
 	}{
@@ -111,8 +111,8 @@ func TestFuncAnswersAreValidated(t *testing.T) {
 	}
 }
 
-// The call of a function that does not return ends with its context. What the
-// function returns later is not the answer to the next call.
+// A call ends when its context ends, even if the function has not returned. What
+// the function returns later is not the answer to the next call.
 func TestFuncThatReturnsLate(t *testing.T) {
 	entered, release, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	client := Func(func(_ context.Context, env lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) {

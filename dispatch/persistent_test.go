@@ -425,7 +425,7 @@ func TestStderrOfAPersistentClient(t *testing.T) {
 		require.NoError(t, err)
 		return string(b)
 	}
-	for range 2 { // the second read gets the output that the first did not read
+	for range 2 { // the second call saves output on stderr that the first has not read
 		_, err := s.ask(context.Background(), "x")
 		require.NoError(t, err)
 	}

@@ -30,9 +30,8 @@ type account struct {
 	// unread are the reported kinds of calls that the wrapper does not read during
 	// the run.
 	unread []mock.Kind
-	// endless says that the files that read returns may not contain the end of a
-	// completed turn. Then the turn's frame stays open, or is abandoned when the session
-	// is continued.
+	// endless says that the files from read possibly lack the end of a completed turn.
+	// Then the turn's frame stays open, or is abandoned when the session is continued.
 	endless bool
 	// silent says that the wrapper does not read all sessions of this story, so its
 	// status does not include all calls.

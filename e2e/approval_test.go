@@ -23,7 +23,7 @@ func TestPolicyApproval(t *testing.T) {
 		"gemini":       {harness: gemini, argv: geminiArgs("-p", "go")},
 		"opencode run": {harness: opencode, argv: []string{"opencode", "run", "go"}},
 	} {
-		const doomed = "sub/file" // Codex itself refuses rm -rf
+		const doomed = "sub/file" // removed with rm -r, because Codex itself refuses rm -rf
 		s.replies = []mock.Reply{mock.Runs("mkdir -p sub && touch " + doomed), mock.Runs("rm -r sub"), mock.Says("done")}
 		s.files = map[string]string{"policy.yaml": starter.Policy()}
 		s.flags = []string{"--policy", filepath.Join(home, "policy.yaml"), "--approval-wait", "10m"}

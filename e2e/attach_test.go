@@ -17,8 +17,8 @@ import (
 	"lifeloop/internal/mock"
 )
 
-// TestAttach observes a bare harness from its folder alone, and follows it into the
-// session that it begins after its context was cleared.
+// TestAttach starts `observe` in the folder of a bare harness, without a PATH. The
+// observation must follow the harness into the session that begins after /clear or /new.
 func TestAttach(t *testing.T) {
 	for name, c := range map[string]struct {
 		story  story
@@ -83,7 +83,7 @@ func (w *world) attach() *attached {
 	return a
 }
 
-// sessions are the harness sessions of an event, in order.
+// sessions are the ids of the harness sessions that have an event of this name, in order.
 func (a *attached) sessions(name string) (ids []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -54,7 +54,8 @@ func (w *world) checkUsage(s standing) {
 	}
 }
 
-// A move is an event of L0, without the fields that all events have.
+// A move is an event of the protocol L0 (docs/contract/l0.md), without the fields that
+// all events have.
 type move struct {
 	Type     string `json:"type"`
 	Error    string `json:"error"`
@@ -90,7 +91,7 @@ func (w *world) compareL0(want string) {
 	}
 }
 
-// An hcpEvent is the payload of an envelope.
+// An hcpEvent is the payload of an envelope of the protocol HCP (docs/contract/hcp.md).
 type hcpEvent struct {
 	Type     string         `json:"event_type"`
 	Sequence int            `json:"sequence"`

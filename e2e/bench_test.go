@@ -40,8 +40,8 @@ func TestStartUp(t *testing.T) {
 		target      float64
 	}{
 		{kind: claude, name: "claude", argv: claudeArgs(), files: map[string]string{".claude/settings.json": `{"cleanupPeriodDays": 90}`}, target: 1.1, ready: claudeIdle},
-		// Claude Code starts more slowly with any settings. In a home without settings of
-		// the user, only the wrapped Claude Code has settings.
+		// Claude Code starts faster without settings. In a home without settings of the
+		// user, only the wrapped Claude Code has settings.
 		{kind: claude, name: "claude, new home", argv: claudeArgs(), target: 1.1, ready: claudeIdle},
 		// The floor is the time that Claude Code itself needs for a hook that
 		// does nothing.

@@ -169,8 +169,8 @@ func claudeSettled(terminal bool) bool {
 	return err == nil && (!terminal || !claude.since("2.1.330") || strings.Contains(string(text), `"lastGracefulShutdown"`))
 }
 
-// unknownWindow lists the events about a context: if known is set, one with a known
-// window, otherwise one with an unknown window.
+// unknownWindow lists the events about the context of a session. known says whether the
+// size of the context window is known.
 func unknownWindow(known bool) string {
 	if known {
 		return pressure("low", "S1 F1")

@@ -94,7 +94,7 @@ func codexReady(r *run) {
 	r.await("Codex to be ready", func() bool { return r.codexState() == "idle" })
 }
 
-// codexRelaunched waits until another process of Codex than old is ready.
+// codexRelaunched waits until Codex is ready in a process whose pid is not old.
 func codexRelaunched(r *run, old int) {
 	r.t.Helper()
 	r.await("the new launch", func() bool { pid := harnessPID(); return pid != 0 && pid != old })

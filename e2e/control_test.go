@@ -17,10 +17,11 @@ import (
 	"lifeloop/internal/mock"
 )
 
-// works is a tool that runs until a file exists.
+// works is a shell command for a tool call. The command runs until the file go exists.
 const works = "while [ ! -e go ]; do sleep 0.1; done; rm go"
 
-// working waits until the tool of works runs and the session has recorded it.
+// working waits until the command in works runs and the session has recorded the
+// tool call.
 func working(r *run) {
 	r.t.Helper()
 	r.await("the tool", func() bool {

@@ -12,9 +12,10 @@ import (
 	"lifeloop/internal/mock"
 )
 
-// TestGeminiNested: a Gemini CLI that a tool of a wrapped Gemini CLI runs inherits the home of
-// the outer one, and so our hooks. The hook calls of the inner one have no effect on the
-// session, its turns and its payloads. By default Gemini CLI is a launcher and its child.
+// TestGeminiNested: a tool of a wrapped Gemini CLI runs another Gemini CLI. The inner one
+// inherits the home of the outer one, and so our hooks. The hook calls of the inner one
+// have no effect on the session, its turns and its payloads. By default Gemini CLI is a
+// launcher and its child.
 func TestGeminiNested(t *testing.T) {
 	nested := mock.Runs("gemini --approval-mode yolo -p 'inner (p2)'")
 	for name, s := range (stories{

@@ -157,8 +157,8 @@ func TestGemini(t *testing.T) {
 	geminiTurnStories().play(t, story{harness: gemini, argv: geminiArgs(), tty: true})
 }
 
-// TestGeminiTerminal plays what interrupts a session in a terminal, and what continues
-// one.
+// TestGeminiTerminal plays permissions, an API error, a compaction, a resumed session and
+// signals, in a terminal.
 func TestGeminiTerminal(t *testing.T) {
 	geminiTerminalStories().play(t, story{harness: gemini, argv: geminiArgs(), tty: true})
 }

@@ -49,7 +49,8 @@ func TestGeminiUsers(t *testing.T) {
 }
 
 // TestGeminiUntrusted: in a folder that root does not trust, Gemini CLI runs the hooks of an
-// extension, but no hooks of settings. Root gets an extension there, so the gate is asked.
+// extension, but no hooks of settings. For such a folder our hooks are in an extension, also
+// for root, and the gate is asked.
 func TestGeminiUntrusted(t *testing.T) {
 	s := story{
 		harness: gemini, tty: true, argv: []string{"gemini"}, state: rootsFolder, env: []string{"GEMINI_CLI_TRUST_WORKSPACE="},
@@ -73,8 +74,8 @@ func TestGeminiUntrusted(t *testing.T) {
 	})
 }
 
-// TestGeminiSignsOut: the file that Gemini CLI removes when its user signs out is removed in
-// the home too.
+// TestGeminiSignsOut: when its user signs out, Gemini CLI removes a file in the overlay. The
+// file is then removed in the user's home too.
 func TestGeminiSignsOut(t *testing.T) {
 	const creds = ".gemini/oauth_creds.json"
 	story{

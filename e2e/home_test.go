@@ -101,7 +101,7 @@ func measured(v any) {
 		}
 		for key, value := range v {
 			switch key {
-			case "lastSessionMetrics": // durations of frames and hooks
+			case "lastSessionMetrics": // durations of hooks, and of the drawing of the screen
 				v[key] = "measured"
 				continue
 			case "tipsHistory", "tipLifetimeShownCounts": // tips are shown only in idle moments, which differ between runs
@@ -133,7 +133,7 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	// Codex also sometimes creates the transcript of a session without prompts,
 	// and it probes its environment at its start.
 	`^/\.codex/(\.tmp/.*|shell_snapshots(/ID\.[\w.-]+)?|sessions(/\d+)*(/DAY/rollout-TIME-ID\.jsonl)?|thread_history_\d+\.sqlite)$`,
-	// Codex's databases remove these files when they are closed in time.
+	// SQLite removes these files if Codex closes its databases before it ends.
 	`^/\.codex/\w+\.sqlite-(shm|wal)$`,
 	// Gemini CLI holds this lock while it writes, and leaves it behind when it is
 	// killed.
@@ -145,16 +145,17 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	`^/\.codex/\.sandbox_migration$`,
 	// Claude Code writes this some seconds after its start, when it has removed old files.
 	`^/\.claude/\.last-cleanup$`,
-	// Claude Code writes these some time after its first start, to handle its links.
+	// Claude Code writes these some time after its first start, to register itself as the
+	// program for claude-cli:// links.
 	`^/\.local`, `^/\.config(/mimeapps\.list(\.new)?)?$`,
 	// Codex asks the model for a title during the turn, and stores it if the answer
 	// comes before the end.
 	`^/\.codex/session_index\.jsonl`,
 	`^/\.codex/tui-thread-reference-capabilities`,
-	// OpenClaw creates the folder for any plugin, and the lock for the path of the
-	// user's configuration.
+	// OpenClaw creates the folder if it loads a plugin, such as ours. The lock is for the
+	// path of the user's configuration; a run with our plugin has another configuration.
 	`^/\.openclaw/tmp/(plugin-captures|openclaw-0/gateway\.[0-9a-f]{8}\.lock\.sqlite)$`,
-	// OpenClaw's gateway copies a configuration that works, unless that
+	// OpenClaw's gateway copies a configuration that works, unless the configuration
 	// includes another file, as ours does.
 	`^/\.openclaw/openclaw\.json\.last-good$`,
 	// Locks of OpenClaw's database, and an index of its memory that was not finished

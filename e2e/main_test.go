@@ -120,7 +120,7 @@ func install(from, to string) error {
 	return os.WriteFile(to, program, 0o755)
 }
 
-// harnesses is the folder of the pinned harnesses.
+// harnesses is the folder of the harnesses to run: the pinned ones, or the newest ones.
 func harnesses() string {
 	if dir := os.Getenv("HARNESSES_DIR"); dir != "" {
 		return dir

@@ -16,8 +16,8 @@ import (
 )
 
 // TestClaudeNote asks an open session for a hand-over note, as the profile
-// self-handoff does: the answer has the session's context, and the session itself does
-// not change.
+// self-handoff does. The model writes the note with the session's context, and the
+// session itself does not change.
 func TestClaudeNote(t *testing.T) { alone(t, claude, askForNote) }
 
 func askForNote(t *testing.T) {

@@ -32,8 +32,8 @@ var openclaw = kind{
 	},
 }
 
-// openclawTemp is the temporary folder of a world. OpenClaw keeps locks there, by the
-// path of the state folder, which is the same in all worlds.
+// openclawTemp is the temporary folder of a world. OpenClaw keeps locks in this folder,
+// named after the path of the state folder. That path is the same in all worlds.
 const openclawTemp = "/home/openclaw-tmp"
 
 // openclawLocks is another folder with such locks. It does not depend on the
@@ -72,9 +72,9 @@ func TestOpenclaw(t *testing.T) {
 				r.checkOpenclawLeft(openclawConfig)
 			},
 		},
-		// /new, /reset and the reset of a control client keep the id of the
-		// session. The reset at a new day does not. A reset of a session
-		// without a prompt is not reported.
+		// /new, /reset and a call of the gateway's method sessions.reset keep the
+		// id of the session. The daily reset does not keep the id. A reset of a
+		// session without a prompt is not reported.
 		"resets in a gateway": {
 			argv: gateway, tty: true, clients: []client{sessionPayload, promptPayload}, exitWrapped: 128 + int(syscall.SIGTERM), flags: gatewayGrace,
 			files:   map[string]string{".openclaw/openclaw.json": openclawDaily},
@@ -140,7 +140,8 @@ func TestOpenclaw(t *testing.T) {
 	}
 }
 
-// TestOpenclawRefused: a policy refuses a launch whose turn runs in another process.
+// TestOpenclawRefused: with any policy, even one that allows everything, a launch whose turn
+// runs in another process is refused.
 func TestOpenclawRefused(t *testing.T) {
 	s := story{harness: openclaw, argv: []string{"openclaw", "agent", "--agent", "main", "--message", "run it (p1)"}, replies: openclawRuns,
 		files: map[string]string{"policy.yaml": "default_verdict: allow\n"}, flags: []string{"--policy", filepath.Join(home, "policy.yaml")}}

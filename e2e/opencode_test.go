@@ -41,8 +41,8 @@ func opencodeArgs(args ...string) []string {
 	return append([]string{"opencode", "--port", "4096"}, args...)
 }
 
-// opencodeIdle reports whether OpenCode has no busy session. OpenCode may never
-// answer a request that arrives during its start, nor any later request.
+// opencodeIdle reports whether OpenCode has no busy session. If a request arrives during
+// OpenCode's start, OpenCode may answer neither this request nor any later one.
 func opencodeIdle() bool {
 	asks := http.Client{Timeout: time.Second}
 	resp, err := asks.Get(opencodeServer + "/session/status")
@@ -141,8 +141,8 @@ func opencodeDuringTool(act func(r *run)) func(r *run) {
 // session yet.
 func terminalStarts() string { return starts("S?", "startup") }
 
-// slowly adds the events that may come on a very busy machine, where OpenCode may begin
-// a turn more than 10 s before it reads our URL.
+// slowly adds the events that may come on a very busy machine. OpenCode may begin a turn
+// there more than 10 s before it fetches its instructions from lifeloop-wrap's URL.
 func slowly(emits string) string {
 	return emits + `
 		? capability.degraded S? frame.opening unavailable
@@ -327,7 +327,8 @@ func (w *world) facts(kind string) (out []activityFact) {
 	return out
 }
 
-// TestOpencodeRun plays stories in print mode, where the settings have the context window.
+// TestOpencodeRun plays stories in print mode, where the wrapper reads the context window
+// from the settings.
 func TestOpencodeRun(t *testing.T) {
 	begins := starts("S? S1", "startup")
 	whole := slowly(sequence(begins, frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit 0")))
@@ -380,8 +381,8 @@ func TestOpencodeRun(t *testing.T) {
 	}.play(t, story{harness: opencode, argv: []string{"opencode", "run", "hello-(p1)"}})
 }
 
-// TestOpencodeHome: OpenCode completes the user's configuration file as in a bare run, and
-// no other program writes the file.
+// TestOpencodeHome: OpenCode adds the same text to the user's configuration file as in a
+// bare run, and no other program writes the file.
 func TestOpencodeHome(t *testing.T) {
 	const inVariable = "OPENCODE_CONFIG_CONTENT="
 	i := slices.IndexFunc(opencode.env, func(v string) bool { return strings.HasPrefix(v, inVariable) })
@@ -392,8 +393,8 @@ func TestOpencodeHome(t *testing.T) {
 	}.play(t)
 }
 
-// TestOpencodeAttached plays a turn in the terminal interface of a running server. Its
-// plugin reports the turn; the server is not wrapped, so no payload is placed.
+// TestOpencodeAttached plays a turn in the terminal interface of a running server. The
+// interface's plugin reports the turn; the server is not wrapped, so no payload is placed.
 func TestOpencodeAttached(t *testing.T) {
 	s := story{harness: opencode, tty: true, argv: []string{"opencode", "attach", opencodeServer}}
 	s.plays(t, func(w *world) {

@@ -79,8 +79,8 @@ func TestScreen(t *testing.T) {
 		},
 		"opencode": opencodeScreen(),
 		"gemini":   geminiScreen(),
-		// Codex alone leaves the terminal as it is when it receives SIGTERM. The
-		// wrapper restores it, so the screens differ.
+		// There is no story of Codex with SIGTERM. A bare Codex then does not restore
+		// the terminal, but the wrapper does, so the screens differ.
 	} {
 		t.Run(name, func(t *testing.T) {
 			alone(t, s.harness, func(t *testing.T) {
@@ -163,8 +163,8 @@ func opencodeScreen() screenStory {
 }
 
 // geminiScreen is a turn of Gemini CLI, with a tool. Hooks would show in its status row,
-// so none is injected. The command outlives its output, because Gemini CLI shows the
-// output of a command that ends at once only by chance.
+// so none is injected. If a command ends right after its output, Gemini CLI may not show
+// the output. So the command sleeps for a second before it ends.
 func geminiScreen() screenStory {
 	return screenStory{
 		story: story{harness: gemini, argv: geminiArgs(), flags: []string{"--hooks", "never"}, replies: []mock.Reply{mock.Runs("echo hi; sleep 1"), mock.Says("It says hi.")}},

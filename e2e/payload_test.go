@@ -14,7 +14,7 @@ import (
 	"lifeloop/internal/mock"
 )
 
-// Three clients answer with a payload, each for a different slot.
+// Three clients answer with a payload, each with a different placement.
 var (
 	sessionPayload = client{id: "sessions", events: "session.starting", placement: "developer_equivalent_frame", body: "CANARY-SESSION"}
 	promptPayload  = client{id: "prompts", events: "frame.opening", placement: "pre_prompt_frame", body: "CANARY-PROMPT"}

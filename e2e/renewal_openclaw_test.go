@@ -63,7 +63,7 @@ var asksOnce = client{id: "asker", events: "frame.ended", program: `cat >/dev/nu
 if mkdir "$LIFELOOP_STATE_DIR/../asked" 2>/dev/null; then echo '{"status":"observed","session_boundary":{"action":"renew"}}'
 else echo '{"status":"observed"}'; fi`}
 
-// TestRenewalOpenclawAsked renews for a client, whose answer about a turn asks for it.
+// TestRenewalOpenclawAsked: a client asks for a renewal in its answer to the end of a turn.
 func TestRenewalOpenclawAsked(t *testing.T) {
 	s := clawGateway(mock.Says("ALPHA"), mock.Says("OMEGA"))
 	s.clients = []client{asksOnce}

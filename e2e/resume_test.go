@@ -31,7 +31,8 @@ func forkedTurn() string {
 // hooklessTurn is resumedTurn without hooks.
 var hooklessTurn = sequence(starts("S? S1", "resume"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit 0"))
 
-// sameSession checks that every event has the earlier session's id.
+// sameSession checks that every event has the earlier session's id or no id, and that no
+// other session is on record.
 func sameSession(t *testing.T, r *run, rec record) {
 	for _, e := range rec.events {
 		if e.HarnessSessionID != nil && *e.HarnessSessionID != r.earlier {
@@ -58,7 +59,7 @@ func forked(t *testing.T, r *run, rec record) {
 			want = ""
 		case "session.started":
 			if !claude.since("2.1.330") {
-				want = r.earlier // the fork has no id before its first prompt
+				want = r.earlier // the fork has no id of its own before its first prompt
 			}
 		case pressureObserved:
 			// Only the fork's own transcript contains the usage.
@@ -128,7 +129,7 @@ func TestResumed(t *testing.T) {
 			script: claudeTurns("two"),
 			emits:  strings.ReplaceAll(resumedTurn, "other", "prompt_input_exit"), and: sameSession,
 		},
-		// Without hooks the registry names the session.
+		// Without hooks, Claude Code's file in ~/.claude/sessions gives the session id.
 		"claude --resume, --no-hooks": {
 			harness: claude, earlier: claudeBefore, tty: true, argv: claudeArgs("--resume", earlierID), flags: []string{"--no-hooks"},
 			script: claudeTurns("two"),
@@ -152,7 +153,8 @@ func TestResumed(t *testing.T) {
 			// Codex's terminal is ready before a hook knows the session id.
 			emits: strings.Replace(resumedTurn, "S1 resume", "S? resume", 1), and: sameSession,
 		},
-		// A command line with which a later launch continues the same session.
+		// In the next four cases package profiles builds the command line that continues
+		// the session.
 		"claude -p, by its profile": {
 			harness: claude, earlier: claudeBefore, argv: continued(t, claudeArgs("-p", "--allowedTools", "Bash", "--session-id", "0f0f", "two")),
 			emits: resumedTurn, and: sameSession,

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// compareScreens compares the output of a bare and a wrapped run. With pipes it is
-// the same text. Two runs never send a terminal the same bytes, so only its final
-// state is compared; TestScreen compares screens.
+// compareScreens compares the output of a bare and a wrapped run. With pipes both
+// print the same text. Two runs never send a terminal the same bytes, so with a terminal
+// it checks only that the wrapped run restored the terminal; TestScreen compares screens.
 func compareScreens(t *testing.T, bare, wrapped *run) {
 	t.Helper()
 	if wrapped.tty == nil {

@@ -29,7 +29,7 @@ type story struct {
 	flags   []string          // flags of lifeloop-wrap run
 	config  string            // configuration of lifeloop-wrap, in addition to the clients
 	clients []client          // in addition to everyStory
-	noHooks bool              // the wrapper has no client, and so injects no hooks that the user can see
+	noHooks bool              // no client, so no hooks are injected into a harness that shows them
 	env     []string          // more variables for all programs
 	files   map[string]string // in the home, in addition to the harness's seed
 	replies []mock.Reply      // the model's replies in the main conversation, in order
@@ -144,7 +144,8 @@ func merged(tables ...stories) stories {
 	return all
 }
 
-// play plays every story, with missing fields taken from common.
+// play plays every story with the harness, tty and noHooks of common. A story without
+// argv or emits also gets these from common.
 func (all stories) play(t *testing.T, common story) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		s := all[name]

@@ -33,7 +33,7 @@ var (
 )
 
 // TestTakenUp kills the wrapper in the middle of a turn and recovers its session
-// by its id alone. The harness continues its own session, open frames are
+// with `run --resume last`. The harness continues its own session, open frames are
 // closed, and no event or call is recorded twice.
 func TestTakenUp(t *testing.T) {
 	// turns are the events between the first start and the last end of the
@@ -90,7 +90,7 @@ func (c recovery) atPrompt(w *world) {
 	}
 }
 
-// recovered lists the HCP events of a recovered session.
+// recovered lists the HCP events (docs/contract/hcp.md) of a recovered session.
 var recovered = []string{"created RUNNING", "RUNNING PAUSED supervisor_lost", "PAUSED RUNNING recovered_from_checkpoint",
 	"error internal_error recoverable", "RUNNING COMPLETED exit 0", "closed COMPLETED"}
 
@@ -108,8 +108,8 @@ func (r *run) killedAt(questions int) string {
 	return session
 }
 
-// continues runs `run --resume`, with no flag and no command, to recover the
-// session.
+// continues runs `run --resume last`, with no other flag and no command, to recover
+// the session.
 func (c recovery) continues(w *world) *run {
 	return w.launch(c.story, true, []string{filepath.Join(programs, "lifeloop-wrap"), "run", "--resume", "last"})
 }
@@ -123,7 +123,7 @@ func (c recovery) checkArguments(t *testing.T, session string) {
 	}
 }
 
-// TestTakenUpPrinting makes the checks of TestTakenUp in print mode. The model gets
+// TestTakenUpPrinting recovers a killed session in print mode. The model gets
 // the earlier conversation, which shows the work already done, and then the prompt a
 // second time.
 func TestTakenUpPrinting(t *testing.T) {

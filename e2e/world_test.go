@@ -224,7 +224,7 @@ func emptyFolder(t *testing.T, dir string) {
 	}
 }
 
-// await polls until is returns true, and fails after patience.
+// await calls is() until the result is true, and fails after patience.
 func (w *world) await(what string, is func() bool) {
 	w.t.Helper()
 	if !poll(patience, is) {
@@ -232,7 +232,7 @@ func (w *world) await(what string, is func() bool) {
 	}
 }
 
-// poll reports whether is returned true before the limit.
+// poll calls is() until the result is true, and returns false if the limit passes first.
 func poll(limit time.Duration, is func() bool) bool {
 	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
 		if is() {
@@ -244,7 +244,7 @@ func poll(limit time.Duration, is func() bool) bool {
 	}
 }
 
-// A run is one harness that the script uses.
+// A run is one started command line of a story, with or without the wrapper.
 type run struct {
 	*world
 	wrapped bool
@@ -408,11 +408,11 @@ func (r *run) shown() string {
 	return string(r.screen)
 }
 
-// await polls until is returns true. It fails with a description of the scene if
-// that takes longer than patience, or if the harness ends first.
+// await calls is() until the result is true. It fails with a description of the scene
+// after patience, or if the harness ends first.
 func (r *run) await(what string, is func() bool) {
 	r.t.Helper()
-	seen := false // kept, because a second call of is could fail: a process that execs has no command line for a moment
+	seen := false // kept, because a second call of is() may return false: a process that execs has no command line for a moment
 	ok := poll(patience, func() bool {
 		over := r.over()
 		seen = is()

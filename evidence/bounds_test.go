@@ -95,7 +95,7 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// A large file that many checkpoints of a chain name is read only once.
+// A runpack is read only once, even if many checkpoints of a chain name it.
 func TestAFileOfManyCheckpointsIsReadOnce(t *testing.T) {
 	var c chain
 	require.NoError(t, json.Unmarshal(read(t, "session/own_ok_signed/journal_chain.json"), &c))
@@ -165,7 +165,7 @@ func TestReportsAreBounded(t *testing.T) {
 
 // Sizes and ranges that overflow are refused.
 func TestOverflow(t *testing.T) {
-	// An entry that claims 2^63 bytes, and a second one behind it.
+	// Two entries that each claim 2^63 bytes.
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for range 2 {

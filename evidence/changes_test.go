@@ -19,8 +19,8 @@ import (
 var allChanges = flag.Bool("changes", false, "change each byte of evidence, and each bit of an export (make chaos), not only some of them")
 
 // changedAt reports whether the test changes the byte at position i of a document: every
-// one with -changes, else every fifth. Five has no factor in common with the eight bits
-// of a byte, so all bits are flipped in turn.
+// byte with -changes, else every fifth. The function others flips bit i%8. Since 5 and 8
+// have no common factor, it flips all eight bits in turn.
 func changedAt(i int) bool { return *allChanges || i%5 == 0 }
 
 // others returns the values to which the test changes the byte b at position i. Without
@@ -119,7 +119,8 @@ func TestEveryChangeOfAnExportIsRefused(t *testing.T) {
 	})
 }
 
-// change makes every change of content, and verifies the artifact that it makes.
+// change makes the changes of content one by one, and checks that each resulting artifact
+// is refused.
 func (c *changing) change(t *testing.T, name string, content []byte, packed bool, artifact func([]byte) []byte) {
 	changed := bytes.Clone(content)
 	for i, b := range content {
@@ -205,8 +206,8 @@ func TestEveryChangedByteOfAnArchiveOfTheReferenceIsRefused(t *testing.T) {
 	}
 }
 
-// A changed path of a runpack is refused, although no digest covers the path. If no
-// signature is required, a journal is accepted without its runpacks.
+// A changed path of a runpack is refused, although no digest covers the path. If no key
+// is given and no signature is required, a journal is accepted without its runpacks.
 func TestAJournalWithoutItsRunpacks(t *testing.T) {
 	key := testKey()
 	all := files(t, guarded(t), key)
@@ -229,8 +230,8 @@ func TestAJournalWithoutItsRunpacks(t *testing.T) {
 	require.Contains(t, strings.Join(r.Notes, "\n"), "were not compared with their runpack")
 }
 
-// A journal without a checkpoint has no signature, and events after the last checkpoint
-// are covered by none.
+// A journal without a checkpoint has no signature. A note reports events after the last
+// checkpoint, because no checkpoint covers them.
 func TestUnsealedEvents(t *testing.T) {
 	header := read(t, "journal/ok_header_only.jsonl")
 	require.True(t, Verify(JournalKind, header, Options{}).OK)

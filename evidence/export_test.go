@@ -41,8 +41,7 @@ func testKey() ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))
 }
 
-// small is a session of few entries, so that every byte of its evidence can be
-// changed.
+// small exports a session of few entries.
 func small(t testing.TB) *Export {
 	t.Helper()
 	x := NewExport()

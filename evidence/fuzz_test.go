@@ -114,7 +114,7 @@ func FuzzContents(f *testing.F) {
 	var all []artifact
 	for i, path := range []string{"runpack/own_ok_signed.zip", "pack/own_ok_run_no_proof.zip", "pack/ok_job.zip"} {
 		names, files := entriesOf(f, read(f, path))
-		names = slices.DeleteFunc(names, func(name string) bool { return name == proofsFile }) // the manifest is written again with new digests
+		names = slices.DeleteFunc(names, func(name string) bool { return name == proofsFile }) // the proofs would not match a changed file
 		delete(files, proofsFile)
 		all = append(all, artifact{names, files})
 		for n, name := range names {

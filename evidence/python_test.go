@@ -183,8 +183,8 @@ func (q *questions) members(all map[string][]byte) {
 }
 
 // withMember returns copies of a file, each with one more member in its last document. Each
-// object of the document gets, in turn, an unknown member and each of its own members with
-// an upper-case name. In a list, only the last object is changed.
+// object of the document gets, in turn, an unknown member and a copy of each of its members
+// under the name in upper case. In a list, only the last object is changed.
 func withMember(t testing.TB, file []byte) map[string][]byte {
 	lines := slices.Collect(bytes.Lines(file))
 	last := len(lines) - 1

@@ -20,7 +20,7 @@ import (
 type tampering struct {
 	what string
 	name string                       // the artifact that is verified
-	in   string                       // the changed archive, unless that is name; empty if no archive is changed
+	in   string                       // the changed archive if name is another file, else empty
 	edit func(t testing.TB, f folder) // changes files of the archive or, if no archive is changed, of the export
 	code string                       // of the problem; empty if there is only a note
 	note string                       // a part of the expected note; unused if code is set
@@ -61,7 +61,8 @@ func swapped(name, a, b string) func(testing.TB, folder) {
 	}
 }
 
-// cut removes the lines with these numbers, counted from 0.
+// cut removes the lines from number from up to, but not including, number to. The first
+// line has the number 0.
 func cut(name string, from, to int) func(testing.TB, folder) {
 	return func(t testing.TB, f folder) {
 		f[name] = bytes.Join(slices.Delete(slices.Collect(bytes.Lines(f[name])), from, to), nil)

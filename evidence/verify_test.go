@@ -173,8 +173,8 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
-// If a key is given, a signature is required, because it could have been
-// removed.
+// If a key is given, a file without a signature is refused, because its signature
+// could have been removed.
 func TestAKeyDemandsASignature(t *testing.T) {
 	o := Options{PublicKey: publicKey(t, "keys/a_public.key")}
 	r := Verify(RunpackKind, read(t, "runpack/ok_reference.zip"), o)
@@ -189,8 +189,8 @@ func TestUnknownKind(t *testing.T) {
 	require.False(t, r.OK)
 }
 
-// Every report says whether the file shows that the session has ended. If it does not, a
-// removed end would not be noticed.
+// Every report says whether the file shows that the session has ended. If the file does
+// not show this, a removed end would not be noticed.
 func TestTruncationIsMentioned(t *testing.T) {
 	truncation := func(r Report) string {
 		t.Helper()

@@ -55,7 +55,7 @@ func TestSampleEvents(t *testing.T) {
 	require.Equal(t, want, there)
 }
 
-// The examples keep the contract in every mode that they support.
+// The examples keep the contract in the mode oneshot, the only one that they support.
 func TestExamplesKeepTheContract(t *testing.T) {
 	need(t, "python3", "sh")
 	sync, err := threadSync()

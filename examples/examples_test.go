@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build compiles one program of this module into programs.
+// build compiles one program of this module. The result is stored in the folder programs.
 func build(name, pkg string) (string, error) {
 	path := filepath.Join(programs, name)
 	out, err := exec.Command("go", "build", "-o", path, pkg).CombinedOutput()
@@ -164,7 +164,7 @@ func playNotes(t *testing.T) (delivered int) {
 			t.Errorf("%s: %s with %+v, want one payload of %d bytes delivered; %v", r.Event, r.Status, r.PayloadReceipts, len(note), r.Warnings)
 		}
 	}
-	// At its end the stand-in prints the context that its model received.
+	// At its end the scripted harness prints the context that its model received.
 	body, err := json.Marshal(note)
 	require.NoError(t, err)
 	if got := strings.Count(screen, `"body":`+string(body)); got != delivered {

@@ -21,8 +21,8 @@ const plain = `{"schema_id":"gait.gate.intent_request","schema_version":"1.0.0",
  "tool_name":"tool.put","args":{},"targets":[{"kind":"path","value":"/srv/w/x","operation":"write"}],
  "context":{"identity":"alice","workspace":"/srv/w","risk_class":"high"}}`
 
-// edited is the plain intent with members replaced, or removed if nil. A name with
-// a point is a member of context.
+// edited is the plain intent with members replaced, or removed if nil. A name that
+// begins with "context." is a member of context.
 func edited(t testing.TB, edits map[string]any) []byte {
 	t.Helper()
 	var doc map[string]any
@@ -177,7 +177,7 @@ func TestPolicyDigest(t *testing.T) {
 	b := mustPolicy(t, "schema_version: 1.0.0\ndefault_action: require_approval\nrules:\n  - {name: ' a ', reason_codes: [x, y], priority: -1, action: block}\n  - {effect: allow, name: b, match: {}}\n")
 	require.Equal(t, a.Digest(), b.Digest())
 	require.NotEqual(t, a.Digest(), mustPolicy(t, "rules: [{name: b, effect: allow}]").Digest())
-	// A list of paths is null when it is empty, the other lists are not.
+	// In JSON, an empty list of paths is null. Any other empty list is [].
 	c := mustPolicy(t, "rules: [{name: a, effect: allow, sandbox: {enabled: true}}]")
 	doc, err := json.Marshal(c.Rules[0].Sandbox)
 	require.NoError(t, err)
@@ -360,8 +360,9 @@ func FuzzParseIntent(f *testing.F) {
 	})
 }
 
-// The trace refers to the intent's delegation as the reference does. Its digest covers the
-// normal form of the whole delegation, which has the year 1 for absent times.
+// A trace describes the intent's delegation as a trace of the public reference does. The
+// chain digest covers the normal form of the whole delegation, where an absent time is in
+// the year 1.
 func TestTraceCarriesTheDelegation(t *testing.T) {
 	in := intent(t, object{"delegation": object{"requester_identity": " bob ", "scope_class": "W", "token_refs": []string{"t2", "t1"},
 		"chain": []object{{"delegator_identity": "alice", "delegate_identity": "bob"}}}})

@@ -151,7 +151,8 @@ func TestTrace(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, trace.Signature.Verify(testKey().Public().(ed25519.PublicKey), digest))
 
-	// The ids of a trace that another program wrote for the reference.
+	// Both ids are those of evidence/testdata/trace/own_ok_minimal.json, a trace that
+	// another program wrote and that the reference accepts.
 	require.Equal(t, "f32425bcc76726e3361dc5f0", EventID("9b6354298a19e93b0b2d33ab", time.Date(2026, 1, 2, 3, 4, 6, 500_000_000, time.UTC)))
 	require.NotEqual(t, trace.EventID, d.Trace(in, at.Add(1)).EventID, "each emission has its own id")
 }

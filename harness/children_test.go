@@ -128,7 +128,7 @@ func TestUnreadKeysReachTheNextChild(t *testing.T) {
 			first := begin(t, sh(modes+`; printf ready; head -c 1 >/dev/null; printf got; exec sleep 300`), term, &recorder{})
 			d.shows(t, "ready")
 			if name == "lines" {
-				d.key(t, "\r") // the program head reads a whole line
+				d.key(t, "\r") // the program head gets no key before the end of a line
 			} else {
 				d.key(t, "1")
 			}

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// After a wrapper was killed, a program waits for the wrapper's guards. So Guards
-// must list all: the guard of the child and the one for the next child.
+// After a wrapper was killed, the program that resumes the session waits for the guards
+// of the wrapper. So Guards must list all: the guard of the child and the guard for the
+// next child.
 func TestGuardsListsEveryGuard(t *testing.T) {
 	t.Parallel()
 	term, _, _ := onFiles(t, Never, nil)

@@ -59,7 +59,7 @@ type recorder struct {
 	streams [3][]byte
 	lines   int64 // the number that Output reported last, plus the lost lines that TextLost reported
 	lost    int64
-	slow    func() // called before each read, to make the sink slow
+	slow    func() // called at the start of each Text, to make the sink slow
 }
 
 func (e *recorder) Output(total, lines int64) {
@@ -168,8 +168,8 @@ func onFiles(t *testing.T, mode Mode, stdin *os.File) (term *Terminal, stdout, s
 	return term, outBytes, errBytes
 }
 
-// begin starts a child. At the end of the test it checks that no process of the
-// child is left.
+// begin starts a child. At the end of the test, begin closes the terminal and waits
+// until the child and its guard have ended.
 func begin(t *testing.T, spec Spec, term *Terminal, sink Sink) *Child {
 	t.Helper()
 	c, err := Start(spec, term, sink)

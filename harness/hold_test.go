@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forkers is a harness with processes in its own group and in another session
-// whose parent has ended. In both, a process starts others all the time.
+// forkers is a harness with processes in its own group, and with orphans in other
+// sessions. A process of the group and an orphan start other processes all the time.
 const forkers = `(setsid sh -c 'while :; do sleep 0.003; done' &); while :; do sleep 0.002; done & (setsid sleep 300 &); echo ready; wait`
 
 // states returns the state letters of the living processes below a root.
@@ -55,7 +55,7 @@ func TestHoldAndFree(t *testing.T) {
 				})
 			}
 			require.NoError(t, c.Hold())
-			require.NoError(t, unix.Kill(c.pid, unix.SIGCONT)) // continue the process here, because Free must not
+			require.NoError(t, unix.Kill(c.pid, unix.SIGCONT)) // as another program may do; Hold then stops it again
 			eventually(t, "the continuation is reported", func() bool { return e.snapshot().conts > 0 })
 			require.NoError(t, c.Hold())
 			require.True(t, allStopped(c.guard.pid), states(c.guard.pid))

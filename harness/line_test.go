@@ -61,8 +61,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// After text that came at once, only an Enter after a pause sends the line. Without the
-// pause, the harness may take the text and the Enter for a paste.
+// After three or more keys that came very fast, only an Enter after a pause sends the
+// line. Without the pause, the harness may take the keys and the Enter for a paste.
 func TestLineThatCameAtOnce(t *testing.T) {
 	at := time.Unix(0, 0)
 	later := func(d time.Duration) time.Time { return at.Add(d) }
@@ -90,8 +90,8 @@ func TestLineThatCameAtOnce(t *testing.T) {
 	}
 }
 
-// If it is in doubt whether an Enter has sent the line, a prompt that begins shows that it
-// has. This is not so if the user has pressed a key after the Enter.
+// An Enter may be a part of a paste. If a prompt begins after such an Enter, the Enter has
+// sent the line. This is not certain if the user has pressed a key after the Enter.
 func TestLineThatBecameAPrompt(t *testing.T) {
 	at := time.Unix(0, 0)
 	for _, c := range []struct {
@@ -154,7 +154,7 @@ func TestType(t *testing.T) {
 	d.key(t, "ef")
 	require.NoError(t, <-typed)
 	d.shows(t, "readyab\x1f/clear\rcdef")
-	time.Sleep(2 * burstEnter) // the keys that waited came at once, so an Enter right after them could be a paste
+	time.Sleep(2 * burstEnter) // the waiting keys came together; an Enter right after them may belong to a paste
 	d.key(t, "\r")
 	d.shows(t, "readyab\x1f/clear\rcdef\r")
 	eventually(t, "the sent line is reported", func() bool { return slices.Equal(rec.snapshot().begun, []bool{true, false}) })

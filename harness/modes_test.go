@@ -237,7 +237,8 @@ func TestPromisedModes(t *testing.T) {
 	require.Equal(t, union(all, modes{}), seen, "each mode has its row")
 }
 
-// union returns modes in which each field is 1 if it is set in a or in b.
+// union returns modes with each bit, flag and other field that is set in a or in b. The
+// value of each other field becomes 1, because the test does not compare such values.
 func union(a, b modes) modes {
 	u := modes{flipped: a.flipped | b.flipped, colours: a.colours | b.colours, keypad: a.keypad || b.keypad, latin: a.latin || b.latin, progress: a.progress || b.progress}
 	for _, m := range []modes{a, b} {
@@ -328,7 +329,7 @@ func checkLawsWith(t interface{ Fatalf(string, ...any) }, p vt.Parser, sent stri
 	again := &tracker{modes: whole.modes, parser: p}
 	again.scan([]byte(whole.modes.undo(false)))
 	again.scan([]byte(whole.modes.redo()))
-	if whole.modes.alternate == 1049 { // leaving the alternate screen restores the main character sets, and redo keeps them
+	if whole.modes.alternate == 1049 { // undo restores the character sets of the main screen, and redo does not change them
 		again.modes.charsets, again.modes.under = whole.modes.charsets, whole.modes.under
 	}
 	if again.modes != whole.modes {
@@ -361,7 +362,7 @@ func BenchmarkScan(b *testing.B) {
 	for name, chunk := range map[string]string{
 		"plain": strings.Repeat("x", 4095),
 		"tui":   strings.Repeat("\x1b[38;5;12mword\x1b[0m and \x1b[12;40Hmore ", 120)[:4095],
-		// The worst case: no harness sends a title with every redraw.
+		// The worst case is a title with every redraw. No harness sends so many titles.
 		"titles": strings.Repeat("\x1b]0;⠂ A title of a session\x07"+strings.Repeat("\x1b[38;5;12mword\x1b[0m and \x1b[12;40Hmore ", 30), 4)[:4095],
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -170,8 +170,9 @@ func piped() int {
 	return exit.Code
 }
 
-// ahead wraps a program that reads no key and writes to a file, as in `wrapper sleep 300
-// >FILE`, until the program is killed. It reports that keys wait for the program.
+// ahead wraps a program that reads no key and whose stdout is a file, as in `wrapper
+// sleep 300 >FILE`. When keys wait for the program, ahead reports the program's process
+// id, and then waits until the program is killed.
 func ahead() int {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {

@@ -78,8 +78,8 @@ func (d *desk) key(t *testing.T, keys string) {
 	require.NoError(t, err)
 }
 
-// line reads the keys that wait, as the next program would. Except in raw mode it reads
-// one line, which is empty at the end of the file.
+// line reads the keys that wait, as the next program would. Except in raw mode, line
+// returns one line, or "" for a Ctrl-D at the beginning of a line.
 func (d *desk) line(t *testing.T) string {
 	t.Helper()
 	eventually(t, "keys wait", func() bool {
@@ -272,7 +272,7 @@ func TestNotFoundAndNotExecutable(t *testing.T) {
 			if after := d.attrs(t); !sameTermios(&after, &before) {
 				t.Errorf("the terminal was left changed")
 			}
-			// The tests start with the terminal in its initial state.
+			// After the failed start, another child can run on the same terminal.
 			exit, _ := run(t, Spec{Argv: []string{script}}, term)
 			if exit.Code != 3 {
 				t.Errorf("a script without an interpreter line: %+v", exit)
@@ -322,7 +322,7 @@ func TestLingeringChild(t *testing.T) {
 			pidFile := filepath.Join(t.TempDir(), "pid")
 			spec := sh(`(trap '' HUP TERM; echo $$ >/dev/null; exec sleep 300) & echo $! >` + pidFile + `; stty raw 2>/dev/null; head -c 1048576 /dev/zero; echo end`)
 			c := begin(t, spec, term, &recorder{})
-			// The delay is measured from the moment the harness exits.
+			// The harness exits first, before its background process ends.
 			eventually(t, "the harness has ended", func() bool { return !living(c.PID()) })
 			// The background process still ran when the exit was known.
 			if exit := c.Wait(); exit != (Exit{Leftover: 1}) {
@@ -728,8 +728,8 @@ func TestKeysAndAPipe(t *testing.T) {
 	require.Equal(t, before, d.attrs(t))
 }
 
-// The next program reads the keys that no child has read before those that still wait in
-// a shared terminal, and line by line as they were typed.
+// In a shared terminal, the next program first reads the keys that the child has not
+// read, and then the keys that still wait. Both are read line by line, as they were typed.
 func TestKeysAreReturnedInOrder(t *testing.T) {
 	if value, err := os.ReadFile("/proc/sys/dev/tty/legacy_tiocsti"); err == nil && string(value) != "1\n" && !mayType(fdOf(newDesk(t).slave)) {
 		t.Skip("this system lets no program without CAP_SYS_ADMIN put keys back into a terminal")
@@ -809,7 +809,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	require.Zero(t, exit.Code)
 }
 
-// The error of a full disk while the last output is drained ends the pump.
+// If the disk is full while the pump drains the last output, the error ends the pump.
 func TestLastOutputThatCannotBeWritten(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)

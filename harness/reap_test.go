@@ -56,8 +56,8 @@ func TestAProcessWithoutItsFirstThreadIsAlive(t *testing.T) {
 	}
 }
 
-// If the machine's limit of processes is reached, the error names that limit
-// and does not blame the program. The limit does not apply to root.
+// If a limit on the number of processes is reached, the error names such limits and
+// does not blame the program. RLIMIT_NPROC, which the test sets, does not apply to root.
 func TestTooManyProcesses(t *testing.T) {
 	exe, err := os.Open("/proc/self/exe")
 	require.NoError(t, err)

@@ -84,7 +84,8 @@ type piece struct {
 	bytes []byte
 }
 
-// recordedPieces reads a recording's time line, in which each byte is one letter.
+// recordedPieces reads a recording's time line. There, the output is text in which each
+// character stands for one byte, as in Latin-1.
 func recordedPieces(t *testing.T, file string) []piece {
 	t.Helper()
 	data, err := os.ReadFile(file)

@@ -61,7 +61,7 @@ func TestSharedFolder(t *testing.T) {
 	require.Equal(t, []string{"mine.js"}, p.names(dir))
 	require.Equal(t, NotInstalled, p.state())
 
-	// If the store was lost, the file is removed and only the folders remain.
+	// If the store was lost, our file is still removed, and the user's file stays.
 	p.apply()
 	require.NoError(t, os.RemoveAll(p.store.dir))
 	require.Equal(t, Installed, p.state())

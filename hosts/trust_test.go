@@ -12,8 +12,8 @@ import (
 	"lifeloop/profiles"
 )
 
-// withConsent returns the same installation as small, for a harness that
-// requires consent.
+// withConsent returns the installation of small with its first two hooks only, for a
+// harness that requires consent.
 func withConsent() profiles.Installation {
 	in := small()
 	in.Trust = &profiles.Trust{

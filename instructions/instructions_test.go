@@ -55,7 +55,7 @@ func read(ctx context.Context, url string) (string, error) {
 	return fmt.Sprint(resp.StatusCode, " ", string(text)), err
 }
 
-// start starts another process, which reads the URL.
+// start returns a command that runs the test binary with the URL in the given variable.
 func start(t *testing.T, variable, url string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -106,8 +106,9 @@ func TestTheHarnessReads(t *testing.T) {
 	require.Empty(t, delivered)
 }
 
-// Only the harness gets an answer. The harness is the first process that reads and that
-// is the launched process or below it. In the first test it is this process.
+// Only the harness gets an answer. The harness is the first process that reads the URL,
+// among the launched process and its descendants. In the first test the harness is
+// this process.
 func TestOtherProcessesGetNothing(t *testing.T) {
 	t.Run("a program of the user", func(t *testing.T) {
 		s, foreign := serve(t, os.Getpid(), answering("payload"))

@@ -19,8 +19,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// answered plays a session to its end. The first call gets the answer r while a
-// hook with a slot waits for it. answered returns the facts from the answer on.
+// answered plays a session to its end. The client answers the first call with r while
+// a hook with a slot waits for r. answered returns the facts from the answer on.
 func answered(t *testing.T, r *lifeloop.CallbackResponse) []kernel.Entry {
 	w := &world{t: t, now: start, cfg: defaults(), l0: &l0Judge{}, hcp: &hcpJudge{}}
 	w.cfg.Clients = []setup.Client{{ID: "notes", Events: map[lifeloop.Event]bool{lifeloop.SessionStarted: true, lifeloop.ReceiptEmitted: true}}}
@@ -60,8 +60,8 @@ func crowd(count, n int) (out []lifeloop.PayloadEnvelope) {
 	return out
 }
 
-// Whatever a client answers, its facts have at most 256 KiB, its receipt 64 KiB,
-// and its warnings their bounds.
+// Whatever a client answers, all facts of the answer together have at most 256 KiB, and
+// the receipt at most 64 KiB. The number and the size of the warnings are limited too.
 func TestAnAnswerIsBounded(t *testing.T) {
 	for name, r := range map[string]*lifeloop.CallbackResponse{
 		"the most that is accepted": {Status: lifeloop.Observed, ClientPayloads: crowd(64, 32), Warnings: repeated(40, strings.Repeat("\x01", 2000))},
@@ -103,8 +103,8 @@ func repeated(n int, s string) []string {
 	return out
 }
 
-// A warning that is too long ends with an ellipsis; of too many, the first and
-// the last are stored.
+// A warning that is too long ends with an ellipsis. If there are too many warnings, the
+// first 24 and the last 7 are stored.
 func TestWarningsAreCut(t *testing.T) {
 	warnings := append(append([]string{strings.Repeat("a", 1025), strings.Repeat("b", 1024)}, repeated(40, "c")...), "last")
 	got := receiptOf(t, answered(t, &lifeloop.CallbackResponse{Status: lifeloop.Observed, Warnings: warnings})).Warnings

@@ -13,8 +13,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// A machineClock gives times as time.Now does: with a monotonic reading, which
-// only elapses, and a time of day, which can be set.
+// A machineClock gives times as time.Now does: with a monotonic reading, which only
+// grows, and a time of day, which can be set.
 type machineClock struct {
 	began   time.Time
 	elapsed time.Duration
@@ -44,8 +44,8 @@ func TestASetClockChangesNoTimer(t *testing.T) {
 		name   string
 		policy attempt.Policy
 		before func(c *machineClock, step func(input.Input)) // does what must happen before the clock is set
-		wait   time.Duration                                 // time between setting the clock and the timer
-		want   kernel.Fact                                   // the fact that the timer records; it must not be recorded earlier
+		wait   time.Duration                                 // how long after the change of the clock the timer is due
+		want   kernel.Fact                                   // a fact of the kind that is recorded when the timer is due, and not earlier
 	}{
 		{"the first sign", attempt.Policy{Timeouts: attempt.Timeouts{Initial: time.Minute}}, nil, time.Minute, kernel.TimedOut{}},
 		{"silence", attempt.Policy{Timeouts: attempt.Timeouts{Inter: time.Minute}},

@@ -20,9 +20,9 @@ import (
 	"lifeloop/view"
 )
 
-// The views are computed from the kernel's facts, so the worlds that test the
-// kernel test the views too. These tests are in this package because the worlds
-// are.
+// The views are computed from the kernel's facts. So a test that plays a session with
+// the type world (scenario_test.go) tests the views too. These tests are in this
+// package because that type is.
 
 // An hcpJudge checks what view.HCP emits about one session against HCP L2.
 type hcpJudge struct {

@@ -75,7 +75,7 @@ func (r *rush) step(in input.Input) {
 			in := input.Returned{Call: e.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}}
 			if event := e.Envelope.Request.Event; event == lifeloop.FrameOpening || event == lifeloop.FrameOpened {
 				p := payload(e.Client, 1, []string{"side_channel_context", "note", "text", "preferred"})
-				if key := fmt.Sprint("k", r.answers); r.takes[e.Client] == 0 { // the kernel keeps 1,000 keys per client; a slow client would use too few to reach this limit
+				if key := fmt.Sprint("k", r.answers); r.takes[e.Client] == 0 { // the kernel keeps at most 1,000 keys per client; the number for a slow client would stay below and grow during the whole test
 					p.IdempotencyKey = &key
 				}
 				in.Response.ClientPayloads = append(in.Response.ClientPayloads, p)
@@ -89,7 +89,8 @@ func (r *rush) step(in input.Input) {
 	}
 }
 
-// pass lets time pass, and first delivers what clients return in that time.
+// pass advances the time by d, delivers the answers that are due by then, and wakes the
+// kernel if a timer is due.
 func (r *rush) pass(d time.Duration) {
 	r.now = r.now.Add(d)
 	for i := 0; i < len(r.due); {

@@ -59,7 +59,7 @@ var l0Fields = map[string]string{
 	"COMPLETE":                "tokenCount contentLength durationMs state",
 }
 
-// l0Depth are the events of L0: random worlds must reach all of them.
+// l0Depth lists the events of L0. The random worlds of TestLaws must reach all of them.
 func l0Depth() (words []string) {
 	for _, word := range slices.Sorted(maps.Keys(l0Fields)) {
 		words = append(words, "l0 "+word)
@@ -90,8 +90,8 @@ var l0After = map[string][]string{
 	"FALLBACK_END":            {"COMPLETE", "RETRY_END"},
 }
 
-// An l0Judge checks what view.L0 emits about one session against the document
-// of the lifecycle.
+// An l0Judge checks what view.L0 emits about one session against the specification
+// of the L0 lifecycle (docs/contract/l0.md).
 type l0Judge struct {
 	live, read view.L0
 	entries    []kernel.Entry

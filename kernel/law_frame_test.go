@@ -11,8 +11,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// This file is the judge's law "no payload outside its frame" (DECISIONS L19). It
-// counts frames and hooks by the facts alone.
+// This file is the judge's law "no payload outside its frame" (DECISIONS L19). The
+// judge counts frames by the facts alone.
 
 type frameAccount struct {
 	owners  map[string]owner                  // call → what its payloads belong to
@@ -68,7 +68,8 @@ func (j *judge) answered(f kernel.Answered) {
 	}
 }
 
-// foreign reports whether an id is not the id of the open harness session.
+// foreign reports whether an id differs from the id of the open harness session. The
+// result is false if one of the two ids is unknown.
 func (j *judge) foreign(session string) bool { return session != "" && j.id != "" && session != j.id }
 
 // opened returns the last frame that the harness opened in one output of the kernel; "" if there is none.

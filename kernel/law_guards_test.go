@@ -20,7 +20,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file has the laws of guarded acts, by the facts and effects alone.
+// This file has the laws of guarded acts. They are checked with the facts and effects,
+// and with the user's approvals.
 
 // A guardAccount records which acts the gate permitted, and which of them
 // happened.

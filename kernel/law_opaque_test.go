@@ -22,8 +22,8 @@ var open = []string{
 }
 
 // TestNoFactCanHoldABody is the law of opacity: no fact can hold the body of a
-// payload, so no body can reach the ledger. A fact has no Opaque, and, except in open,
-// no value of a type that could hide a body, such as an interface or bytes.
+// payload, so no body can reach the ledger. A fact has no Opaque. Only the values that
+// the variable open lists have a type that could hide a body, such as an interface.
 func TestNoFactCanHoldABody(t *testing.T) {
 	var found []string
 	for _, zero := range registry {

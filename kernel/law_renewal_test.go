@@ -18,11 +18,11 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file has the judge's laws of renewal, by the facts alone: each renewal ends
-// once, as delivered, rolled back, refused or failed; no reset, no key and no command
-// without a fact before it; each token is used at most once, and its text is placed at
-// most once; keys are typed only at the prompt of a harness that takes them; no reset
-// begins that would lose a line that the user has begun.
+// This file has the judge's laws of renewal. Each renewal ends once, as delivered, rolled
+// back, refused or failed. A fact precedes each reset, each key and each command. Each
+// token is used at most once, and its text is placed at most once. Keys are typed only
+// at the prompt of a harness that takes them. No reset begins that would lose a line
+// that the user has begun.
 
 type renewalAccount struct {
 	renewal   string          // id of the newest renewal
@@ -41,7 +41,8 @@ type renewalAccount struct {
 	breakerAccount
 }
 
-// resetAccount is about the reset of the newest renewal, if it is in place.
+// resetAccount has the path of the newest renewal and, if the path is renewal.InPlace,
+// the progress of the reset.
 type resetAccount struct {
 	path     renewal.Path
 	keys     string // the keys that are to be typed next
@@ -56,7 +57,7 @@ type breakerAccount struct {
 	resumedIn int   // the scope of the fresh harness session
 	seen      bool  // the context pressure of the fresh session was observed
 	left      int64 // the first token count of the fresh session; 0 if none was recorded
-	stopped   bool  // a renewal left at least half of its trigger: the breaker refuses others
+	stopped   bool  // a renewal left at least trigger/2 tokens: the breaker refuses further renewals
 }
 
 func newRenewalAccount() renewalAccount { return renewalAccount{consumed: map[string]bool{}} }

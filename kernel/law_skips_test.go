@@ -11,7 +11,7 @@ import (
 )
 
 // This file is the judge's law "each skipped event is counted in one receipt, and
-// only a client that is far behind misses one" (DECISIONS L18).
+// only for a client that is far behind is an event skipped" (DECISIONS L18).
 
 // A skipAccount has the events that clients did not receive, and whose receipt was
 // not issued yet.
@@ -20,8 +20,8 @@ type skipAccount struct {
 	before map[string][]string // call → events that were skipped right before it
 }
 
-// note adds the events that clients do not receive. about has the event of each
-// call.
+// note adds the events that clients do not receive. about maps each replaced call to
+// the id of its event.
 func (a *skipAccount) note(f kernel.Observed, about map[string]string) {
 	for _, client := range f.Skipped {
 		a.newest[client] = append(a.newest[client], f.Record.EventID)
@@ -50,7 +50,7 @@ func (a *skipAccount) take(f kernel.ReceiptIssued) (run []string) {
 	return run
 }
 
-// waiting is how many calls wait for a client.
+// waiting is how many calls wait to be dispatched to a client.
 func (j *judge) waiting(client string) (n int) {
 	for _, of := range j.calls {
 		if of == client {

@@ -48,7 +48,7 @@ type judge struct {
 	renewalAccount
 	guardAccount
 	dialectJudges
-	reach map[string]int // what this world reached, to test the generator
+	reach map[string]int // case → how often this session reached the case; TestLaws requires certain cases
 }
 
 type dialectJudges struct {
@@ -117,7 +117,7 @@ type identityAccount struct {
 type identity struct{ adapter, run, session string }
 
 type callAccount struct {
-	receivers map[string]string         // event id → the ids of the called clients, sorted and joined
+	receivers map[string]string         // event id → the ids of the clients that must get a receipt, sorted and joined
 	receipts  map[string]map[string]int // event id → client → receipts
 	issued    map[string]lifeloop.Receipt
 	numbered  map[string]bool   // pairs of harness session and sequence that a receipt has
@@ -129,7 +129,7 @@ type callAccount struct {
 	// delivered has the deliveries by context, adapter, client and key.
 	keyed     map[string]string
 	delivered map[string]bool
-	asked     map[string]*asked // open hooks by id
+	asked     map[string]*asked // hook id → the call of the hook
 }
 
 // An orderAccount is the order of the events that each client receives.
@@ -162,7 +162,7 @@ type spent struct {
 type asked struct {
 	capacity          int
 	deadline          time.Time
-	opened            string // the harness's frame whose prompt the hook belongs to
+	opened            string // the id of the frame that the harness opened for the prompt of this call
 	waits             bool   // the call opened no frame; a later step may open the frame of its prompt
 	clears            bool   // its answer can empty the context
 	foreign           bool   // the hook is of another session
@@ -266,7 +266,7 @@ func (j *judge) input(in input.Input) {
 	case input.ResumeAsked:
 		j.asking = in.Ask
 	case input.RenewAsked:
-		if j.asking = in.Ask; j.cfg.Gate != "" { // the gate may decide before the answer
+		if j.asking = in.Ask; j.cfg.Gate != "" { // the command may be answered in a later step
 			j.asking, j.owes = "", append(j.owes, in.Ask)
 		}
 	case input.ApprovalGiven:
@@ -447,7 +447,8 @@ func identityOf(adapter string, run, scope *string) identity {
 	return id
 }
 
-// claim records the identity in a document about an event.
+// claim notes the identity that a document states for an event. All documents of the
+// event in one output must state the same identity.
 func (j *judge) claim(event, adapter string, run, scope *string) {
 	said := identityOf(adapter, run, scope)
 	if before, twice := j.claimed[event]; twice {
@@ -473,7 +474,8 @@ func (j *judge) identities() {
 	clear(j.claimed)
 }
 
-// sameNumbers notes that the receipts of one id have one sequence.
+// sameNumbers makes a scope continue the sequence of receipts of the earlier scopes with
+// the same harness session id.
 func (j *judge) sameNumbers(scope int, id string) {
 	if n, known := j.idNumbers[id]; known && id != "" {
 		j.reach["sequence continued"]++
@@ -903,7 +905,7 @@ func (j *judge) ended() {
 type fate struct {
 	*judge
 	r       *rapid.T
-	calm    int // the larger, the rarer are unexpected inputs
+	calm    int // a larger number makes unexpected inputs rarer
 	hooks   int
 	turns   int
 	old     []string                                // calls that were in flight earlier
@@ -934,8 +936,8 @@ func (w *fate) String() string {
 }
 
 // roll draws one of n numbers with equal probability. rapid prefers small numbers,
-// which is right for sizes and wrong for probabilities. A failing world still
-// shrinks to 0.
+// which is right for sizes and wrong for probabilities. rapid can still shrink the
+// numbers of a failing world to 0.
 func roll(r *rapid.T, label string, n int) int {
 	x := rapid.Uint16().Draw(r, label)
 	return int(uint64(x) * 0x9E3779B97F4A7C15 >> 40 % uint64(n))
@@ -1267,7 +1269,7 @@ func (w *fate) drawAgain(client string) []lifeloop.PayloadEnvelope {
 	return again
 }
 
-// drawDecision draws what the program answers, mostly to its newest question.
+// drawDecision draws the answer of the policy's program, mostly to the newest question.
 func (w *fate) drawDecision() input.Decided {
 	newest := w.questions[len(w.questions)-1]
 	in := input.Decided{Ask: pick(w.r, "question", newest, newest, newest, w.questions[0]), Retry: !chance(w.r, "refused", 3)}
@@ -1568,8 +1570,8 @@ var depth = []string{
 	"hcp session_created", "hcp state_changed", "hcp progress", "hcp log", "hcp warning", "hcp error", "hcp session_closed",
 }
 
-// deep lists the cases that at most one world in a hundred reaches. Only a run of at
-// least many worlds must reach all of them.
+// deep lists the cases that at most one world in a hundred reaches. A run must reach all
+// of these cases only if the number of its worlds is at least the constant many.
 var deep = []string{
 	"attempt rate_limit retry",
 	"attempt guardrail retry",

@@ -88,8 +88,8 @@ type estate struct {
 // A record is a struct that a machine refers to.
 type record struct{ name, owner string }
 
-// trespasses returns the places where code of one machine uses the fields of
-// another.
+// trespasses returns the places where a function that is not a machine's own selects a
+// field of the machine, or writes to one of its records.
 func trespasses(t *testing.T, files []*ast.File) (found []string) {
 	e := survey(t, files)
 	for _, f := range files {

@@ -27,7 +27,7 @@ type plan struct {
 	wants    map[string][]negotiate.Want
 	timeout  time.Duration
 	programs bool   // the clients are processes
-	without  string // a capability that fallbacks to another adapter lack
+	without  string // the capability that is unavailable after a fallback to another adapter
 }
 
 func (w *world) configure(d *datadriven.TestData) {
@@ -129,7 +129,7 @@ func (w *world) launchOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		cfg.HarnessSession = a.Vals[0]
 	case "cause":
 		cfg.Cause = a.Vals[0]
-	case "seen-as": // how the model sees the start of a session
+	case "seen-as": // the role in which the model sees text placed at the start of a session
 		claim := cfg.Manifest.Placement[lifeloop.PreSession]
 		claim.SeenAs = lifeloop.SeenAs(a.Vals[0])
 		cfg.Manifest.Placement[lifeloop.PreSession] = claim

@@ -16,7 +16,8 @@ import (
 
 // This file has the words of the scenarios about renewal.
 
-// renewable is the claim of a harness that the wrapper can renew.
+// renewable returns the renewal claims of a harness. support is how well the wrapper can
+// reset the harness.
 func renewable(support lifeloop.Support) *lifeloop.RenewalClaims {
 	c := &lifeloop.RenewalClaims{}
 	c.Reset.Native, c.Reset.WrapperMediated, c.Reset.Manual = lifeloop.Unavailable, support, lifeloop.Unavailable

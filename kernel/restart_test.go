@@ -148,9 +148,9 @@ func closeAt(t *testing.T, k *kernel.Kernel, now time.Time, entries []kernel.Ent
 }
 
 // checkReceipts checks that every call of a client has exactly one receipt, and
-// that every event which a client did not receive is in one.
+// that a receipt covers every event that was skipped for a client.
 func checkReceipts(t *testing.T, entries []kernel.Entry, n int) {
-	receipted, about := map[string]bool{}, map[string]string{} // calls with a receipt; call → its event
+	receipted, about := map[string]bool{}, map[string]string{} // client and event with a receipt; call → its event
 	runs := skipAccount{newest: map[string][]string{}, before: map[string][]string{}}
 	for _, e := range entries {
 		if o, ok := e.Fact.(kernel.Observed); ok {

@@ -26,8 +26,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// TestScenarios runs every file under testdata as one session. Each command is
-// one input; the expected text is the whole output. Rewrite with
+// TestScenarios runs every file under testdata. The command run begins a new session.
+// Each command is one input; the expected text is the whole output. Rewrite with
 // go test ./kernel -rewrite, and read the diff.
 //
 //	run hooks id=S1 clients=(notes,audit) [requires=notes:frame.opening=required[/native]] [manifest=pre_session:unavailable]
@@ -74,9 +74,9 @@ func (w *world) command(d *datadriven.TestData) string {
 			w.step(input.AbortAsked{Signal: 15})
 		}
 		return w.step(input.Start{})
-	case "crash": // the wrapper dies with kept=N entries on its ledger, and another wrapper recovers the session; with prints, it has no terminal, so no relaunch can renew the session
+	case "crash": // the wrapper dies with kept=N entries on its ledger, and another wrapper recovers the session
 		for _, a := range d.CmdArgs {
-			if a.Key == "prints" {
+			if a.Key == "prints" { // the other wrapper has no terminal, so no relaunch can renew the session
 				w.cfg.Renews = false
 				continue
 			}
@@ -491,7 +491,7 @@ func checkReplay(t require.TestingT, k, replayed *kernel.Kernel) {
 	}
 }
 
-// checkOutput checks one output of the kernel against what the contract requires of each.
+// checkOutput checks what must be true of every output of the kernel.
 func checkOutput(t require.TestingT, out kernel.Output) {
 	// No effect without a fact.
 	if len(out.Effects) > 0 {

@@ -72,12 +72,12 @@ func (b *bare) Step(now time.Time, in input.Input) kernel.Output {
 
 func (b *bare) crash() { b.Kernel = kernel.Replay(b.cfg, slices.Values(b.entries)) }
 
-// clocked is a bare kernel on a machine whose time of day is set, while its
-// monotonic clock elapses.
+// clocked is a bare kernel on a computer whose time of day is set, but whose
+// monotonic clock is not.
 type clocked struct {
 	bare
 	clock machineClock
-	sets  []time.Duration // the changes of the time of day, one after every few steps
+	sets  []time.Duration // the changes of the time of day; each is used for several steps in a row
 	steps int
 }
 
@@ -153,7 +153,7 @@ func (s *stage) Step(now time.Time, in input.Input) (all kernel.Output) {
 			s.perform(now, e)
 		}
 	}
-	lost := s.lost // a reply that is due may launch another harness, but in is of the lost one
+	lost := s.lost // a reply that is due may launch another harness, but this input comes from the lost harness
 	for len(s.due) > 0 && !s.due[0].at.After(now) {
 		first := s.due[0].in
 		s.due = s.due[1:]
@@ -231,8 +231,8 @@ func (s *stage) perform(now time.Time, e effect.Effect) {
 	}
 }
 
-// returns schedules the input in, which answers a call. If the answer would come after
-// the timeout, the input late is scheduled for the end of the timeout instead.
+// returns schedules the answer to a call: the parameter in. If this answer would come
+// after the timeout, the parameter late is scheduled for the end of the timeout instead.
 func (s *stage) returns(now time.Time, timeout time.Duration, call string, in, late input.Input) {
 	r := reply{now.Add(s.after[s.calls%len(s.after)]), call, in}
 	if end := now.Add(timeout); r.at.After(end) {

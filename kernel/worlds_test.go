@@ -212,7 +212,7 @@ func drawStep(r *rapid.T) object {
 // make up a tenth of the running time.
 type plain struct{ require.TestingT }
 
-// playWorld plays one world before the judge, and returns what it reached.
+// playWorld plays one world under the checks of the judge, and returns what the world reached.
 func playWorld(r *rapid.T) map[string]int {
 	doc := drawWorld(r)
 	defer func() { r.Logf("%s", doc) }() // rapid prints only the log of a failing world
@@ -301,8 +301,8 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// often lists what at least one world in a hundred reaches, and seldom what at least
-// one world in a thousand reaches.
+// The variables often and seldom are lists of cases. At least one world in a hundred
+// reaches each case in often, and at least one in a thousand each case in seldom.
 var (
 	often = []string{"stuck", "many launches", "continued", "effect Suspend", "effect Continue", "reply capability_unsupported", "reply state_conflict",
 		"state REJECTED", "state PAUSED", "state ABORTED", "state COMPLETED", "state FAILED", "launch for retry", "launch for fallback",

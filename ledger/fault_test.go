@@ -177,7 +177,7 @@ func TestTheNamesOfANewLedger(t *testing.T) {
 				return durable.SyncDir(of)
 			}})
 			require.NoError(t, err)
-			close(release) // Create has returned before
+			close(release) // Create has returned, although no folder is synced yet
 			require.NoError(t, wait(log))
 			require.Equal(t, []string{filepath.Dir(dir), dir}, synced)
 			_ = log.Close()

@@ -19,7 +19,8 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// TestMain also runs this binary as the second process of a test.
+// TestMain runs the tests. If LEDGER_TEST_WRITER is set, this binary is the second process
+// of a test instead.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("LEDGER_TEST_WRITER"); dir != "" {
 		if err := writeUntilKilled(dir); err != nil {
@@ -144,8 +145,8 @@ func TestRecipe(t *testing.T) {
 	}
 }
 
-// TestAppendReturnsWhatReadersGet checks that Append returns the same entries as a
-// reader, bit by bit.
+// TestAppendReturnsWhatReadersGet checks that Append returns exactly the entries that a
+// reader yields.
 func TestAppendReturnsWhatReadersGet(t *testing.T) {
 	dir := t.TempDir()
 	log := create(t, dir, Options{SegmentBytes: 1000})

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readFrom reads dir from seq to its end or its first error. Its result is never
-// nil, so that it equals an empty end of a slice.
+// readFrom reads dir from seq to its end or its first error. The result is never
+// nil, because require.Equal distinguishes nil from an empty slice.
 func readFrom(dir string, seq uint64) ([]Entry, error) {
 	all := []Entry{}
 	for e, err := range ReadFrom(dir, seq) {
@@ -30,7 +30,7 @@ func readFrom(dir string, seq uint64) ([]Entry, error) {
 
 // TestReadFrom reads from different places: the first and the last entry of a
 // segment, random entries, and numbers beyond the end. Some lines are longer than
-// the range in which the search stops.
+// near, the size of the search range at which seek stops.
 func TestReadFrom(t *testing.T) {
 	seed := testSeed(t)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -36,8 +36,8 @@ func TestContractExamplesRoundTrip(t *testing.T) {
 	}
 }
 
-// withoutEmptyOptionals removes null and [] from optional members, where they mean
-// the same as no member. In everything else an echo must equal its input.
+// withoutEmptyOptionals removes each optional member that is null or [], which means
+// the same as no member. In every other member an echo must equal its input.
 func withoutEmptyOptionals(t *testing.T, kind string, doc []byte) string {
 	t.Helper()
 	optional := map[string][]string{
@@ -54,8 +54,9 @@ func withoutEmptyOptionals(t *testing.T, kind string, doc []byte) string {
 	return string(doc)
 }
 
-// edit sets the member at a dotted path to a JSON value, or removes it when the
-// value is empty. A step that consists of digits is an index.
+// edit sets the member at a path to a JSON value, or removes the member when the value
+// is empty. Slashes separate the steps, or dots if the path has no slash. A step into
+// an array is an index.
 func edit(t *testing.T, doc []byte, at, value string) []byte {
 	t.Helper()
 	var root any
@@ -593,7 +594,8 @@ func TestEchoKinds(t *testing.T) {
 	require.ErrorContains(t, err, "use one of callback_request")
 }
 
-// A parser must not silently accept or change any of these documents.
+// Each of these documents has the one problem in want. If want is empty, the document is
+// valid, and a member whose name has another case does not replace the known member.
 func TestParsingIsStrict(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
 	for name, c := range map[string]struct{ doc, want string }{

@@ -186,8 +186,8 @@ func (m *mutator) slot(root *node, want func(slot) bool) (slot, bool) {
 	return oneFrom(m, oneFrom(m, byDepth)), true
 }
 
-// A mutation changes a document, either its tree of values or its text, and
-// reports whether it found something to change.
+// A mutation changes a document: either tree changes its values, or text changes its
+// text. tree reports whether it found something to change.
 type mutation struct {
 	name string
 	tree func(m *mutator, root *node) bool
@@ -342,11 +342,11 @@ func must(b []byte, err error) []byte {
 	return b
 }
 
-// mutants makes the mutated documents of a kind. First each member gets a value
-// that no member accepts, each number a negative one, each string an empty and
-// a too long one. Then each mutation is applied in turn, every fourth time to
-// an already mutated document. All documents are different, and each is one
-// line.
+// mutants makes the mutated documents of a kind. First each top-level member gets a
+// value that no such member accepts, each number becomes negative, and each string
+// becomes either empty or too long, in turn. Then each mutation is applied in turn,
+// every fourth time to an already mutated document. All documents are different, and
+// each is one line.
 func mutants(t testing.TB, kind string) []string {
 	t.Helper()
 	m := newMutator(t, rand.NewPCG(20, uint64(slices.Index(Kinds(), kind))))
@@ -407,8 +407,8 @@ func newMutator(t testing.TB, source *rand.PCG) *mutator {
 	return m
 }
 
-// keepEach calls keep with one document for each value at each place for which
-// want is true.
+// keepEach calls keep with one document for each place for which want is true. The
+// places get the values in turn.
 func keepEach(vector *node, want func(slot) bool, keep func(string), values ...string) {
 	turn := 0
 	for depth, here := range vector.slots(want) {

@@ -53,8 +53,8 @@ func printed(t *testing.T) [2]string {
 
 // Each JSON block of the contract equals one of our examples, or a part of an
 // example, except for the members that the block elides. Other tests check that
-// every example is valid: TestContractExamplesRoundTrip, and through the command
-// TestEnvelopeEchoesTheContractsExamples.
+// every example is valid: TestContractExamplesRoundTrip, and
+// TestEnvelopeEchoesTheContractsExamples, which runs the command.
 func TestEveryPrintedBlockIsAnExample(t *testing.T) {
 	docs := printed(t)
 	want := []struct {
@@ -111,7 +111,7 @@ func TestDeclaredMembersRoundTrip(t *testing.T) {
 		return doc
 	}
 	for _, c := range []struct {
-		kind, from, to string // the words before and after the names
+		kind, from, to string // from and to are the words before and after the names
 		of             reflect.Type
 		doc            []byte
 		count          int

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A rule is checked by [Parse] but by none of the schemas. A part of its error
-// message identifies it.
+// A rule is a check of [Parse] that no schema makes completely. says is the part of
+// the error message that identifies the rule.
 type rule struct {
 	id    string
 	says  string
@@ -75,7 +75,7 @@ func TestRulesBeyondTheSchemasAreDocumented(t *testing.T) {
 	require.Equal(t, want, written)
 }
 
-// For every rule, some document of the tables or the stored mutants breaks it
+// For every rule, a document with one of the flaws or a stored mutant breaks the rule
 // and passes the schema.
 func TestEveryRuleBeyondTheSchemasIsTested(t *testing.T) {
 	schemas := compileSchemas(t)

@@ -14,8 +14,8 @@ import (
 	"lifeloop/telemetry/openclaw"
 )
 
-// For each event that these adapters claim, except the wrapper's own events, there are
-// bytes that cause the event. The bytes come from the harness, or from our plugin in
+// For each event that OpenClaw and Hermes claim, except the wrapper's own events, there
+// are bytes that cause the event. The bytes come from the harness, or from our plugin in
 // the harness.
 func TestEventClaimsOfObservedAdapters(t *testing.T) {
 	proven := map[string]bool{}

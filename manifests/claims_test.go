@@ -447,8 +447,8 @@ func byHook(t *testing.T, id string) []renewal.State {
 	return r.renewals()
 }
 
-// locks reports the lock of a new thread. It checks that the lock begins the new harness
-// session, before the hook of that session is called.
+// locks reports the lock file of a new Codex thread, a conversation. It checks that the
+// lock file begins the new harness session, before the hook of that session is called.
 func locks(r *run, renewing string) {
 	r.step(input.FreshSeen{Renewal: renewing, ID: "s2", Source: "threads", Detail: "s2.lock"})
 	require.True(r.t, slices.ContainsFunc(r.facts, func(f kernel.Fact) bool {
@@ -512,9 +512,9 @@ func reports(said, name string, from source) proof {
 	}}
 }
 
-// seenAs returns the proof that text for the slot is sent as the context in a
-// hook's answer. The harness decides in which role the model sees it; we read the
-// role from the harness's requests to its model (docs/harnesses).
+// seenAs returns the proof that the answer to a hook has text for the model's context.
+// The harness decides in which role the model sees the text; we read the role from the
+// harness's requests to its model (docs/harnesses).
 func seenAs(role lifeloop.SeenAs, event string) proof {
 	return proof{string(role), func(t *testing.T, id string) bool {
 		p, ok := profiles.For(id)
@@ -543,8 +543,9 @@ func relaunched(t *testing.T, id string) bool {
 
 func is(id *string, want string) bool { return id != nil && *id == want }
 
-// proofs holds the proofs of all claims except events, placements and failure
-// modes. The key is the place of the claim, or the adapter and the place.
+// proofs holds the proofs of all claims except events, failure modes and placements. Of
+// the claims of a placement, only seen_as has a proof here. The key is the place of the
+// claim, or the adapter and the place.
 var proofs = map[string]proof{
 	"integration_modes.launcher_wrapper": mode(lifeloop.LauncherWrapper, func(t *testing.T, id string) *run { return begin(t, id, nil) }),
 	"integration_modes.native_hook":      mode(lifeloop.NativeHook, hooked),
@@ -684,9 +685,9 @@ var proofs = map[string]proof{
 	"gemini telemetry_sources.terminal":   reports("partial", "terminal", source{"gemini", gemini.OSC, []string{"✦  Working… (project)"}}),
 }
 
-// TestEveryClaimOfV1Adapters fails for a claim without a proof in any member of a
-// manifest, for a claim with another value than its proof, and for a proof without
-// a claim.
+// TestEveryClaimOfV1Adapters fails for a claim without a proof, for a claim with another
+// value than its proof, and for a proof without a claim. The claims that other tests
+// check are skipped.
 func TestEveryClaimOfV1Adapters(t *testing.T) {
 	needed := map[string]bool{}
 	for _, id := range IDs() {

@@ -42,7 +42,7 @@ func TestClaimsOfObservedOpencode(t *testing.T) {
 		lifeloop.ContextCompacted:        both(telemetry.Compacted),
 		lifeloop.ContextPressureObserved: both(telemetry.UsageSeen),
 		lifeloop.ReceiptGapDetected:      reports(cut, telemetry.Gap) && !reports(store, telemetry.Gap),
-		lifeloop.CapabilityDegraded:      true, // an event about the wrapper itself, which every mode has
+		lifeloop.CapabilityDegraded:      true, // an event about the wrapper itself, claimed for observed sessions too
 		lifeloop.ReceiptEmitted:          true,
 	}
 	m, ok := Get("opencode")

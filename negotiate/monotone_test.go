@@ -9,8 +9,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Stronger support of a capability never makes an outcome worse, neither for
-// one capability or payload nor overall, and never causes a rejection
+// Stronger support of a capability never makes an outcome worse: of a capability, of a
+// payload, or of the whole answer. Stronger support never causes a rejection
 // (DECISIONS L5).
 func TestStrongerSupportNeverHurts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -112,7 +112,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// full returns a manifest with a different claim for each kind of capability.
+// full returns a manifest that has claims for each kind of capability.
 func full() lifeloop.Manifest {
 	m := lifeloop.Manifest{
 		LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{lifeloop.SessionStarted: {Support: native}},
@@ -135,8 +135,8 @@ func full() lifeloop.Manifest {
 	return m
 }
 
-// A claim for a host integration profile applies only if that profile is
-// requested.
+// A claim that lists host integration profiles applies only if one of these profiles
+// is requested.
 func TestProfiles(t *testing.T) {
 	m := full()
 	m.Renewal.Profiles = []string{"handoff", "mirror"}
@@ -161,8 +161,8 @@ func TestProfiles(t *testing.T) {
 	require.Equal(t, Satisfied, Capabilities(m, wants)[0].Outcome)
 }
 
-// A continuation is stored only for an adapter that can carry it across a reset, with
-// an active profile. Without the store, no continuation is carried.
+// A continuation is stored only if the adapter can carry it across a reset and one of the
+// adapter's profiles is active. Without the store, no continuation is carried.
 func TestContinuationStore(t *testing.T) {
 	m := full()
 	m.Renewal.Profiles = []string{"handoff"}

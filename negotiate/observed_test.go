@@ -9,8 +9,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Observed removes all claims of placements and control. Each other claim is as
-// strong as in the manifest, or unavailable.
+// Observed removes all claims of placements, renewal, session rename and approval. Each
+// other claim is as strong as in the manifest, or unavailable.
 func TestObserved(t *testing.T) {
 	both := []lifeloop.IntegrationMode{lifeloop.NativeHook, lifeloop.TelemetryOnly}
 	m := lifeloop.Manifest{

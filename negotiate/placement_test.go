@@ -120,8 +120,8 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// Placement returns either a candidate or receipt_only, or a failure, and every
-// candidate occurs in the client's list and in the manifest.
+// Placement returns a failure exactly if there is neither a candidate nor receipt_only.
+// Every candidate occurs in the client's list and in the manifest.
 func TestPlacementIsTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		claims := slots{}
@@ -150,7 +150,7 @@ func TestPlacementIsTotal(t *testing.T) {
 			}
 			claim := claims[c.Class]
 			want := claim.Support
-			if c.Payload == developer && claim.SeenAs == lifeloop.SeenAsUser { // text seen as the user's is only partly a developer frame
+			if c.Payload == developer && claim.SeenAs == lifeloop.SeenAsUser { // user text supports a developer frame only partially
 				want = partial
 			}
 			if want != c.Support || c.Support == manual || c.Support == unavailable || int64(p.Body.Len()) > *claim.MaxBytes {

@@ -148,8 +148,8 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
-// For any request the outcome and the failure agree as documented for Against,
-// and a larger request never gets a better answer.
+// For any request the outcome and the failure agree as documented for Against. A larger
+// request never gets a better outcome, if no want accepts partial support.
 func TestAgainstIsTotal(t *testing.T) {
 	levels := append(requirements(), "mandatory")
 	rapid.Check(t, func(t *rapid.T) {

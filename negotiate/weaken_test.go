@@ -11,7 +11,8 @@ import (
 	"lifeloop/negotiate"
 )
 
-// Weaken changes only the given capability, and does not modify its argument.
+// Weaken changes only the given capability, and does not modify its argument. Without
+// the delivery of a continuation, the continuation store is unavailable too.
 func TestWeaken(t *testing.T) {
 	for _, id := range manifests.IDs() {
 		m, _ := manifests.Get(id)

@@ -168,8 +168,7 @@ func TestRefusedRequests(t *testing.T) {
 	require.Len(t, w.losses, 5, "telemetry that could not be read is reported")
 }
 
-// The receiver of the user's own telemetry gets the same requests as without the
-// wrapper.
+// The user's own receiver of telemetry gets the same requests as without the wrapper.
 func TestRequestsAreForwardedUnchanged(t *testing.T) {
 	type got struct {
 		path, query string

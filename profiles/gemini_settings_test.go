@@ -18,7 +18,7 @@ const (
 	geminiFallback = "/etc/gemini-cli/system-defaults.json"
 )
 
-// A geminiCase is a launch of Gemini CLI under a policy.
+// A geminiCase is a launch of Gemini CLI, with or without a policy.
 type geminiCase struct {
 	argv  string // after the program
 	env   []string

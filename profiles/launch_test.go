@@ -54,8 +54,8 @@ func newWorld(adapter string) *world {
 //	prepare [adapter=ID] [terminal] [hooks=always|never] [needs=WHAT] [root] [guards] [otlp] [full] [number=N] [resume=ID]
 //	                   the input is a command line, whose words are split at
 //	                   blanks and newlines outside '…'; prints the launch;
-//	                   `full` also prints the words and groups that every
-//	                   injection has
+//	                   `full` also prints the whole hooks of Claude Code
+//	                   and Codex, and the whole plugins
 //
 // Files and environment stay until the end of the story.
 func TestLaunches(t *testing.T) {
@@ -131,7 +131,7 @@ func words(line string) []string {
 	return out
 }
 
-// render prints every non-zero field of a launch, and the differences of its
+// render prints most of the non-zero fields of a launch, and the differences of its
 // environment from the host's.
 func render(t *testing.T, l Launch, h Host, full bool) string {
 	t.Helper()
@@ -213,8 +213,8 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 	return b.String()
 }
 
-// weaknesses prints one line per reason, because one usually applies to many
-// capabilities.
+// weaknesses prints one line per reason, because the same reason usually applies to
+// many capabilities.
 func weaknesses(b *strings.Builder, weak []Weakness) {
 	var reasons []string
 	lost := map[string][]string{}

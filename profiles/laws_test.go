@@ -15,7 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// mergeHooks keeps all of the user's hooks in their order and changes nothing else.
+// mergeHooks appends our hooks to the user's hooks, keeps the user's hooks in their
+// order, and changes no other setting.
 func TestMergeKeepsTheUsersHooks(t *testing.T) {
 	injected := claudeGroups([]string{"/opt/ll", "hook"}, false, 0)
 	events := append(slices.Collect(maps.Keys(injected)), "Setup", "PreToolUse", "some new event")
@@ -237,8 +238,8 @@ func FuzzPrepare(f *testing.F) {
 			if l.Plain && (len(l.Argv) != len(argv) || l.Hooks || l.Files != nil) {
 				t.Fatalf("%s: a plain launch has something injected: %+v", adapter, l)
 			}
-			// With a settings file of ours, the environment also has a variable, which
-			// lists the options that Claude Code repeats in its last line.
+			// If our hooks are injected into Claude Code in a terminal, the environment
+			// also has claudeHintVariable.
 			hinted := adapter == "claude" && terminal && l.Hooks
 			env := slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool { return hinted && strings.HasPrefix(kv, claudeHintVariable+"=") })
 			if want := []string{"HOME=/h", "A=b", "LIFELOOP_SESSION_ID=s", "LIFELOOP_SOCKET=/door"}; !slices.Equal(env, want) {

@@ -127,7 +127,7 @@ export const callGatewayFromCli = async (method, opts, params) => {
 }
 `
 
-// clawWorld is a folder with the plugin of a launch, and the socket that it calls.
+// clawWorld is a folder with the plugin of a launch and the socket that the plugin calls.
 type clawWorld struct {
 	t     *testing.T
 	dir   string
@@ -175,7 +175,7 @@ func (w *clawWorld) write(name, text string, mode os.FileMode) {
 	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, name), []byte(text), mode))
 }
 
-// serve answers the calls of the plugin, one connection after another.
+// serve answers the calls of the plugin, each connection in its own goroutine.
 func (w *clawWorld) serve() {
 	w.t.Helper()
 	listener, err := net.Listen("unix", filepath.Join(w.dir, "s.sock"))
@@ -248,8 +248,8 @@ func (w *clawWorld) run(name string, more ...string) (out string, calls []string
 	return strings.TrimSpace(string(text)), calls
 }
 
-// TestOpenclawPlugin: a turn is reported in order, once, and without text. A turn whose
-// end is the end of the process is reported too.
+// TestOpenclawPlugin: a turn is reported in order, once, and without text. The end of a
+// turn is reported even if the process exits at once.
 func TestOpenclawPlugin(t *testing.T) {
 	w := newClawWorld(t, false)
 	w.serve()

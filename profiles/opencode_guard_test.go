@@ -43,8 +43,7 @@ console.log(JSON.stringify(config.mcp))
 `
 
 // TestGuardPlugin: the plugin lets a tool run only after the answer that allows it.
-// A wrapper that is killed closes the connection, one that is stopped does not
-// answer.
+// A killed wrapper closes the connection. A stopped wrapper does not answer.
 func TestGuardPlugin(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {

@@ -132,7 +132,8 @@ func TestTerminalPlugin(t *testing.T) {
 	require.Equal(t, `{"op":"stream","key":"THE-KEY","event":"plugin","bytes":0}`, first)
 	require.Equal(t, append([]string{"init", "event session.created a", "event session.created b"}, turn...), records)
 
-	// In the interface of a running server, a session is reported when it is shown.
+	// If the interface attaches to a running server, a session is reported only when it
+	// is shown.
 	_, records = runTerminal(t, true)
 	require.Equal(t, append(append([]string{"init", "event session.created a"}, turn...), "event session.created b"), records)
 

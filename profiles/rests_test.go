@@ -10,8 +10,8 @@ import (
 	"lifeloop/negotiate"
 )
 
-// ours are the capabilities that the wrapper, the process or the user provides,
-// whatever the sources report.
+// ours are the capabilities that the wrapper, the harness's process or the user
+// provides, independently of what the sources report.
 var ours = []string{"session.starting", "session.ended", "supervisor.tick", "capability.degraded", "receipt.emitted",
 	"receipts.receipt_ledger", "session_identity.harness_run_id", "session_identity.harness_task_id", negotiate.ContinuationStore, "renewal.reset.manual", "renewal.reset.wrapper_mediated"}
 
@@ -53,9 +53,9 @@ func byProcess(m lifeloop.Manifest, name string) bool {
 	return strings.HasPrefix(name, "session.") && slices.Contains(modes, lifeloop.LauncherWrapper)
 }
 
-// TestModesAgreeWithSources checks that an event which only hooks report
-// depends on no other source, and that an event which files report depends on a
-// file.
+// TestModesAgreeWithSources checks that the only mode of a frame event is native_hook
+// if, and only if, the event rests on hooks alone. An event with the mode
+// telemetry_only must not rest on hooks alone.
 func TestModesAgreeWithSources(t *testing.T) {
 	for _, id := range manifests.IDs() {
 		m, _ := manifests.Get(id)

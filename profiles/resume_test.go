@@ -180,8 +180,8 @@ func testResume(t *testing.T, adapter, id string, argv []string, want string) {
 	require.Equal(t, got, again, "resumed again")
 }
 
-// Resume rejects a word that is not a session id, because the harness might take
-// it for the newest session.
+// Resume rejects a word that is not a session id, because with such a word the harness
+// might continue its newest session.
 func TestResumeRequiresAnID(t *testing.T) {
 	for _, adapter := range Adapters() {
 		p, _ := For(adapter)
@@ -204,8 +204,8 @@ func TestResumeRequiresAnID(t *testing.T) {
 	require.ErrorContains(t, err, "adapter generic cannot continue harness session "+thisSession)
 }
 
-// FuzzResume checks any command line: the resumed one names the session once, and
-// has no other word that the user did not write.
+// FuzzResume resumes any command line. The result names the session once. Every other
+// word comes from the user, or is one of the few words that resume a session.
 func FuzzResume(f *testing.F) {
 	for _, seed := range []string{
 		"claude\x00-p\x00hi", "claude\x00-cr\x00x\x00--debug\x00-p\x00--\x00y", "codex\x00exec\x00resume\x00--last\x00hi", "codex\x00-c\x00exec",

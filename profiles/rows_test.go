@@ -111,7 +111,7 @@ func insertOpenclaw(t *testing.T, db *sql.DB, table string, rows []string) {
 		switch table {
 		case "transcript_events":
 			_, err = db.Exec(`INSERT INTO transcript_events(session_id, seq, event_json, created_at) VALUES (?, ?, ?, ?)`, r.Session, r.Seq, string(r.Event), r.Created)
-		case "trajectory_runtime_events": // in this table the event's own number restarts with each run, so it cannot be the rowid
+		case "trajectory_runtime_events": // an event's own number restarts with each run, so the column seq needs another number
 			_, err = db.Exec(`INSERT INTO trajectory_runtime_events(session_id, seq, run_id, event_json, created_at)
 				VALUES (?1, (SELECT 1 + coalesce(max(seq), 0) FROM trajectory_runtime_events WHERE session_id = ?1), ?2, ?3, 0)`, r.Runtime, r.Run, row)
 		case "session_nodes":

@@ -17,7 +17,7 @@ import (
 // ./simulate -rewrite, and read the diff.
 //
 //	world      runs the world below it: launches, state, exit code, and whether it got stuck
-//	facts      what the ledger would hold of the world, except for receipts and the observed activity
+//	facts      the facts for the ledger, except for Began, HarnessSessionOpened, receipts and activity
 //	lifeloop   the lifecycle events
 //	hcp        the events of HCP L2, except for progress and log
 //	l0         the events of L0, except for those of the launch itself

@@ -19,8 +19,8 @@ func (lateClient) Call(ctx context.Context, _ []byte) (dispatch.Answer, error) {
 	return dispatch.Answer{}, &dispatch.Failure{Class: lifeloop.Timeout, Why: "no answer in time", Err: context.Cause(ctx)}
 }
 
-// A late call fails with a reason that names its time limit. The reason is the same if the
-// client notices the end of the limit before the context does.
+// A late call fails with a reason that names its time limit. A canceled call fails with
+// the reason that the client gives.
 func TestALateCallNamesItsLimit(t *testing.T) {
 	e := effect.Dispatch{Call: "c1", Timeout: time.Millisecond}
 	ctx, cancel := context.WithTimeout(t.Context(), e.Timeout)

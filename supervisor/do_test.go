@@ -88,8 +88,8 @@ func TestCommands(t *testing.T) {
 	})
 }
 
-// TestCommandsAtTheEnd sends commands all through the end of a session, while
-// clients drain and the ledger is slow.
+// TestCommandsAtTheEnd sends commands from the end of the harness to the end of the
+// session, while a client and the ledger are slow.
 func TestCommandsAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -148,8 +148,8 @@ func TestParallelAborts(t *testing.T) {
 	})
 }
 
-// A command whose facts cannot be written is answered with internal_error, and so
-// is every later one.
+// A command whose facts cannot be written is answered with internal_error. Later
+// commands get the same failure, except for an abort if the session continues.
 func TestCommandsWithoutALedger(t *testing.T) {
 	for name, keep := range map[string]bool{"it ends": false, "it continues": true} {
 		t.Run(name, func(t *testing.T) {

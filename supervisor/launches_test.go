@@ -229,7 +229,7 @@ func TestAnEndWhilePaused(t *testing.T) {
 	})
 }
 
-// A pause between launches delays the next one.
+// A pause between launches delays the next launch.
 func TestAPauseBetweenLaunches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -85,7 +85,7 @@ func (w *registered) clears(session string) {
 		session, stampOf(time.Now())))
 }
 
-// asks writes a prompt, at a time after the launch.
+// asks appends a prompt, with the given time, to the transcript at path.
 func (w *registered) asks(path, session string, at time.Time) {
 	w.t.Helper()
 	write(w.t, path, fmt.Sprintf(`{"parentUuid":null,"type":"user","message":{"content":"hello"},"promptId":"p-%d","promptSource":"typed","uuid":"%[2]s-%[1]d","timestamp":%[3]q,"sessionId":%[2]q}`+"\n",
@@ -111,7 +111,7 @@ func (w *registered) causes() (out []string) {
 	return out
 }
 
-// A move is a story of a process without hooks.
+// A move is a test case in which play writes the files of a process without hooks.
 type move struct {
 	args   []string // of its launch
 	play   func(w *registered)
@@ -276,7 +276,7 @@ func TestNoMove(t *testing.T) {
 			m.names(session, telemetry.Idle)
 			m.names(session, telemetry.Working)
 			require.Equal(t, []string{"S1 idle"}, m.posted)
-			m.names(session, telemetry.Idle) // not yet the second turn: the first work may be the change of the session
+			m.names(session, telemetry.Idle) // ends the first turn, which may be only the change of the session
 			m.names(session, telemetry.Working)
 			require.Equal(t, []string{"S1 idle"}, m.posted)
 			m.names(session, telemetry.Idle)

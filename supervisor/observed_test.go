@@ -23,7 +23,7 @@ import (
 var update = flag.Bool("update", false, "write the golden event lists anew; read the diff against what the harness really did")
 
 // recordings lists the golden files with their sources. The source kind=HARNESS/PATH
-// is the file telemetry/HARNESS/testdata/PATH. Several sources belong to one session.
+// is the file telemetry/HARNESS/testdata/PATH. The sources of an entry are read together.
 // If a name contains "*", each matching recording has a separate golden file.
 var recordings = []struct {
 	adapter string
@@ -62,7 +62,7 @@ var recordings = []struct {
 	{"hermes", "hooks/*", []string{"hooks=hermes/hooks/sequence-*.jsonl"}},
 	{"hermes", "merged/store", []string{"messages=hermes/messages.jsonl", "sessions=hermes/sessions.jsonl"}},
 
-	// Two sources of one session, in which each turn must be one frame.
+	// Most entries below merge several sources. Each turn must still be one frame.
 	{"claude", "merged/simple_turn", []string{"transcript=claude/transcripts/simple_turn.jsonl", "hooks=claude/transcripts/simple_turn.hooks.jsonl"}},
 	{"claude", "merged/tool_turn", []string{"transcript=claude/transcripts/tool_turn.jsonl", "hooks=claude/transcripts/tool_turn.hooks.jsonl"}},
 	{"claude", "merged/auto_compact", []string{"transcript=claude/transcripts/auto_compact.jsonl", "hooks=claude/transcripts/auto_compact.hooks.jsonl"}},

@@ -40,7 +40,7 @@ func (*fakeResetter) Reply(record []byte) (r telemetry.PluginReply, is bool) {
 		r.Busy = true
 	case what == "failed":
 		r.Failure = what
-	case what == "hooked": // by a hook, before this reply
+	case what == "hooked": // the plugin has reported the session by a hook, before this reply
 	case r.Op == telemetry.Fresh:
 		r.Call = telemetry.HookCall{Event: "fresh", Session: what, Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: "plugin", Detail: "fresh", Session: what, Cause: "clear"}}}
 		r.Call.Fill(telemetry.SlotSession)
@@ -62,7 +62,8 @@ func (r fakeRenewer) Continue(context.Context, effect.RenewalRef, string) (lifel
 }
 func (fakeRenewer) Discard(effect.RenewalRef, string) error { return nil }
 
-// A fakePlugin carries out the requests that it is sent. Without replies it is silent.
+// A fakePlugin answers each request with the entry of replies for the request's Op. Without
+// such an entry, it does not answer.
 type fakePlugin struct {
 	*rig
 	lock    sync.Mutex                    // guards replies
@@ -92,8 +93,8 @@ func (p *fakePlugin) send(line []byte) error {
 	return nil
 }
 
-// renewsByPlugin plays a session whose plugin resets it, and returns the trace and the
-// end of the renewal.
+// renewsByPlugin plays a session whose plugin resets the harness. It returns the rig and
+// the last move of the renewal.
 func renewsByPlugin(t *testing.T, prepare func(p *fakePlugin), then func(r *rig, p *fakePlugin)) (r *rig, last renewal.Move) {
 	r = newRig(t)
 	p := &fakePlugin{rig: r, replies: map[telemetry.PluginOp]string{telemetry.Fresh: "S2", telemetry.Place: "done"}}

@@ -10,8 +10,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Only the keys that were typed are taken back, the last first. A line that the harness
-// has stored for them is restored after that.
+// Only the keys that were typed are taken back, the last first. If a line of the user was
+// stored before these keys were typed, the line is restored after that.
 func TestKeysAreTakenBack(t *testing.T) {
 	keys := Keys{
 		Reset: []harness.Stroke{{Then: time.Second}, {Keys: "/clear", Undo: "<<"}, {Keys: "\r", Undo: "<"}},
@@ -30,7 +30,7 @@ func TestKeysAreTakenBack(t *testing.T) {
 	require.Equal(t, []string{"<", "<<", "back"}, back(3, true))
 }
 
-// The user reads why a recovered renewal failed.
+// failureOf keeps the class and the reason of errNoRenewer.
 func TestNoRenewer(t *testing.T) {
 	class, why := failureOf(errNoRenewer)
 	require.Equal(t, lifeloop.InternalError, class)

@@ -257,7 +257,7 @@ func TestOnlyTheHarnessCalls(t *testing.T) {
 	})
 }
 
-// The log says what was ignored, because it does not belong to the launch.
+// The log lists the calls and streams that were ignored as foreign to the launch.
 func TestTheLogSaysWhatWasIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -323,8 +323,8 @@ func TestTheStreamIsReadToItsEnd(t *testing.T) {
 	})
 }
 
-// unnamedRequests decodes the events of a harness whose first question gets two hook calls
-// without a session.
+// unnamedRequests decodes the events of a harness. Each question is treated as two hook
+// calls without a session.
 type unnamedRequests struct {
 	fakeRequests
 	waits bool // for events, which do not come
@@ -348,8 +348,8 @@ func (silentSources) Prompted(ctx context.Context) string {
 	return ""
 }
 
-// A question leaves its clients time, even if neither its events nor its session are
-// shown.
+// The clients have time to answer a question, even if no source shows the events and the
+// session of the question.
 func TestAQuestionLeavesTimeForItsClients(t *testing.T) {
 	for name, tc := range map[string]struct {
 		waits bool
@@ -401,8 +401,8 @@ func TestAPluginIsMissing(t *testing.T) {
 	})
 }
 
-// The answer of the kernel may come after a waiting hook was released. The loop does not
-// wait until the hook takes one of them.
+// A released hook already has an empty answer. If the kernel's answer comes later, the
+// loop drops the kernel's answer and does not wait for the hook.
 func TestAReleasedHookIsAnsweredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &supervisor{requests: newRequests()}

@@ -99,8 +99,8 @@ func (o *observation) observe(past []kernel.Entry) []kernel.Entry {
 	return log.entries
 }
 
-// chronicle lists the events, with the frames in the order of their appearance, and
-// the usage.
+// chronicle returns the usage and the events. The frames are numbered in the order of
+// their appearance.
 func chronicle(t *testing.T, entries []kernel.Entry) (events []string, usage synth.Usage) {
 	frames := map[string]int{}
 	for _, e := range entries {
@@ -150,7 +150,7 @@ func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 				calm := o.observe(nil)
 				want, usage := chronicle(t, calm)
 				require.GreaterOrEqual(t, len(want), 4)
-				if follow { // Once uses the times in the records instead
+				if follow { // otherwise the function Once uses the times in the records
 					calm = anHourAgo(t, calm)
 				}
 				all += len(calm) - 1

@@ -93,8 +93,8 @@ func TestRowsAreFollowed(t *testing.T) {
 	require.Equal(t, 1, unknown)
 }
 
-// What a decoder holds back until a later row is posted at the end of a launch. An
-// observer that stops knows of no end.
+// A decoder may hold back signals until it reads a later row. These signals are posted at
+// the end of a launch, but not when an observer stops.
 func TestRowsThatWereHeldBack(t *testing.T) {
 	source := rowsAt(filepath.Join(t.TempDir(), "store.db"))
 	source.Decoder = opencode.Store
@@ -210,7 +210,7 @@ func TestThePastOfADatabase(t *testing.T) {
 	require.NoError(t, r.stop())
 }
 
-// A file that is not a database is reported, and the other sources are read.
+// A file that is not a database is reported as unreadable. Run does not fail.
 func TestAFileThatIsNotADatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	r := read(t, Files{Fixed: []profiles.Source{rowsAt(path)}})

@@ -80,8 +80,8 @@ func TestSignsThatWaitForABusyLoop(t *testing.T) {
 	}
 }
 
-// A turn takes all waiting inputs, even if a sign of life is added before each of them.
-// settle needs this: it returns when all inputs posted before the call are on the ledger.
+// One call of gather takes all waiting inputs, even if a sign of life is added before each
+// input. settle needs this: it returns when all earlier inputs are on the ledger.
 func TestATurnTakesTheWholeInbox(t *testing.T) {
 	s := &supervisor{inbox: make(chan posted, batch)}
 	for range batch {

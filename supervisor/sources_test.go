@@ -192,7 +192,7 @@ func TestADecoderForEachFile(t *testing.T) {
 }
 
 func TestFilesWithoutDecoder(t *testing.T) {
-	// If the profile describes no such files, a file that a harness names is
+	// If the profile does not describe the files that a harness names, such a file is
 	// ignored.
 	r := read(t, Files{})
 	path := filepath.Join(t.TempDir(), "log")

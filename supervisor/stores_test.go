@@ -12,9 +12,9 @@ import (
 	"lifeloop/profiles"
 )
 
-// These tests compare databases with the golden lists of their rows. Some
-// databases were written by a harness; others have the same tables, filled with
-// the recorded rows.
+// These tests compare the events of databases with the golden lists of events.
+// Some databases were written by a harness; others have the same tables, filled
+// with the recorded rows.
 
 // stored creates an empty database with the tables of schema.
 func stored(t *testing.T, schema string) (writer, string) {

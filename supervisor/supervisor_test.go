@@ -146,7 +146,8 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 
 const hookKey = "key"
 
-// decodeHook decodes two hooks: a prompt, whose input is the turn, and a stop.
+// decodeHook decodes the hooks of the fake harness. The input of a hook is the turn,
+// except for Start. For Tool, the input is also the id of the tool call.
 func decodeHook(event string, body []byte) (telemetry.HookCall, error) {
 	sig := telemetry.Signal{Source: "hook", Detail: event, Session: "S1", Turn: string(body)}
 	call := telemetry.HookCall{Event: event, Capacity: 9500}
@@ -583,8 +584,8 @@ func TestManyInputsAreCommittedTogether(t *testing.T) {
 	})
 }
 
-// Before this process stops itself, it waits until the stop is on the ledger, for
-// settleTime at most.
+// Before the wrapper suspends itself, it waits until the stop of the harness is on the
+// ledger, for settleTime at most.
 func TestAStopIsRecordedBeforeWeStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -798,7 +799,7 @@ func TestHooks(t *testing.T) {
 			c := r.hook("Prompt", "p1", leaves)
 			require.Zero(t, c.answers)
 			require.Equal(t, time.Second, c.after)
-			time.Sleep(2 * time.Second) // the payload arrives too late for its slot
+			time.Sleep(2 * time.Second) // the payload arrives after the hook was closed
 		}, []string{"notes frame.opening degraded"}},
 		{"it cannot be decoded", func(t *testing.T, r *rig) {
 			c := r.hook("Other", "{")
@@ -866,8 +867,8 @@ func TestSourcesThatCannotBeWatched(t *testing.T) {
 }
 
 // TestEveryAppendMayFail fails the first append, then the second, and so on to the
-// last. No effect of the turn whose append fails is performed, and no caller is left
-// waiting. The tests of package ledger check whether the bytes reach the disk.
+// last. Effects whose facts could not be written are not performed, and no caller is
+// left waiting. The tests of package ledger check whether the bytes reach the disk.
 func TestEveryAppendMayFail(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		t.Run(fmt.Sprintf("keep going %t", keep), func(t *testing.T) {
@@ -895,7 +896,7 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 			if c.answers > 1 || c.after > 4500*time.Millisecond {
 				t.Errorf("append %d: hook %s got %d answers after %s", n, h, c.answers, c.after)
 			}
-			r.do("renew", "") // do checks that the command is answered
+			r.do("renew", "") // the method do checks that the command is answered
 			time.Sleep(time.Second)
 		}
 		r.do("pause", "")

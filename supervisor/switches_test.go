@@ -21,7 +21,7 @@ import (
 )
 
 // typing is a folder of chat files of Gemini CLI, beside the list of typed lines. Each
-// step is a second later than the one before.
+// line or record moves the clock in now by one second.
 type typing struct {
 	t    *testing.T
 	dir  string
@@ -496,7 +496,7 @@ func TestFirstSession(t *testing.T) {
 }
 
 // TestFirstSessionOfStart: a session of another project, or one that began before the
-// process, is ignored when the first session of the process is searched.
+// process, is ignored in the search for the first session of the process.
 func TestFirstSessionOfStart(t *testing.T) {
 	begin(t, map[string]start{
 		"the harness starts its process again": {func(w *typing) {
@@ -607,8 +607,8 @@ func TestFirstSessionOfTwo(t *testing.T) {
 	})
 }
 
-// TestFirstSessionWithoutProof: if a file lacks a prompt, if the list lacks a line, or if a
-// file is missing, this proves nothing.
+// TestFirstSessionWithoutProof: a missing prompt, a missing line of the list or a missing
+// file does not prove which session is the first one of the process.
 func TestFirstSessionWithoutProof(t *testing.T) {
 	begin(t, map[string]start{
 		"the prompt is of one, and the line of the other": {func(w *typing) {

@@ -68,7 +68,7 @@ func TestWindowsAreAdded(t *testing.T) {
 	require.Equal(t, []int64{0, 0, 0, 4, 4, 9, 0, 0, 0, 0}, got)
 	require.Equal(t, 2, asked, "once for each model")
 
-	d.windows.Dir = "" // all sessions are in the folder
+	d.windows.Dir = "" // now the windows apply to the sessions of all folders
 	far := []telemetry.Signal{{Kind: telemetry.UsageSeen, Session: "unknown", Model: "four"}}
 	d.addWindows(far)
 	require.Equal(t, "catalog", far[0].WindowSource)

@@ -16,9 +16,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// TestScenarios runs every file under testdata. A command is a signal or a step
-// of time; its output lists the reported observations. Update with go test
-// ./synth -rewrite, and read the diff.
+// TestScenarios runs every file under testdata. A command is a signal, a step of time,
+// or a call of New or of a method of State. The output of a command lists the reported
+// observations. Update with go test ./synth -rewrite, and read the diff.
 //
 //	new [hooks] [estimates] [statusline] [infer] [window=NAME:TOKENS] [moderate=0.4] [hysteresis=0.1]
 //	usage 160000 [of=200000:reported] [model=NAME] [estimate] [agent] [side] [at=-2s]

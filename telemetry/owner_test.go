@@ -26,7 +26,7 @@ var owners = map[string]func(head []byte, dir string) (session string, here bool
 	"gemini-chat":       gemini.Owner,
 }
 
-// Every profile that reads the owner of a file names a function of the list above.
+// For each profile that finds the owners of files, the list above has a function.
 func TestEveryOwnerIsListed(t *testing.T) {
 	for _, adapter := range profiles.Adapters() {
 		p, _ := profiles.For(adapter)

@@ -180,7 +180,7 @@ func TestEachRecordTwice(t *testing.T) {
 				for _, record := range telemetrytest.Records(t, file) {
 					for range times {
 						for _, s := range d.Decode(record) {
-							// Signs of life may be repeated, so the test ignores them.
+							// Signals of these kinds may be repeated, so the test ignores them.
 							if s.Kind != telemetry.Alive && s.Kind != telemetry.Working && s.Kind != telemetry.Idle && s.Kind != telemetry.ToolEnd && s.Kind != telemetry.Cleared {
 								out = append(out, telemetrytest.Line(s))
 							}

@@ -61,9 +61,8 @@ func muffled(t *testing.T, record []byte, muffle func(v any, key string) any) []
 	return out
 }
 
-// sameFor returns a law for a source without recordings. It generates records
-// from the templates and writes each with two different texts. Both must give the
-// same signals.
+// sameFor returns a law for a source without recordings. The law fills each template
+// with two different texts. The two records must give the same signals.
 func sameFor(templates ...string) textLaw {
 	return func(t *testing.T, s source) (replaced int) {
 		for _, template := range templates {

@@ -29,7 +29,8 @@ type world struct {
 	clock time.Time
 }
 
-// tokens are the exclusive parts of one call.
+// tokens are the token counts of one call. input has no cached tokens; output includes
+// reasoning.
 type tokens struct{ input, read, write, output, reasoning int64 }
 
 func (t tokens) total() int64 { return t.input + t.read + t.write + t.output }
@@ -96,7 +97,7 @@ type format struct {
 	decoder string
 	write   func(*world)
 	again   bool // a line may be repeated at any later place; otherwise only directly after itself
-	order   int  // this many lines that are written together may be in any order
+	order   int  // the lines of each group of this many may be in any order; 0 keeps the order
 	replace bool // a file may be replaced by another one of the same name
 }
 
@@ -401,8 +402,8 @@ func writeCodexServer(w *world) {
 }
 
 // writeCodexExec writes the streams of several processes of one thread. Each turn
-// reports the usage of the whole thread so far, so together they are one growing
-// call.
+// reports the usage of the whole thread so far, so all turns count as one call, whose
+// usage grows.
 func writeCodexExec(w *world) {
 	var total tokens
 	for range 1 + w.some("processes", 3) {
@@ -506,9 +507,9 @@ func writeOpencode(w *world) {
 	}
 }
 
-// writeOpenclaw writes the rows of a transcript. Prompts of the harness or of
-// another session are not in the main chain. An answer that the harness wrote
-// itself, without the model, is not a call.
+// writeOpenclaw writes the rows of a transcript. The calls for a prompt of another
+// session are not in the main chain. An answer that the harness wrote itself,
+// without the model, is not a call.
 func writeOpenclaw(w *world) {
 	file := w.file()
 	row := func(kind string, event obj) {

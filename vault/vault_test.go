@@ -30,7 +30,8 @@ func binding() Binding {
 	return Binding{Renewal: "r1", Client: "notes", Adapter: "generic", Dir: "/home/user/project", HarnessSession: "old"}
 }
 
-// TestMain also runs this binary as a process that is killed within Take.
+// TestMain only calls Take if VAULT_TEST_DIR is set. If VAULT_TEST_STEP names a step of
+// Take, the process kills itself at this step.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("VAULT_TEST_DIR"); dir != "" {
 		v := At(dir)
@@ -85,8 +86,8 @@ func TestTokenIsGivenOutOnce(t *testing.T) {
 	require.Equal(t, fs.ModeDir|0o700, info.Mode())
 	require.Contains(t, texts(t, dir), canary)
 
-	// Another process needs only the binding and the digest. A fact may contain
-	// both.
+	// Another process needs only the binding and the digest. The ledger may
+	// contain both.
 	token, err := At(dir).Take(Ticket{Binding: binding(), Digest: ticket.Digest}, later)
 	require.NoError(t, err)
 	require.Equal(t, canary, token.Reveal())
@@ -265,8 +266,8 @@ func TestClear(t *testing.T) {
 	refused(t, Discarded, err)
 }
 
-// Sweep and Ungive keep a file while the process that made it runs, because a program of
-// that process may still read the file.
+// Sweep and Ungive keep a file while the process that made it runs, because a program
+// that this process started may still read the file.
 func TestSweepLeavesAFileToItsProgram(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "vault")
 	v := At(dir)

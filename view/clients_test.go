@@ -12,7 +12,7 @@ import (
 )
 
 // Only failures of the client are counted, not calls that ended because the
-// wrapper died or refused to run.
+// wrapper died or refused the session.
 func TestClientCalls(t *testing.T) {
 	at := time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)
 	answered := func(status lifeloop.Status, class lifeloop.FailureClass, warnings ...string) []kernel.Fact {

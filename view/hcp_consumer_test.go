@@ -201,8 +201,8 @@ func TestHCPConsumerState(t *testing.T) {
 }
 
 // TestLawHCPConsumer sends events of several sessions in random order, with
-// repetitions and omissions, while time passes and the consumer restarts. Each
-// event is delivered once and in order. A skipped number is reported once, by
+// repetitions and omissions, while time passes and the consumer restarts. No
+// event is delivered twice or out of order. A skipped number is reported once, by
 // one gap. No event is held too long or disappears without a warning. No session
 // has more held events than the window allows.
 func TestLawHCPConsumer(t *testing.T) {
@@ -214,8 +214,8 @@ func TestLawHCPConsumer(t *testing.T) {
 	}
 }
 
-// An onlooker computes for each session what the consumer should deliver and
-// report.
+// An onlooker sends events to a consumer, and checks for each session what the
+// consumer delivers and reports.
 type onlooker struct {
 	r        *rapid.T
 	c        *view.HCPConsumer
@@ -323,7 +323,7 @@ func (o *onlooker) send() {
 		seq = uint64(rapid.IntRange(1, int(b.last())+6).Draw(o.r, "sequence"))
 	}
 	o.now = o.now.Add(time.Duration(rapid.IntRange(0, 400).Draw(o.r, "ms")) * time.Millisecond)
-	o.outcomes(o.c.Wake(o.now)) // wake the consumer at its deadline
+	o.outcomes(o.c.Wake(o.now)) // the consumer's deadline may have passed
 	before, held := len(b.delivered), len(b.since)
 	_, again := b.since[seq]
 	repeat := seq <= b.last() || again

@@ -118,8 +118,8 @@ func (h *Hooks) guard(call func()) {
 	call()
 }
 
-// call calls the hook with the callback's name, if it is set. Its arguments have
-// the types that L0 and L0Callbacks give them.
+// call calls the hook with the callback's name, if that hook is set. L0 and L0Callbacks
+// give the callback's arguments the types of the hook's parameters.
 func (h *Hooks) call(c L0Callback) {
 	hook := reflect.ValueOf(h).Elem().FieldByName("O" + c.Name[1:])
 	if hook.IsNil() {

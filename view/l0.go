@@ -16,9 +16,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// An L0Event is one event of the L0 lifecycle. As JSON, its own fields follow
-// the envelope's, in the order of Fields. The names of L0 are written in this
-// package and nowhere else.
+// An L0Event is one event of the L0 lifecycle. Its JSON has type, ts, streamId, seq and
+// meta (the envelope), then Fields in their order. L0's names of events and fields are
+// written in this package and nowhere else.
 type L0Event struct {
 	Type     string
 	TS       int64             // Unix milliseconds; never decreases within a session
@@ -68,8 +68,8 @@ type L0State struct {
 	TokenCount        int64         `json:"tokenCount"`
 	ContentLength     int64         `json:"contentLength"`
 	Checkpoint        string        `json:"checkpoint"`        // id of the newest checkpoint; empty if there is none
-	ModelRetryCount   int           `json:"modelRetryCount"`   // the session's retries that count toward the budget
-	NetworkRetryCount int           `json:"networkRetryCount"` // the session's retries that do not count toward the budget
+	ModelRetryCount   int           `json:"modelRetryCount"`   // the session's retries that count toward a profile's budget
+	NetworkRetryCount int           `json:"networkRetryCount"` // the session's retries that do not count toward a profile's budget
 	FallbackIndex     int           `json:"fallbackIndex"`
 	Violations        []L0Violation `json:"violations"` // violations of guardrails in the completed attempt
 	DriftDetected     bool          `json:"driftDetected"`
@@ -134,8 +134,8 @@ type L0 struct {
 	asked      kernel.RetryAsked
 }
 
-// An l0Renewal is the newest renewal: the digest of its token, and whether the harness
-// is started again or itself begins a new session.
+// An l0Renewal is the newest renewal: the digest of its token (the stored continuation),
+// and whether the harness is started again or itself begins a new session.
 type l0Renewal struct {
 	token string
 	path  renewal.Path
@@ -151,7 +151,7 @@ type l0Attempt struct {
 }
 
 // l0Retries counts the retries of the current profile and, for the whole session,
-// those that count toward the budget and those that do not.
+// the retries that count toward a profile's budget and the retries that do not.
 type l0Retries struct{ profile, counted, uncounted int }
 
 // Apply adds one fact and returns its events.

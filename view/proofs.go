@@ -11,7 +11,7 @@ import (
 type Proofs struct {
 	list   []Proof
 	before []string // capabilities that earlier sessions have proven for the version of the newest launch
-	early  []string // events that the harness caused in the newest launch and that were not in Proofs.before then
+	early  []string // events that the harness caused in the newest launch while Proofs.before did not contain them
 }
 
 // A Proof lists the capabilities that worked with one version.

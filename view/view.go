@@ -1,7 +1,8 @@
 // Package view derives what readers see from the facts of a ledger: lifecycle
-// events, receipts, the status, the evidence of an event, and the events of HCP
-// L2 and of L0. Each view is computed by adding the facts one by one, in their
-// order. A view changes nothing and stores nothing.
+// events, receipts, the status, the evidence of an event, and the events of two
+// other protocols, HCP L2 (docs/contract/hcp.md) and L0 (docs/contract/l0.md). Each
+// view is computed by adding the facts one by one, in their order. A view changes
+// no fact and stores nothing.
 //
 //	for entry := range entries {
 //		if r, ok := view.Event(entry.Fact); ok { … }   // what `events` prints
@@ -92,8 +93,8 @@ type Status struct {
 	// RetryAt is when the next attempt starts; null if none is planned, or the
 	// session is paused.
 	RetryAt *time.Time `json:"retry_at"`
-	// Containment names the means that ends the last launch if wrapper and guard
-	// are killed: cgroup, or absent.
+	// Containment is cgroup if the last launch runs in a control group, which is killed
+	// if wrapper and guard are killed together. Otherwise Containment is empty.
 	Containment string `json:"containment,omitempty"`
 	// Killed names the processes that had to be killed: those of the last launch, and
 	// those that clients left behind.
@@ -179,8 +180,8 @@ func observedContext(data map[string]any, at time.Time) *Context {
 	return c
 }
 
-// A Sign is the last recorded sign of life: output, or a change of an activity
-// file. A sign soon after another one is not recorded.
+// A Sign is the last recorded sign of life, such as output or a change of an activity
+// file. A sign soon after another sign of the same source is not recorded.
 type Sign struct {
 	Source string    `json:"source"`
 	At     time.Time `json:"at"`

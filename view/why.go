@@ -39,8 +39,8 @@ type Why struct {
 	seq   uint64 // the number of the event's entry
 	scope int
 	calls map[string]string // id of a call about this event → the client that is called
-	// skipped has, for each client that does not get the event, the call that ended
-	// the client's run of skipped events, or "" while no call has ended the run.
+	// skipped has each client that does not get the event. The value is the call that
+	// ended the client's kernel.SkippedRun, or "" while no call has ended the run.
 	skipped map[string]string
 	// read has, for each source of the evidence, the number of the newest SourceRead
 	// entry before the event. behind has each of these sources until Apply gets the
@@ -143,9 +143,9 @@ func typedText(f kernel.RenewalTyped) string {
 }
 
 // Needs reports whether an entry can be evidence, so that the other entries need not
-// be decoded. It uses only the entry's number, its kind and the text of its line. Of
-// the entries before the event with the same place, only the newest is evidence, unless
-// place is empty.
+// be decoded. It uses only the entry's number, its kind and the text of its line. If
+// Needs returns the same non-empty place for several entries before the event, only the
+// newest of these entries is evidence.
 func (w *Why) Needs(seq uint64, kind, text []byte) (place string, needed bool) {
 	has := func(id []byte) bool { return len(id) > 0 && bytes.Contains(text, id) }
 	n := w.kinds[string(kind)]

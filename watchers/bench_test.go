@@ -48,8 +48,8 @@ func appendToDeliver(b *testing.B, pause time.Duration) {
 	b.ReportMetric(p(oursTook, 0.9)/p(leastTook, 0.9), "x_p90")
 }
 
-// appender returns a function that appends one line and measures the time until
-// the channel delivered has a value.
+// appender returns a function that appends one line and measures the time until it
+// receives from the channel named delivered.
 func appender(b *testing.B, path string, delivered chan struct{}) func() time.Duration {
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
@@ -119,8 +119,8 @@ func startLeast(b *testing.B) func() time.Duration {
 }
 
 // BenchmarkCatchUp reads the file of a long session. It alternates with a loop
-// that only reads the same file with the same buffer and splits it. x_split is
-// the watcher's speed divided by the speed of that loop.
+// that only splits the same file into lines, with a buffer of the same size. x_split
+// is the watcher's speed divided by the speed of that loop.
 func BenchmarkCatchUp(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "log")
 	content := bytes.Repeat(sample, 64<<20/len(sample))

@@ -188,7 +188,7 @@ type flusher struct {
 	limit  atomic.Int64 // the number of lines that may be written, so that a slow follower can catch up
 	ended  chan struct{}
 	done   chan error
-	lines  []string // owned by run until done is closed
+	lines  []string // owned by run until its result is in done
 }
 
 func startFlusher(t *testing.T, path, form string, random *rand.Rand) *flusher {

@@ -110,7 +110,7 @@ func eachOnce(t *testing.T, rt *rapid.T, polling bool, form Form, draw func(*rap
 		},
 		"rotate": func(rt *rapid.T) {
 			if !seen {
-				r.sync() // the law excludes a file that existed only between two checks of the path
+				r.sync() // the watcher may miss a file that exists only between two checks of the path
 			}
 			write(len(rest))
 			appendTo(t, path, "") // the file may not exist yet
@@ -172,7 +172,7 @@ func TestLawEveryPositionResumes(t *testing.T) {
 }
 
 // FuzzSplit writes content in two pieces and reads it through a buffer that is
-// smaller than most lines. The reference splits the content.
+// smaller than most lines. It compares the lines with those of bytes.Split.
 func FuzzSplit(f *testing.F) {
 	f.Add([]byte("one\ntwo\nhalf"), uint16(5), uint8(8), uint8(4))
 	f.Add([]byte("\n\n\x00\xff\n"), uint16(1), uint8(1), uint8(0))

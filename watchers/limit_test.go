@@ -13,8 +13,8 @@ import (
 const limited = "LIFELOOP_TEST_LIMITED"
 
 // tryLimited prints the result of Try, first while no inotify instance is
-// allowed, then while one is allowed but no watch. At the end no instance is
-// allowed again.
+// allowed, then while one is allowed but no watch. At the end it resets the limit
+// of instances to 0.
 func tryLimited(allow func(instances string) error) error {
 	try := func() {
 		limit, err := Try("/")

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// A Spec with a Pattern becomes a tail of a folder. Such a tail does not read;
-// it lists the folder and adds a tail for each matching entry. It gets no turn
-// when a file in the folder grows.
+// A Spec with a Pattern becomes a tail of a folder. Such a tail reads no file;
+// it lists the folder and adds a tail for each matching entry. The folder's tail
+// is not queued when a file in the folder grows.
 
-// anyEntry is the name of a point that means all entries of its folder. If a file
-// has this name, an event of the file only causes another listing of the folder.
+// anyEntry is the name of a point that means all entries of the point's folder. A real
+// file named * does no harm: its events only cause further listings of the folder.
 const anyEntry = "*"
 
 // normal moves the leading elements of the pattern that have no wildcards into

@@ -54,8 +54,8 @@ var modes = []struct {
 var errNoInotify = errors.New("inotify is disabled in this test")
 
 // rig runs a Watcher on a folder of its own. The Watcher also watches a file outside the
-// folder, called the bell. A write to the bell is a ring. The test rings and waits for the
-// delivery, until the watcher has seen all earlier changes (see sync). The callback for a
+// folder, called the bell. A write to the bell is a ring. When several rings have been
+// delivered, the watcher has seen all earlier changes (see sync). The callback for a
 // ring can also block the watcher while the test makes several changes. The bell is a
 // Whole file, delivered at most once in a round.
 type rig struct {
@@ -237,7 +237,7 @@ func (r *rig) script(lines string) {
 		switch word[0] {
 		case "append":
 			appendTo(r.t, path, text())
-		case "fill": // writes that many letters, without a newline
+		case "fill": // writes the given number of letters, without a newline
 			n, err2 := strconv.Atoi(rest)
 			require.NoError(r.t, err2, line)
 			appendTo(r.t, path, strings.Repeat("x", n))

@@ -29,7 +29,7 @@ import (
 	"lifeloop/view"
 )
 
-// A crowd is one session with many clients, and what they counted.
+// A crowd is one session with many clients, and the counts of the answers to these clients.
 type crowd struct {
 	t       *testing.T
 	home    string
@@ -163,8 +163,8 @@ func (c *crowd) follow(ctx context.Context) (facts int) {
 	return facts
 }
 
-// client does the work of client n. A client with n%5 == 3 only follows the ledger,
-// and does not call client.
+// client does the work of client n. The method is not called if n%5 == 3, because such a
+// client only follows the ledger.
 func (c *crowd) client(n int) {
 	switch n % 5 {
 	case 0: // frames of its own, one nested in the other

@@ -36,9 +36,9 @@ func envelope(doc []byte, args ...string) result {
 	return result{code, stdout.String(), stderr.String()}
 }
 
-// For every mutated document, the command and the package agree. The exit code is
-// 0 or 1, and it is the same for output as text, for output as JSON and when the document
-// is rewritten: each document is tried in one of these ways, by turns.
+// For every mutated document, the command and the package agree: the exit code is 0 if
+// the package accepts the document, otherwise 1. By turns, a document is validated with
+// output as text, validated with output as JSON, or rewritten.
 func TestEnvelopeValidatesMutants(t *testing.T) {
 	t.Parallel()
 	form := []func(kind string, doc []byte, want int) (code int, problem string){validates, validatesAsJSON, echoes}
@@ -108,8 +108,8 @@ func echoes(kind string, doc []byte, want int) (code int, problem string) {
 	return again.code, problem
 }
 
-// The command rewrites every example of the contract: canonical, and without
-// optional members that are null or empty.
+// The command rewrites every example of the contract as canonical JSON, and loses no
+// member except those that are null or an empty list.
 func TestEnvelopeEchoesTheContractsExamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "lifeloop", "testdata", "contract", "*.json"))
 	if err != nil || len(files) < len(lifeloop.Kinds()) {

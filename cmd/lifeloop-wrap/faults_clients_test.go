@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clientFaults are clients that give no valid answer, or a valid one and misbehave. Each
-// call must have its receipt, and the run must end as it does without these clients.
+// clientFaults are clients that give no valid answer, or that misbehave in another way.
+// Each call must have its receipt, and the run must end as it does without these clients.
 func clientFaults() (rows []fault) {
 	one := func(what string, command ...string) {
 		rows = append(rows, fault{what: "a client " + what, config: clientConfig("oneshot", command)})

@@ -107,7 +107,7 @@ func recordFaults() (rows []fault) {
 	return rows
 }
 
-// sh runs a command in the folder of the session, with T and S set.
+// sh runs a shell command in f.dir, the working directory of the wrapper, with T and S set.
 func (f *faulted) sh(command string) {
 	found, _ := filepath.Glob(filepath.Join(f.dir, "home/.claude/projects/*/*.jsonl"))
 	cmd := exec.Command("sh", "-ec", command)

@@ -34,7 +34,7 @@ func limitFaults() (rows []fault) {
 		row.exits = func(f *faulted) bool { return f.code == 2 || f.code == 125 || f.there() && asTheHarness(f) }
 		rows = append(rows, row)
 	}
-	for _, n := range []int{512, 850, 1024} { // from 740 to 810, it depends on the place of the program in memory
+	for _, n := range []int{512, 850, 1024} { // from 740 to 810 MiB, the result depends on the program's place in memory
 		row := limit(fmt.Sprint(n, " MiB of address space"), "as="+strconv.Itoa(n<<20))
 		if row.noThread = n < 740; row.noThread { // Go's runtime does not start with less address space
 			row.exits = exitsWith(2)
@@ -143,7 +143,7 @@ func limitedMain() {
 		}
 	}
 	words := os.Args[1:]
-	var nproc *syscall.Rlimit // set after uid: if the new user exceeds the limit at the change, Exec fails
+	var nproc *syscall.Rlimit // set after uid: if the new user exceeds the limit during Setuid, Exec fails
 	for ; len(words) > 0 && words[0] != "--" && words[0] != "inotify"; words = words[1:] {
 		name, value, _ := strings.Cut(words[0], "=")
 		n, err := strconv.Atoi(value)

@@ -93,7 +93,7 @@ func (f *faulted) signal(victim string, sig syscall.Signal) {
 	case "client":
 		pid = f.pid("--client-id stays")
 	case "hook":
-		// A hook waits only for a moment for the earlier calls of a client.
+		// A hook waits for the earlier calls of a client only until its own time limit.
 		require.True(f.t, eventually(f.answered), "the earlier calls have receipts")
 		f.touch("go")
 		pid = f.hook("UserPromptSubmit")
@@ -175,9 +175,9 @@ func asTheHarness(f *faulted) bool {
 	return f.code == want
 }
 
-// afterSignal returns the check of the exit code after a signal. Most signals end
-// the wrapper, or the wrapper ends the harness and exits with its code. Some
-// signals change nothing.
+// afterSignal returns the check of the exit code after a signal to the wrapper. After
+// most signals, the exit code is that of the signal or that of the harness. Some signals
+// change nothing.
 func afterSignal(sig syscall.Signal) func(*faulted) bool {
 	switch sig {
 	case syscall.SIGUSR1, syscall.SIGPIPE, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGSTOP:

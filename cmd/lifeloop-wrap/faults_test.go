@@ -33,12 +33,12 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// The fault matrix is one session in a terminal, with hooks, two clients and three
-// turns. While a tool of the second turn runs, one fault is injected. Whatever it
-// is, the promises hold: the exit code is a documented one, no process and no
-// socket is left, the terminal has its modes, the ledger verifies, the session has
-// one final state (recovered by `run --resume` if its wrapper died), each call has
-// one receipt, and no file outside the state folder has changed.
+// Each row of the fault matrix is one session in a terminal, by default with hooks, two
+// clients and three turns. One fault exists from the start, or is injected while a tool
+// runs. After every fault, these promises hold: the exit code is a documented one, no
+// process and no socket is left, the terminal has its modes, the ledger verifies, the
+// session has one final state (recovered by `run --resume` if its wrapper died), each call
+// has one receipt, and no file outside the state folder has changed.
 
 var faults = flag.Bool("faults", false, "test all rows of the fault matrix (make chaos)")
 
@@ -164,7 +164,7 @@ func (o *outerTerminal) hangUp() {
 	<-o.over
 }
 
-// start starts the session and returns when its tool runs.
+// start starts the session in a new terminal and returns at once.
 func (f *faulted) start() {
 	script := cmp.Or(strings.Join(f.script, ""), strings.Join(faultScript, ""))
 	words := slices.Concat([]string{"lifeloop-wrap", "--config", "c.yaml", "run", "--session-id", matrixSession, "--abort-grace", "1s"}, f.args,
@@ -199,7 +199,7 @@ func (f *faulted) variable(name string) (value string) {
 	return value
 }
 
-// program looks in the PATH of the session.
+// program looks up a program in the PATH of the session.
 func (f *faulted) program(name string) string {
 	for _, dir := range filepath.SplitList(f.variable("PATH")) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
@@ -328,8 +328,8 @@ func (f *faulted) harness() (pid int) {
 	return pid
 }
 
-// outside lists the files of the folder that are not in the state folder, and that
-// neither the harness nor the test wrote.
+// outside lists the files and folders in f.dir, except the state folder and those that
+// the harness or the test writes.
 func (f *faulted) outside() map[string]string {
 	ours := map[string]string{}
 	known := []string{"state", "home/.claude", "ready", "go", "answer", "asked-once", "asked-stays", "c.yaml"}

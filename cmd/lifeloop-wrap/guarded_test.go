@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Doctor, which has no session, judges the folder of a session by the state directory,
-// and every other path by itself.
+// Without a session, doctor checks the state directory in the place of a session's folder,
+// or the nearest existing folder above the state directory. Other paths are not replaced.
 func TestGuardedWithoutASession(t *testing.T) {
 	const runDir, rootsDir = "/nonexistent/run", "/proc/sys"
 	if !guarded(rootsDir) {

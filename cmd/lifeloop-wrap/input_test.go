@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A pipe that the shell passes is read to its end, but not longer than the limit.
+// A pipe that the shell passes is read to its end, or until the time limit is reached.
 func TestPipesAreReadWithALimit(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

@@ -20,10 +20,10 @@ import (
 )
 
 // This file is the kill matrix of a session with a renewal. A client asks for
-// the renewal after the first turn. Then one process is killed at one append.
-// In every case each renewal has one end, each of its receipts names the receipt
-// before it as its parent, and the continuation is taken from the vault at most
-// once.
+// the renewal after the first turn. At one append to the ledger, a process is killed or
+// the disk is full. In every case each renewal has one end, and the parent of each receipt
+// of a renewal is the previous receipt of the same renewal. The continuation is taken from
+// the vault at most once.
 
 // renewalConfig is the configuration of a session whose client asks for a renewal
 // once. Each plot replaces the word PATH.
@@ -62,8 +62,9 @@ func inPlacePlot() plot {
 	return p
 }
 
-// inPlaceCodexPlot is the session of [inPlacePlot] with a stand-in for Codex. A lock
-// file shows the fresh thread before the next turn, in which its first hook is called.
+// inPlaceCodexPlot is the session of [inPlacePlot] with a stand-in for Codex. A lock file
+// shows the fresh thread (Codex's word for a conversation) before the next turn. The first
+// hook of the thread is called only in this turn.
 func inPlaceCodexPlot() plot {
 	p := inPlacePlot()
 	p.argv = []string{"codex"}
@@ -125,7 +126,7 @@ func (m *matrix) renewed() (ends []renewal.State) {
 		require.Equal(t, want, last.Status, "the last receipt of a renewal that is %s", state)
 	}
 
-	given, _ := os.ReadFile(filepath.Join(m.dir, "given")) // missing if the program of continue was not run
+	given, _ := os.ReadFile(filepath.Join(m.dir, "given")) // missing if the command under "continue" was not run
 	lines := strings.Fields(string(given))
 	require.LessOrEqual(t, len(lines), 1, "the continuation left the vault twice")
 	require.LessOrEqual(t, strings.Count(m.printed, "go on with canary"), len(lines), "it was delivered twice")
@@ -138,7 +139,7 @@ func (m *matrix) renewed() (ends []renewal.State) {
 	return ends
 }
 
-// facts prints the facts of the ledger.
+// facts returns the facts of the ledger as text.
 func (m *matrix) facts() string {
 	var b strings.Builder
 	for _, e := range m.entries() {

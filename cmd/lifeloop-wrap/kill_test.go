@@ -29,11 +29,11 @@ import (
 )
 
 // The kill matrix is one session of three launches, with hooks, two clients and a
-// fallback. At one of its appends a process is killed with SIGKILL: before the
-// append, after it and before its effects, or while it is written; or the disk is
-// full. In every case the session reaches one final state (recovered by
-// `run --resume` if the wrapper was killed), leaves no process and no socket, and
-// its events have no gap and no duplicate.
+// fallback. At one append to the ledger the disk is full, or a process is killed with
+// SIGKILL: before the append, during the append, or between the append and its effects.
+// In every case the session reaches one final state (recovered by `run --resume` if the
+// wrapper was killed), leaves no process and no socket, and its events have no gap and no
+// duplicate.
 
 var kills = flag.Int("kills", 10, "number of points of the kill matrix to test, spread evenly; 0 for all (make chaos)")
 
@@ -175,7 +175,7 @@ var matrixCommand = []string{"claude", "-p", "--launches", "count",
 
 const matrixFallback = `claude -p --script-json '{"start":{}}{"turn":{"prompt":"q","answer":"b","used":7000,"tool":"true"}}{"end":"other"}'`
 
-// A plot is a session of a kill matrix.
+// A plot describes the session of a kill matrix.
 type plot struct {
 	config string
 	flags  []string // flags of run, besides --session-id
@@ -192,7 +192,7 @@ func matrixPlot() plot {
 	return plot{config: matrixConfig, flags: []string{"--fallback", matrixFallback}, argv: matrixCommand}
 }
 
-// A matrix is a folder to run the session in.
+// A matrix is one session of a test, which runs in a folder of its own.
 type matrix struct {
 	t          *testing.T
 	plot       plot
@@ -225,7 +225,7 @@ func (m *matrix) folder() store.Folder { return store.Open(m.state).Folder(matri
 
 func (m *matrix) sessionDir() string { return string(m.folder()) }
 
-// openFor is when the user of an open plot leaves the harness.
+// openFor is the time after which the user leaves the harness, if the plot has open set.
 const openFor = time.Minute
 
 // run runs lifeloop-wrap and returns its output.

@@ -31,8 +31,9 @@ func TestTooFewTasks(t *testing.T) {
 	require.Regexp(t, `^lifeloop-wrap: this user may start \d+ more processes and threads, and a session needs 32\nhint: `, string(out))
 }
 
-// If there is too little address space, the program says so. Below 810 MiB it may not,
-// because Go's runtime may not start. A hook exits with 0, so that its harness continues.
+// If there is too little address space, the program prints the reason. Below 810 MiB, Go's
+// runtime sometimes cannot start, and the reason is not printed. A hook exits with 0, so
+// that its harness continues.
 func TestTooLittleAddressSpace(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")

@@ -51,7 +51,7 @@ func transcript(turns int) (lines []string) {
 
 // An observed is what an observation recorded.
 type observed struct {
-	events []string // each event and the clients it was sent to as JSON, without the ids and times that the observer made
+	events []string // the JSON of each event and of its clients, without the ids and times that the observer made
 	usage  synth.Usage
 }
 
@@ -74,7 +74,7 @@ func (a *announced) Write(b []byte) (int, error) {
 	return os.Stderr.Write(b)
 }
 
-// only is the folder of the one session of a matrix; false if there is none
+// only returns the folder of the one session of a matrix, and false if there is no session
 // yet.
 func (m *matrix) only() (store.Folder, bool) {
 	found, err := filepath.Glob(filepath.Join(m.state, "sessions", "*", "ledger-000001.jsonl"))
@@ -119,8 +119,9 @@ func (m *matrix) recorded() (o observed) {
 	return o
 }
 
-// same checks that an observation recorded the same as one without a kill, also for which
-// events its client was to be called, and that it was called at most once for each.
+// same checks that an observation recorded the same events, the same calls of the client
+// and the same usage as an observation without a kill. The client must have been called at
+// most once for each event.
 func (m *matrix) same(want, got observed) {
 	require.Equal(m.t, want.events, got.events)
 	require.Equal(m.t, want.usage, got.usage)
@@ -167,7 +168,7 @@ func (m *matrix) grow(lines []string) {
 	require.NoError(m.t, f.Close())
 }
 
-// TestObserverIsKilled kills an observer with --once.
+// TestObserverIsKilled kills an observer that was started with --once.
 func TestObserverIsKilled(t *testing.T) {
 	t.Parallel()
 	bin, lines := built(t, besides), transcript(observedTurns)

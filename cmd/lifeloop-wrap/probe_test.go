@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// asksMain sends the model server of a probe the requests of a turn with a tool, as
-// Claude Code does. The program's argument says how often the prompt repeats demoNote.
+// asksMain, the program `asks NUMBER`, sends the requests of a turn with a tool to the model
+// server of a probe, as Claude Code does. The prompt contains demoNote NUMBER times.
 func asksMain() {
 	ask := func(texts ...string) string {
 		messages := []map[string]string{}

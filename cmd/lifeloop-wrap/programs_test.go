@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaits waits until the screen has shown text. Meanwhile it types again every 5 s,
-// unless again is empty.
+// awaits waits until the screen has shown text. Meanwhile the string `again` is typed
+// every 5 s, unless this string is empty.
 func (s *screen) awaits(text string, keys io.StringWriter, again string) bool {
 	tried := time.Now()
 	return eventually(func() bool {
@@ -43,13 +43,13 @@ func exited(ts *testscript.TestScript, cmd *exec.Cmd, err error, want string, s 
 	}
 }
 
-// terminal CODE DIALOGUE PROGRAM ARG… runs a program in a terminal of its own
-// and plays the dialogue in a file with it: `< TEXT` waits until the screen
-// has shown TEXT, `> TEXT` types it, both as Go strings without the quotes.
-// `~ TEXT` types it too, and again if the next text does not appear in 5 s:
-// nothing shows when a shell has handed over the terminal. `size ROWS COLS`
-// resizes. Afterwards the terminal must be in the modes it was in. The bytes
-// of the screen are then in the file `screen`.
+// terminal CODE DIALOGUE PROGRAM ARG… runs a program in a terminal of its own. The program
+// must exit with CODE. Each line of the file DIALOGUE is one step: `< TEXT` waits until the
+// screen has shown TEXT, and `> TEXT` types TEXT. TEXT is a Go string without the quotes.
+// `~ TEXT` types TEXT too, and then every 5 s until the next expected text appears. Use `~`
+// for keys that may come too early: the screen does not show when a shell has handed over
+// the terminal. `size ROWS COLS` resizes. Afterwards the terminal must be in the modes it
+// was in. The bytes of the screen are then in the file `screen`.
 func terminal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: terminal code dialogue program [args...]")

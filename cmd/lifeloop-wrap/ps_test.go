@@ -9,7 +9,7 @@ import (
 	"lifeloop/view"
 )
 
-// TestContextText is the column CONTEXT of ps.
+// TestContextText checks the column CONTEXT of ps.
 func TestContextText(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	window, fraction := int64(200_000), 0.6125

@@ -279,8 +279,8 @@ func signalBackground(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(cmds[0].Process.Signal(sig))
 }
 
-// gone FILE… waits until the files exist and the processes whose ids they hold
-// have ended.
+// gone FILE… waits until the processes whose ids are in the files have ended. The files
+// must exist.
 func gone(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: gone pidfile...")
@@ -296,7 +296,7 @@ func gone(ts *testscript.TestScript, neg bool, args []string) {
 
 // fact SELECTOR VALUE asserts a member of the JSON that was printed last:
 // `fact .liveness '"live"'` of the last line, `fact 1.event …` of the second.
-// A name alone binds the value to the environment variable of that name:
+// With =NAME instead of VALUE, the member is stored in the environment variable NAME:
 // `fact .pid =PID`.
 func fact(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {

@@ -23,8 +23,8 @@ func TestStartingIsCheap(t *testing.T) {
 		otherSize = 16 << 10 // bytes for any other package: the tables of package unicode have 11 KiB
 	)
 	// These packages are needed to read databases and servers of harnesses, and to
-	// parse shell commands for the gate. Each costs about 0.05 ms. A harness starts the
-	// small program instead, which does not link them.
+	// parse shell commands for the gate. Each costs about 0.05 ms. Normally a harness
+	// starts lifeloop-hook, which does not link these packages.
 	paid := map[string]int{"github.com/dustin/go-humanize": 128, "net/http": 64, "mvdan.cc/sh/v3/fileutil": 128}
 	packages := started(t, built(t, product), "hook", "Stop")
 	for _, p := range packages {

@@ -75,8 +75,8 @@ func spoil(v reflect.Value) {
 }
 
 // Output for people quotes text from outside: such text begins no line and does not
-// move the cursor. It may be in names, labels, ids, reasons and clients' answers. The
-// test calls the functions without the filter that all output passes as well.
+// move the cursor. It may be in names, labels, ids, reasons and clients' answers. In the
+// program this output also passes a filter, which this test does not use.
 func TestHostileTextIsQuoted(t *testing.T) {
 	session := *hostileValue[store.Session]()
 	session.Damage = errors.New(hostile)

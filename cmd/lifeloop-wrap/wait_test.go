@@ -86,8 +86,9 @@ func watches(pid int) bool {
 	})
 }
 
-// The command wait prints the fact that it waited for, and that the fact is new. The
-// test logs the times from a fact to its line, which depend on the load of the machine.
+// The awaited fact is recorded after wait starts. The command prints this fact, with
+// "already": false. The test logs the times from a fact to its line, which depend on the
+// load of the machine.
 func TestWaitReturnsWithTheFact(t *testing.T) {
 	s := newFakeSession(t)
 	var took []time.Duration

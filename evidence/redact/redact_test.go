@@ -314,8 +314,8 @@ func BenchmarkText(b *testing.B) {
 	}
 }
 
-// Text searches only near the words of a rule. It finds the same secrets as a search of
-// the whole text.
+// The method Text searches only near the words of a rule. The method finds the same secrets
+// as a search of the whole text.
 func TestLawWordsMissNoSecret(t *testing.T) {
 	r := New()
 	slow := func(text string) string {

@@ -396,8 +396,8 @@ func (r *Redactor) command(programs, option string) {
 	}, strings.Split(programs, "|")...)
 }
 
-// commandEnd returns where a command ends, at the position from or later: at the next
-// operator of the shell, or at the end of the first line that is not continued.
+// commandEnd returns where a command ends: at the next operator of the shell, or at the
+// end of the first line that is not continued. The search begins at the index from.
 func commandEnd(text string, from int) int {
 	for i := from; i < len(text); i++ {
 		switch text[i] {

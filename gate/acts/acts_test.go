@@ -156,7 +156,7 @@ func TestNoArgumentIsInAnIntent(t *testing.T) {
 	if err != nil || launch.ToolName != "harness.launch" || launch.Targets[0].EndpointClass != "proc.exec" {
 		t.Errorf("%+v, %v", launch, err)
 	}
-	if launch.Context.RiskClass != "critical" { // critical is R5 in HCP
+	if launch.Context.RiskClass != "critical" { // the risk_level R5 of docs/contract/hcp.md
 		t.Errorf("risk class %s", launch.Context.RiskClass)
 	}
 	for _, v := range launch.Args {
@@ -178,8 +178,8 @@ func TestNoArgumentIsInAnIntent(t *testing.T) {
 	}
 }
 
-// FuzzTool: any command line has an intent, and every path that is written is inside
-// the workspace or has a class.
+// FuzzTool: every intent of a command line has a target, and every path that is written
+// is inside the workspace or has a class.
 func FuzzTool(f *testing.F) {
 	for _, seed := range []string{"rm -rf /", "()0", "cd x && ls > y", "bash -c 'echo $(cat <(ls))'", "a=b; c $a", "${x:=1} {a,b}", "time -p find . -exec sh -c 'rm {}' \\;"} {
 		f.Add(seed)

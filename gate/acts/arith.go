@@ -188,8 +188,8 @@ func (s *shell) reportArithmetic() {
 	}
 }
 
-// plainSet reports whether set, the second operand of tr, has no character that may begin
-// $(…), `…` or the index of a variable, not even as an escape or in a range.
+// plainSet reports whether set, the second operand of tr, has no $, (, [ or `, not even as
+// an escape or in a range. These characters begin $(…), `…` and the index of a variable.
 func plainSet(set string) bool {
 	set = strings.NewReplacer("[:upper:]", "x", "[:lower:]", "x", "a-z", "x", "A-Z", "x", "0-9", "x", `\n`, "x", `\t`, "x", `\r`, "x").Replace(set)
 	return set == `\0` || !strings.ContainsAny(set, "$([`\\") && !strings.Contains(strings.Trim(set, "-"), "-") // any other range may contain one of these characters

@@ -32,9 +32,10 @@ func (a arg) texts() []string {
 	return strings.FieldsFunc(a.choices, func(r rune) bool { return r == 0 })
 }
 
-// choices returns the choices of a word that unbraced returned, each with a NUL at its end.
-// For a choice with blanks, choices also returns each word in the choice, because the
-// shell splits the value "a b" of an unquoted $x into a and b.
+// choices returns the choices of a word, each with a NUL at its end. The word consists of
+// parts, as the method unbraced returns them. For a choice with blanks, choices also
+// returns each word in the choice, because the shell splits the value "a b" of an unquoted
+// $x into a and b.
 func (s *shell) choices(parts []syntax.WordPart) string {
 	var b strings.Builder
 	for _, text := range s.texts(parts, false) {

@@ -101,9 +101,9 @@ func (s *shell) passedWords(words []arg) {
 const passedWrites = "o MD MMD MF Map out-implib"
 
 // passesPart reports whether a flag of a compiler that begins with text, such as Wl,-M, may
-// pass on a flag that writes a file. If text ends before or at its first comma, any
-// flag may follow. Otherwise the last word of text must be a -, or a - with the beginning of
-// a name in passedWrites.
+// pass on a flag that writes a file. If text is W, or W and one letter, and perhaps a comma,
+// any flag may follow. In any other text, what follows the last comma must be a -, or a -
+// with the beginning of a name in passedWrites.
 func passesPart(text string) bool {
 	list, is := strings.CutPrefix(text, "W")
 	words := strings.Split(list, ",")

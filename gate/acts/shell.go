@@ -532,8 +532,8 @@ func (s *shell) word(w *syntax.Word) (string, bool) {
 	return a.text, a.known
 }
 
-// one returns the word that w expands to. If w expands to several words, one returns a word
-// that is not known.
+// one returns the word that w expands to. If w expands to several words, the result is a
+// word that is not known.
 func (s *shell) one(w *syntax.Word) arg {
 	if all := s.words(w); len(all) == 1 {
 		return all[0]

@@ -216,8 +216,8 @@ func ownedFieldNames(f file) (broken []string) {
 
 // clientBranches checks the use of values that belong to clients: they may be
 // copied and compared with other values, but not with values that are fixed in the
-// program. A local variable with such a value counts as the field. Uses in other
-// functions are not detected.
+// program. A local variable that holds a client's value counts as the field. The check
+// does not follow a value that is passed to another function.
 func clientBranches(f file, fixed map[string]bool) (broken []string) {
 	for _, d := range f.syntax.Decls {
 		b := branches{file: f, fixed: fixed, local: map[string]bool{}, holds: map[string]string{}}

@@ -12,7 +12,7 @@ import (
 )
 
 // idiom matches words and phrases that readers found hard to understand.
-// Programs emit, report, receive and read, and a sentence names its actor.
+// Write instead that a program emits, reports, receives or reads, and name the actor.
 var idiom = regexp.MustCompile(`(?i)\b(told|tells|teller|heard|hears|deaf|lame|whoever|whyever|nobody|somebody|(?:gone|goes|went) on|of which|` +
 	`bec[ao]mes? of|the one before (?:it|that)|excludes --\w+|in the midst|in vain|for good|that is none|whatever happen(?:s|ed)|` +
 	`lets? go of|folds? (?:one|an?|each) (?:fact|entry)|lest|thereof|therein|hereby|wherein|whereby|hence|thence|whence)\b`)

@@ -54,7 +54,8 @@ var worldly = map[string][]string{
 }
 
 // libraries lists the packages that may import each library, so that it can be
-// replaced in one place. Only tests may import a library that is not listed.
+// replaced in one place. Only tests and the packages in outside may import a library
+// that is not listed.
 var libraries = map[string][]string{
 	"github.com/creack/pty":                         {"harness"},
 	"github.com/pelletier/go-toml":                  {"hosts"},
@@ -78,8 +79,8 @@ var libraries = map[string][]string{
 // uses one, the linker keeps every exported method of every package.
 var costly = []string{"html/template", "text/template"}
 
-// forbidden lists imports that the layers would allow. The decisions of these
-// packages must reach the loop as a kernel.Output.
+// forbidden lists imports that the layers would allow: importer → imported packages.
+// The decisions of the imported packages must reach the supervisor as a kernel.Output.
 var forbidden = map[string][]string{
 	"supervisor": {"session", "attempt", "synth", "negotiate", "renewal", "gate"},
 }
@@ -107,8 +108,8 @@ var dialects = []struct {
 		gait.runpack.session_chain gait.runpack.session_checkpoint gait.runpack.session_journal`), []string{"gate", "evidence"}},
 }
 
-// harnesses are the wrapped programs. Everything specific to one of them is in
-// these packages, as data or as a named decoder.
+// harnesses are the wrapped programs. Everything specific to one of them is in the
+// packages of harnessesIn, as data or as a named decoder.
 var (
 	harnesses   = words("claude codex gemini opencode openclaw hermes")
 	harnessesIn = []string{"manifests", "profiles", "telemetry", "telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode",

@@ -26,7 +26,8 @@ var rules = map[string]rule{
 	"tickers":       tickers,
 }
 
-// each returns a rule that applies a check to every file except tests.
+// each returns a rule that applies a check to every file except those of the packages
+// in outside.
 func each(check func(file) []string) rule {
 	return func(files []file) (broken []string) {
 		for _, f := range files {
@@ -265,8 +266,8 @@ func parted(text string) string { return camel.ReplaceAllString(text, "$1$3 $2$4
 
 var camel = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
 
-// tickers checks that there is no ticker: only the loop has a timer, so that an
-// idle session uses no processor time.
+// tickers checks that there is no ticker, so that an idle session uses no processor
+// time. Timers are allowed.
 var tickers = each(func(f file) (broken []string) {
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		if p, name := f.selected(n); p == "time" && (name == "NewTicker" || name == "Tick") {

@@ -11,9 +11,8 @@ import (
 )
 
 // Every list of words in a configuration is a command or is known not to name a
-// program. The same holds for every string whose key suggests a program. A new
-// key that names a program must be called "command", because Describe finds only
-// that key.
+// program. No single string has a key that suggests a program. A new key that names
+// a program must be called "command", because Describe finds only that key.
 func TestProgramsAreFound(t *testing.T) {
 	harmless := []string{"clients[].events[]", "clients[].inherit[]", "attempts.retry.retry_on[]", "attempts.retry.decide.inherit[]",
 		"anchor.inherit[]", "profiles[].prepare.token.from[]", "profiles[].paths[]", "profiles[].inherit[]", "renewal.profiles[]"}

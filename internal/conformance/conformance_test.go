@@ -187,7 +187,7 @@ func TestEveryAdapter(t *testing.T) {
 	}
 }
 
-// A session also sends each member that the sample document of an event has.
+// Each member that the sample document of an event has is also sent in a session.
 func TestSamplesAreLikeThoseOfASession(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	require.True(t, run(t, Persistent, time.Minute, "--persistent", "--log", log).OK)

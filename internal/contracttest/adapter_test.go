@@ -141,8 +141,8 @@ func (o *overlay) run(name string, args ...string) string {
 }
 
 // TestAddingAnAdapter follows docs/adding-an-adapter.md and does nothing else.
-// With the files and lines from that page added to this source tree, the
-// program must support the new harness and pass the tests of its packages.
+// With the files and lines from that page added to this source tree, the program must
+// support the new harness, and tests of the packages manifests and profiles must pass.
 func TestAddingAnAdapter(t *testing.T) {
 	goTool, err := exec.LookPath("go")
 	require.NoError(t, err)

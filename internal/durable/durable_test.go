@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain also runs this binary as the second process of the lock tests.
+// TestMain lets this binary also act as the second process of the lock tests.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("DURABLE_TEST_HOLD"); path != "" {
 		l, err := Lock(path)

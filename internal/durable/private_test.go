@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const stranger = 65533 // a user that is neither root nor the owner of a user namespace
+const stranger = 65533 // a user that is neither root nor noNumber
 
 // give changes a file's owner to another user, which only root can do.
 func give(t *testing.T, path string) {
@@ -139,8 +139,8 @@ func TestPrivate(t *testing.T) {
 }
 
 // A file of a session that is not a regular file is refused at once, with an error
-// that names it. Nothing waits for the other end of a FIFO, and nothing follows a
-// link.
+// that names the file. Nothing waits for the other end of a FIFO, and only ReadLinked
+// follows a link.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	make := map[string]func(path string) error{
 		"a FIFO":          func(path string) error { return syscall.Mkfifo(path, 0o600) },

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 		args := append([]string{name}, os.Args[1:]...)
 		os.Exit(Run(args, os.Environ(), os.Stdin, os.Stdout))
 	}
-	// The harnesses of the tests must not inherit that nohup, or a shell in the
-	// background, has made this process ignore a signal.
+	// nohup, or a shell in the background, may have made this process ignore a signal.
+	// The harnesses of the tests must not inherit this setting.
 	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGINT} {
 		if signal.Ignored(sig) {
 			signal.Notify(make(chan os.Signal, 1), sig)
@@ -79,8 +79,8 @@ func (p place) command(t *testing.T, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// settings returns the flag --settings with its value. The value makes the hook program
-// the hook for these events, and the status line command.
+// settings returns the flag --settings with its value. With these settings the harness
+// runs the hook program for the events, and also as the status line command.
 func (p place) settings(t *testing.T, events ...string) []string {
 	t.Helper()
 	hooks := map[string]any{}
@@ -473,8 +473,8 @@ func TestRecordsAlone(t *testing.T) {
 	}
 }
 
-// TestProcessesLeftBehind checks that a lingering tool and an orphan outlive
-// the harness, each in its own session.
+// TestProcessesLeftBehind checks that a lingering tool and an orphan outlive the
+// harness, and that neither is in the harness's process session (setsid).
 func TestProcessesLeftBehind(t *testing.T) {
 	p := newPlace(t)
 	script := `{"tool_child":{"cmd":["sleep","60"],"setsid":true,"linger":true,"pid_file":"tool"}}{"orphan":{"cmd":["sleep","60"],"pid_file":"orphan"}}{"exit":0}`
@@ -500,8 +500,8 @@ func TestProcessesLeftBehind(t *testing.T) {
 	}
 }
 
-// TestLaunches checks that each launch plays the next script, and that the last
-// one is repeated.
+// TestLaunches checks that each launch plays the next script, and that further
+// launches repeat the last script.
 func TestLaunches(t *testing.T) {
 	p := newPlace(t)
 	var got []string
@@ -643,7 +643,7 @@ func TestTerminal(t *testing.T) {
 	require.NoError(t, pty.Setsize(s.tty, &pty.Winsize{Rows: 10, Cols: 20}))
 	s.await("winsize 10 20\r\n")
 	s.await("\x1b]7501;state=idle:app=codex\x1b\\\x1b[?1049h")
-	s.await("\x1b[2J a\nb\x07 END") // in raw mode no carriage return is added
+	s.await("\x1b[2J a\nb\x07 END") // replay uses raw mode, which adds no carriage return
 	if status := waited(t, s.cmd); status.ExitStatus() != 0 {
 		t.Errorf("exit code %d", status.ExitStatus())
 	}

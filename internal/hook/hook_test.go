@@ -206,7 +206,8 @@ func TestHookFailsOpen(t *testing.T) {
 				c.stdout = &out
 			}
 			cmd := process(t, c.socket, c.args...)
-			// Only the cases without an answer reach this time-out.
+			// Only two cases reach this time-out: a session that does not answer, and
+			// input without end.
 			cmd.Env = append(cmd.Env, "LIFELOOP_HOOK_TIMEOUT_MS=500")
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, &errs
 			require.NoError(t, cmd.Run(), "a hook always exits 0")

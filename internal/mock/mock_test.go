@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// firstRequests are the first requests of a conversation in each format, streamed.
+// firstRequests has the first request of a conversation in each format. Each request
+// asks for a streamed answer.
 var firstRequests = map[string]struct{ path, body string }{
 	"anthropic": {"/v1/messages", `{"model":"m","stream":true,"tools":[{"name":"Bash"}],"messages":[{"role":"user","content":[{"type":"text","text":"hello (p1)"}]}]}`},
 	"responses": {"/v1/responses", `{"model":"m","stream":true,"tools":[{"name":"exec_command"}],"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"hello (p1)"}]}]}`},
@@ -148,7 +149,7 @@ func TestClientDisconnects(t *testing.T) {
 	}
 }
 
-// TestKinds checks the kinds of requests inside and outside the conversation.
+// TestKinds checks the kinds of requests outside the conversation with the user.
 func TestKinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, body string

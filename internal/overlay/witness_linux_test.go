@@ -34,7 +34,7 @@ func newSignedIn(t *testing.T) *world {
 	return w
 }
 
-// tick waits until the file system shows another time.
+// tick waits long enough that the next change of a file gets a later time stamp.
 func tick() { time.Sleep(30 * time.Millisecond) }
 
 // crash settles the folders twice, as if two wrappers in a row were killed before they
@@ -152,8 +152,9 @@ func TestALinkedCredential(t *testing.T) {
 	}
 }
 
-// TestDiscardBeginsWithTheWitnesses: discard removes the second names of links first. If it
-// crashed after it removed a link first, the link would count as removed by the program.
+// TestDiscardBeginsWithTheWitnesses: discard removes the second names of links before the
+// links. In the other order, a link that discard removed before a crash would count as
+// removed by the program.
 func TestDiscardBeginsWithTheWitnesses(t *testing.T) {
 	w := newSignedIn(t)
 	fd, err := syscall.InotifyInit()
@@ -173,7 +174,7 @@ func TestDiscardBeginsWithTheWitnesses(t *testing.T) {
 }
 
 // TestOnlyListedFilesAreRemoved: when the program removes links, only the files that Removes
-// lists are removed from the home. The listed file tokens was created through its link.
+// lists are removed from the home. Removes lists "tokens", a file created through its link.
 func TestOnlyListedFilesAreRemoved(t *testing.T) {
 	w := newSignedIn(t)
 	w.write("o/.agent/tokens", "created through the link")
@@ -190,8 +191,8 @@ func TestOnlyListedFilesAreRemoved(t *testing.T) {
 	w.has("home/.agent/extensions/theirs/x.json", "{}")
 }
 
-// TestTwoOverlaysOfOneHome: one session signs out while another refreshes the token later,
-// and the other way round.
+// TestTwoOverlaysOfOneHome: one session signs out and another session refreshes the token,
+// in both orders. The later change counts.
 func TestTwoOverlaysOfOneHome(t *testing.T) {
 	for later, want := range map[string]string{"refreshes": "refreshed", "signs out": ""} {
 		t.Run(later, func(t *testing.T) {

@@ -193,9 +193,9 @@ func TestRecorder(t *testing.T) {
 	require.ErrorContains(t, st.Read(first).Damage, "its ledger is empty")
 }
 
-// TestConcludeRemovesTheFilesFirst checks that a wrapper that is killed while it removes
-// the files of a long session leaves no valid summary, because lists would accept it and
-// leave the files.
+// TestConcludeRemovesTheFilesFirst checks that Conclude calls Forget before it writes the
+// summary of a long session. In the other order, a wrapper that is killed in between
+// would leave a valid summary, and lists would never remove the files.
 func TestConcludeRemovesTheFilesFirst(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -243,9 +243,9 @@ func printed(t *testing.T, k Session) []byte {
 	return append(text, '\n')
 }
 
-// TestSummaryThatDoesNotFit checks that lists show the content of the ledger,
-// whatever file is in the place of the summary and however the ledger has changed
-// since. Afterwards there is a valid summary again.
+// TestSummaryThatDoesNotFit checks that lists show the content of the ledger if the
+// summary is missing, is not valid, or is older than a change of the ledger. If the
+// summary can be written, the list replaces it with a valid one.
 func TestSummaryThatDoesNotFit(t *testing.T) {
 	st, path, whole := kept(t)
 	f := st.Folder(first)

@@ -42,8 +42,8 @@ func TestRemoveTemps(t *testing.T) {
 	require.NoDirExists(t, string(live.Folder))
 }
 
-// If the name of the parent is taken, the folders are beside it. What a link leads to is
-// not removed.
+// If an open folder or a link has the name that tempParent returns, CreateTemp creates
+// folders beside that entry. RemoveTemps does not remove the target of the link.
 func TestTempsBesideATakenName(t *testing.T) {
 	elsewhere := t.TempDir()
 	require.NoError(t, os.Chmod(elsewhere, 0o700))

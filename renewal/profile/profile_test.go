@@ -50,7 +50,8 @@ func TestBuiltinProfilesAreCorrect(t *testing.T) {
 	require.Equal(t, []string{"x"}, mine.Prepare.Command)
 }
 
-// The profile of the contract runs the contract's commands, word for word.
+// The built-in profile that testdata/contract.txt names runs exactly the commands in
+// this file.
 func TestProfileOfTheContract(t *testing.T) {
 	text, err := os.ReadFile("testdata/contract.txt")
 	require.NoError(t, err)
@@ -127,8 +128,8 @@ func TestTokenInOutput(t *testing.T) {
 	}
 }
 
-// For any output, Read returns a part of the output that is not empty, or an error
-// that does not quote it.
+// For any output, Read returns a non-empty part of the output, or an error that does
+// not quote the output.
 func TestReadIsTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		where := Token{From: rapid.SliceOfNDistinct(rapid.SampledFrom(Forms()), 1, 3, rapid.ID[Form]).Draw(t, "from"), Member: "t", Expires: "e"}
@@ -198,8 +199,8 @@ func TestDefaultLimits(t *testing.T) {
 	require.Equal(t, []time.Duration{l.Prepare, l.Continue}, []time.Duration{p.Prepare.Timeout, p.Continue.Timeout})
 }
 
-// The rules of a profile have every value that the profile sets. Manifests list only
-// built-in profiles. The rules of any other profile have its family in Claims.
+// The rules of a profile have its client, paths and limits. Manifests list only built-in
+// profiles. For any other profile, Claims names the built-in profile that works like it.
 func TestRules(t *testing.T) {
 	p, err := parse(t, `name: a, client: notes, prepare: {command: [x], timeout: 1s}, continue: {timeout: 2s}, paths: [relaunch], cut: true,
 		timeouts: {idle: 3s, note: 4s, reset: 5s}, limits: {max: 6, window: 7s, session: 8}`)

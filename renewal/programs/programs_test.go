@@ -87,8 +87,8 @@ func found(t *testing.T, dirs ...string) (files []string) {
 	return files
 }
 
-// A continuation goes from one program through the vault to the other, in each way
-// in which a program can receive it, and nothing else has it.
+// The vault keeps the continuation of the first program for the second program, which
+// can receive the continuation in three ways. No other file contains the continuation.
 func TestContinuationReachesTheSecondProgram(t *testing.T) {
 	for name, command := range map[string][]string{
 		"stdin":     sh(`read token; echo "with $token in $PWD"`),
@@ -216,7 +216,7 @@ func TestContinuationThatIsNotUsed(t *testing.T) {
 	_, err = w.Continue(t.Context(), ref(), digest)
 	fails(t, lifeloop.PayloadRejected, "the continuation is discarded", err)
 
-	// Without a digest everything that the renewal stored is removed, and no more.
+	// Without a digest, Discard removes everything that the renewal stored, and nothing else.
 	next := ref()
 	next.Renewal = "r3"
 	_, _, err = w.Prepare(t.Context(), next)

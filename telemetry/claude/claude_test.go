@@ -22,8 +22,8 @@ func TestTitles(t *testing.T) {
 	require.Equal(t, map[string]int{"title": 7}, d.Unknown())
 }
 
-// The signals of a registry file name the process that wrote it, if the file
-// has its pid.
+// If a registry file has the pid of the process that wrote it, each signal from
+// the file has this process.
 func TestRegistryNamesItsProcess(t *testing.T) {
 	for record, want := range map[string]string{
 		`{"sessionId":"s","status":"idle","pid":7,"procStart":"89791"}`:                 `idle from=registry detail=idle session=s process=7/89791`,

@@ -224,7 +224,8 @@ func TestUnknownRecordsAreCounted(t *testing.T) {
 }
 
 // TestTitleOfAStart checks that the first title is not reported as the end of a turn. The
-// same holds for the first title after an empty one, which releases the terminal.
+// same holds for the first title after an empty one. Gemini CLI sets an empty title when
+// it releases the terminal.
 func TestTitleOfAStart(t *testing.T) {
 	d := OSC()
 	for _, title := range []struct {

@@ -291,8 +291,8 @@ func TestSourcesAgree(t *testing.T) {
 		require.Equal(t, ends["run"][turn], ends["plugin"][turn])
 		require.Equal(t, ends["run"][turn], ends["transcript"][turn])
 	}
-	// The events of the run that was ended by a signal contain no end and no model
-	// call; the transcript contains both.
+	// The events of the run whose process got a Unix signal contain no end and no
+	// model call; the transcript contains both.
 	const killed = "1bc17b23-a584-4cfa-b192-c5059d25c4e9"
 	require.NotContains(t, ends["run"], killed)
 	require.Equal(t, telemetry.Completed, ends["transcript"][killed])

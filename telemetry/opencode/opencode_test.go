@@ -68,7 +68,7 @@ func codeUpdated(n, tokens int64) string {
 }
 
 func TestBus(t *testing.T) {
-	// Members that are the same in every signal are left out.
+	// signal adds the members that are the same in every signal.
 	signal := func(ms int, rest string) string {
 		kind, rest, _ := strings.Cut(rest, " ")
 		detail, rest, _ := strings.Cut(rest, " ")
@@ -348,8 +348,8 @@ func TestTimes(t *testing.T) {
 		require.Equal(t, want, timeOf(id, near), id)
 	}
 	require.Zero(t, timeOf("evt_1fd140f57001", time.Time{}))
-	// At turn the 36 bits of an id start again at 0. Of the possible times, timeOf
-	// returns the one that is nearest to its argument near.
+	// At the time in turn, the 36 bits of an id start again at 0. Of the possible times,
+	// timeOf returns the one that is nearest to its argument near.
 	turn := time.UnixMilli(27 << 36).UTC()
 	require.Equal(t, turn.Add(time.Second), timeOf("evt_0000003e8000", turn.Add(-time.Hour)))
 	require.Equal(t, turn.Add(-time.Millisecond), timeOf("evt_fffffffff000", turn.Add(time.Hour)))

@@ -12,8 +12,9 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// TestRequests runs the stories in testdata/requests. Some are recordings of our
-// plugin in the real program, with the times at which it read the URL. Commands:
+// TestRequests runs the stories in testdata/requests. Some are recordings of our plugin
+// in the real OpenCode, with the moments when OpenCode read the URL of our instructions.
+// Commands:
 //
 //	terminal [cause=WORD] [attached]   a terminal interface begins
 //	run [cause=WORD]                   `opencode run` begins

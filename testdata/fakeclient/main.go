@@ -1,6 +1,6 @@
 // Command fakeclient is a scripted callback client: it reads one dispatch
 // envelope on stdin and behaves as its flags say. Like a real client it shares no
-// code with the program.
+// code with lifeloop-wrap.
 //
 //	fakeclient --log asked.jsonl --on frame.opening \
 //	  --payload 'kind=note,placement=pre_prompt_frame,requirement=required,body=hello, world'
@@ -178,7 +178,7 @@ func (s script) serve(envelope []byte, stdout io.Writer) {
 	answer := envelope
 	switch {
 	case s.crash:
-		// The Go runtime turns other signals into an exit code.
+		// The Go runtime turns the signals of a crash, such as SIGSEGV, into an exit code.
 		check(errors.Join(syscall.Kill(os.Getpid(), syscall.SIGKILL), errors.New("survived SIGKILL")))
 	case s.babble:
 		for {

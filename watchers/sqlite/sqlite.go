@@ -25,8 +25,8 @@
 // most 50 ms for a lock, and then returns [ErrBusy]. If there is no database yet, it
 // returns [ErrNotYet].
 //
-// Two limits. If the newest rows are deleted, the database may reuse their numbers
-// for new rows. The new rows are delivered only if Next was called between the
+// There are two limits. If the newest rows are deleted, the database may reuse their
+// numbers for new rows. The new rows are delivered only if Next was called between the
 // deletion and their insertion. A process must not tail the same database twice at
 // the same time: when one Tail closes the file, the system releases all POSIX locks of
 // the process on the file, including those of the other Tail.
@@ -88,9 +88,9 @@ type Tail struct {
 }
 
 // Open prepares to tail the rows of a query on the database at path, which need
-// not exist yet. The query's one argument is the number of the last row delivered.
-// Its two columns are the row's number, positive and never decreasing, and its
-// record. A row whose record is NULL is skipped.
+// not exist yet. The query has one argument, and returns the rows whose number is
+// greater than this argument. The first column is the row's number, positive and never
+// decreasing. The second is the row's record. A row whose record is NULL is skipped.
 func Open(path, query string) (*Tail, error) {
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("tail database %s: the path is not absolute", path)
@@ -346,9 +346,9 @@ func (c *conn) any(number int64) (there bool, err error) {
 // last finds the last row's number by binary search, so that it does not read
 // all rows.
 func (c *conn) last() (int64, error) {
-	// Unless the table is empty, a row exists after the number some. The first loop
-	// doubles none until no row exists after the number none. The second loop moves the
-	// two numbers together until they are neighbours.
+	// The variables some and none are row numbers. Unless the table is empty, a row exists
+	// after some. The first loop doubles the variable none until no row exists after this
+	// number. The second loop moves the two numbers together until they are neighbours.
 	some, none := int64(0), int64(1)
 	for {
 		there, err := c.any(none)

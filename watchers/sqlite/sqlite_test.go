@@ -17,9 +17,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain runs the writer, a second process with its own locks that a test can
-// kill. The writer reads SQL from stdin, one statement per line, and answers each
-// with ok or the error.
+// TestMain runs the writer if SQLITE_TEST_WRITER is set. The writer is a second process:
+// it has its own locks, and a test can kill it. The writer reads SQL from stdin, one
+// statement per line, and answers each with ok or the error.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("SQLITE_TEST_WRITER"); path != "" {
 		serve(path)
@@ -215,7 +215,7 @@ func TestRowsOfARunningWriter(t *testing.T) {
 	require.Equal(t, ids(9, 9), r.next())
 	require.Len(t, contents(t, filepath.Dir(path)), 1)
 
-	// A later run resumes at the cursor of this one.
+	// A later run can resume after any row that this run delivered.
 	later := newReader(t, path)
 	later.at = Cursor{at.Dev, at.Ino, 5}
 	require.Equal(t, ids(6, 9), later.next())
@@ -297,7 +297,7 @@ func TestAKilledWriter(t *testing.T) {
 	require.ErrorIs(t, r.try(), ErrNoIndex)
 	require.Len(t, contents(t, filepath.Dir(path)), 2)
 
-	// The next writer repairs it.
+	// The next writer creates the index again.
 	w = startWriter(t, path)
 	w.do(oneLine(insert(10, 10, 10)))
 	require.Equal(t, ids(10, 10), r.next())

@@ -100,7 +100,7 @@ type run struct {
 	err     error
 }
 
-// follow reads a stream until that many events were delivered.
+// follow reads a stream until the given number of events were delivered.
 func follow(t *testing.T, cfg Config, events int) run {
 	t.Helper()
 	cfg.MinWait, cfg.MaxWait = time.Millisecond, 4*time.Millisecond
