@@ -4,9 +4,10 @@
 // no process: times are arguments, and jitter comes from a digest, so that the same inputs
 // give the same decisions.
 //
-// It does not interpret messages: a [Cause] comes from a typed source (an exit code,
-// a signal, a timer, an API error), never from a part of a text. It does not judge
-// the model's output either: a [Rule] is a pattern from the user's configuration.
+// It does not interpret error messages: the [Cause] of an error comes from a typed source
+// (an exit code, a signal, a timer, an API error). It does not judge the model's output:
+// a [Watch] only matches it against the user's patterns ([Rule]), and detects repetition
+// and missing output.
 //
 //	next := policy.After(spent, attempt.Failure{Cause: attempt.Model}, session)
 //	switch next.Recovery { case attempt.Retry: … case attempt.Fallback: … case attempt.Halt: … }

@@ -19,8 +19,9 @@
 // For a hook, "key" proves that the launch injected the hook. For a command, it
 // is the session's token, if the peer has it.
 //
-// The answer has the same form, and "bytes" is its first member. The peer prints
-// it, acknowledges it, and closes the connection:
+// The answer has the same form, and "bytes" is its first member, except in the answer to
+// an invalid request (see below). A hook prints the answer, acknowledges it, and closes
+// the connection:
 //
 //	{"bytes":56}⏎ …56 bytes…
 //	ok⏎

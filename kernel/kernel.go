@@ -11,14 +11,15 @@
 //	append(out.Facts); sync if out.Sync; perform(out.Effects)
 //	// call Step with input.Wake at k.Deadline(); stop when k.Done()
 //
-// The clock readings of the steps never go back. If they are monotonic, as those of
-// time.Now are, setting the system clock moves no timer of this process. Times
-// in facts have no monotonic reading, because another process may read them.
+// The caller must not pass a clock reading that is before the previous reading. If
+// the readings are monotonic, as those of time.Now are, setting the system clock moves no
+// timer of this process. Times in facts have no monotonic reading, because another
+// process may read them.
 //
 // The kernel starts no goroutine, reads no clock, holds no lock, opens no file
 // and logs nothing. The same configuration, with the same inputs at the same times,
 // gives the same outputs, byte for byte. A fresh kernel that applies the recorded facts
-// has the same hard state. No output has an effect without a fact.
+// has the same hard state. An [Output] that has an effect also has a fact.
 //
 // A [Kernel] is a set of machines, each in the file of its name: session, scopes (with
 // identity.go), turns (nested.go), pressure, books, activity (tools.go), health (degrade.go,

@@ -32,9 +32,9 @@
 // # Writing
 //
 // One goroutine owns a [Log]; one process owns a folder (flock). An Append is one
-// write for any number of records, and at most one fdatasync, or two if it begins a
-// segment. The first Append to a new ledger also waits until the names of its folder and
-// file are durable.
+// write for any number of records, and at most one fdatasync. An Append that begins a
+// segment has up to two, and also syncs the folder. The first Append to a new ledger
+// waits until the names of the ledger's folder and file are durable.
 // After a failed write or sync the content of the disk is unknown: the log stays broken
 // ([ErrBroken]), and only a new Open can continue it.
 //

@@ -8,8 +8,9 @@
 //
 // The parts of one harness are in files of its name: its [Profile] and launch in
 // claude.go, its command line in claude_args.go, and so on. Files of other names are
-// shared. Two of them have one function per harness: trial.go if the harness has a
-// [Trial], and rests.go if its capabilities depend on sources (see [Rests]).
+// shared. Two shared files have a function for each of several harnesses: trial.go for
+// those with a [Trial], and rests.go for those whose capabilities depend on sources (see
+// [Rests]).
 //
 //	p, _ := profiles.For("claude")
 //	l, err := p.Prepare(argv, host)

@@ -1,5 +1,6 @@
-// Package renewal is the state machine of renewals. A renewal is a planned change of a
-// session to a fresh harness session, with a continuation that is delivered at most once.
+// Package renewal is the state machine of renewals. A renewal moves a session into a fresh
+// harness session. The continuation is what a renewal carries over: the prepare command
+// of a profile prints it, and the fresh harness session gets it at most once.
 //
 // A [Machine] holds the newest renewal of one session. After an event, the methods of the
 // machine return the next [Move], or the next [Act]. The caller records the move,

@@ -3,9 +3,10 @@
 // and then performs its effects.
 //
 // The rules are in the kernel, and everything specific to a harness is behind a port.
-// The package makes one decision itself: a Chooser decides which harness session of a
-// folder is followed, because this decision needs the content of the files. The kernel
-// gets the decision as a signal of kernel.FolderSource and accepts it. The supervisor
+// The package makes one decision itself: a Chooser decides which harness session an
+// observer, or a launch without hooks, follows. This decision needs the content of the
+// harness's files, which the kernel does not read. The kernel gets the decision as a
+// signal of kernel.FolderSource and accepts it. The supervisor
 // starts nothing whose fact is not in the ledger: if a write fails, it ends the harness
 // and returns ErrLedger, unless Options.KeepGoing is set.
 //

@@ -1,6 +1,7 @@
-// Package vault stores a continuation between the end of one harness session and
-// the start of the next: a client's token or a harness's hand-over note, in a file
-// of mode 0600 in a folder of mode 0700.
+// Package vault stores continuations. A continuation is what a renewal carries from one
+// harness session to the next: a client's data or a harness's hand-over note. A stored
+// continuation is called a token. Each token is in a file of mode 0600 in a folder of
+// mode 0700.
 //
 // A token is bound to a renewal, a client, an adapter, a working directory and the
 // harness session that ends, and may have an expiry. It is given out once: the vault

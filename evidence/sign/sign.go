@@ -2,10 +2,10 @@
 // bytes of a SHA-256 digest, with keys and signatures in the form of the public
 // reference of the Gait formats (github.com/Clyra-AI/gait at 1c480c5).
 //
-// A digest here is 64 lower-case hexadecimal digits without a prefix. The signed
-// bytes are the digest itself, not its digits and not the document. A key file has
-// one line of standard base64: 32 bytes of a public key, or 64 bytes of a private
-// one (the seed and the public key).
+// A digest here is 64 lower-case hexadecimal digits without a prefix. The signed bytes
+// are the 32 bytes that the digits encode, not the digits and not the document. A key
+// file has one line of standard base64: 32 bytes of a public key, or 64 bytes of a
+// private one (the seed and the public key).
 //
 // The package reads no file, creates no key and knows no document format. It
 // accepts only one base64 form of a signature and of a key, and one form of a

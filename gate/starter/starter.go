@@ -1,5 +1,5 @@
-// Package starter has a policy of the gate to start with, and cases that show what it
-// decides.
+// Package starter has a first policy for new users of the gate, and test cases that show
+// what this policy decides.
 //
 //	os.WriteFile("policy.yaml", []byte(starter.Policy()), 0o644)
 package starter

@@ -6,7 +6,8 @@
 //
 //	go test ./internal/archtest
 //
-// Edit the lists in lists_test.go. The rules are in rules_test.go; each must find
-// the planted faults in archtest_test.go. The rules about clients are in
-// boundary_test.go, because they read tests too.
+// Edit the lists in lists_test.go. The table of rules is in rules_test.go. Each rule must
+// find the faults that archtest_test.go plants for that rule. The rules that read tests
+// too are not in the table: boundary_test.go has those about clients, and idiom_test.go,
+// shadow_test.go and size_test.go have one rule each.
 package archtest

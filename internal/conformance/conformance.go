@@ -1,8 +1,8 @@
 // Package conformance tests a client program against the contract, for the
 // client's author. It sends the client one document for each event, and then
 // more documents that reveal common faults. Then it runs sessions with the
-// client, in which everything is real (the loop, the kernel, dispatch) except
-// the harness, which is scripted.
+// client. In these sessions the supervisor, the kernel and dispatch are real, the
+// harness is scripted, and no ledger is written.
 //
 // It has no rules of its own about payloads and receipts: in these sessions the kernel
 // accepts or rejects each answer.

@@ -1,8 +1,8 @@
-// Package overlay makes a folder that replaces a user's home for one launch: it has
-// a link to each entry of the home, and files of ours. Most writes of the program
-// go through the links to the real files. [Settle] moves the other files to the
-// home: those that the program created in the overlay, or replaced there by
-// renaming.
+// Package overlay makes a folder that replaces a user's home for one launch of a harness,
+// which is called the program below. The folder has a link to each entry of the home, and
+// files of ours. Most writes of the program go through the links to the real files. Some
+// files do not: those that the program created in the overlay, or replaced there by
+// renaming. [Settle] moves these files to the home.
 //
 // If the program removed the link of a file of OverlayFolder.Removes, Settle removes the
 // file in the home too. Settle removes nothing else in the home, and loses nothing that

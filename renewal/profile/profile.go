@@ -1,8 +1,9 @@
 // Package profile describes the renewal of a harness session as data. A profile names the
 // client that may ask for a renewal, the program that prepares a renewal, and the limits.
-// The profile also says where in the program's output the continuation is, and which
-// program turns the continuation into text. A profile does nothing until the user
-// activates it.
+// The program that prepares a renewal prints the continuation, which the renewal carries
+// into the fresh harness session. The profile also says where in this output the
+// continuation is, and which program turns the continuation into text for the model. A
+// profile does nothing until the user activates it.
 //
 // The package runs no program, reads no file and interprets no continuation. An error
 // never quotes what a program printed.

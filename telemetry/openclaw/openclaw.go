@@ -1,7 +1,7 @@
-// Package openclaw decodes the rows of OpenClaw's store, the log of a plugin, the
-// output of `openclaw agent`, and the calls of our plugin. It also encodes the answers
-// to those calls and the requests to our plugin. All sources name a turn by the id of
-// its run, so several of them report one turn under one id.
+// Package openclaw decodes the rows of OpenClaw's store, the output of `openclaw agent`,
+// the log of a plugin that the user wrote, and the calls of our plugin. It also encodes
+// the answers to the calls of our plugin, and the requests to our plugin. All sources name
+// a turn by the id of its run, so several of them report one turn under one id.
 //
 //	d := openclaw.Transcript()
 //	signals := d.Decode(row)

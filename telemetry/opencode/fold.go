@@ -1,6 +1,6 @@
-// Package opencode decodes OpenCode's events, from its bus and from its store,
-// the stream of its run command, and the calls of our plugin. It also encodes
-// the answers to those calls.
+// Package opencode decodes the events of OpenCode's bus and store, the output of
+// `opencode run`, OpenCode's log, and the events and calls of our plugins. It also
+// encodes the answers to those calls, and the requests to our plugin.
 //
 //	d := opencode.Bus()
 //	signals := d.Decode(event)

@@ -1,8 +1,8 @@
 // Package otlplog reads the body of an OTLP/HTTP request for logs, JSON or
 // protobuf, into records. It gives no records for a JSON body of metrics or traces,
 // because the logs report the same events one by one. In protobuf, bodies of logs,
-// metrics and traces have the same form. The receiver therefore distinguishes the
-// requests by their URL path and passes on only logs.
+// metrics and traces have the same form. The caller must therefore distinguish the
+// requests by their URL path, and call Read only for logs.
 //
 //	signals, ok := otlplog.Read(body, "codex.", func(r *otlplog.Record) []telemetry.Signal {
 //		id := r.Attrs.Get("conversation.id").Name()

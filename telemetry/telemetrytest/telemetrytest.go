@@ -1,5 +1,5 @@
-// Package telemetrytest holds what the tests of all decoders share: a line for
-// each signal, golden lists, a check of every signal, and a fuzz target.
+// Package telemetrytest holds what the tests of all decoders share: a one-line text form
+// of signals, golden lists in this form, a check of every signal, and a fuzz target.
 package telemetrytest
 
 import (
