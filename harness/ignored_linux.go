@@ -59,9 +59,9 @@ func Notify(c chan<- os.Signal, signals ...os.Signal) {
 func startedIgnoring() sigset { return atStart()() }
 
 // atStart looks up the signals that this process ignores, and returns a function. That
-// function returns these signals and the result of the function replaced. Call atStart
-// before signal.Notify: after Notify, a signal is no longer ignored, and only replaced,
-// which needs a symbol table, can find it.
+// function returns these signals and the result of replaced(). Call atStart before
+// signal.Notify: after Notify, a signal is no longer ignored. Then only replaced() can
+// find the signal, and replaced() needs a symbol table.
 var atStart = sync.OnceValue(func() func() sigset {
 	now := nowIgnored()
 	return sync.OnceValue(func() sigset { return now | replaced() })

@@ -200,8 +200,8 @@ func (t *Terminal) EndOrphans() Killed {
 	})
 }
 
-// endTrees ends the processes that the function left returns, with their descendants.
-// endTrees calls left again until left returns none, or until a process cannot be killed.
+// endTrees ends the processes that left() returns, with their descendants. endTrees calls
+// left() repeatedly until the result is empty, or until a process cannot be killed.
 func endTrees(left func() []owned) (killed Killed) {
 	kills, notified := kills{}, map[int]bool{}
 	for begin, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {

@@ -117,7 +117,7 @@ func (s *Server) Serve(ctx context.Context, pid int, handle func(ctx context.Con
 }
 
 // accepts reports whether the process at the other end of a connection is the harness.
-// The first process that connects, of pid and the processes below pid, is the harness.
+// Of the process pid and the processes below pid, the first that connects is the harness.
 // All other processes below pid are tools of the harness, such as another harness.
 func (s *Server) accepts(pid int, remote string) bool {
 	theirs, err := netip.ParseAddrPort(remote)

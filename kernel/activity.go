@@ -182,7 +182,7 @@ func (a *activity) waited(s *step) {
 	a.soft.freed = s.now
 }
 
-// lives handles a sign of life. Its time, at, may be later than the step's time.
+// lives handles a sign of life at a time that may be later than the step's time.
 func (a *activity) lives(s *step, at time.Time) {
 	if !s.attempts.alive() {
 		return

@@ -136,9 +136,9 @@ func (e *ending) wake(s *step) {
 // (DECISIONS A2).
 const repeatTime = 2 * time.Second
 
-// abort begins to end the harness. If the command abort asked for this, abort first
-// sends the harness's own quit signal. Otherwise abort first sends the signal that the
-// wrapper received: without the wrapper, the harness would have received that signal.
+// abort begins to end the harness. After the command `abort`, the first signal is the
+// harness's own quit signal. Otherwise the first signal is the one that the wrapper
+// received: without the wrapper, the harness would have received that signal.
 func (e *ending) abort(s *step, in input.AbortAsked) {
 	if s.session.is(session.None) {
 		e.soft.early = &in

@@ -164,8 +164,8 @@ func (g *guards) closed(s *step, hook string) {
 	})
 }
 
-// withdraw calls which for each pending act, and refuses the act if the result is true.
-// The reason for the refusal is why.
+// withdraw calls which() for each pending act, and refuses the act if the result is true.
+// The parameter why is the reason for the refusal.
 func (g *guards) withdraw(s *step, why string, which func(act string, p pending) bool) {
 	for _, q := range slices.Clone(g.hard.Open) {
 		if g.question(q.Ask) != nil && which(q.Act, g.soft.acts[q.Ask]) {

@@ -13,8 +13,8 @@ import (
 // differently, so capabilities that depend on records are only partial until they have
 // worked in this launch, or in an earlier session with this version. A VersionSeen fact
 // records each version that is reported in a launch. When a session first sees a
-// version, it announces all capabilities that become partial. In a later launch with
-// that version, it announces only the negotiated capabilities.
+// version, capability.degraded events name all capabilities that become partial. In a
+// later launch with that version, these events name only the negotiated capabilities.
 
 type (
 	// VersionSeen records the harness's version and, if it was not tested, its

@@ -171,8 +171,8 @@ func (s *supervisor) reply(e effect.Reply) {
 	}
 }
 
-// refuseAsked answers the command that the input in contains, if any, with internal_error.
-// The kernel handles no commands after the ledger has failed.
+// refuseAsked answers an input that is a command with internal_error, because the kernel
+// handles no commands after the ledger has failed. Other inputs are ignored.
 func (s *supervisor) refuseAsked(in input.Input) {
 	ask := ""
 	switch in := in.(type) {

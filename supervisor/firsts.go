@@ -20,8 +20,8 @@ import (
 //
 //	at once            one candidate, and a line from just before the title names it
 //	at the turn's end  one candidate, no such line, but a prompt of it in this turn
-//	at the turn's end  several candidates; only the one that such a line names had
-//	                   prompts in this turn, and only the same one in an earlier turn
+//	at the turn's end  several candidates, and such a line names one of them; only this
+//	                   one had prompts in this turn, and in an earlier turn too
 //
 // Otherwise the search continues in the next turn.
 //

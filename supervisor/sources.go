@@ -77,7 +77,7 @@ type Chooser interface {
 	handled(at watchers.Position)
 	// shown is called with each signal of the terminal, and with the time of the signal.
 	shown(sig telemetry.Signal, at time.Time)
-	// end is called after the last record of a file.
+	// end is called once, after all files were read to their ends.
 	end()
 }
 

@@ -178,7 +178,8 @@ type Ports struct {
 
 // Options are the settings of a run. The zero value is usable.
 type Options struct {
-	// HookTime is the harness's time-out for a hook that waits for an answer. The
+	// HookTime is the harness's time-out for a hook that waits for an answer; for a tool
+	// call (Plan.ToolTime) and at the end of a turn (endTime), it may be longer. The
 	// answer is sent at least hookMargin before the time-out. 0 means 5 s.
 	HookTime time.Duration
 	// Grace is the time from TERM to KILL if the ledger is lost. 0 means 5 s. If it is
@@ -334,9 +335,9 @@ func number(sig os.Signal) int {
 	return int(syscall.SIGTERM)
 }
 
-// gather returns one input, the parameter first, together with the inputs that wait. So
-// one write commits all of them. If first is a Wake, gather puts it after the others,
-// because one of them may prevent a timer from firing.
+// gather returns the given input and all inputs that wait, so that one write commits all
+// of them. If the given input is a Wake, gather puts it after the others, because one of
+// the others may prevent a timer from firing.
 func (s *supervisor) gather(first posted) []posted {
 	inputs := make([]posted, 0, 8)
 	_, wake := first.Input.(input.Wake)

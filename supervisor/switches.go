@@ -285,8 +285,8 @@ func (s *Switches) behind(path string) bool {
 	return err == nil && s.offsets[path] < info.Size()
 }
 
-// ours returns the newest line that was typed in the process after done and was recorded
-// as one of the prompts. If there is no such line, ours returns the zero Typed.
+// ours returns the newest line that was typed in the process after the time s.done and
+// was recorded as one of the prompts. Without such a line, ours returns the zero Typed.
 func (s *Switches) ours(prompts []telemetry.Typed) (line telemetry.Typed) {
 	for _, p := range prompts {
 		if l := s.newest(p); s.own(l) && l.At.After(line.At) {

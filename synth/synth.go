@@ -262,9 +262,9 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 	return out
 }
 
-// Before returns what to report before a signal takes effect: a compaction that
-// is held for its second report must be reported before the next step of the
-// main chain: a step that belongs to no sub-agent and no side call.
+// Before returns what to report before a signal takes effect. A compaction that is
+// held for its second report must be reported before the next step of the main
+// chain. A step that belongs to a sub-agent or a side call is not on the main chain.
 func (s *State) Before(sig telemetry.Signal) []Observation {
 	if s.pending == nil || sig.Agent != "" || sig.Side != "" {
 		return nil

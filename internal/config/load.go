@@ -374,7 +374,8 @@ func requireFlag(cfg *Config, given Origins, values []string) error {
 	return nil
 }
 
-// fallbackFlag adds a profile to attempts.profiles for each value, a command line.
+// fallbackFlag reads each value as a command line, and adds a profile with this command
+// to attempts.profiles.
 func fallbackFlag(cfg *Config, given Origins, values []string) error {
 	profiles := slices.Clone(cfg.Attempts.Profiles)
 	if len(profiles) == 0 {

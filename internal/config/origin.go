@@ -33,8 +33,8 @@ func (o Origin) String() string {
 // that of a list entry, the value has the origin of the list.
 type Origins map[string]Origin
 
-// Of returns the origin of the value at path. A list entry that has no origin of its
-// own has the origin of the list; any other value is then the default.
+// Of returns the origin of the value at path. If the value has no origin of its own, it
+// has the origin of the list if it is a list entry; otherwise it is the default.
 func (o Origins) Of(path string) Origin {
 	for path != "" {
 		if at, ok := o[path]; ok {

@@ -126,11 +126,11 @@ type answer struct {
 	reason  string
 }
 
-// hook runs the hooks of event, one after another. The stdin of each has the usual
-// members and the members of the argument more. The additional context that the hooks
-// return is added to h.given. An asynchronous hook may still run when this method
-// returns. The next call of this method first waits
-// for such hooks, so that a script's hooks always run in the same order.
+// hook runs the hooks of event, one after another. The stdin of each is a JSON object
+// with the usual members; the parameter more can add and replace members. The context
+// that the hooks return is added to h.given. An asynchronous hook may still run when
+// this method returns. The next call of this method first waits for such hooks, so that
+// a script's hooks always run in the same order.
 func (h *harness) hook(event string, more object) answer {
 	h.unawaited.Wait()
 	stdin := h.dialect().base(event)

@@ -70,7 +70,7 @@ var verbs = sync.OnceValue(func() map[string]verb {
 		"hook":         doWith(func(h *harness, event string, p params) { h.hook(event, p.Stdin) }),
 		"statusline":   act(dialect.statusline), // run the status line command, with these members of its stdin changed
 		"transcript":   act(dialect.record),     // append a record, with the usual members added
-		"registry":     act(dialect.registry),   // rewrite Claude Code's file of its state, with these members changed
+		"registry":     act(dialect.registry),   // rewrite the file with Claude Code's state, with these members changed
 		"show_context": do((*harness).showContext),
 	}
 })

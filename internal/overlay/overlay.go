@@ -369,8 +369,8 @@ func copyTo(from, to string) error {
 	return durable.SyncDir(filepath.Dir(to))
 }
 
-// copyFolder copies a folder, first under another name, so that after a crash the folder
-// to is missing or complete.
+// copyFolder copies a folder, first under another name, so that a crash leaves no
+// incomplete folder under the final name.
 func copyFolder(from, to string, perm fs.FileMode) error {
 	half := to + ".lifeloop-part"
 	if err := os.RemoveAll(half); err != nil {

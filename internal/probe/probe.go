@@ -250,8 +250,8 @@ func (r *Result) failed(problem string) {
 	r.unprove(func(string) bool { return true }, "the session has the event, but the session failed: "+problem)
 }
 
-// unprove moves capabilities from r.Proven to r.Lacks, with the reason. It moves those for
-// which the function some returns true.
+// unprove moves capabilities from r.Proven to r.Lacks, with the reason. It moves each
+// capability for which some(capability) is true.
 func (r *Result) unprove(some func(capability string) bool, reason string) {
 	r.Proven = slices.DeleteFunc(r.Proven, func(one Proof) bool {
 		gone := some(one.Capability)

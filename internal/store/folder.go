@@ -94,8 +94,9 @@ func (f Folder) Settle() (kept []string, err error) { return overlay.Settle(f.Ov
 // Live reports whether a wrapper has the session's ledger open.
 func (f Folder) Live() bool { return ledger.Locked(string(f)) }
 
-// Facts yields those facts of a session whose sequence number is at least from. Not all
-// earlier facts are checked. Facts stops at an unfinished last line; damage is an error.
+// Facts yields facts of a session. The parameter from is the smallest sequence number
+// to yield. Not all earlier facts are checked. Facts stops at an unfinished last line;
+// damage is an error.
 //
 // If the folder has the ledger of another session, the error is a
 // *[FolderError].

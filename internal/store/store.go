@@ -278,7 +278,7 @@ type Limit struct {
 	Except    string        // id of a session that is not removed
 }
 
-// Prune removes sessions, the oldest first, and calls the function removed with each id.
+// Prune removes sessions, the oldest first, and calls removed(id) for each of them.
 // Prune also finishes removals that were interrupted. If a session cannot be removed,
 // Prune continues with the next one, and at the end returns the first such error.
 func (s Store) Prune(l Limit, removed func(id string) error) (failed error) {

@@ -17,7 +17,7 @@ type otlp struct {
 	telemetry.Tally
 	// thread is the id of the first thread. Only the first thread is reported as live:
 	// Codex starts another thread to write a conversation's title, and that thread's
-	// events look like those of a new session. A later thread's signals have its id.
+	// events look like those of a new session. Each signal has the id of its own thread.
 	thread string
 }
 

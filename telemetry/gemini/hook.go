@@ -13,7 +13,7 @@ import (
 )
 
 // Hooks is the dialect of Gemini CLI's hooks. The input of a hook names no turn and
-// no tool call. The only time in the input is when Gemini CLI called the hook.
+// no tool call. It has one timestamp: the time at which Gemini CLI called the hook.
 type Hooks struct{ telemetry.Waits }
 
 // Decode implements telemetry.Dialect.
