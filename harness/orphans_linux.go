@@ -41,7 +41,7 @@ func (t *Terminal) Adopt() error {
 			select {
 			case <-t.changes:
 				t.continueGuards()
-				t.reap(firstThread())
+				t.reap()
 			case <-t.stop:
 				return
 			}
@@ -58,21 +58,28 @@ func subreaper() error {
 	return nil
 }
 
-// endAdoption ends the reaper. The result is true if no harness is running and no
-// registered process is left. The wrapper's own processes and orphans are registered.
-// Without Adopt the result is false, because orphans were not registered.
-func (t *Terminal) endAdoption() (nothingLeft bool) {
+// nothingLeft reports whether no harness is running and no registered process is left. The
+// wrapper's own processes and orphans are registered. Without Adopt the result is false,
+// because orphans were not registered.
+func (t *Terminal) nothingLeft() bool {
 	if t.stop == nil {
 		return false
+	}
+	t.reap()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.owned) == 0 && !t.busy
+}
+
+// endAdoption ends the reaper.
+func (t *Terminal) endAdoption() {
+	if t.stop == nil {
+		return
 	}
 	signal.Stop(t.changes)
 	close(t.stop)
 	<-t.stopped
 	t.stop = nil
-	t.reap(firstThread())
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.owned) == 0 && !t.busy
 }
 
 // Forks is held while a process of the wrapper is started and registered with Own,
@@ -97,14 +104,13 @@ func (t *Terminal) continueGuards() {
 // firstThread is the thread of this process to which the system gives orphans.
 func firstThread() string { return strconv.Itoa(os.Getpid()) }
 
-// reap reaps the orphans of a thread that have ended and registers the others with
-// the guards.
-func (t *Terminal) reap(thread string) {
+// reap reaps the orphans that have ended and registers the others with the guards.
+func (t *Terminal) reap() {
 	t.forks.Lock()
 	defer t.forks.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	pids := children(thread)
+	pids := children(firstThread())
 	// While the guard runs, orphans of the harness become children of the guard. If the
 	// guard still runs after the list was made, the list contains no such orphan.
 	running := t.child == 0 || t.guard != nil && runsChild(t.guard.pid)
@@ -195,7 +201,7 @@ func childrenByParent() (pids []int) {
 // would be taken for an orphan and killed.
 func (t *Terminal) EndOrphans() Killed {
 	return endTrees(func() []owned {
-		t.reap("*")
+		t.reap()
 		return t.adopted()
 	})
 }

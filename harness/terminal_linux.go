@@ -333,7 +333,8 @@ func (t *Terminal) Dismiss() {
 	if closed {
 		return
 	}
-	t.dismiss(t.endAdoption())
+	t.dismiss(t.nothingLeft())
+	t.endAdoption() // after dismiss, because guards need some time to exit
 }
 
 // dismiss dismisses the guards and closes the files. Unless a child still runs, it sets

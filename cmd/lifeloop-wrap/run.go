@@ -90,16 +90,14 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 		return refused(lifeloop.InternalError, "open the terminal: %v", err)
 	}
 	defer terminal.Close()
-	if err := terminal.Adopt(); err != nil {
-		return refused(lifeloop.InternalError, "%v", err)
-	}
 	if cfg.Contain != "never" {
 		if err := terminal.Contain(nil); err != nil && cfg.Contain == "always" {
 			return refused(lifeloop.InternalError, "put the session into a control group: %v", err).withHint("with --contain auto, the session runs even without a control group; lifeloop-wrap doctor shows what is missing")
 		}
 	}
-	if err := terminal.Prepare(nil); err != nil { // the guard starts in the background, which takes some milliseconds
-		return refused(lifeloop.InternalError, "set up the guard process: %v", err)
+	prepared := background(func() error { return terminal.Prepare(nil) }) // the start of a guard takes some milliseconds
+	if err := terminal.Adopt(); err != nil {
+		return refused(lifeloop.InternalError, "%v", err)
 	}
 	launchable, err := ways(cfg, f.adapter, argv)
 	if err != nil {
@@ -114,7 +112,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	harness.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	s := &session{id: cmp.Or(f.resume, f.sessionID, uuid.NewString()), cfg: cfg}
 	defer s.close()
-	if err := s.open(f.noLedger, f.resume != ""); err != nil {
+	if err := s.open(f); err != nil {
 		return err
 	}
 	if s.ledger != nil {
@@ -126,6 +124,9 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	events, err := openEvents(f.events)
 	if err != nil {
 		return err
+	}
+	if err := prepared(); err != nil {
+		return refused(lifeloop.InternalError, "set up the guard process: %v", err)
 	}
 	l := &launcher{gate: newGatekeeper(f.guard, s.id, launchable), approvalWait: f.approvalWait, session: s, terminal: terminal, ways: launchable, activity: activity, hooks: f.injection(), otlp: f.otlp, force: f.force}
 	defer l.close()

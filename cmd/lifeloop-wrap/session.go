@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -43,42 +44,69 @@ type session struct {
 	published store.Published // which of the session's checkpoints were published
 }
 
-func (s *session) open(unrecorded, recovered bool) error {
+// open opens the ledger and the socket of a session. Call close even after an error.
+func (s *session) open(f runFlags) error {
 	store.RemoveTemps()
-	st := store.Open(s.cfg.StateDir)
-	s.folder = st.Folder(s.id)
+	s.folder = store.Open(s.cfg.StateDir).Folder(s.id)
+	// To open the socket takes about as long as to create the ledger. No other process uses
+	// a new id, so both are done at the same time. For another id, the socket must wait for
+	// the lock of the ledger, which shows whether a process runs the session.
+	openDoor := s.openDoor
+	if f.resume == "" && f.sessionID == "" {
+		openDoor = background(s.openDoor)
+		defer openDoor() // waits, even after an error, because close must close the socket
+	}
+	if err := s.openLedger(f.noLedger, f.resume != ""); err != nil {
+		return err
+	}
+	if err := s.openLog(); err != nil {
+		return err
+	}
+	err := openDoor()
+	if err == nil {
+		err = s.folder.SetSocket(s.door.Path())
+	}
+	if err != nil {
+		return refused(lifeloop.InternalError, "open the session's socket: %v", err)
+	}
+	return nil
+}
+
+// background calls f in a goroutine. The returned function waits for the result.
+func background(f func() error) (wait func() error) {
+	result := make(chan error, 1)
+	go func() { result <- f() }()
+	return sync.OnceValue(func() error { return <-result })
+}
+
+func (s *session) openDoor() (err error) {
+	s.door, err = control.Open(s.id)
+	return err
+}
+
+// openLedger opens the ledger of a session that is recovered, or creates a new one. If the
+// session is unrecorded, openLedger creates a folder for its other files.
+func (s *session) openLedger(unrecorded, recovered bool) error {
 	if recovered {
-		if err := s.reopen(); err != nil {
-			return err
-		}
-	} else if unrecorded {
+		return s.reopen()
+	}
+	if unrecorded {
 		temp, err := store.CreateTemp()
 		if err != nil {
 			return refused(lifeloop.InternalError, "make a folder for this run: %v", err)
 		}
 		s.folder, s.temp = temp.Folder, temp
-	} else {
-		created, err := createLedger(s.folder)
-		var locked *durable.LockedError
-		switch {
-		case errors.Is(err, os.ErrExist), errors.As(err, &locked):
-			return taken(st.Read(s.id))
-		case err != nil:
-			return noLedger(s.folder, err)
-		}
-		s.ledger = created
+		return nil
 	}
-	if err := s.openLog(); err != nil {
-		return err
+	created, err := createLedger(s.folder)
+	var locked *durable.LockedError
+	switch {
+	case errors.Is(err, os.ErrExist), errors.As(err, &locked):
+		return taken(store.Open(s.cfg.StateDir).Read(s.id))
+	case err != nil:
+		return noLedger(s.folder, err)
 	}
-	door, err := control.Open(s.id)
-	if err == nil {
-		s.door = door
-		err = s.folder.SetSocket(door.Path())
-	}
-	if err != nil {
-		return refused(lifeloop.InternalError, "open the session's socket: %v", err)
-	}
+	s.ledger = created
 	return nil
 }
 
