@@ -103,7 +103,7 @@ func run() (missed bool, err error) {
 	}
 
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Println("OURS is compared with FLOOR: RATIO is the ratio of the two or, with a sign, their difference.")
+	fmt.Println("RATIO is OURS divided by FLOOR, or FLOOR divided by OURS for a speed, or, with a sign, OURS minus FLOOR.")
 	fmt.Fprintln(table, "MEASUREMENT\tFLOOR\tOURS\tRATIO\tMIDDLE HALF\tTARGET\t")
 	var errs []error
 	for _, m := range chosen {

@@ -81,8 +81,8 @@ func (r *renewals) clearing() bool {
 	return r.hard.InPlace() && r.hard.Typed && r.soft.held != nil
 }
 
-// lineSettles is how long no key is typed and no token is consumed after the user has
-// sent a line, because the line may begin a turn.
+// lineSettles is how long a renewal waits before its next step after the user has sent a
+// line, because the line may begin a turn.
 const lineSettles = 2 * time.Second
 
 // lineSeen handles a line that the user begins or ends. After the end of a line, which

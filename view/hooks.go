@@ -10,8 +10,8 @@ type L0Callback struct {
 	Args []any  `json:"args"`
 }
 
-// An L0Error says why an attempt failed; it is the argument of onError. As JSON it
-// is an object.
+// An L0Error says why an attempt failed; it is the first argument of onError. As JSON
+// it is an object.
 type L0Error struct {
 	Message string `json:"message"`
 	Code    string `json:"code,omitempty"` // an L0 code; empty for most failures

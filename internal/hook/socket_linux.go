@@ -85,8 +85,9 @@ func newMemory() (fd int, err error) {
 	return unix.MemfdCreate("hook-input", unix.MFD_CLOEXEC)
 }
 
-// replaceStdin writes the input to a file in memory and makes that file the
-// stdin of this process. If that fails, the command reads an empty stdin.
+// replaceStdin writes the input to a file in memory and makes that file the stdin of
+// this process, and so of the command that then replaces this process (becomeCommand).
+// If that fails, the command cannot read the input again.
 func replaceStdin(memory int, input []byte) {
 	for len(input) > 0 {
 		n, err := unix.Write(memory, input)

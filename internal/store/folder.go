@@ -212,10 +212,11 @@ func (f Folder) Check() error {
 		if err != nil {
 			return f.gone(err)
 		}
-		if fact, err := kernel.Decode(e.Kind, e.Body); err == nil {
-			return f.owns(fact)
+		fact, err := kernel.Decode(e.Kind, e.Body)
+		if err != nil {
+			return nil // the ledger is not empty; Facts reports the unknown fact
 		}
-		break
+		return f.owns(fact)
 	}
 	return f.gone(nil)
 }

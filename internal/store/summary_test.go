@@ -193,6 +193,20 @@ func TestRecorder(t *testing.T) {
 	require.ErrorContains(t, st.Read(first).Damage, "its ledger is empty")
 }
 
+// TestUnknownFirstFact checks that a ledger with a first fact of a newer version does not
+// count as empty.
+func TestUnknownFirstFact(t *testing.T) {
+	f := Open(filepath.Join(t.TempDir(), "state")).Folder(first)
+	require.NoError(t, f.Secure())
+	log, err := ledger.Create(string(f), ledger.Options{})
+	require.NoError(t, err)
+	_, err = log.Append([]ledger.Record{{At: time.Now(), Kind: "of_a_newer_version", Body: json.RawMessage("{}")}}, true)
+	require.NoError(t, err)
+	require.NoError(t, log.Close())
+	require.NoError(t, os.WriteFile(f.file(summaryFile), nil, 0o600)) // shows that the ledger has entries
+	require.NoError(t, f.Check())
+}
+
 // TestConcludeRemovesTheFilesFirst checks that Conclude calls Forget before it writes the
 // summary of a long session. In the other order, a wrapper that is killed in between
 // would leave a valid summary, and lists would never remove the files.

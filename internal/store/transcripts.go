@@ -53,8 +53,8 @@ func (f Folder) copyTranscript(path string) (kernel.TranscriptCopied, error) {
 	of := sha256.Sum256([]byte(path))
 	kept := kernel.TranscriptCopied{Path: path, File: filepath.Join(transcriptsDir, hex.EncodeToString(of[:4])+"-"+filepath.Base(path))}
 	digest, size := sha256.New(), new(counter)
-	// Copy up to the present end: what is written from now on belongs to another
-	// session.
+	// Copy up to the present end: the launch is over, so what is written from now on
+	// belongs to a later launch or to another session.
 	data := io.TeeReader(io.LimitReader(from, info.Size()), io.MultiWriter(digest, size))
 	if err := durable.Copy(f.file(kept.File), data, 0o600); err != nil {
 		return kernel.TranscriptCopied{}, err

@@ -401,9 +401,10 @@ func readTokens(val []byte) tokens {
 	return t
 }
 
-// usage returns the tokens of a call in parts that do not overlap. Used is the
-// size of the prompt, because Gemini CLI takes the prompt of the newest call as
-// the size of the context.
+// usage returns the tokens of a call. No token is counted in two of Input, CacheRead
+// and Output; Reasoning is the part of Output that is thoughts. Used is the size of
+// the prompt, because Gemini CLI takes the prompt of the newest call as the size of
+// the context.
 func (t tokens) usage(id string) telemetry.Usage {
 	cached := min(t.cached, t.input)
 	return telemetry.Usage{ID: id, Used: t.input, Input: t.input - cached + t.tool, CacheRead: cached,

@@ -205,8 +205,8 @@ func (t *Tail) with(read func(c *conn, id Cursor) error) error {
 		if mode != immutable {
 			return err
 		}
-		// Check for a change before the error, because a concurrent write may have
-		// caused the error.
+		// First check whether the files have changed, and return the error only if they
+		// have not: a concurrent write may have caused the error.
 		after, lost := t.look()
 		if lost == nil && after == before {
 			return err
