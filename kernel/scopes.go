@@ -25,8 +25,8 @@ type scopes struct {
 	}
 	soft struct {
 		refused map[string]bool   // ids of other harness sessions for which BindRefused was recorded
-		gone    *telemetry.Signal // the harness's report that its session ends; kept until the last turn's end is read
-		goneDue time.Time         // until when gone is kept
+		gone    *telemetry.Signal // the harness's report that its session ends, while it waits for the record of the last turn's end
+		goneDue time.Time         // when gone is handled even without that record
 	}
 }
 

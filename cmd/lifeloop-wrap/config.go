@@ -87,5 +87,9 @@ func exposureHint(e config.Exposure) string {
 	if strings.HasPrefix(e.Key, "attempts.profiles") {
 		return "the harness inherits the variable: let it read the value from its environment"
 	}
-	return fmt.Sprintf("let the program read the variable from its environment: in the configuration, next to %s (in a profile, next to its name), write inherit: [%s]", e.Key, vt.Plain(e.Variable))
+	beside := e.Key
+	if profile, _, found := strings.Cut(e.Key, "]."); found && strings.HasPrefix(e.Key, "profiles[") {
+		beside = profile + "].name" // inherit is a key of the profile, not of prepare or continue
+	}
+	return fmt.Sprintf("let the program read the variable from its environment: in the configuration, beside %s, write inherit: [%s]", beside, vt.Plain(e.Variable))
 }

@@ -121,7 +121,7 @@ func own(o profiles.Overlay, f profiles.OverlayFolder, name string) bool {
 func Settle(path string) (kept []string, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("move the harness's new files to the home folder: %w; files that were not moved are kept", err)
+			err = fmt.Errorf("move the harness's new files to the home folder: %w; files that were not moved are still in the folder that replaced it", err)
 		}
 	}()
 	data, err := durable.ReadFile(path)

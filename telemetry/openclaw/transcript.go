@@ -226,7 +226,7 @@ func (s *session) isBeside(run string) bool { return s.trigger != "" && run == s
 
 func (s *session) answered(r row, m message, d *telemetry.Digests) []telemetry.Signal {
 	if m.mirrored {
-		return nil // a record of a message that was sent to a channel
+		return nil // not the model's answer: OpenClaw's own record of a message sent to a chat channel
 	}
 	out := s.named(m.run)
 	beside := s.isBeside(m.run)
