@@ -46,7 +46,7 @@ func TestHoldAndFree(t *testing.T) {
 			for range 5 {
 				require.NoError(t, c.Hold())
 				before := treeOf(c.guard.pid)
-				require.True(t, allStopped(c.guard.pid), states(c.guard.pid))
+				eventually(t, "all have stopped, even on a busy machine", func() bool { return allStopped(c.guard.pid) })
 				require.NoError(t, c.Hold(), "the second Hold")
 				require.Equal(t, before, treeOf(c.guard.pid))
 				require.NoError(t, c.Free())
@@ -58,7 +58,7 @@ func TestHoldAndFree(t *testing.T) {
 			require.NoError(t, unix.Kill(c.pid, unix.SIGCONT)) // as another program may do; Hold then stops it again
 			eventually(t, "the continuation is reported", func() bool { return e.snapshot().conts > 0 })
 			require.NoError(t, c.Hold())
-			require.True(t, allStopped(c.guard.pid), states(c.guard.pid))
+			eventually(t, "all have stopped again", func() bool { return allStopped(c.guard.pid) })
 			require.NoError(t, c.KillTree(), "a stopped process can be killed")
 			require.Equal(t, syscall.SIGKILL, c.Wait().Signal)
 			require.ErrorIs(t, c.Hold(), os.ErrProcessDone)
@@ -82,6 +82,9 @@ func TestHoldMissesNone(t *testing.T) {
 			for range 20 {
 				require.NoError(t, c.Hold())
 				held := treeOf(c.guard.pid)
+				// Hold returns after holdTime, even if a busy machine has not run a process since
+				// its SIGSTOP. Such a process stops before it can start another.
+				eventually(t, "all have stopped", func() bool { return strings.Trim(states(c.guard.pid), "TD") == "" })
 				for range 20 {
 					require.Empty(t, strings.Trim(states(c.guard.pid), "TD"))
 					require.Equal(t, held, treeOf(c.guard.pid))
