@@ -104,17 +104,13 @@ type recorded struct {
 	world *world
 }
 
-// notCalled is the failure of a call that is not made because of earlier
-// time-outs.
-const notCalled = "not called, because earlier calls timed out"
-
 func (r *recorded) Call(ctx context.Context, text []byte) (dispatch.Answer, error) {
 	envelope, err := lifeloop.Parse[lifeloop.DispatchEnvelope](text)
 	if err != nil {
 		return dispatch.Answer{}, err
 	}
 	if r.world.givenUp(r.world.mode) {
-		return dispatch.Answer{}, &dispatch.Failure{Class: lifeloop.Timeout, Why: notCalled}
+		return dispatch.Answer{}, &dispatch.Failure{Class: lifeloop.Timeout, Why: "not called, because earlier calls timed out"}
 	}
 	answer, err := r.Client.Call(ctx, text)
 	failed, _ := errors.AsType[*dispatch.Failure](err)
@@ -242,7 +238,7 @@ func (s *world) apply(fact kernel.Fact) {
 			break
 		}
 		i, known := s.calls[f.Receipt.EventID]
-		if !known { // the client was not called: the event was skipped, or there was no time left
+		if !known { // not called: the event was skipped, no time was left, or earlier calls timed out
 			i = len(s.Calls)
 			s.Calls = append(s.Calls, Call{Mode: s.mode, Step: s.step, Event: f.Receipt.Event, EventID: f.Receipt.EventID, Failure: "not called"})
 		}
@@ -282,7 +278,7 @@ func (s *world) judge() {
 		for _, b := range f.rules {
 			s.violate(s.mode, f.step, f.event, b.rule, nil, "%s", b.found)
 		}
-		if f.why == nil || f.why.Why == notCalled {
+		if f.why == nil {
 			continue
 		}
 		r := exitStatus
