@@ -26,7 +26,7 @@ const (
 	Timeout     Cause = "timeout"     // a timer of the policy expired
 	Guardrail   Cause = "guardrail"   // a rule was broken
 	Drift       Cause = "drift"       // the harness repeated the same output or tool call
-	ZeroOutput  Cause = "zero_output" // the harness succeeded without output
+	ZeroOutput  Cause = "zero_output" // the harness succeeded without visible output, turn or tool call
 	Unknown     Cause = "unknown"
 	Fatal       Cause = "fatal" // a retry cannot help: no permission, no program
 	Aborted     Cause = "abort"
@@ -87,7 +87,7 @@ type Timeouts struct {
 type Checks struct {
 	Rules      []Rule
 	Repeat     int  // equal lines or tool calls in a row that count as drift; 0: off
-	ZeroOutput bool // an attempt without output counts as failed
+	ZeroOutput bool // an attempt without visible output, turn or tool call counts as failed
 }
 
 // A Profile is one way to launch a harness, reduced to what the rules need.

@@ -423,8 +423,8 @@ func visible(b []byte) bool {
 }
 
 // A stripper removes control sequences and control characters from a stream that
-// is read in pieces. A carriage return before a newline is removed as part of
-// the newline; a lone one is kept.
+// is read in pieces. It keeps tabs, newlines, and each carriage return that is not
+// directly before a newline.
 type stripper struct {
 	parser vt.Parser
 	cr     bool // the last byte was a carriage return

@@ -233,7 +233,7 @@ func (r *Report) truncation() {
 	case r.Kind.Anchored() && r.AnchoredUntil == 0:
 		r.note("truncation: checkpoints removed from the end are not noticed without an anchor, and neither the chain nor the journal shows whether the session ended")
 	case r.Kind.Anchored():
-		r.note("truncation: the anchors reach checkpoint %d of %d, event %d; a removal or replacement of later events is not noticed",
+		r.note("truncation: the anchors reach checkpoint %d of %d, which ends with event %d; a removal or replacement of later events is not noticed",
 			r.AnchoredUntil, n, r.reach.checkpoints[r.AnchoredUntil-1].SequenceEnd)
 	case r.reach.ended != "":
 		r.note("truncation: the file reaches the end of the session (%s), if the producer left nothing out", r.reach.ended)

@@ -290,7 +290,7 @@ func (r *Report) sealedContents(at string, c Checkpoint, head chain, p runpack, 
 	}
 	for i, e := range events {
 		if !equalJSON(p.intents[i], wantIntents[i]) || !equalJSON(p.results[i], wantResults[i]) {
-			r.problem("events", at, "event %d of the journal is not the event that was sealed", e.Sequence)
+			r.problem("events", at, "event %d of the journal differs from the event in this runpack", e.Sequence)
 		}
 	}
 }
@@ -304,14 +304,14 @@ func (r *Report) sealedHead(at string, c Checkpoint, head chain, p runpack, even
 		}
 		if ref.SourceType == eventsSource && len(events) > 0 {
 			if want, err := eventsRef(events, c.CreatedAt); err != nil || want.ContentDigest != ref.ContentDigest {
-				r.problem("events", at, "the events of the journal are not the events that were sealed")
+				r.problem("events", at, "the events of the journal do not have the digest that this runpack contains")
 			}
 		}
 		if ref.SourceType != chainSource {
 			continue
 		}
 		if want, err := chainRef(head, c.CreatedAt); err != nil || want.ContentDigest != ref.ContentDigest {
-			r.problem("head", at, "after this checkpoint was made, a member of the journal's header was changed, or a member of the chain that is not in a checkpoint")
+			r.problem("head", at, "after this checkpoint was made, a member was changed in the journal's header, or in the chain outside its checkpoints")
 		}
 		for _, e := range events {
 			if e.ProducerVersion != c.ProducerVersion || e.SchemaVersion != schemaVersion {
@@ -458,7 +458,7 @@ func (r *Report) journal(doc []byte, o Options) {
 		sealed = j.checkpoints[n-1].SequenceEnd
 	}
 	if j.last > sealed {
-		r.note("events: no checkpoint covers the events at the end (%d), so a change of them may go unnoticed", j.last-sealed)
+		r.note("events: no checkpoint covers the events at the end (number of events: %d), so a change of them may go unnoticed", j.last-sealed)
 	}
 	r.summarize(len(j.checkpoints), o)
 }

@@ -55,7 +55,7 @@ func (r *Report) signatures(list []sign.Signature, doc []byte, o Options) {
 		}
 	}
 	if r.SignaturesValid == 0 && !hasProblem(r.Problems, "signature") {
-		r.problem("signature", "", "no signature is valid; the first one: %v", list[0].Verify(o.PublicKey, digest))
+		r.problem("signature", "", "no signature is valid; the error of the first signature: %v", list[0].Verify(o.PublicKey, digest))
 	}
 	r.SignatureStatus = SignatureVerified
 	if r.SignaturesValid == 0 || hasProblem(r.Problems, "signature") {

@@ -126,7 +126,7 @@ func TestAnchors(t *testing.T) {
 	require.True(t, r.OK)
 	require.Equal(t, 1, r.AnchorsConfirmed)
 	require.Equal(t, 3, r.AnchoredUntil)
-	require.Contains(t, r.Notes, "truncation: the anchors reach checkpoint 3 of 3, event 6; a removal or replacement of later events is not noticed")
+	require.Contains(t, r.Notes, "truncation: the anchors reach checkpoint 3 of 3, which ends with event 6; a removal or replacement of later events is not noticed")
 	journal := Verify(JournalKind, read(t, "session/ok_reference/journal.jsonl"), o)
 	require.True(t, journal.OK, "%v", journal.Problems)
 	require.Equal(t, 1, journal.AnchorsConfirmed)
@@ -135,7 +135,7 @@ func TestAnchors(t *testing.T) {
 	r2 := Verify(ChainKind, chain, o)
 	require.True(t, r2.OK, "%v", r2.Problems)
 	require.Equal(t, 2, r2.AnchoredUntil)
-	require.Contains(t, r2.Notes, "truncation: the anchors reach checkpoint 2 of 3, event 4; a removal or replacement of later events is not noticed")
+	require.Contains(t, r2.Notes, "truncation: the anchors reach checkpoint 2 of 3, which ends with event 4; a removal or replacement of later events is not noticed")
 	o.Anchors, o.Compat = []Anchor{{r.ID, 4, r.Digest}}, true
 	require.Equal(t, []string{"truncated"}, codes(Verify(JournalKind, read(t, "session/ok_reference/journal.jsonl"), o)))
 	require.Equal(t, []string{"anchor"}, codes(Verify(RunpackKind, read(t, "runpack/ok_reference.zip"), o)))

@@ -167,7 +167,7 @@ func (x *Export) env() Env {
 // Errors of a ledger that is too short: a verifier would refuse evidence made from it.
 var (
 	ErrNotBegun     = errors.New("its ledger does not contain the beginning of the session")
-	ErrNoCheckpoint = errors.New("it has no checkpoint; the first checkpoint is made when the harness runs")
+	ErrNoCheckpoint = errors.New("the session has no checkpoint; the first checkpoint is made when the harness runs")
 )
 
 // begun returns ErrNotBegun if there is no session to write evidence of.

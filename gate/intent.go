@@ -69,8 +69,8 @@ type Skill struct {
 	Source         string `json:"source"`
 }
 
-// A Delegation says on whose behalf an act is requested. The digest has the year 1
-// for an absent time, as in the reference.
+// A Delegation says on whose behalf an act is requested. An absent time is digested as
+// 0001-01-01T00:00:00Z, as in the reference.
 type Delegation struct {
 	Chain             []Link    `json:"chain,omitempty"`
 	ExpiresAt         time.Time `json:"expires_at"`

@@ -189,7 +189,7 @@ func contain(group *os.File, guard []string) (*containment, error) {
 	pid, err := startGuard(append(guard[:len(guard):len(guard)], wardenWord), guardEnv, []*os.File{null, null, null, theirs, group}, nil)
 	if err != nil {
 		lifeline.Close()
-		return nil, fmt.Errorf("start the warden: %w", err)
+		return nil, fmt.Errorf("start the warden, the process that kills the control group: %w", err)
 	}
 	return &containment{group: group, lifeline: lifeline, warden: pid}, nil
 }

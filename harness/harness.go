@@ -155,8 +155,8 @@ type Process struct {
 }
 
 // ErrSlow means that a program took too long to print its version. The error that
-// Version returns adds the time: "was not done after 20s".
-var ErrSlow = errors.New("was not done")
+// Version returns adds the time: "still running after 20s".
+var ErrSlow = errors.New("still running")
 
 // StartError means that nothing was started. Code is the exit code that env(1)
 // and timeout(1) use for it: 127 not found, 126 not executable, 125 for an error

@@ -243,7 +243,7 @@ func (t *tracker) escape(seq *vt.Sequence) bool {
 			t.parser.C1 = vt.C1Raw
 		}
 		return assign(&t.modes.latin, seq.Final == '@')
-	case '$': // a set with several bytes for each character, in G0 if no other byte follows
+	case '$': // a set of multi-byte characters, in G0 if '$' is the only intermediate byte
 		return assign(&sets.sets[max(0, designated(seq.Inter))], seq.Final)
 	default:
 		i, final := designated(which), seq.Final

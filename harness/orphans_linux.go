@@ -185,7 +185,8 @@ func children(thread string) (pids []int) {
 	return pids
 }
 
-// childrenByParent does what children does, by reading every process of the machine.
+// childrenByParent lists the children of all threads of this process. It reads every
+// process of the machine.
 func childrenByParent() (pids []int) {
 	for _, p := range allProcs() {
 		if p.ppid == os.Getpid() {

@@ -11,8 +11,8 @@ import (
 
 // writeAll writes output to the user. It does not use File.Write, which ends the
 // process if stdout is a closed pipe. It also handles a terminal that another
-// program has made non-blocking. It waits for a slow reader without limit;
-// Child.Abandon ends the wait.
+// program has made non-blocking. It waits for a slow reader without limit, even after
+// Child.Abandon. But after Abandon, Child.Wait no longer waits for writeAll.
 func writeAll(fd int, b []byte) error {
 	for len(b) > 0 {
 		n, err := unix.Write(fd, b)

@@ -641,8 +641,8 @@ func (c *Child) handleSignals(signals caught, quiet <-chan struct{}) {
 			c.resume()
 			continued = time.Now()
 		case <-signals.tstp:
-			// The harness decides whether to stop, as it would without the wrapper. The
-			// kernel discards the signal if no shell could continue the job.
+			// The harness decides whether to stop, as it would without the wrapper. If no
+			// shell could continue the job, drop the signal, as the kernel would.
 			if !underShell() {
 				continue
 			}
@@ -717,8 +717,8 @@ func (c *Child) suspend(sig syscall.Signal, since *contWatch) {
 	c.stopJob(sig, since)
 }
 
-// undo resets the terminal modes that this child has changed, so that the next
-// child finds the terminal as the first one did.
+// undo resets the terminal modes that this child has changed, for the next child. Modes
+// that a program may leave set on purpose are reset only if a signal ended this child.
 func (c *Child) undo() {
 	t := c.terminal
 	if t.inBackground() {

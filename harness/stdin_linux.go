@@ -51,7 +51,7 @@ func (f *feed) rewind() error {
 		return err
 	}
 	if !f.mu.TryLock() {
-		return errors.New("it is still being copied to the previous launch")
+		return errors.New("standard input is still being copied to the harness of the previous launch")
 	}
 	defer f.mu.Unlock()
 	if f.over {

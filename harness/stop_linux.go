@@ -94,8 +94,8 @@ func (c *Child) continueAfterStop() {
 	}
 }
 
-// stopGroup stops this process and its group, unless the watch since has seen a
-// SIGCONT. It returns after the group was continued.
+// stopGroup stops this process and its group, unless the watch passed as since has seen a
+// SIGCONT. stopGroup returns after the group was continued.
 //
 // The stop signal first waits in the thread, which blocks it. If a SIGCONT arrives
 // from then on, the kernel removes the stop signal. An earlier SIGCONT is found in the

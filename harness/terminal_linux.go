@@ -334,7 +334,7 @@ func (t *Terminal) Dismiss() {
 		return
 	}
 	t.dismiss(t.nothingLeft())
-	t.endAdoption() // after dismiss, because guards need some time to exit
+	t.endAdoption() // after dismiss: the guards exit while endAdoption waits for the reaper
 }
 
 // dismiss dismisses the guards and closes the files. Unless a child still runs, it sets
@@ -665,7 +665,7 @@ func (t *Terminal) prepare(argv []string) error {
 func startGuard(argv, env []string, files []*os.File, cgroup *os.File) (pid int, err error) {
 	fds := make([]uintptr, len(files))
 	for i, f := range files {
-		fds[i] = uintptr(fdOf(f)) // os.StartProcess would make the user's terminal blocking
+		fds[i] = uintptr(fdOf(f)) // not f.Fd(), which would make the user's terminal blocking
 	}
 	// If the wrapper dies while the guard is stopped, the kernel continues the guard.
 	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGCONT}

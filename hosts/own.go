@@ -31,7 +31,7 @@ func edited(text *string, in profiles.Installation) bool {
 
 // errEdited returns the flaw of a file of ours that the user has changed.
 func errEdited(in profiles.Installation) error {
-	return inFile(flawAt("", 0, "this file was installed by lifeloop-wrap and changed since; remove it by hand"), in.Path)
+	return inFile(flawAt("", 0, "this file was installed by lifeloop-wrap and has been changed since; remove it by hand"), in.Path)
 }
 
 func applyingWhole(in profiles.Installation, w world) (p plan, err error) {

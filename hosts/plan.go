@@ -203,8 +203,8 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 	return out, now, nil
 }
 
-// withoutTrust returns the trust file's text without our records. It returns
-// nil if we created the file and nothing else is in it.
+// withoutTrust returns the trust file's text without the consents to our hooks. It
+// returns nil if we created the file and nothing else is in it.
 func withoutTrust(trust string, settings *string, in profiles.Installation, before note) (*string, error) {
 	out, err := withdraw(trust, in.Trust, slices.Concat(before.Values, earlierValues(settings, in)), before.Replaced)
 	if err != nil {

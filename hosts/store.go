@@ -153,8 +153,8 @@ func applying(in profiles.Installation, w world) (plan, error) {
 		return plan{}, inFile(err, in.Path)
 	}
 	p := plan{origin: origin{Path: in.Path, Settings: remembered, Folders: w.origin.Folders}}
-	// Consent comes first: a crash in between leaves a record without a hook,
-	// which is harmless. A hook without a record makes the harness ask the user.
+	// Write the consents before the hooks: a crash between the two writes leaves a consent
+	// without a hook, which is harmless. For a hook without a consent, the harness asks the user.
 	if in.Trust != nil {
 		trust, remembered, err := withTrust(w.trust.text, w.settings.text, settings, in, w.origin.Trust)
 		if err != nil {

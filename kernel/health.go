@@ -377,7 +377,7 @@ func (h *health) prompted(s *step, source string, byHook bool) {
 	switch {
 	case !byHook && s.cfg.Hooks:
 		h.soft.missed = true
-		h.assess(s, "a prompt appeared in the "+source+", but its hook was not called")
+		h.assess(s, "a prompt appeared in the "+source+", but the hook for prompts was not called")
 	case byHook:
 		h.soft.missed = false
 		h.assess(s, "the hook of a later prompt was called")

@@ -358,7 +358,7 @@ func statusline(user userSettings, hook []string) (json.RawMessage, string) {
 	}
 	theirs, ok := first(user.layers, "statusLine")
 	if !ok {
-		return nil, "the user has no status line, and one of ours would change the screen"
+		return nil, "the user has no status line, and adding one would change the screen"
 	}
 	ours, ok := chain(theirs, hook)
 	if !ok {

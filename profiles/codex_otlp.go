@@ -16,7 +16,7 @@ import (
 // empty.
 func codexExport(line codexLine, h Host) (override string, x Export, reason string) {
 	if line.overrides("otel") {
-		return "", x, "the command line sets otel itself"
+		return "", x, "the command line sets otel or a key below otel"
 	}
 	ours := h.OTLP + "/v1/logs"
 	table := "endpoint=" + tomlString(ours) + `,protocol="json"`

@@ -119,7 +119,7 @@ func command(id, name string, body []byte) (input.Input, error) {
 	if name == CommandFrame {
 		var f FrameCommand
 		if err := json.Unmarshal(body, &f); err != nil || f.Do != "open" && f.Do != "close" {
-			return nil, fmt.Errorf(`the input is not a valid frame command: a JSON object with "do": "open" or "do": "close"`)
+			return nil, fmt.Errorf(`the input is not a valid frame command; expected a JSON object with "do": "open" or "do": "close"`)
 		}
 		return input.FrameRequested{Ask: id, Open: f.Do == "open", Frame: f.FrameID, Parent: f.Parent, Outcome: f.Outcome}, nil
 	}

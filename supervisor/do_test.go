@@ -51,8 +51,8 @@ func TestCommands(t *testing.T) {
 			for _, c := range []struct{ name, input, want string }{
 				{"frame", `{"do":"open","frame_id":"f1"}`, "done"},
 				{"frame", `{"do":"open","frame_id":"f1"}`, "state_conflict: frame f1 is already open"},
-				{"frame", `{"do":"turn"}`, `invalid_request: the input is not a valid frame command: a JSON object with "do": "open" or "do": "close"`},
-				{"frame", ``, `invalid_request: the input is not a valid frame command: a JSON object with "do": "open" or "do": "close"`},
+				{"frame", `{"do":"turn"}`, `invalid_request: the input is not a valid frame command; expected a JSON object with "do": "open" or "do": "close"`},
+				{"frame", ``, `invalid_request: the input is not a valid frame command; expected a JSON object with "do": "open" or "do": "close"`},
 				{"renew", `{"reason":"full"}`, "capability_unsupported: no renewal profile is active (start the session with --profile NAME)"},
 				{"resume", ``, "state_conflict: no command paused the session"},
 				{"pause", `{"reason":"lunch"}`, "done"},

@@ -158,8 +158,8 @@ func transcripts(sources Sources) []string {
 	return nil
 }
 
-// suspend performs Suspend or Continue: it stops the whole tree below the wrapper,
-// or continues it.
+// suspend performs Suspend or Continue: it stops the harness and every process below it,
+// or continues them.
 func (s *supervisor) suspend(e effect.Effect) {
 	child := s.child()
 	if child == nil {

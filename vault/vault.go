@@ -97,7 +97,7 @@ func (e *RefusedError) Error() string {
 		Missing:   "is not in the vault for this renewal, client, adapter, folder and harness session",
 		Consumed:  "was already consumed; a token is given out once",
 		Expired:   "has expired",
-		Discarded: "was discarded when its renewal was rolled back",
+		Discarded: "was discarded before it was consumed",
 		Damaged:   "cannot be read back as it was stored; its file was changed",
 	}[e.Why]
 	return fmt.Sprintf("the continuation %s %s", e.Digest, how)

@@ -110,7 +110,7 @@ func (s *Status) decided(f kernel.GateAnswered, at time.Time) {
 func (g Gate) Text() string {
 	text := fmt.Sprintf("%d allowed, %d refused", g.Allowed, g.Refused)
 	if r := g.Last; r != nil {
-		text += fmt.Sprintf("; the last, %s: %s (%s)", r.Act, r.Verdict, strings.Join(r.Reasons, ", "))
+		text += fmt.Sprintf("; the last refusal, %s: %s (%s)", r.Act, r.Verdict, strings.Join(r.Reasons, ", "))
 	}
 	return text
 }

@@ -190,7 +190,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 	case kernel.Launching:
 		message := "starting the harness, cause " + f.Cause
 		if f.Attempt > 1 || f.Profile > 0 {
-			message += fmt.Sprintf(", attempt %d of %s", f.Attempt, f.Name)
+			message += fmt.Sprintf(", attempt %d with profile %s", f.Attempt, f.Name)
 		}
 		h.progress("launching", message)
 	case kernel.Exited:
@@ -356,7 +356,7 @@ func (h *HCP) attemptEnded(f kernel.AttemptEnded) {
 	}
 	message := f.Reason
 	if f.Run != "" { // without a run, the session ended while no attempt was in progress
-		message = fmt.Sprintf("attempt %d of %s: %s", f.Attempt, f.Name, f.Reason)
+		message = fmt.Sprintf("attempt %d with profile %s: %s", f.Attempt, f.Name, f.Reason)
 	}
 	h.emit(hcpError, map[string]any{"code": hcpErrorCode(f), "message": message, "recoverable": f.Recovery != attempt.Halt})
 	switch f.Recovery {

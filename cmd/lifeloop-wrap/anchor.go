@@ -24,7 +24,7 @@ func anchorCmd(g *globals) *cobra.Command {
 session's evidence, and its digest. With --follow it publishes an anchor for
 every checkpoint so far and then for each new one, until the session ends. A
 running session never waits for this command. With an anchor block in the
-configuration, run itself publishes an anchor for each checkpoint.
+configuration, lifeloop-wrap run publishes an anchor for each checkpoint.
 
 Without --file and CMD the line is printed. --file appends each line to FILE,
 unless FILE has it already. CMD is run for each line, even if FILE has it

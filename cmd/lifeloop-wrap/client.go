@@ -30,8 +30,8 @@ No ledger is written.
 With --profile it runs one more session, which is renewed once: the programs of this
 renewal profile run, and the report has each step with its receipt.
 
-The report has the client's answer to each event, whether it asks for a renewal, the
-receipt of each event of the sessions, and each violation with the sentence of the
+The report has the client's answer to each event, whether the answer asks for a renewal,
+the receipt of each event of the sessions, and each violation with the sentence of the
 contract that it violates. The exit code is 1 if there is a violation.`,
 		Example: `  lifeloop-wrap client test -- ./notes.py
   lifeloop-wrap client test --profile handoff -- ./notes.py

@@ -180,8 +180,9 @@ func controlCmds(g *globals) []*cobra.Command {
 command. The harness then receives the signal at which it quits (INT or TERM), then
 TERM, and all its processes receive KILL after the grace period. Nothing more is
 launched. A second abort, at least 2 s after the first, skips the rest of the grace
-period. A lost session, whose wrapper died, is closed as FAILED, supervisor_lost:
-nothing is started and no client is called. To wait for the end:
+period. A lost session, whose wrapper died, is closed, usually in the state FAILED with
+the reason supervisor_lost. Nothing is started and no client is called. To wait for
+the end:
 
   lifeloop-wrap abort SESSION && lifeloop-wrap wait SESSION --for ended`)
 	abort.Aliases = []string{"stop"}
@@ -199,8 +200,8 @@ first 8 characters; status shows it.`)),
 renewal or a tool call. INTENT is the digest of the act's intent, or at least its
 first 8 characters; status shows it.`)),
 		request(supervisor.CommandPause, "Pause a live session until it is resumed",
-			`pause suspends the harness and all its processes. The timeouts of the attempt, a
-wait for the next attempt and the idle time are suspended too; the session's maximum
+			`pause suspends the harness and all its processes. The timeouts of the attempt, the
+idle timeout and a wait for the next attempt are suspended too; the session's maximum
 duration is not. pause returns when the pause is recorded in the ledger.`),
 		request(supervisor.CommandResume, "Continue a paused session",
 			`resume continues a session that pause or a signal suspended. A session that only

@@ -26,7 +26,7 @@ the folder for sockets, and removes empty control groups that earlier runs with
 --contain have left.
 
 With --probe it plays one turn of the installed harness with a scripted model on
-loopback, without an account, and stores for that version what worked.`,
+loopback, without an account, and stores what worked with this version of the harness.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if probes {

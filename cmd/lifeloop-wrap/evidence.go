@@ -37,8 +37,8 @@ func redactCmd() *cobra.Command {
 known forms of tokens, private keys, Authorization headers, cookies, webhooks,
 passwords in addresses and in flags (--password, curl -u), and values of names
 such as API_KEY or DB_PASS. A mark has the first digits of the secret's SHA-256.
-JSON stays JSON. Use it on a transcript before it is given away, and read the
-result: not every secret has a known form.`,
+JSON stays JSON. Before you give a transcript to others, run redact on the
+transcript, and read the result: not every secret has a known form.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := "-"
 			if len(args) > 0 {

@@ -34,8 +34,8 @@ The same ledger gives the same bytes.
 
   runpack  a file: the acts of the session with their results, its timeline, and
            references to its receipts and its ledger
-  pack     a file: with --pack-type run a runpack, with --pack-type job the
-           states and checkpoints of the session
+  pack     a file: a runpack with --pack-type run, or the states and checkpoints
+           of the session with --pack-type job
   chain    a folder: the journal, the chain, a runpack for each checkpoint
   trace    a folder with a record for each decision of the gate; it needs a key
   html     a page for people: turns, context, receipts, and the result of

@@ -15,10 +15,10 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// replaceable refuses an export that would replace a file other than evidence, such as the
-// private key, a ledger or another program's file. replaceable also refuses a path in the
-// state folder, and a folder with evidence that must not be mixed with the new files (see
-// sameSession). files are the paths of the files to be written.
+// replaceable refuses an export that would replace a file that is neither empty nor
+// evidence, such as the private key, a ledger or another program's file. replaceable also
+// refuses a path in the state folder, and a folder with evidence that must not be mixed
+// with the new files (see sameSession). files are the paths of the files to be written.
 func replaceable(st store.Store, id string, e exportation, files []string) error {
 	refuse := func(format string, args ...any) error {
 		return no(lifeloop.InvalidRequest, format, args...).withHint("choose another --out; a file with content is replaced only if it is valid evidence")

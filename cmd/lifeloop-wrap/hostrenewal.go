@@ -43,7 +43,7 @@ func checkHostProfile(cfg config.Config, adapter, name string) error {
 	_, manifest, _ := adapterOf(adapter)
 	if class, why := unwrapped.Refusal(manifest, p); class != "" {
 		return no(class, "renewal profile %q cannot be installed for adapter %q: %s", name, adapter, why).
-			withHint("without --profile, lifeloop-wrap host apply installs the hooks that every session needs")
+			withHint("without --profile, lifeloop-wrap host apply installs hooks that do not renew sessions")
 	}
 	return nil
 }

@@ -45,11 +45,12 @@ func observeCmd(g *globals) *cobra.Command {
 		Short: "Print the events of a harness session that runs without the wrapper",
 		Long: `observe reads the sources of a harness session (its transcript, its store, its server),
 prints its lifecycle events as JSON Lines and calls the configured clients. It launches
-nothing and answers no hook: its integration mode is telemetry_only, no payload can be
-placed, and without --ledger it stores nothing. Several PATHs are sources of one
-session. Without a PATH, observe finds the newest session of this folder in the
-adapter's usual places, and then switches to whichever session of this folder gets the
-newest prompt; with --session or --ledger it does not switch. For the adapter generic,
+no harness and answers no hook, so no text of a client reaches the model. The events
+have the integration mode telemetry_only. Without --ledger, observe stores nothing.
+Several PATHs are sources of one session. Without a PATH, observe finds the newest
+session of this folder in the adapter's usual places, and then switches to whichever
+session of this folder gets the newest prompt; with --session or --ledger it does not
+switch. For the adapter generic,
 PATHs are activity files: the session starts when one of them changes, and their
 content is not read. With --once, times come from the records, so without --ledger the
 same files give the same lines.`,
@@ -92,13 +93,13 @@ same files give the same lines.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.adapter, "adapter", "", "`ID` of the adapter")
-	fl.StringVar(&f.source, "source", "", "`KIND` of all PATHs; for the kind of a single one, write KIND=PATH without this flag (default inferred from their content)")
+	fl.StringVar(&f.source, "source", "", "`KIND` of all PATHs; without this flag, KIND=PATH sets the kind of one PATH (default inferred from the content of each PATH)")
 	fl.StringVar(&f.session, "session", "", "`ID` of the harness session, if a source or a folder holds several")
 	fl.BoolVar(&f.once, "once", false, "read the existing records and exit")
 	fl.BoolVar(&f.follow, "follow", false, "wait for more records, as by default, and also for a PATH that does not exist yet")
 	fl.BoolVar(&f.fromStart, "from-start", false, "print the events of existing records too")
 	fl.BoolVar(&f.usage, "usage", false, "after the events, print the token usage of all model calls together")
-	fl.BoolVar(&f.keepLog, "ledger", false, "store a ledger, as run does")
+	fl.BoolVar(&f.keepLog, "ledger", false, "store a ledger, as lifeloop-wrap run does")
 	fl.StringVar(&f.resume, "resume", "", "`SESSION` to continue after its observer died; reading resumes where it stopped")
 	// The configuration reads these flags by name.
 	fl.StringArray("client", nil, "client for every event except receipt.emitted and supervisor.tick, as `ID=CMDLINE` (repeatable)")
@@ -211,8 +212,9 @@ func holdsHookCalls(path string) bool {
 	return telemetry.IsHookCall(line)
 }
 
-// listener prints the events of the entries that it receives. It makes one write for
-// each call, so that a reader wakes once for the events of one record.
+// listener returns a function that writes the events of entries to w. Without a note
+// for the user, each of its calls makes one write. A reader then wakes once for the
+// events of one record.
 func (o *observer) listener(w io.Writer) supervisor.Listener {
 	var lines bytes.Buffer
 	flush := func() error {
@@ -262,7 +264,7 @@ func (o *observer) note(f kernel.Fact) string {
 func troubleText(what input.Trouble) string {
 	return cmp.Or(map[input.Trouble]string{
 		input.TroublePolling:      "it cannot be watched and is polled once a second",
-		input.TroubleTruncated:    "it was truncated and is read from its start",
+		input.TroubleTruncated:    "it was truncated; it is read from its start if records already read were cut off",
 		input.TroubleMissed:       "it was replaced, truncated or deleted while it was not observed; records may be missing",
 		input.TroubleReplaced:     "it was replaced and is read from its start",
 		input.TroubleDeleted:      "it does not exist any more or does not answer",
@@ -272,7 +274,7 @@ func troubleText(what input.Trouble) string {
 		input.TroubleEventTooLong: "an event of more than 16 MiB is skipped",
 		input.TroubleBroken:       "an incomplete record is skipped",
 		input.TroubleUnassigned:   "it does not show which harness session runs in this terminal",
-		input.TroubleRecovered:    "it can be read again",
+		input.TroubleRecovered:    "it can be read normally again",
 		input.TroubleOverflow:     "output came faster than it could be examined; a part was not examined",
 		input.TroubleLost:         "exported telemetry was dropped; records may be missing",
 		input.TroubleNotPassedOn:  "exported telemetry did not reach the user's own endpoint",

@@ -81,7 +81,7 @@ func (o *observer) prompted(session string, followed bool) {
 	if followed {
 		text = "is observed from now on"
 	}
-	fmt.Fprintf(o.notes, "lifeloop-wrap: harness session %s of this folder got a prompt and %s; --session chooses one\n", vt.Plain(session), text)
+	fmt.Fprintf(o.notes, "lifeloop-wrap: harness session %s of this folder got a prompt and %s; --session chooses the session to observe\n", vt.Plain(session), text)
 }
 
 func searched(places []profiles.Place) string {

@@ -77,7 +77,7 @@ func (o *observer) observe(cmd *cobra.Command) error {
 	}
 	if result, done := k.Done(); err == nil && done && result.Failure != "" {
 		return no(result.Failure, "observe: %s", result.Why).
-			withHint("an observer cannot place payloads or control the harness; lifeloop-wrap manifest inspect %s lists the capabilities in the mode telemetry_only", o.manifest.AdapterID)
+			withHint("an observer cannot send text to the model or control the harness; lifeloop-wrap manifest inspect %s shows which events the mode telemetry_only reports", o.manifest.AdapterID)
 	}
 	return err
 }

@@ -17,7 +17,7 @@ func payloadCmd() *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use:   "render [FILE|-]",
 		Short: "Print payloads in the form in which the model's context receives them",
-		Long: `render reads PayloadEnvelopes, a JSON array of them or one after another, and
+		Long: `render reads PayloadEnvelopes, in one JSON array or one after another, and
 prints {"payloads":[…]}: an object for each eligible payload, in the order of the
 input, with its body as a verbatim string or its body_ref, which is not followed.
 Payloads that have expired, or whose first placement is receipt_only, are not

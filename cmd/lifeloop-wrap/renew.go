@@ -29,8 +29,8 @@ func renewCmd(g *globals) *cobra.Command {
 	wait := false
 	cmd := &cobra.Command{
 		Use: "renew SESSION", Short: "Move a live session into a fresh context", Args: cobra.ExactArgs(1),
-		Long: `renew moves a session into a fresh harness session, with a renewal profile that is
-active in it (run --profile). When the harness is at its prompt, the profile's
+		Long: `renew moves a session into a fresh harness session. The session must have an active
+renewal profile (run --profile). When the harness is at its prompt, the profile's
 prepare command runs, the harness is started again or reset in place, and what the
 continue command prints is delivered to the new harness session. renew returns when
 the renewal is accepted, or with --wait when it is over. "lifeloop-wrap status SESSION" shows it.

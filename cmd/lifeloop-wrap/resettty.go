@@ -21,7 +21,7 @@ nothing is echoed, and end the line with Ctrl-J if Enter does not work.`,
 		RunE: func(*cobra.Command, []string) error {
 			tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 			if err != nil {
-				return no(lifeloop.TransportError, "open the controlling terminal: %v", err).withHint("run it in the terminal that is to be reset")
+				return no(lifeloop.TransportError, "open the controlling terminal: %v", err).withHint("run reset-tty in the terminal that is to be reset")
 			}
 			defer tty.Close()
 			if err := harness.Reset(tty); err != nil {

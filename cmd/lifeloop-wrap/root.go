@@ -58,9 +58,9 @@ func newRoot(g *globals) *cobra.Command {
 		Use:   "lifeloop-wrap",
 		Short: "Wrap a coding harness: lifecycle events, client payloads, durable receipts",
 		Long: `lifeloop-wrap launches a coding harness (Claude Code, Codex, or any program) in
-your terminal, where it looks and behaves as usual. It turns what happens there into
-lifecycle events, calls to subscribed client programs, and receipts in a
-tamper-evident ledger.`,
+your terminal, where the harness looks and behaves as usual. lifeloop-wrap turns what
+happens there into lifecycle events, calls to subscribed client programs, and receipts
+in a tamper-evident ledger.`,
 		Example: `  lifeloop-wrap run -- claude            wrap Claude Code
   lifeloop-wrap run --client notes=./notes-client -- codex
   lifeloop-wrap ps                       list live and lost sessions

@@ -119,7 +119,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 		s.folder.SaveCommand(f.line)
 	}
 	if f.events == "-" && terminal.Pty() {
-		return usage("--events - cannot be used while the harness runs in a terminal: the events would be mixed with its screen").withHint("name a file")
+		return usage("--events=- cannot be used while the harness runs in a terminal: the events would be mixed with its screen").withHint("name a file")
 	}
 	events, err := openEvents(f.events)
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	}
 	dismiss := sync.OnceFunc(func() {
 		endClients()
-		l.terminal.Dismiss() // does not wait until the guard exits; the end of the function run does
+		l.terminal.Dismiss() // does not wait until the guard exits; terminal.Close in run waits
 	})
 	defer dismiss() // for a run that failed
 	ports.Clients = clients

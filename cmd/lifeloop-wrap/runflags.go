@@ -40,12 +40,12 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.StringVar(&f.events, "events", "", "`FILE` to append events and receipts to, as JSON Lines; - for stderr")
 	fl.StringVar(&f.pty, "pty", "auto", "`WHEN` to give CMD a terminal: auto, always or never")
 	fl.StringArrayVar(&f.activity, "activity", nil, "`PATH` of a file whose changes show that CMD is alive (repeatable)")
-	fl.StringVar(&f.hooks, "hooks", "auto", "`WHEN` to inject hooks: always, never, or auto (if they do not show on the screen, or a client, a requirement or a renewal profile needs them)")
+	fl.StringVar(&f.hooks, "hooks", "auto", "`WHEN` to inject hooks: always, never, or auto (if they do not show on the screen, or a client, a requirement, a renewal profile or a policy needs them)")
 	fl.BoolVar(&f.noHooks, "no-hooks", false, "inject no hooks; the same as --hooks never")
 	fl.BoolVar(&f.otlp, "otlp", false, "receive the harness's log events (OTLP) and forward them to the user's own endpoint, if one is configured")
 	fl.BoolVar(&f.noLedger, "no-ledger", false, "store no ledger")
 	fl.Int("retries", 0, "retry CMD, and each fallback, at most `N` times after a failure of the harness itself, such as an exit code or a signal")
-	fl.Int("max-retries", 0, "at most `N` retries in the whole session, whatever the cause, not counting waits for the known end of a rate limit (default with --retries: as many as --retries needs, at least 6)")
+	fl.Int("max-retries", 0, "at most `N` retries in the whole session, whatever the cause; a retry that waits for the known end of a rate limit does not count (default with --retries: the sum of the --retries of CMD and all fallbacks, at least 6)")
 	fl.String("backoff", "", "wait before a retry, as `KIND:BASE[:MAX]`, where KIND is fixed, linear or exponential; such as exponential:1s:1m")
 	fl.StringArray("fallback", nil, "`CMDLINE` to run when CMD is not retried any more (repeatable)")
 	fl.String("contain", "never", "keep all processes of the session in a control group (cgroup): never, auto (where the system allows it) or always")
@@ -60,10 +60,10 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 		text  string
 	}{
 		{"timeout-initial", 0, "longest silence from a launch to its first output or other sign of life (default no limit)"},
-		{"timeout-inter", 0, "longest silence of a launch after its first output or other sign of life, except while a tool runs or the user is asked (default no limit)"},
+		{"timeout-inter", 0, "longest silence of a launch after its first output or other sign of life, except while a tool runs or the harness waits for the user (default no limit)"},
 		{"timeout-tool", 0, "longest tool call (default no limit)"},
 		{"max-duration", 0, "longest session (default no limit)"},
-		{"idle-timeout", 0, "end the session, without a retry, after this time without any activity, even while a tool runs or the user is asked (default no limit)"},
+		{"idle-timeout", 0, "end the session, without a retry, after this time without any activity, even while a tool runs or the harness waits for the user (default no limit)"},
 		{"client-drain", 5 * time.Second, "how long clients may take to answer after CMD has ended"},
 		{"abort-grace", 5 * time.Second, "how long CMD may take to end after the first signal to end it, before KILL (0: KILL at once)"},
 	} {

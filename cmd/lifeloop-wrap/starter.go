@@ -29,9 +29,9 @@ policy.`,
 	}, &cobra.Command{
 		Use: "test FILE CASES", Short: "Test a policy with cases", Args: cobra.ExactArgs(2),
 		Long: `test evaluates each case of CASES (YAML) by the policy FILE, as run --policy does in
-this folder, but without rate limits, and prints the cases whose result is not the
-wanted one. A case has the wanted verdict, optionally a reason that must be among the
-reason codes of the decision, and one of:
+this folder, but without the rate_limit of a rule, and prints the cases whose result is
+not the wanted one. A case has the wanted verdict, optionally a reason that must be
+among the reason codes of the decision, and one of:
 
   command, write, delete, read, url   a tool call; the key tool may name the tool
   tool without any of these           a call of that tool without arguments

@@ -19,10 +19,10 @@ func whyCmd(g *globals) *cobra.Command {
 		Use:   "why SESSION EVENT_ID",
 		Short: "Show the evidence of an event",
 		Long: `why prints the evidence of one event: its sources, how its harness session was
-identified, the earlier events of its frame, the files that the harness had reported,
-how far the sources of the event were read, and what the clients answered. EVENT_ID is
-an id that "lifeloop-wrap events" prints, or enough of its last characters to
-distinguish it from all others.`,
+identified, and the earlier events of its frame. why also prints the files that the
+harness had reported before the event, up to which byte lifeloop-wrap read the event's
+sources, and what the clients answered. EVENT_ID is an id that "lifeloop-wrap events"
+prints, or enough of its last characters to distinguish it from all others.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			st, session, err := g.session(cmd, args[0])

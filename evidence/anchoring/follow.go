@@ -34,7 +34,7 @@ func (p progress) done(next evidence.Anchor) progress {
 	}
 	switch {
 	case p.missed > 0:
-	case next.Index >= p.earlier.Index: // every checkpoint that an earlier wrapper tried to publish is published now
+	case next.Index >= p.earlier.Index: // every checkpoint up to the newest published one is published now
 		p.From, p.Failed, p.Why = 0, 0, ""
 	case next.Index == p.From:
 		p.From++
@@ -68,10 +68,10 @@ type Follower struct {
 	done  chan struct{}
 }
 
-// Follow starts to publish the checkpoints of a session, except those that an earlier
-// wrapper has published. The progress is stored in the session's folder. Follow calls
-// p.Open and returns its error. If there is no error, the caller must call Wait and must
-// not use p.
+// Follow starts to publish the checkpoints of a session, from the oldest one that earlier
+// wrappers did not publish. The command may get later checkpoints again. The progress is
+// stored in the session's folder. Follow calls p.Open and returns the error of Open. If
+// there is no error, the caller must call Wait and must not use p.
 func Follow(folder store.Folder, p *Publisher) (*Follower, error) {
 	f := &Follower{state: begin(folder.Published()), done: make(chan struct{})}
 	p.last, p.from = f.state.Last, f.state.From

@@ -9,7 +9,7 @@ import (
 	"lifeloop/internal/vt"
 )
 
-// begin is the page up to the text of its title; style is the rest of the page's head.
+// begin is the page up to the session's id in its title; style is the rest of its head.
 // Neither begin nor style contains a value.
 var (
 	//go:embed begin.html
@@ -87,9 +87,9 @@ func (p *Page) HTML(c Checked) []byte {
 
 func (w *writer) verification(c Checked) {
 	if c.Report.OK {
-		w.put(`<p class="good">The evidence of this session verifies.</p>`)
+		w.put(`<p class="good">The verification of this session's evidence succeeded.</p>`)
 	} else {
-		w.put(`<p class="bad">The evidence of this session does not verify.</p>`)
+		w.put(`<p class="bad">The verification of this session's evidence failed.</p>`)
 	}
 	w.put("\n<dl>\n<dt>ledger</dt><dd>%s entries, one chain of digests", c.Entries)
 	if c.Torn {
@@ -124,7 +124,7 @@ func (w *writer) chart(c *chart) {
 	for _, one := range c.Marks {
 		w.put("\n"+`<line x1="%s" x2="%s" y1="0" y2="%s"><title>%s</title></line>`, one.X, one.X, c.Height, one.What)
 	}
-	w.put("\n"+`<polyline points="%s"/>`+"\n</svg>\n<figcaption>from the beginning to the end, %s", c.Line, c.Took)
+	w.put("\n"+`<polyline points="%s"/>`+"\n</svg>\n<figcaption>width of the chart: the whole session, %s", c.Line, c.Took)
 	if len(c.Marks) > 0 {
 		w.put("; dashed: the context was compacted or renewed")
 	}

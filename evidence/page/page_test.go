@@ -119,7 +119,7 @@ func TestALongSession(t *testing.T) {
 // The top of the page reports a failed verification and an unfinished ledger.
 func TestWhatDoesNotVerify(t *testing.T) {
 	out := html(t, page.Checked{Torn: true, Report: evidence.Verify(evidence.RunpackKind, []byte("x"), evidence.Options{})}, kernel.Began{SessionID: "s"})
-	require.Contains(t, out, "does not verify")
+	require.Contains(t, out, "evidence failed")
 	require.Contains(t, out, "the last line is unfinished")
 	require.Contains(t, out, "The harness did not report the size of its context.")
 }

@@ -57,7 +57,7 @@ func (l Launch) Intent(s Scene) (gate.Intent, error) {
 }
 
 // A Renewal is a move of the session into a fresh harness session. Number is one more
-// than the number of the session's renewals that have begun a reset.
+// than the number of the session's renewals that began a reset (see package renewal).
 type Renewal struct {
 	Adapter, Program string
 	ID, Profile      string

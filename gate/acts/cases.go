@@ -42,7 +42,7 @@ func (c Case) Result(p *gate.Policy, scene Scene) (r CaseResult, err error) {
 		return r, fmt.Errorf("verdict is %q; want allow, dry_run, require_approval or block", c.Verdict)
 	}
 	if !c.single() {
-		return r, errors.New("want exactly one of command, write, delete, read, url, tool, launch, renew and inject; only tool may be combined, with command, write, delete, read or url")
+		return r, errors.New("want exactly one of command, write, delete, read, url, tool, launch, renew and inject; the only exception: tool may also be given with one of command, write, delete, read and url")
 	}
 	switch {
 	case c.Launch != "":

@@ -142,7 +142,7 @@ func (s *shell) paramTexts(p *syntax.ParamExp, quoted bool) (all []string) {
 	return append(append(all, s.written[p.Param.Value]...), "")
 }
 
-// write adds the choices of a word that the line assigns to a variable to s.written.
+// write adds to s.written the choices of a word that the line assigns to a variable.
 func (s *shell) write(name string, w *syntax.Word) {
 	if w == nil {
 		return

@@ -179,7 +179,7 @@ func (s *shell) assignments(file *syntax.File) {
 	}
 }
 
-// assigns adds to count the assignments that a builtin command, such as read, makes.
+// assigns counts the assignments of a builtin command, such as read, in s.count.
 func (s *shell) assigns(words []*syntax.Word) {
 	var args []arg
 	for _, w := range words {

@@ -47,8 +47,8 @@ func isOnlySSH(line string) bool {
 }
 
 // startsSSH is like isOnlySSH, for a command line that is not known. Each unknown part must
-// be the value of a flag, or the end of one, as in ssh -i "$KEY". A part such as $X in
-// ssh -o $X may name a program.
+// belong to the value of a flag, as in ssh -i "$KEY". After -o, the part must follow a =,
+// because $X in ssh -o $X may name a program.
 func startsSSH(line arg) bool {
 	return isOnlySSH(line.begin) && isOnlySSH(line.form) && !line.unknowns(func(before string) bool { return !endsInValue(before) }) &&
 		!slices.ContainsFunc(line.texts(), func(text string) bool { return strings.HasPrefix(text, "ssh ") && !isOnlySSH(text) })

@@ -75,8 +75,8 @@ func (o Origins) drop(path string) {
 	}
 }
 
-// graft copies to o all origins that from has at or below path. In o their paths
-// begin with to instead of path.
+// graft copies into o the origins of the value at path and of the values below path. The
+// argument from holds these origins. In the copies, the argument to replaces path.
 func (o Origins) graft(from Origins, path, to string) {
 	for p, at := range from {
 		if below(p, path) {

@@ -226,7 +226,7 @@ func (c *capture) close() {
 	<-c.over
 }
 
-// all returns the text captured so far, without the lines that line has removed.
+// all returns the text captured so far, without the lines that the method line has removed.
 func (c *capture) all() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -209,7 +209,7 @@ func (e *examiner) machine() {
 	}
 	if e.Machine.Bytes >= manyBytes && !e.config.Retained {
 		e.note("machine", fmt.Sprintf("%s take %s, and no retention is configured", counted(e.Machine.Sessions, "session"), sizeText(e.Machine.Bytes)),
-			"lifeloop-wrap prune --older-than 30d # removes these sessions")
+			"lifeloop-wrap prune --older-than 30d # removes sessions that started over 30 days ago")
 	}
 	err = writable(stateDir)
 	if err == nil {

@@ -14,8 +14,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// columns is the width to which text is wrapped. A line is longer only if its first word
-// does not fit.
+// columns is the width to which text is wrapped. A wrapped line is longer only if its
+// first word does not fit.
 const columns = 80
 
 // Print writes the report for people. Unless the user named the harnesses,

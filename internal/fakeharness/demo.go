@@ -35,7 +35,7 @@ func Environment(stories, dir string, fast bool) []string {
 }
 
 // IsStandIn reports whether a program was started under the name claude or codex, with
-// the variables that [Environment] returns.
+// the variable demoMark, which [Environment] returns too.
 func IsStandIn(argv0 string, env []string) bool {
 	switch filepath.Base(argv0) {
 	case "claude", "codex":

@@ -120,7 +120,7 @@ func (g *gemini) turn(t turnStep) {
 	g.title("◇  Ready")
 }
 
-// compact does nothing: no story of Gemini CLI compacts.
+// compact does nothing, because no script needs a compaction of Gemini CLI.
 func (g *gemini) compact(compactStep) {}
 
 func (g *gemini) clear() {

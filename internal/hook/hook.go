@@ -13,9 +13,9 @@
 //
 // It must start as fast as an empty program, so it imports very little: each
 // linked package must be read from disk and initialised at every call. It uses
-// neither fmt nor encoding/json for the two lines of JSON, and plain system
-// calls for socket and pipes, because package net and pollable files would
-// first start a poller and threads.
+// neither fmt nor encoding/json for the two lines of JSON. For socket and pipes it
+// uses plain system calls, because package net and pollable files would first
+// start a poller and threads.
 package hook
 
 import (

@@ -34,7 +34,7 @@ func meaning(capability string) string {
 		"supervisor.tick":                       "a periodic report about a running session",
 		"capability.degraded":                   "a capability became weaker or stronger in a session",
 		"receipt.emitted":                       "a receipt was recorded",
-		"receipt.gap_detected":                  "expected receipts are missing",
+		"receipt.gap_detected":                  "by the harness's own numbers, some of its records are missing",
 		"placement.pre_session":                 "a payload is placed before any frame opens",
 		"placement.pre_frame_leading":           "a payload is placed before the prompt of a turn",
 		"placement.pre_frame_trailing":          "a payload is placed after the prompt and before the model runs",
@@ -53,7 +53,7 @@ func meaning(capability string) string {
 		"renewal.reset.manual":                  "the user can reset the session",
 		"renewal.continuation.observation":      "it can be proven that the session continued after a reset",
 		"renewal.continuation.payload_delivery": "the text carried across a reset (the continuation) reaches the model",
-		negotiate.ContinuationStore:             "the wrapper keeps a continuation token until after the reset",
+		negotiate.ContinuationStore:             "the wrapper keeps the continuation between two harness sessions",
 	}[capability]
 }
 
@@ -164,7 +164,7 @@ func inspectClaim(m lifeloop.Manifest, name string) Claim {
 		}
 		c.Evidence = claim.Evidence
 		if claim.SeenAs != "" {
-			caveat("the model sees it as %s text", claim.SeenAs)
+			caveat("the model sees the payload as %s text", claim.SeenAs)
 		}
 	}
 	if source, ok := strings.CutPrefix(name, "telemetry."); ok {

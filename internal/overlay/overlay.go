@@ -1,8 +1,8 @@
-// Package overlay makes a folder that replaces a user's home for one launch of a harness,
-// which is called the program below. The folder has a link to each entry of the home, and
-// files of ours. Most writes of the program go through the links to the real files. Some
-// files do not: those that the program created in the overlay, or replaced there by
-// renaming. [Settle] moves these files to the home.
+// Package overlay makes a folder that replaces a user's home for one launch of a harness.
+// In this comment, the harness is called the program. The folder has a link to each entry
+// of the home, and files of ours. Most writes of the program go through the links to the
+// real files. Files that the program created in the overlay, or replaced there by
+// renaming, are only in the overlay. [Settle] moves these files to the home.
 //
 // If the program removed the link of a file of OverlayFolder.Removes, Settle removes the
 // file in the home too. Settle removes nothing else in the home, and loses nothing that
@@ -58,7 +58,7 @@ type record struct {
 func Make(o profiles.Overlay, path string) error {
 	data, err := json.Marshal(record{o, time.Now()})
 	if err != nil {
-		return fmt.Errorf("make the folder of links to the home, %s: %w", o.Root, err)
+		return fmt.Errorf("make %s, the folder of links to the home: %w", o.Root, err)
 	}
 	if err := durable.WriteFile(path, data, 0o600); err != nil {
 		return fmt.Errorf("make the folder of links to the home: %w", err)
@@ -260,7 +260,8 @@ func (r record) giveBack(from, to string, kept *[]string) error {
 	return keep(from, to, kept)
 }
 
-// giveFile moves a file to a path where a file already exists.
+// giveFile handles a file whose path in the home already has a file. It merges the two
+// files, replaces the file in the home, or moves the program's file to another name.
 func (r record) giveFile(from, to string, theirs fs.FileInfo, kept *[]string) error {
 	data, err := os.ReadFile(from)
 	if err != nil {

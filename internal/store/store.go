@@ -142,7 +142,7 @@ func (s Store) List(want func(Brief) bool) (list []Session, total int, err error
 	return list, total, err
 }
 
-// Briefs lists all sessions, the oldest first.
+// Briefs lists the sessions, the oldest first. Sessions that never began are omitted.
 func (s Store) Briefs() (all []Brief, err error) { return s.briefs(false) }
 
 func (s Store) briefs(unbegun bool) (all []Brief, err error) {

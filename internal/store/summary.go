@@ -160,7 +160,7 @@ type summaryReader struct {
 }
 
 // read reads the summary in a folder, and reports whether its header is intact and fits
-// the ledger. The body is checked by session.
+// the ledger. The method session checks the body.
 func (r *summaryReader) read(f Folder) bool {
 	text, _, err := durable.ReadTail(f.file(summaryFile), r.buf[:])
 	if err != nil {

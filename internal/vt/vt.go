@@ -69,7 +69,7 @@ type Parser struct {
 	C1 C1 // may change between two calls of Next; inside a string only C1UTF8 matters: U+009C then ends the string
 
 	state state
-	half  bool     // the text or the string has ended with the first byte of a C1 control
+	half  bool     // the text or the string so far ends with 0xc2, which may begin a C1 control
 	drop  bool     // the sequence in progress is malformed or too long
 	seq   Sequence // the sequence in progress, then the one that Next returned
 	body  []byte   // the body of the sequence in progress, or of seq if seq.Copied is set

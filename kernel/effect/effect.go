@@ -31,8 +31,8 @@ type Effect interface{ isEffect() }
 type (
 	// Launch starts the harness of a profile. Number counts the launches of the
 	// session from 1. Resume is the id of the harness session to continue; empty
-	// for a fresh start. Fresh is set for a renewal: the launch continues no
-	// session, and does not repeat the prompt of the command line.
+	// for a fresh start. Fresh is set if a renewal begins a fresh harness session: the
+	// launch continues no session, and does not repeat the prompt of the command line.
 	Launch struct {
 		Run     string
 		Number  int
@@ -48,7 +48,7 @@ type (
 		Tree   bool
 		Grace  time.Duration
 	}
-	// Suspend stops every process below the wrapper; Continue continues them.
+	// Suspend stops the harness and every process below it; Continue continues them.
 	Suspend  struct{}
 	Continue struct{}
 	// Release restores the terminal, because the harness has ended.

@@ -114,7 +114,7 @@ func (p *Programs) Prepare(ctx context.Context, r effect.RenewalRef) (digest str
 	if f.Self() {
 		var ok bool
 		if what.Command, ok = p.cfg.Ask(r); !ok {
-			return "", nil, failed(r, lifeloop.CapabilityUnsupported, "the harness's command line does not allow asking it for a note", nil)
+			return "", nil, failed(r, lifeloop.CapabilityUnsupported, "with this command line, the harness cannot be asked for a note", nil)
 		}
 		f.Inherit = environ.Names{"*"} // the harness inherits the full environment of the user
 		what.Env = noHooks()

@@ -249,7 +249,7 @@ func TestNoteOfTheHarness(t *testing.T) {
 	r := ref()
 	r.Client = "handoff"
 	_, _, err := w.Prepare(t.Context(), r)
-	fails(t, lifeloop.CapabilityUnsupported, "the harness's command line does not allow asking it for a note", err)
+	fails(t, lifeloop.CapabilityUnsupported, "with this command line, the harness cannot be asked for a note", err)
 
 	w.cfg.Environ = os.Environ()
 	w.cfg.Ask = func(r effect.RenewalRef) ([]string, bool) {
