@@ -19,7 +19,7 @@ import (
 //	quit or the abort's own signal ──► TERM ──► KILL to the whole tree
 //
 // A second abort sends KILL at once, unless it comes within repeatTime of the
-// first: a program that sends one signal often sends several. After the last
+// first: other programs often send the same signal several times. After the last
 // launch, the clients have some time, the drain period, to answer. Then the
 // processes that clients left behind are ended, and the session moves to its
 // terminal state.

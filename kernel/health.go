@@ -54,7 +54,7 @@ type reports struct {
 	hooked   bool                      // a hook was called in this launch
 	missed   bool                      // the hook of the newest prompt was not called
 	noWindow bool                      // the context window is unknown
-	away     bool                      // the harness now has another harness session than the current one, with unknown files
+	away     bool                      // the harness's process named another harness session, whose files are unknown
 	reported map[string]bool           // sources that reported something in this launch
 	spoken   map[string]bool           // sources that reported something in this turn
 	silent   map[string]int            // by expected source, the number of turns in a row in which it reported nothing
@@ -74,7 +74,7 @@ const (
 	byTrouble lossKind = iota // the newest trouble of the source
 	byNoHook                  // the injected hooks are not called
 	bySilence                 // the source misses turns
-	byAbsence                 // the harness now has another harness session than the current one, with unknown files
+	byAbsence                 // the harness's process named another harness session, whose files are unknown
 	countLosses
 )
 

@@ -181,9 +181,10 @@ func (s *step) cleared(sig telemetry.Signal) bool {
 		(sig.At.IsZero() || s.turns.prompted(sig.At))
 }
 
-// revive begins an observed session again if a hook is called in the session after its
-// end: another process has resumed the session. If that process first compacts the
-// context, the hook of the compaction may be called before the SessionStart hook.
+// revive begins an observed session again if the hook of a prompt or of a compaction is
+// called after the session's end: another process has resumed the session. If that
+// process first compacts the context, the hook of the compaction may be called before
+// the SessionStart hook.
 func (s *step) revive(sig telemetry.Signal) {
 	hs := s.scopes.current()
 	if !s.cfg.Observing || !hs.Ended || sig.Source != "hook" || sig.Session == "" || sig.Session != hs.ID {

@@ -14,9 +14,9 @@ import (
 )
 
 // This file resets a harness in place: typed keys make the running harness begin a
-// fresh session, or our plugin in the harness does so on request. Below, the words
-// "keys are typed" include the request to the plugin. The reset by the answer to a hook
-// is in renewal_hook.go.
+// fresh session, or our plugin in the harness does so on request. The reset by the answer
+// to a hook is in renewal_hook.go, and uses some methods of this file. Below, the words
+// "keys are typed" include the request to the plugin and, in these methods, that answer.
 //
 //	prepared ──► at the prompt, no line begun ──► the token is recorded as consumed
 //	         ──► continue command ──► at the prompt: keys are typed

@@ -561,7 +561,8 @@ func (r *router) fail(s *step, client string, class lifeloop.FailureClass, why s
 	}
 }
 
-// giveUp ends every call without an answer, because the time for the answers is over.
+// giveUp ends every call that has no answer yet, because the time for the answers is
+// over.
 func (r *router) giveUp(s *step) {
 	for _, c := range s.cfg.Clients {
 		if id, busy := r.soft.flying[c.ID]; busy {

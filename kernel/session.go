@@ -104,7 +104,7 @@ type (
 	ResumeRequested struct {
 		Reason string `json:"reason,omitempty"`
 		// RetryAt is the time of the next attempt, postponed by the length of the
-		// pause; nil if no attempt waits.
+		// pause; nil if no attempt waits, or if the waiting attempt is given up.
 		RetryAt *time.Time `json:"retry_at,omitempty"`
 	}
 	// PausedAgain records that a signal continued the harness, although a command has

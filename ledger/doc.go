@@ -18,9 +18,9 @@
 // The first entry's prev is [Genesis]. The first entry of a later segment links to
 // the last entry of the previous segment. So each digest covers all entries before
 // it. With a copy of the last digest, a user can prove that no entry was changed,
-// moved, added or removed. Without such a copy, the removal of whole lines at the
-// very end is not detected, nor is a change whose author computed all later digests
-// again; any other change is.
+// moved, added or removed. Without such a copy, two changes are not detected: the
+// removal of whole lines at the very end, and a change whose author computed all later
+// digests again. Any other change is detected.
 //
 // With ordinary tools, the digest of line 7:
 //

@@ -240,8 +240,9 @@ func claudePlain(args []string, line claudeLine, h Host) bool {
 }
 
 // claudeAgentsView reports whether `claude` shows its agents view instead of a session.
-// This is the case if the user chose that default and gave no arguments except those
-// about debugging. Any argument that the wrapper adds would start a session.
+// This is the case if the user's configuration makes the agents view the default and the
+// only arguments are about debugging. Any argument that the wrapper adds would start a
+// session.
 func claudeAgentsView(args []string, h Host) bool {
 	for i := 0; i < len(args); i++ {
 		switch arg := args[i]; {

@@ -121,9 +121,9 @@ type Launch struct {
 	// Chats describes the session files of a launch without hooks, if the harness also
 	// writes records that show which session a process has. Otherwise Chats.Dir is empty.
 	Chats Chats
-	// Requests returns the decoder for a plugin's stream of events and for the requests
-	// for the URL Host.Instructions. It is nil if the launch has neither the plugin nor
-	// the URL.
+	// Requests returns the decoder for a plugin's stream of events or replies, and for the
+	// requests for the URL Host.Instructions. It is nil if the launch has neither such a
+	// stream nor the URL.
 	Requests func() telemetry.Requests
 	// Threads is a folder in which the harness locks a file, ID.lock, for each harness
 	// session that it has begun; empty if the harness has no such folder. If a running
@@ -132,8 +132,8 @@ type Launch struct {
 	// HookAtPrompt is true if the harness calls its first hook only at the first
 	// prompt.
 	HookAtPrompt bool
-	// Statusline is true if the harness will report its window size itself. If tokens in
-	// use are reported without a window size, they are held until that report.
+	// Statusline is true if the harness will report the size of its context window itself.
+	// If tokens in use are reported without this size, they are held until that report.
 	Statusline bool
 	// Export is the telemetry that the harness exports to Host.OTLP.
 	Export Export
@@ -147,7 +147,7 @@ type Launch struct {
 	// Weak lists capabilities that this launch cannot have, with the reason.
 	Weak []Weakness
 	// Plain is true if the command line starts no session (`--version`, a login).
-	// Then nothing is injected and no signals are expected.
+	// Then nothing is injected and no [telemetry.Signal] is expected.
 	Plain bool
 	// Resumes is true if a later launch can continue this harness session by its
 	// id, with Host.Resume.
@@ -243,7 +243,8 @@ type OverlayFolder struct {
 	// link, the file is removed from Real after the launch, unless the file was changed
 	// after the link was removed.
 	Removes []string `json:"removes,omitempty"`
-	// Ours are names that are neither linked nor moved to Real.
+	// Ours are names of our own entries, which are neither linked nor moved to Real. Other
+	// entries that the harness creates are moved to Real after the launch.
 	Ours []string `json:"ours,omitempty"`
 }
 
@@ -288,8 +289,9 @@ type Source struct {
 }
 
 // Typing describes a harness's list of the lines that users typed in its terminals. The
-// list names the process, and the record of a prompt names the session. A prompt with the
-// text of a typed line therefore shows which session the process has.
+// list identifies a process by the id of its first session, and a prompt is recorded in
+// the file of its session. A prompt with the text of a typed line therefore shows which
+// session the process has.
 type Typing struct {
 	// Place and WorkDir are set if the harness itself chooses its first session: neither
 	// the id nor the folder of that session is then known at the start. WorkDir is the

@@ -176,7 +176,7 @@ type By string
 const (
 	ByUser    By = "user"
 	ByClient  By = "client"
-	ByTrigger By = "trigger" // the context pressure reached the profile's level
+	ByTrigger By = "trigger" // the context pressure reached the level Rules.At
 )
 
 // A Request asks for a renewal.

@@ -22,8 +22,8 @@ type Listener func(entries []kernel.Entry) error
 //
 // The first signal, or the end of ctx, ends the reading: each source is read once
 // more to its end, and then open client calls have a limited time to return. A
-// second signal ends that time too. An error of listen ends the observation in the
-// same way. Observe returns the first error of the ledger, listen or the sources.
+// second signal ends that time too. An error of listen ends the reading like the
+// first signal. Observe returns the first error of the ledger, listen or the sources.
 func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o Options, listen Listener) (kernel.Result, error) {
 	asked, signals, again := ctx.Done(), p.Signals, make(chan os.Signal, 1)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -122,10 +122,10 @@ func (r *readSource) drop() time.Time {
 // ones.
 //
 // A file is read from its start if it was replaced, truncated or deleted meanwhile, or
-// if its records were observed in order of time. Records of such a file are dropped unless
-// they are newer than the newest observed record. So some of them may never be observed,
-// and the trouble "missed" is reported. The same trouble is reported for every server,
-// because the events that the server sent meanwhile are lost.
+// if its records were observed in order of time, not of position. Records of such a file
+// are dropped unless they are newer than the newest observed record. So some of them may
+// never be observed, and the trouble "missed" is reported. The same trouble is reported
+// for every server, because the events that the server sent meanwhile are lost.
 func (f *Files) Resume(k *kernel.Kernel, past *Past, log Ledger, listen Listener) error {
 	var torn kernel.SourceRead
 	if past != nil {

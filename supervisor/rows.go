@@ -244,8 +244,8 @@ func (d *database) take(t *table, at sqlite.Cursor, record []byte) {
 	t.decoder.take(func(in input.Input) { d.files.pass(d.path, in) }, record, &input.Position{Path: d.path, Dev: at.Dev, Ino: at.Ino, Offset: at.Row})
 }
 
-// recorded yields the signals of the present rows. If the database is locked, it
-// waits up to lastLook.
+// recorded yields the signals of the present rows. It waits up to lastLook while the
+// database is locked.
 func (d *database) recorded(yield func(input.Input, error) bool) error {
 	more := true
 	d.files.post = func(in input.Input) { more = more && yield(in, nil) }

@@ -354,7 +354,7 @@ func (f *Files) decoderOf(source string) *decoder {
 	return &decoder{source: source}
 }
 
-// source returns the first source with a name, or an empty one.
+// source returns the first source with the given name, or an empty Source.
 func (f *Files) source(name string) profiles.Source {
 	for _, s := range append([]profiles.Source{f.Named}, f.Fixed...) {
 		if s.Name == name {

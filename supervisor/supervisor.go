@@ -118,8 +118,8 @@ type Plan struct {
 	// Clear encodes the answer of a hook that makes the harness empty its context, with a
 	// reason for the user; nil if no hook of the harness can do so.
 	Clear func(event, reason string) []byte
-	// Ended, if set, is called once the processes of the launch have ended and its
-	// sources were read, and before its end is recorded.
+	// Ended, if set, is called after the processes of the launch have ended and its
+	// sources were read, but before the end of the launch is recorded.
 	Ended func()
 }
 
@@ -197,7 +197,8 @@ type Options struct {
 	// Inside reports whether a process is part of the harness's tree. nil means
 	// that no process is.
 	Inside func(pid int) bool
-	// Token is the session's token; empty if it has none.
+	// Token is the secret with which a process that the harness started may send
+	// commands, except CommandApprove; empty if there is none.
 	Token string
 	Log   zerolog.Logger
 }

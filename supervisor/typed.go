@@ -43,8 +43,8 @@ func changedSince(path string, since time.Time) bool {
 	return err == nil && !info.ModTime().Add(coarse).Before(since)
 }
 
-// read reads the beginning and the end of a session file: the session, when it began, and
-// its prompts.
+// read reads the beginning and the end of a session file. It returns the session, the
+// time when the session began, and the prompts in the last tailSize bytes.
 func (f *typedFiles) read(path string) (session string, began time.Time, prompts []telemetry.Typed) {
 	file, err := durable.OpenLinked(path)
 	if err != nil {

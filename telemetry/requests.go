@@ -1,7 +1,7 @@
 package telemetry
 
-// Requests decodes the events of one launch of a harness. Before each request to its
-// model, this harness asks the wrapper a question and waits for the answer. The
+// Requests decodes the events of one launch of a harness. The harness may ask the wrapper
+// a question before each request to its model, and wait for the answer. The
 // question does not name its session or turn. The events name both, but they arrive
 // through another source and may be read before or after the question.
 //

@@ -42,9 +42,9 @@ const (
 	// TurnStop: the model finished; a hook may still make it continue. Sets Turn,
 	// and Outcome if the source has it.
 	TurnStop Kind = "turn_stop"
-	// TurnEnd: the turn has definitely ended. Sets Turn if it is known, Outcome and Error.
-	// Outcome is empty if the source does not have it; the turn then completed,
-	// unless a TurnStop reported something else.
+	// TurnEnd: the turn has definitely ended. Sets Outcome and Error, and Turn if it
+	// is known. Outcome is empty if the source does not have it; the turn then
+	// completed, unless a TurnStop reported something else.
 	TurnEnd Kind = "turn_end"
 	// UsageSeen: tokens in use after a model call. Sets Usage. Outcome is completed
 	// if the call is known to be a final answer. If the turn then ends and no source

@@ -190,7 +190,7 @@ func (u *ToolUse) argument(key string, v any, op string) {
 		u.lines(v)
 	case "code", "script":
 		u.program(v)
-	case "patchtext": // the patch in a tool call whose name Use does not know
+	case "patchtext": // the patch of a tool that is not listed in the method Use
 		for _, text := range u.text(nil, v) {
 			files, _ := PatchFiles(text)
 			u.Paths = append(u.Paths, files...)

@@ -118,8 +118,8 @@ func (h *Hooks) guard(call func()) {
 	call()
 }
 
-// call calls the hook with the callback's name, if that hook is set. L0 and L0Callbacks
-// give the callback's arguments the types of the hook's parameters.
+// call calls the hook of the same name as the callback, unless that hook is nil. The
+// values in c.Args can be assigned to the parameters of the hook.
 func (h *Hooks) call(c L0Callback) {
 	hook := reflect.ValueOf(h).Elem().FieldByName("O" + c.Name[1:])
 	if hook.IsNil() {

@@ -192,7 +192,7 @@ func readAt(file *os.File, b []byte, off int64) (int, error) {
 }
 
 // current reports whether the path still leads to the open file. The path must be
-// checked: if a folder above the file's own folder was renamed, the watch of the own
+// checked: if a folder above the file's folder was renamed, the watch on the file's
 // folder still reports events under the old path.
 func (t *tail) current() bool {
 	var st unix.Stat_t

@@ -166,7 +166,7 @@ type Watcher struct {
 	added   []Spec     // added by Add, not followed yet
 	calls   []func()   // added by Do, not called yet
 	started bool
-	wake    chan struct{} // has a buffer of one; full if added or calls is not empty
+	wake    chan struct{} // has a buffer of one; awake fills it to end sleep
 
 	// The fields below are owned by Run.
 

@@ -11,8 +11,8 @@ import (
 // session began. cause is "clear" if the session began with `/clear`, and "fork" if the
 // transcript begins with copies of another session's records, which keep their times.
 // cause is "unknown" if the session began in another way. Records that are written
-// together may be in any order, so "unknown" needs all records before a prompt: its
-// parent, that record's parent, and so on. Without them cause is empty.
+// together may be in any order, so cause is "unknown" only if head has a prompt, the
+// prompt's parent, that record's parent, and so on. If a record is missing, cause is empty.
 func Begins(head []byte) (at time.Time, cause string) {
 	parents := map[string]string{} // the uuid of each record's parent; empty if it has none
 	var prompt string              // the uuid of the newest record of the user, or of a command

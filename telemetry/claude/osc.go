@@ -6,8 +6,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// osc decodes the window title that Claude Code sets (OSC 0): a mark and the
-// session's title. It reads the mark only, because the title is text.
+// osc decodes the window title that Claude Code sets (OSC 0): a mark and the session's
+// title. It reads only the mark, because signals contain no text of the session.
 //
 // The title is weak evidence. A spinning mark means that a turn runs. A static
 // mark may mean that no turn runs, but Claude Code also shows it while it waits

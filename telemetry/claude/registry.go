@@ -23,7 +23,7 @@ type registry struct {
 }
 
 // permissionPrompt is the only reported reason to wait that has two words. Other
-// reasons of several words are dropped, because they may be text.
+// reasons of several words are dropped, because they may be text of the session.
 const permissionPrompt = `"permission prompt"`
 
 // Registry returns a decoder of sessions/<pid>.json.

@@ -497,8 +497,8 @@ func (d *rollout) ended(r rolloutRecord, e event, o telemetry.Outcome) telemetry
 	return s
 }
 
-// completed reads an item_completed event. A turn that the user asked for has a
-// user's message; a turn without one is `/compact`.
+// completed reads an item_completed event. A turn that answers a prompt has a
+// user's message; the turn of `/compact` has none.
 func (d *rollout) completed(r rolloutRecord, e event) []telemetry.Signal {
 	var kind, id, status []byte
 	scan.Members(e.item, func(key, val []byte) bool {

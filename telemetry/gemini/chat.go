@@ -16,8 +16,8 @@ import (
 // message. A message with the id of an earlier one replaces it. Gemini CLI also
 // writes the history again on many occasions, with the old ids
 // (`$set.messages`) or as messages with new ids; these repetitions are not
-// reported. The file records the end of a turn only if the turn was not answered.
-// The end of an answered turn is reported at the next prompt or compaction.
+// reported. The file records the end of a turn only if the turn was not answered or
+// a hook stopped the turn. Any other end is reported at the next prompt or compaction.
 type chat struct {
 	telemetry.Tally
 	telemetry.Digests

@@ -192,7 +192,7 @@ func (d *store) message(r row) []telemetry.Signal {
 	switch r.role {
 	case "user":
 		// The message has a kind if Hermes itself started the turn. A message
-		// outside the turn is marked as observed.
+		// that belongs to no turn is marked as observed.
 		if s.aside = r.kind != "" || r.observed; s.aside {
 			return out
 		}

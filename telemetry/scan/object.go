@@ -46,7 +46,7 @@ func Path(key string, to *string) Field { return Field{key: key, form: formPath,
 // Count reads a number of tokens, as CountOf does.
 func Count(key string, to *int64) Field { return Field{key: key, form: formCount, to: to} }
 
-// True sets the destination to true if the value is true.
+// True sets the destination to true if the value is true, and otherwise to false.
 func True(key string, to *bool) Field { return Field{key: key, form: formTrue, to: to} }
 
 // Has sets the destination to true if there is such a member.

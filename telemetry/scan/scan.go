@@ -428,8 +428,8 @@ func SecondsOf(val []byte) time.Time {
 	return InRange(time.UnixMilli(int64(t * 1000)).UTC())
 }
 
-// MemberOf returns the member key of the object val, decoded by read; "" if val has no
-// such member.
+// MemberOf returns the value of the member with this key in the object val, decoded by
+// read; "" if val has no such member.
 func MemberOf(val []byte, key string, read func([]byte) string) string {
 	var out string
 	Members(val, func(k, v []byte) bool {

@@ -144,7 +144,7 @@ func Values(t testing.TB, file string) [][]byte {
 var update = flag.Bool("update", false, "write the golden signal lists; compare the diff with what the harness did")
 
 // Line writes a signal on one line: its kind, then the fields that are set,
-// except Missing. Source has the key from. Origin and From both have the key origin.
+// except Missing. Source has the key "from". Origin and From both have the key "origin".
 func Line(s telemetry.Signal) string {
 	var b strings.Builder
 	b.WriteString(string(s.Kind))
