@@ -143,9 +143,10 @@ func (s *Server) Close() error {
 }
 
 // Serve accepts peers, at most 64 at a time, each with its own goroutines, until ctx
-// ends or the server is closed. While all 64 wait for their answers, the next peer waits
-// too. At the end Serve removes the socket and closes the connections, except those of
-// commands that are being executed, which still get their answers. It waits for all
+// ends or the server is closed. If 64 are connected, the next peer waits until one of
+// them leaves, or until one has not sent its whole request within a second: Serve closes
+// that one. At the end Serve removes the socket and closes the connections, except those
+// of commands that are being executed, which still get their answers. It waits for all
 // goroutines, and returns nil, or else the listener's error.
 //
 // From its start, and in the background, Serve removes the folders that killed sessions

@@ -284,7 +284,7 @@ type head struct {
 	source profiles.Source
 	past   []*readSource  // how far a killed observation read the source's files
 	known  bool           // the killed observation had handled the next input
-	place  input.Position // the position of the next input
+	place  input.Position // the position where the next input ends
 
 	// If the source is unordered, the next input is the earliest of the next lookahead
 	// signals.

@@ -77,7 +77,8 @@ type Chooser interface {
 	handled(at watchers.Position)
 	// shown is called with each signal of the terminal, and with the time of the signal.
 	shown(sig telemetry.Signal, at time.Time)
-	// end is called once, after all files were read to their ends.
+	// end is called once, when Run stops: after ctx has ended and each file was read to
+	// its end for the last time.
 	end()
 }
 

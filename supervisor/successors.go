@@ -84,8 +84,9 @@ func (s *Successors) handled(watchers.Position)         {}
 func (s *Successors) end()                              {}
 func (s *Successors) shown(telemetry.Signal, time.Time) {}
 
-// notice follows a file if its session belongs to Dir, and the file is new or was not
-// followed.
+// notice handles a record of the watch on the place. If the file that it names is not
+// followed yet, notice follows it if its session belongs to Dir. A file in rest is
+// followed only if it has changed since the start.
 func (s *Successors) notice(l watchers.Line) bool {
 	if l.Source != noticeSource {
 		return false

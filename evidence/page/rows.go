@@ -20,7 +20,11 @@ func words(f kernel.Fact) (what, tone string) {
 	case kernel.SessionMoved:
 		return fmt.Sprintf("the session is %s: %s", f.To, view.ReasonText(f.Reason)), toneOf(string(f.To))
 	case kernel.Launching:
-		return strings.TrimSpace(fmt.Sprintf("launch (%s), attempt %d %s", f.Cause, max(f.Attempt, 1), f.Name)), ""
+		what = fmt.Sprintf("launch (%s), attempt %d", f.Cause, max(f.Attempt, 1))
+		if f.Name != "" {
+			what += " with " + f.Name
+		}
+		return what, ""
 	case kernel.Running:
 		return fmt.Sprintf("the harness runs, process %d", f.PID), ""
 	case kernel.Exited:

@@ -46,8 +46,8 @@ func Sum(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Digest returns the digest of the canonical JSON of v, as encoding/json encodes
-// it.
+// Digest encodes v as encoding/json does, and returns the digest of the canonical
+// form of the result (see canon.Marshal).
 func Digest(v any) (string, error) {
 	doc, err := canon.Marshal(v)
 	if err != nil {

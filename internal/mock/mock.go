@@ -457,7 +457,7 @@ func (a *answer) tool(shell map[string]func(command string) map[string]any) (nam
 			return offered, make(a.reply.Tool)
 		}
 	}
-	return "no shell tool is available", nil
+	return "no shell tool is available", nil // not an error: this text is sent as the name of the called tool
 }
 
 // text returns the text of the reply.
