@@ -40,9 +40,11 @@ const openclawTemp = "/home/openclaw-tmp"
 // temporary folder, and each world has its own.
 const openclawLocks = "/tmp/openclaw-state-locks-0"
 
+// openclawConfig turns the heartbeat off: it would get one of the replies, and a gateway that
+// gets SIGTERM during a heartbeat may wait minutes for its end.
 const openclawConfig = `{"models":{"providers":{"mock":{"baseUrl":"http://127.0.0.1:8787/v1","apiKey":"none","api":"openai-completions",
 	"models":[{"id":"m1","name":"M1","reasoning":false,"input":["text"],"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0},"contextWindow":200000,"maxTokens":8000}]}}},
-	"agents":{"defaults":{"model":{"primary":"mock/m1"},"workspace":"/home/dev/project"}},
+	"agents":{"defaults":{"heartbeat":{"every":"0m"},"model":{"primary":"mock/m1"},"workspace":"/home/dev/project"}},
 	"gateway":{"mode":"local","auth":{"mode":"token","token":"none-at-all"}}}`
 
 func openclawAgent(message string) []string {

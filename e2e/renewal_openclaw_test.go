@@ -15,8 +15,7 @@ import (
 // clawGateway is a story of a gateway that is renewed in place. Its sessions get their
 // prompts from other processes.
 func clawGateway(replies ...mock.Reply) story {
-	quiet := strings.Replace(openclawConfig, `"defaults":{`, `"defaults":{"heartbeat":{"every":"0m"},`, 1) // a heartbeat would get one of the replies
-	return story{harness: openclaw, tty: true, files: map[string]string{".openclaw/openclaw.json": quiet}, argv: []string{"openclaw", "gateway", "run", "--bind", "loopback"}, config: inPlace,
+	return story{harness: openclaw, tty: true, argv: []string{"openclaw", "gateway", "run", "--bind", "loopback"}, config: inPlace,
 		flags: gatewayGrace, replies: replies}
 }
 
