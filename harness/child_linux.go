@@ -509,6 +509,14 @@ func lookPath(name, dir string, env []string) (string, error) {
 func (t *Terminal) changeGuard(argv []string) (*guardProcess, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if g := t.warm; g != nil && !runsChild(g.pid) {
+		// The guard was killed while it waited: for example, by a signal to the wrapper's
+		// process group before the guard had a session of its own.
+		t.warm = nil
+		t.forget(g)
+		g.socket.Close()
+		g.wait()
+	}
 	if err := t.prepare(argv); err != nil {
 		return nil, err
 	}

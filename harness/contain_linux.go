@@ -48,6 +48,7 @@ func (t *Terminal) Contain(guard []string) error {
 	}
 	if err := t.prepare(guard); err != nil { // starts a guard, so that Contain fails if the system refuses a process in the new group
 		t.contained.close()
+		t.ending = append(t.ending, reaping(t.contained.warden)) // the warden exits, because no guard started
 		t.contained = nil
 		return err
 	}

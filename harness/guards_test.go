@@ -84,3 +84,15 @@ func TestAGuardOutlivesSignals(t *testing.T) {
 		term.Close()
 	}
 }
+
+// A prepared guard that was killed is replaced when a child starts.
+func TestKilledPreparedGuard(t *testing.T) {
+	term, _, _ := onFiles(t, Never, nil)
+	require.NoError(t, term.Prepare(nil))
+	guards := term.Guards()
+	require.Len(t, guards, 1)
+	require.NoError(t, unix.Kill(guards[0].PID, unix.SIGKILL))
+	eventually(t, "the guard is dead", func() bool { return !runsChild(guards[0].PID) })
+	c := begin(t, sh("exit 3"), term, &recorder{})
+	require.Equal(t, 3, c.Wait().Code)
+}

@@ -41,7 +41,7 @@ func (t *Terminal) Adopt() error {
 			select {
 			case <-t.changes:
 				t.continueGuards()
-				t.reap()
+				t.reap(firstThread())
 			case <-t.stop:
 				return
 			}
@@ -65,7 +65,7 @@ func (t *Terminal) nothingLeft() bool {
 	if t.stop == nil {
 		return false
 	}
-	t.reap()
+	t.reap(firstThread())
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.owned) == 0 && !t.busy
@@ -104,13 +104,14 @@ func (t *Terminal) continueGuards() {
 // firstThread is the thread of this process to which the system gives orphans.
 func firstThread() string { return strconv.Itoa(os.Getpid()) }
 
-// reap reaps the orphans that have ended and registers the others with the guards.
-func (t *Terminal) reap() {
+// reap reaps the orphans of a thread, or of all threads ("*"), that have ended, and
+// registers the others with the guards.
+func (t *Terminal) reap(thread string) {
 	t.forks.Lock()
 	defer t.forks.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	pids := children(firstThread())
+	pids := children(thread)
 	// While the guard runs, orphans of the harness become children of the guard. If the
 	// guard still runs after the list was made, the list contains no such orphan.
 	running := t.child == 0 || t.guard != nil && runsChild(t.guard.pid)
@@ -201,8 +202,14 @@ func childrenByParent() (pids []int) {
 // names those that got SIGKILL. All clients must have ended: a client that still runs
 // would be taken for an orphan and killed.
 func (t *Terminal) EndOrphans() Killed {
+	t.mu.Lock()
+	threads := firstThread()
+	if t.everOwned {
+		threads = "*" // a child of a client may belong to the thread that started the client (CLONE_PARENT)
+	}
+	t.mu.Unlock()
 	return endTrees(func() []owned {
-		t.reap()
+		t.reap(threads)
 		return t.adopted()
 	})
 }

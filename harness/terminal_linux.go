@@ -71,6 +71,7 @@ type guarding struct {
 	warm      *guardProcess          // the guard of the next child
 	guards    map[*guardProcess]bool // all running guards
 	owned     map[int]owned
+	everOwned bool // Own was called
 	inherited inherited
 	contained *containment    // nil without Contain
 	ending    []chan struct{} // one for each dismissed guard and for the warden, closed when that process was reaped
@@ -363,14 +364,9 @@ func (t *Terminal) dismiss(relieved bool) {
 		t.page = nil
 	}
 	if t.contained != nil { // the warden of the control group exits after the guards
-		done := make(chan struct{})
-		go func() {
-			reap(t.contained.warden)
-			close(done)
-		}()
-		reaped = append(reaped, done)
+		reaped = append(reaped, reaping(t.contained.warden))
 	}
-	t.ending = reaped
+	t.ending = append(t.ending, reaped...)
 }
 
 func (t *Terminal) closeFiles() {
@@ -397,6 +393,7 @@ func (t *Terminal) Mark() string { return markVariable + "=" + t.mark }
 func (t *Terminal) Own(pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.everOwned = true
 	t.register(pid, false)
 }
 
@@ -680,6 +677,16 @@ func startGuard(argv, env []string, files []*os.File, cgroup *os.File) (pid int,
 func (g *guardProcess) wait() {
 	reap(g.pid)
 	close(g.reaped)
+}
+
+// reaping calls reap in a goroutine, and returns a channel that is closed afterwards.
+func reaping(pid int) (done chan struct{}) {
+	done = make(chan struct{})
+	go func() {
+		reap(pid)
+		close(done)
+	}()
+	return done
 }
 
 // reap waits for the end of a child process, such as a guard, and reaps the process.

@@ -91,5 +91,5 @@ func exposureHint(e config.Exposure) string {
 	if profile, _, found := strings.Cut(e.Key, "]."); found && strings.HasPrefix(e.Key, "profiles[") {
 		beside = profile + "].name" // inherit is a key of the profile, not of prepare or continue
 	}
-	return fmt.Sprintf("let the program read the variable from its environment: in the configuration, beside %s, write inherit: [%s]", beside, vt.Plain(e.Variable))
+	return fmt.Sprintf("let the program read the variable from its environment: in the configuration, add %s to the list inherit beside %s", vt.Plain(e.Variable), beside)
 }
