@@ -202,14 +202,8 @@ func childrenByParent() (pids []int) {
 // names those that got SIGKILL. All clients must have ended: a client that still runs
 // would be taken for an orphan and killed.
 func (t *Terminal) EndOrphans() Killed {
-	t.mu.Lock()
-	threads := firstThread()
-	if t.everOwned {
-		threads = "*" // a child of a client may belong to the thread that started the client (CLONE_PARENT)
-	}
-	t.mu.Unlock()
 	return endTrees(func() []owned {
-		t.reap(threads)
+		t.reap("*") // a child of a client may belong to the thread that started the client (CLONE_PARENT)
 		return t.adopted()
 	})
 }

@@ -84,8 +84,8 @@ type piece struct {
 	bytes []byte
 }
 
-// recordedPieces reads a recording's time line. There, the output is text in which each
-// character stands for one byte, as in Latin-1.
+// recordedPieces reads a recording's time line. The output is stored in it as Latin-1 text:
+// each character is one byte of the output.
 func recordedPieces(t *testing.T, file string) []piece {
 	t.Helper()
 	data, err := os.ReadFile(file)

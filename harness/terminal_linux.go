@@ -71,7 +71,6 @@ type guarding struct {
 	warm      *guardProcess          // the guard of the next child
 	guards    map[*guardProcess]bool // all running guards
 	owned     map[int]owned
-	everOwned bool // Own was called
 	inherited inherited
 	contained *containment    // nil without Contain
 	ending    []chan struct{} // one for each dismissed guard and for the warden, closed when that process was reaped
@@ -393,7 +392,6 @@ func (t *Terminal) Mark() string { return markVariable + "=" + t.mark }
 func (t *Terminal) Own(pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.everOwned = true
 	t.register(pid, false)
 }
 
