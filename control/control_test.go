@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -646,7 +647,7 @@ func TestALockedTemporaryFolderIsLeft(t *testing.T) {
 	t.Setenv("TMPDIR", tmp)
 	folder := filepath.Join(tmp, tempName())
 	require.NoError(t, os.Mkdir(folder, 0o700))
-	unlock, err := lockDir(folder, unix.LOCK_EX)
+	unlock, err := lockDir(folder, 0)
 	require.NoError(t, err)
 	defer unlock()
 	s, err := Open("s")
@@ -655,6 +656,25 @@ func TestALockedTemporaryFolderIsLeft(t *testing.T) {
 	end()
 	require.NoError(t, s.Serve(ctx, nil))
 	require.DirExists(t, folder)
+}
+
+// A suspended process that has the lock of the folder delays a session, but not forever.
+func TestALockedFolderIsReported(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", shortDir(t))
+	s, err := Open("before")
+	require.NoError(t, err)
+	folder := filepath.Dir(s.Path())
+	unlock, err := lockDir(folder, 0)
+	require.NoError(t, err)
+	defer unlock()
+	synctest.Test(t, func(t *testing.T) { // its clock passes the ten seconds at once
+		_, err = Open("after")
+		require.EqualError(t, err, fmt.Sprintf("listen on %s/after.sock: another process, which may be suspended, has held the lock of %[1]s for 10s", folder))
+		require.NoError(t, s.Close())
+		require.NoFileExists(t, s.Path())
+		require.DirExists(t, folder)
+	})
 }
 
 func requirePrivate(t *testing.T, dir string) {

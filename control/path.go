@@ -8,8 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"time"
 
 	"lifeloop/internal/durable"
 )
@@ -41,7 +40,7 @@ func SocketDir() (string, error) {
 func CheckSocketDir() (string, error) {
 	dir, err := SocketDir()
 	if err == nil {
-		tidy(dir, unix.LOCK_EX)
+		tidy(dir, lockWait)
 	}
 	return dir, err
 }
@@ -62,7 +61,7 @@ func tempDir(parent string) (string, error) {
 		if err = makePrivate(dir); err == nil {
 			return dir, nil
 		}
-		tidy(dir, unix.LOCK_EX)
+		tidy(dir, lockWait)
 	}
 	return "", fmt.Errorf("create a folder for sockets (set XDG_RUNTIME_DIR to a folder that you own): %w", err)
 }
@@ -86,19 +85,19 @@ func makePrivate(dir string) error {
 		err = durable.Private(dir)
 	}
 	if err != nil && created == nil {
-		tidy(dir, unix.LOCK_EX)
+		tidy(dir, lockWait)
 	}
 	return err
 }
 
 // tidy removes one of our folders in the temporary folder, with the files that
 // killed processes have left in it, if no session uses it. It does not touch other
-// folders. The parameter how is the operation of flock(2) that locks the folder.
-func tidy(dir string, how int) {
+// folders, nor a folder whose lock another process holds longer than wait.
+func tidy(dir string, wait time.Duration) {
 	if !strings.HasPrefix(filepath.Base(dir), tempName()) {
 		return
 	}
-	unlock, err := lockDir(dir, how)
+	unlock, err := lockDir(dir, wait)
 	if err != nil {
 		return
 	}
@@ -114,7 +113,7 @@ func tidyTemp(inUse string) {
 	for _, dir := range append(left, filepath.Join(os.TempDir(), tempName())) {
 		if dir != inUse && durable.IsPrivateFolder(dir) == nil {
 			// Do not wait for the lock, because a suspended process may have it.
-			tidy(dir, unix.LOCK_EX|unix.LOCK_NB)
+			tidy(dir, 0)
 		}
 	}
 }
@@ -137,7 +136,7 @@ func Open(sessionID string) (*Server, error) {
 // the temporary folder and empty.
 func RemoveSocket(path string) {
 	_ = os.Remove(path)
-	tidy(filepath.Dir(path), unix.LOCK_EX)
+	tidy(filepath.Dir(path), lockWait)
 }
 
 // SocketPath returns the path of the session's socket, in [SocketDir]. A session

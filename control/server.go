@@ -43,7 +43,7 @@ func Listen(path string) (*Server, error) {
 	}
 	// Without the lock, two processes could find the same stale socket, and one
 	// could remove the socket that the other has just created.
-	unlock, err := lockDir(filepath.Dir(path), unix.LOCK_EX)
+	unlock, err := lockDir(filepath.Dir(path), lockWait)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
@@ -68,9 +68,14 @@ func Listen(path string) (*Server, error) {
 // was left in the folder.
 var errRemoved = errors.New("the folder for the socket was removed")
 
-// lockDir locks a folder of sockets; how is the operation of flock(2). It returns
-// errRemoved if the folder does not exist or was removed meanwhile.
-func lockDir(dir string, how int) (unlock func(), err error) {
+// lockWait is how long a session waits for the lock of a folder of sockets. A session holds
+// the lock for less than a millisecond, unless it is suspended meanwhile.
+const lockWait = 10 * time.Second
+
+// lockDir locks a folder of sockets. If another process holds the lock longer than wait,
+// lockDir returns an error. It returns errRemoved if the folder does not exist or was
+// removed meanwhile.
+func lockDir(dir string, wait time.Duration) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errRemoved
@@ -78,12 +83,21 @@ func lockDir(dir string, how int) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for err = unix.EINTR; err == unix.EINTR; {
-		err = unix.Flock(int(f.Fd()), how)
+	// flock itself cannot wait for a limited time.
+	deadline := time.Now().Add(wait)
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	for err == unix.EWOULDBLOCK && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err == unix.EWOULDBLOCK {
+		err = fmt.Errorf("another process, which may be suspended, has held the lock of %s for %v", dir, wait)
+	} else if err != nil {
+		err = os.NewSyscallError("flock", err)
 	}
 	if err != nil {
 		f.Close()
-		return nil, os.NewSyscallError("flock", err)
+		return nil, err
 	}
 	locked, err := f.Stat()
 	if now, statErr := os.Stat(dir); err == nil && (statErr != nil || !os.SameFile(locked, now)) {
@@ -135,7 +149,7 @@ func (s *Server) Path() string { return s.ln.Addr().String() }
 // empty. Serve then returns. Call Close even after Serve has returned.
 func (s *Server) Close() error {
 	err := s.ln.Close()
-	tidy(filepath.Dir(s.Path()), unix.LOCK_EX)
+	tidy(filepath.Dir(s.Path()), lockWait)
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}
