@@ -36,6 +36,7 @@ func init() {
 	parts["headless"] = headless
 	parts["starved"] = starved
 	parts["adopter"] = adopter
+	parts["sibling"] = sibling
 	parts["notified"] = notified
 	if os.Getenv("HARNESS_TEST_PART") == "headless" {
 		runtime.LockOSThread() // bind the main goroutine to the first thread
@@ -366,6 +367,61 @@ func adopter() int {
 	fmt.Println("orphan", Runs(orphan, 0), "before", Runs(before, 0), "children", len(children("*")))
 	unix.Kill(before, unix.SIGKILL)
 	return 0
+}
+
+// sibling is a wrapper whose client, started by another thread than the first, starts a
+// child of the wrapper (CLONE_PARENT) and ends. It prints whether this child runs, before and
+// after EndOrphans.
+func sibling() int {
+	if len(os.Args) > 1 { // the client
+		sleep := exec.Command("sleep", "300")
+		sleep.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_PARENT}
+		if err := sleep.Start(); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		fmt.Println(sleep.Process.Pid)
+		return 0
+	}
+	term, err := OpenTerminal(os.Stdin, os.Stdout, os.Stderr, Never)
+	if err == nil {
+		err = term.Adopt()
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer term.Close()
+	started := make(chan int)
+	offFirstThread(func() {
+		client := exec.Command("/proc/self/exe", "client")
+		client.Env = as("sibling").Env
+		out, err := client.Output()
+		if err != nil {
+			fmt.Println(err)
+		}
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(out)))
+		started <- pid
+	})
+	pid := <-started
+	fmt.Println("sibling", Runs(pid, 0))
+	term.EndOrphans()
+	fmt.Println("sibling", Runs(pid, 0))
+	return 0
+}
+
+// offFirstThread calls f on a thread that is not the first of the process, and keeps this
+// thread until the process ends.
+func offFirstThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			offFirstThread(f)
+		} else {
+			f()
+		}
+		select {}
+	}()
 }
 
 // starved tries to wrap a program while its guard may not start any process, and

@@ -395,6 +395,18 @@ func TestAdoptedOrphansEnd(t *testing.T) {
 	require.Equal(t, "orphan true before true\norphan false before true children 1\n", string(out))
 }
 
+// A child that a client starts as its sibling, with CLONE_PARENT, ends with the orphans. It
+// belongs to the thread of the wrapper that started the client.
+func TestSiblingsOfClientsEnd(t *testing.T) {
+	t.Parallel()
+	spec := as("sibling")
+	cmd := exec.Command(spec.Argv[0])
+	cmd.Env = spec.Env
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, "sibling true\nsibling false\n", string(out))
+}
+
 func TestKillTree(t *testing.T) {
 	term, stdout, _ := onFiles(t, Never, nil)
 	// One process is in the harness's group, one in another session. The third one is
