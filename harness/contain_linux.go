@@ -132,12 +132,7 @@ func parentGroup() (string, error) {
 // groupFolder returns the folder of this process's group of version 2, from
 // /proc/self/cgroup and /proc/self/mountinfo.
 func groupFolder(own, mounts []byte) (string, error) {
-	path := ""
-	for line := range bytes.Lines(own) {
-		if rest, ok := bytes.CutPrefix(line, []byte("0::")); ok {
-			path = string(bytes.TrimSuffix(rest, []byte("\n")))
-		}
-	}
+	path := unifiedPath(own)
 	for line := range bytes.Lines(mounts) {
 		// The fields of the line are:
 		// id parent device root folder options [tags] - type source options
@@ -151,6 +146,17 @@ func groupFolder(own, mounts []byte) (string, error) {
 		}
 	}
 	return "", errors.New("this process is in no control group of version 2")
+}
+
+// unifiedPath returns the path of this process's group of version 2, from
+// /proc/self/cgroup. Without such a group the path is empty.
+func unifiedPath(own []byte) (path string) {
+	for line := range bytes.Lines(own) {
+		if rest, ok := bytes.CutPrefix(line, []byte("0::")); ok {
+			path = string(bytes.TrimSuffix(rest, []byte("\n")))
+		}
+	}
+	return path
 }
 
 // newGroupIn creates a group in a folder and opens it.

@@ -3,6 +3,8 @@ package harness
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -12,9 +14,27 @@ import (
 // the user's limit is at least as high, TaskRoom counts nothing.
 const manyTasks = 4096
 
-// TaskRoom returns how many processes and threads the user may still start. limited is
-// false if the limit is at least manyTasks, or does not apply because the user is root.
+// groupsFolder is where the control groups of version 2 are mounted.
+const groupsFolder = "/sys/fs/cgroup"
+
+// TaskRoom returns how many more processes and threads may be started. It considers the
+// limit of the user (RLIMIT_NPROC), unless the limit is at least manyTasks or the user is
+// root, and the limits of the control groups of this process (pids.max). limited is false if
+// there is no limit.
 func TaskRoom() (room int, limited bool) {
+	room, limited = userRoom()
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return room, limited
+	}
+	if group, ok := groupRoom(groupsFolder, unifiedPath(own)); ok && (!limited || group < room) {
+		return group, true
+	}
+	return room, limited
+}
+
+// userRoom is TaskRoom for the limit of the user.
+func userRoom() (room int, limited bool) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &limit); err != nil || limit.Cur >= manyTasks || os.Geteuid() == 0 {
 		return 0, false
@@ -31,4 +51,29 @@ func TaskRoom() (room int, limited bool) {
 		}
 	}
 	return max(room, 0), true
+}
+
+// groupRoom is TaskRoom for the limits of the control group with a path below the folder top,
+// and of the groups above it. A container may show only a part of the groups, and then top
+// is the group of the container, and the path may not exist.
+func groupRoom(top, path string) (room int, limited bool) {
+	for dir := filepath.Join("/", path); ; dir = filepath.Dir(dir) {
+		most, noLimit := readCount(filepath.Join(top, dir, "pids.max")) // a limit is a number or the word max
+		current, err := readCount(filepath.Join(top, dir, "pids.current"))
+		if free := max(most-current, 0); noLimit == nil && err == nil && (!limited || free < room) {
+			room, limited = free, true
+		}
+		if dir == "/" {
+			return room, limited
+		}
+	}
+}
+
+// readCount reads a file with one number.
+func readCount(path string) (int, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(raw)))
 }

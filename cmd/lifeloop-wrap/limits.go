@@ -9,8 +9,7 @@ import (
 // harness need together.
 const neededTasks = 32
 
-// enough returns an error if this user may not start the threads that a session
-// needs. If Go's runtime needs a thread and cannot start one, it ends the program
+// enough returns an error if fewer threads may be started than a session needs. If Go's runtime needs a thread and cannot start one, it ends the program
 // with a trace that does not name the reason. Package minimum makes the same
 // check for files.
 func enough() error {
@@ -18,6 +17,6 @@ func enough() error {
 	if !limited || room >= neededTasks {
 		return nil
 	}
-	return refused(lifeloop.InternalError, "this user may start %d more processes and threads, and a session needs %d", room, neededTasks).
-		withHint("ulimit -u shows the limit; end other processes of this user, or raise the limit")
+	return refused(lifeloop.InternalError, "only %d more processes and threads may be started, and a session needs %d", room, neededTasks).
+		withHint("ulimit -u and pids.max of the control group are the limits; end other processes, or raise the limit")
 }

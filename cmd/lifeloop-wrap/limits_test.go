@@ -28,7 +28,7 @@ func TestTooFewTasks(t *testing.T) {
 	}
 	out, _ := cmd.CombinedOutput()
 	require.Equal(t, 125, cmd.ProcessState.ExitCode(), "%s", out)
-	require.Regexp(t, `^lifeloop-wrap: this user may start \d+ more processes and threads, and a session needs 32\nhint: `, string(out))
+	require.Regexp(t, `^lifeloop-wrap: only \d+ more processes and threads may be started, and a session needs 32\nhint: `, string(out))
 }
 
 // If there is too little address space, the program prints the reason. Below 810 MiB, Go's
