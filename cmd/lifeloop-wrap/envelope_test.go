@@ -25,7 +25,7 @@ type result struct {
 // envelope runs `lifeloop-wrap envelope ARG…` in this process.
 func envelope(doc []byte, args ...string) result {
 	g := &globals{}
-	root := newRoot(g)
+	root := newRoot(g, false)
 	args = append([]string{"envelope"}, args...)
 	var stdout, stderr strings.Builder
 	root.SetArgs(args)

@@ -41,19 +41,21 @@ func execute(args []string) int {
 	if err := enough(); err != nil {
 		return g.settle(err, args, notes)
 	}
-	root := newRoot(g)
-	root.SetOut(out)
-	root.SetErr(notes)
 	// `lifeloop-wrap -- CMD…` means `lifeloop-wrap run -- CMD…`.
 	if len(args) > 0 && args[0] == "--" {
 		args = append([]string{"run"}, args...)
 	}
+	root := newRoot(g, len(args) > 0 && args[0] == "run")
+	root.SetOut(out)
+	root.SetErr(notes)
 	root.SetArgs(args)
 	err := root.Execute()
 	return g.settle(cmp.Or(err, g.misused), args, notes)
 }
 
-func newRoot(g *globals) *cobra.Command {
+// newRoot returns the command line. With onlyRun, run is its only command: a user waits for
+// the start of a harness, and building all commands would delay it.
+func newRoot(g *globals, onlyRun bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "lifeloop-wrap",
 		Short: "Wrap a coding harness: lifecycle events, client payloads, durable receipts",
@@ -72,9 +74,12 @@ in a tamper-evident ledger.`,
 	printVersion := root.Flags().Bool("version", false, "print the version")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	g.addFlags(root.PersistentFlags())
-	root.AddCommand(runCmd(g), observeCmd(g), psCmd(g), statusCmd(g), waitCmd(g), whyCmd(g), eventsCmd(g), receiptsCmd(g),
-		frameCmd(g), ledgerCmd(g), pruneCmd(g), sessionCmd(g), hookCmd(), hostCmd(g), hcpCmd(g), manifestCmd(g), negotiateCmd(), envelopeCmd(g), eventCmd(g), clientCmd(g), payloadCmd(), configCmd(g), trustCmd(g), simulateCmd(), demoCmd(g), doctorCmd(g), gateCmd(g), policyCmd(g), evidenceCmd(g), resetTTYCmd(), versionCmd(g))
-	root.AddCommand(controlCmds(g)...)
+	root.AddCommand(runCmd(g))
+	if !onlyRun {
+		root.AddCommand(observeCmd(g), psCmd(g), statusCmd(g), waitCmd(g), whyCmd(g), eventsCmd(g), receiptsCmd(g),
+			frameCmd(g), ledgerCmd(g), pruneCmd(g), sessionCmd(g), hookCmd(), hostCmd(g), hcpCmd(g), manifestCmd(g), negotiateCmd(), envelopeCmd(g), eventCmd(g), clientCmd(g), payloadCmd(), configCmd(g), trustCmd(g), simulateCmd(), demoCmd(g), doctorCmd(g), gateCmd(g), policyCmd(g), evidenceCmd(g), resetTTYCmd(), versionCmd(g))
+		root.AddCommand(controlCmds(g)...)
+	}
 	help := group(root).RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if *printVersion {

@@ -85,7 +85,7 @@ func TestHostileTextIsQuoted(t *testing.T) {
 	cfg := config.Default()
 	cfg.Ignored = refusal
 	bad := &failure{text: hostile, hint: hostile}
-	cmd := newRoot(&globals{})
+	cmd := newRoot(&globals{}, false)
 	for name, print := range map[string]func(w io.Writer) error{
 		"ps":             func(w io.Writer) error { printRow(w, session); return nil },
 		"status":         func(w io.Writer) error { return printStatus(w, session, 1) },
@@ -187,7 +187,7 @@ func TestHelpOfEvidenceFitsATerminal(t *testing.T) {
 			walk(sub)
 		}
 	}
-	evidence, _, err := newRoot(&globals{}).Find([]string{"evidence"})
+	evidence, _, err := newRoot(&globals{}, false).Find([]string{"evidence"})
 	require.NoError(t, err)
 	walk(evidence)
 	require.Greater(t, commands, 8)
