@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -54,5 +55,22 @@ func TestTooLittleAddressSpace(t *testing.T) {
 		out, _ := cmd.CombinedOutput()
 		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), "%s", out)
 		require.Contains(t, string(out), c.want)
+	}
+}
+
+// A hook, for which a harness waits, and a guard do not initialize the packages of SQLite
+// and HTTP.
+func TestQuickCommands(t *testing.T) {
+	t.Parallel()
+	program := built(t, product)
+	for command, code := range map[string]int{"hook": 0, "guard": 125, "version": 0} {
+		cmd := exec.Command(program, command)
+		cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+		out, _ := cmd.CombinedOutput()
+		require.Equal(t, code, cmd.ProcessState.ExitCode(), "%s", out)
+		require.Contains(t, string(out), "init os ")
+		for _, costly := range []string{"init modernc.org/libc ", "init net/http "} {
+			require.Equal(t, command == "version", strings.Contains(string(out), costly), "%s: %s", command, out)
+		}
 	}
 }

@@ -13,10 +13,10 @@ package main
 import (
 	"os"
 
-	"lifeloop/harness"
 	"lifeloop/internal/fakeharness"
 	"lifeloop/internal/hook"
 	_ "lifeloop/internal/minimum" // must be initialized before any package opens a file
+	_ "lifeloop/internal/quick"   // runs the commands guard and hook
 )
 
 func main() {
@@ -24,13 +24,11 @@ func main() {
 	// they must start fast.
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case "guard":
-			os.Exit(harness.GuardMain())
 		case "hook":
 			if h, ok := isHostHook(os.Args[2:]); ok {
 				os.Exit(hostHook(h, os.Stdin, os.Stdout, os.Stderr))
 			}
-			os.Exit(hook.Main(os.Args[2:]))
+			os.Exit(hook.Main(os.Args[2:])) // reports the mistake after --host
 		case demoClient:
 			os.Exit(demoClientMain(os.Stdin, os.Stdout))
 		}

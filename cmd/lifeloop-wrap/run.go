@@ -95,7 +95,10 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 			return refused(lifeloop.InternalError, "put the session into a control group: %v", err).withHint("with --contain auto, the session runs even without a control group; lifeloop-wrap doctor shows what is missing")
 		}
 	}
-	prepared := background(func() error { return terminal.Prepare(nil) })
+	// Started now, the guard gets ready while the session is opened.
+	if err := terminal.Prepare(nil); err != nil {
+		return refused(lifeloop.InternalError, "set up the guard process: %v", err)
+	}
 	if err := terminal.Adopt(); err != nil {
 		return refused(lifeloop.InternalError, "%v", err)
 	}
@@ -120,9 +123,6 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	}
 	if f.events == "-" && terminal.Pty() {
 		return usage("--events=- cannot be used while the harness runs in a terminal: the events would be mixed with its screen").withHint("name a file")
-	}
-	if err := prepared(); err != nil { // waits here, because a guard starts about as slowly as a session is opened
-		return refused(lifeloop.InternalError, "set up the guard process: %v", err)
 	}
 	events, err := openEvents(f.events)
 	if err != nil {

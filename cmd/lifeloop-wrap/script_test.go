@@ -34,9 +34,6 @@ import (
 // hook, the scripted client and the scripted harness are built. The scripted harness also
 // has the names of real ones. The demo starts this binary as a harness.
 func TestMain(m *testing.M) {
-	if os.Args[0] == "/proc/self/exe" { // lifeloop-wrap has started itself as the guard
-		main()
-	}
 	standIn := func() {
 		if fakeharness.IsStandIn(os.Args[0], os.Environ()) {
 			main() // the demo starts this program under the name of a harness

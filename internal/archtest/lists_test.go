@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"kernel"},
 	{"view", "evidence"},
 	{"evidence/page", "simulate", "dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "instructions", "internal/config", "internal/fakeharness", "internal/mock", "internal/overlay"},
-	{"supervisor", "renewal/programs", "internal/store"},
+	{"supervisor", "renewal/programs", "internal/store", "internal/quick"},
 	{"renewal/unwrapped", "evidence/anchoring", "internal/doctor", "internal/conformance", "internal/probe"},
 	{"cmd/lifeloop-wrap", "cmd/lifeloop-hook"},
 }
