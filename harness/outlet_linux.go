@@ -30,8 +30,7 @@ func writeAll(fd int, b []byte) error {
 	return nil
 }
 
-// undoTime limits the writing of undo sequences to a terminal that does not
-// accept them.
+// undoTime is how long undo sequences are written to a terminal that takes no output.
 const undoTime = time.Second
 
 // undoOn writes sequences that restore a terminal. It opens the terminal again: the

@@ -55,7 +55,7 @@ func (f *runFlags) recover(g *globals, cmd *cobra.Command, argv []string) (st st
 // recall sets the saved flags of a session on cmd and returns its command. A
 // flag or a command in the present command line replaces the saved one.
 func recall(cmd *cobra.Command, folder store.Folder, argv []string) ([]string, error) {
-	const name = "give the command: lifeloop-wrap run --resume SESSION -- CMD"
+	const name = "name the harness's command, CMD: lifeloop-wrap run --resume SESSION -- CMD"
 	c, err := folder.Command()
 	switch {
 	case err == nil:
