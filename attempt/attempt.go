@@ -54,7 +54,7 @@ type Policy struct {
 	Profiles []Profile // the primary profile, then the fallbacks in order
 	Retries
 	Timeouts
-	Continuation    bool  // later launches continue from checkpoints
+	Continuation    bool  // later launches continue the last checkpoint's harness session
 	CheckpointEvery int64 // units of output between two checkpoints; a unit is a line, or the text of one call of Watch.Text with whole set
 	Checks
 }

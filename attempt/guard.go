@@ -63,7 +63,7 @@ type Finding struct {
 }
 
 const (
-	lineLimit = 64 << 10 // the longest text, in bytes, that a rule is matched against; a longer line is matched in overlapping parts
+	lineLimit = 64 << 10 // the longest text, in bytes, that an output rule is matched against; a longer line is matched in overlapping parts
 	loopLimit = 8 << 10  // the longest line, in bytes, that is compared for drift; the beginning of a longer line may be lost (see cut)
 	textLimit = 4 << 20  // exit rules are matched against at most this many bytes from the end of the text
 )

@@ -60,8 +60,9 @@ func catchup(b *bench) (rows []row) {
 
 // beside measures how much the reading of a long transcript delays the keyboard. It sends
 // keys through four processes and compares the 90th percentiles of the delays. Two of the
-// processes do nothing else: their ratio shows the noise. One also reads a transcript at
-// low priority, as the watcher does, and one also reads it on an ordinary goroutine.
+// processes do nothing else: their ratio shows the noise. The third also reads a
+// transcript with package watchers, at low priority, as the wrapper does. The fourth
+// also reads it, but on an ordinary goroutine.
 func beside(b *bench) []row {
 	path := b.program("history")
 	writeHistory(path, (*historian).claude)
@@ -124,8 +125,8 @@ type historian struct {
 	wrote   walked
 }
 
-// writeHistory writes turns up to the size of history, and returns what they
-// contain.
+// writeHistory writes turns to a file until the file has at least history bytes. It
+// returns what the turns contain.
 func writeHistory(path string, write func(*historian)) walked {
 	f := got(os.Create(path))
 	defer f.Close()

@@ -15,7 +15,7 @@ import (
 // without a child of the program that holds the terminal open.
 func exit(b *bench) []row {
 	// The program holds a pipe open, and its child does not. So the reader of the pipe
-	// gets the end of file when the program exits, to the microsecond.
+	// gets the end of file (EOF) as soon as the program exits.
 	const (
 		plain  = `exec 3>"$0"; echo ready`
 		linger = `exec 3>"$0"; sleep 5 3>&- & echo ready`

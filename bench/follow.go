@@ -47,7 +47,8 @@ func followed(n int) string {
 	return fmt.Sprintf(`{"parentUuid":null,"isSidechain":false,"promptId":"d2f08b97-dd37-47ac-8e6a-%012x","type":"user","message":{"role":"user","content":"%01000d"},"uuid":"f8288e10-b0b3-4be9-8c52-%012x","timestamp":"2026-11-21T07:58:56.906Z","origin":{"kind":"human"},"promptSource":"typed","sessionId":"6c863749-d581-44fb-8d8f-c4912cb31fb2","version":"2.1.197"}`+"\n", n/2, 0, n)
 }
 
-// A follower holds a process that follows a file, the file, and the process's output.
+// A follower is a process that follows a file, together with the process's output and
+// that file, opened for appending.
 type follower struct {
 	cmd  *exec.Cmd
 	file *os.File

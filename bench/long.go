@@ -15,7 +15,7 @@ import (
 	"lifeloop/view"
 )
 
-// longEntries is how many entries the ledger of long has.
+// longEntries is the number of entries of the long ledger in the function long.
 const longEntries = 1_000_000
 
 // long measures two commands that need the end of a long ledger. `events --from`
@@ -58,8 +58,8 @@ func long(b *bench) []row {
 
 // repeatDemo writes a ledger of n entries. It repeats the entries of the recorded
 // session, with new ids in each repetition. It omits the entries that begin the session,
-// begin or identify a harness session, move the session's state, or name a source, so
-// that the repetitions look like one long harness session.
+// begin or identify a harness session, change the session's state, or record the path of
+// a file of the harness, so that the repetitions look like one long harness session.
 func (b *bench) repeatDemo(f store.Folder, n int) {
 	var demo []ledger.Record
 	for e, err := range ledger.Read(filepath.Join("testdata", "sessions", "demo")) {

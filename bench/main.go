@@ -157,7 +157,7 @@ func (b *bench) measure(run func(*bench) []row) (rows []row, err error) {
 	return run(b), nil
 }
 
-// failure is the value with which must panics. (*bench).measure recovers it and
+// failure is the panic value of the function must. (*bench).measure recovers it and
 // returns its error, so that the measurements need no error handling.
 type failure struct{ error }
 

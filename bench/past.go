@@ -15,7 +15,7 @@ import (
 	"lifeloop/ledger"
 )
 
-// keptSessions is how many ended sessions the store of past holds.
+// keptSessions is the number of ended sessions in the store that the function past lists.
 const keptSessions = 10_000
 
 // past compares commands on a store of many ended sessions with a walk over the
@@ -23,7 +23,8 @@ const keptSessions = 10_000
 func past(b *bench) []row {
 	ended := uuid.NewString()
 	must(b.command(b.wrap, "run", "--session-id", ended, "--", "true").Run())
-	b.copySession(store.Open(b.program("state")), ended) // this session has ended; those of other measurements may not have ended
+	// Sessions of other measurements may still be running, so this session is copied.
+	b.copySession(store.Open(b.program("state")), ended)
 
 	process := func(argv ...string) func(int) time.Duration {
 		return func(int) time.Duration {
@@ -46,8 +47,8 @@ func past(b *bench) []row {
 	}
 }
 
-// copySession fills a new store with copies of an ended session, each with its own id
-// and its summary.
+// copySession fills a new store with copies of an ended session. Each copy has its own id
+// and a summary: the file beside the ledger from which a list of sessions is made.
 func (b *bench) copySession(st store.Store, id string) {
 	from := string(st.Folder(id))
 	var records []ledger.Record

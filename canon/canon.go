@@ -41,7 +41,7 @@ func Append(dst, src []byte) ([]byte, error) {
 	return appendChanged(dst, src)
 }
 
-// appendChanged is Append for a text that is not both plain and canonical.
+// appendChanged is Append for a text that isPlainCanonical does not accept.
 func appendChanged(dst, src []byte) ([]byte, error) {
 	if out, ok := appendPlain(dst, src); ok {
 		return out, nil

@@ -1,10 +1,10 @@
 // Package canon writes RFC 8785 canonical JSON and computes SHA-256 digests.
 //
 // Two programs with the same value write the same bytes, and so compute the same
-// digest. These digests link the ledger, the receipts and the evidence packs. The
-// package knows no schema, reads no file and holds no key. It rejects JSON that has
-// no canonical form (repeated member names, lone surrogates, invalid UTF-8, numbers
-// outside the range of a double) and never repairs it.
+// digest. The ledger, the receipts and the exported evidence contain such digests. The
+// package knows no schema, reads no file and holds no cryptographic key. It rejects JSON
+// that has no canonical form (repeated member names, lone surrogates, invalid UTF-8,
+// numbers outside the range of a double) and never repairs it.
 //
 // The package does not use gowebpki/jcs, because every ledger entry is transformed
 // here: a receipt takes 4 to 8 µs, and 120 µs with gowebpki/jcs. The tests use

@@ -81,8 +81,8 @@ func appendString(dst []byte, s string) []byte {
 }
 
 // appendNumber writes a finite number as ECMAScript prints it: with the fewest
-// digits that identify it, without an exponent between 1e-6 and 1e21, and without a
-// negative zero.
+// digits that identify it, and with an exponent only if its absolute value is below
+// 1e-6 or at least 1e21. Negative zero is written as 0.
 func appendNumber(dst []byte, f float64) []byte {
 	if f == 0 {
 		return append(dst, '0')

@@ -113,8 +113,8 @@ func (p *plain) literal(word string) bool {
 	return true
 }
 
-// number copies integers and decimals in canonical form: not more digits than a double
-// preserves, no exponent, no redundant zero.
+// number copies a number that is already canonical: at most plainDigits digits, no
+// exponent, no redundant zero. It leaves all other numbers to otherNumber.
 func (p *plain) number() bool {
 	start := p.at
 	if !p.plainNumber() {

@@ -18,7 +18,7 @@ import (
 // A Failure is the reason why a call returned no answer. Class and Why may be
 // stored in a receipt, because they contain nothing that the client printed.
 type Failure struct {
-	Client   string // id of the client; empty from a [Func], which has none
+	Client   string // id of the client; empty for a [Func], which has no id
 	Class    lifeloop.FailureClass
 	Why      string // a few words: "exit status 3", "not found"
 	ExitCode int    // the client's exit code; -1 if it has none

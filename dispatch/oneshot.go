@@ -57,8 +57,8 @@ type Config struct {
 	// client inherits; see package environ.
 	Env []string
 	// Timeout limits one call, from its start to the client's exit or, for a
-	// [Persistent] client, to the end of its line. The context may end the call
-	// earlier.
+	// [Persistent] client, to the end of the line with the answer. The context may
+	// end the call earlier.
 	Timeout time.Duration
 	// MaxAnswer is the largest size of an answer in bytes; a larger one ends the
 	// call.

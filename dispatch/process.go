@@ -150,8 +150,8 @@ func (c *process) exchange(ctx context.Context, deadline time.Time, maxAnswer in
 		}
 
 		// The exit is detected before the streams are read, so that all that the
-		// client wrote is in the pipes. After its exit the client has answered:
-		// neither deadline nor context changes that.
+		// client wrote is in the pipes. Once the client has exited, its output is its
+		// answer, even if the deadline has passed or the context has ended.
 		if !ended && (fds[3].Revents != 0 || blind && hasExited(c.pid)) {
 			ended, outClosed, overdue = true, false, false
 			exit, done = -1, -1

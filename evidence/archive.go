@@ -20,7 +20,7 @@ import (
 // Limits of an archive, so that a small file cannot fill the memory.
 const (
 	maxEntries = 4096
-	maxEntry   = 100 << 20 // the largest size of an entry in bytes, as in the reference
+	maxEntry   = 100 << 20 // bytes of an entry, as in the reference implementation of Gait
 	maxTotal   = 256 << 20 // the largest size of all entries together
 
 	// The largest size of a JSON document, and the largest number of its values. Decoding
@@ -39,7 +39,9 @@ type archive struct {
 	files map[string][]byte
 	sums  map[string]string // digests of files, once computed
 
-	recompressible bool // the compressed form of some content was not checked
+	// recompressible is set if checkLayout did not check the compressed bytes of some
+	// content. Other compressed bytes could replace them without being detected.
+	recompressible bool
 }
 
 // sum returns the digest of a file. A manifest may declare the same file many times.
@@ -75,8 +77,9 @@ func checkValues(doc []byte, limit int) error {
 // name is undefined.
 func openArchive(data []byte, strict bool) (a archive, duplicate string, err error) {
 	// zip.NewReader allocates memory for each record of the directory. The limit here
-	// is higher than maxEntries, because the count includes the records of a runpack
-	// that is stored uncompressed in a pack. JSON files contain no such records.
+	// is higher than maxEntries, because an archive (a pack) can contain another one (a
+	// runpack). If the inner archive is stored uncompressed, its records are counted
+	// too. JSON files contain no such records.
 	if n := bytes.Count(data, []byte(directoryMark)); n > 4*maxEntries {
 		return a, "", fmt.Errorf("the archive and the archives in it list %d zip entries; at most %d are read", n, 4*maxEntries)
 	}

@@ -40,9 +40,9 @@ func (x *Export) judged(e kernel.Entry, f kernel.GateAnswered) {
 	if f.Rule != "" {
 		ev.MatchedRuleIDs = []string{f.Rule}
 	}
-	// The verdict is the final result of a tool call, since the ledger never has another
-	// one. For the delivery of a payload, the verdict is the result only until the ledger
-	// has the status of the payload.
+	// The verdict is the final result of a tool call, since an Export does not use
+	// kernel.ToolReturned. For the delivery of a payload, the verdict is the result only
+	// until the ledger has the status of the payload.
 	if f.Act == gate.ActTool || f.Act == gate.ActInject {
 		x.settle(key, outcome{OK: f.Allowed(), Status: string(f.Verdict)})
 	}

@@ -72,8 +72,8 @@ type Options struct {
 	// checkpoints of all anchors of its session.
 	Anchors []Anchor
 	// Beside reads a file that an artifact names, such as a checkpoint's runpack. If Beside
-	// is nil, there is no such file. The path is relative and stays below the artifact's
-	// folder, except with Compat.
+	// is nil, every such file counts as missing. The path is relative and stays below the
+	// artifact's folder, except with Compat.
 	Beside func(path string) ([]byte, error)
 }
 
@@ -223,8 +223,8 @@ func (r *Report) limits(o Options) {
 	r.note("completeness: the file lacks acts that the producer did not observe; even an unchanged file can be incomplete")
 }
 
-// truncation adds a note that says what could be missing at the artifact's end, such as
-// removed checkpoints, without being noticed.
+// truncation adds a note that says how far the artifact describes its session, or which
+// removals at its end, such as of checkpoints, the verification cannot detect.
 func (r *Report) truncation() {
 	n := len(r.reach.checkpoints)
 	switch {

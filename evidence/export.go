@@ -242,9 +242,9 @@ func (x *Export) receipt(e kernel.Entry, f kernel.ReceiptIssued) {
 		QueryDigest: sign.Sum([]byte(id)), ContentDigest: content, RetrievedAt: e.At, RedactionMode: Reference, Immutability: "immutable"})
 }
 
-// transcript adds a reference to the copy of a transcript. The copy may be given to a
-// reader together with the evidence. A later copy of the same transcript replaces the
-// file, so only the last one is listed.
+// transcript adds a reference to the copy of a transcript, with the digest of the copy.
+// The evidence does not contain the copy, but a user can pass on both. A later copy of
+// the same transcript replaces the file, so only the last one is listed.
 func (x *Export) transcript(e kernel.Entry, f kernel.TranscriptCopied) {
 	if digest, ok := strings.CutPrefix(f.Digest, "sha256:"); ok {
 		locator := "transcript:" + f.File

@@ -11,7 +11,7 @@ import (
 	"lifeloop/session"
 )
 
-// The files of a runpack.
+// The files of a runpack: a zip archive with the acts of a run and their results.
 const (
 	manifestFile = "manifest.json"
 	intentsFile  = "intents.jsonl"
@@ -22,7 +22,8 @@ const (
 
 var runpackFiles = []string{intentsFile, refsFile, resultsFile, runFile} // sorted
 
-// Capture modes of a runpack: Reference has digests only, Raw also the values.
+// Capture modes of a runpack. With Reference, the runpack has only digests of arguments and
+// results. With Raw, it also has the arguments and results themselves.
 const (
 	Reference = "reference"
 	Raw       = "raw"
@@ -137,7 +138,7 @@ type Ref struct {
 	RetrievalParams     json.RawMessage `json:"retrieval_params,omitempty"`
 }
 
-// A runpack is an opened runpack.
+// A runpack holds the decoded files of a runpack, as far as they could be read.
 type runpack struct {
 	archive
 	manifest manifest
@@ -286,8 +287,8 @@ func (r *Report) runpackLines(p *runpack) {
 	}
 }
 
-// captured checks that a digest has its form, that a raw value has that digest,
-// and that there is no raw value in the reference mode.
+// captured checks that digest has the form of a digest, that value has this digest if it
+// is present, and that value is absent unless raw is set.
 func (r *Report) captured(at, name, digest string, value json.RawMessage, raw bool) {
 	switch {
 	case !sign.IsDigest(digest):

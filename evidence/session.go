@@ -50,7 +50,8 @@ type chain struct {
 	Relationship json.RawMessage `json:"relationship,omitempty"`
 }
 
-// A SessionEvent is one decision of a session, or one act without a decision.
+// A SessionEvent is one act of a session, such as the launch of a harness, with the gate's
+// decision about it. Without a policy there is no decision.
 type SessionEvent struct {
 	Header
 	SessionID              string          `json:"session_id"`
@@ -295,8 +296,8 @@ func (r *Report) sealedContents(at string, c Checkpoint, head chain, p runpack, 
 	}
 }
 
-// sealedHead checks the receipts that an export of this program adds. They cover
-// members that no digest of the format covers.
+// sealedHead checks the Refs that an export of this program adds to a checkpoint's runpack.
+// Their digests cover members that no other digest of the format covers.
 func (r *Report) sealedHead(at string, c Checkpoint, head chain, p runpack, events []SessionEvent) {
 	for _, ref := range p.refs.Receipts {
 		if slices.Contains([]string{ledgerSource, chainSource, eventsSource}, ref.SourceType) && ref.SourceLocator != ledgerLocator(c.SessionID) {
@@ -464,7 +465,8 @@ func (r *Report) journal(doc []byte, o Options) {
 }
 
 // compacted reports that the events of a checkpoint are not in the journal. The reference
-// removes the events of checkpoints when it compacts a journal; this program keeps them.
+// implementation of Gait removes the events of checkpoints when it compacts a journal; this
+// program keeps them.
 func (r *Report) compacted(c Checkpoint) {
 	if c.ours() {
 		r.problem("events", fmt.Sprintf("checkpoint %d", c.Index), "events %d to %d were removed from the journal", c.SequenceStart, c.SequenceEnd)
@@ -571,8 +573,8 @@ func (j *journal) event(at string, doc json.RawMessage, o Options) error {
 	return nil
 }
 
-// Source types of the receipts that bind a checkpoint's runpack to the ledger, to the
-// head of its chain, and to all members of its events.
+// Source types of the Refs that bind a checkpoint's runpack to the ledger, to the head of
+// the chain, and to all members of the checkpoint's events.
 const (
 	ledgerSource = "lifeloop.ledger"
 	chainSource  = "lifeloop.chain"
@@ -582,7 +584,7 @@ const (
 func ledgerLocator(session string) string { return "session:" + session }
 
 // sealEvents makes the intents and results of a checkpoint's runpack. It computes their
-// ids, digests and statuses as the reference does.
+// ids, digests and statuses as the reference implementation of Gait does.
 func sealEvents(events []SessionEvent, run, producer string) (intents []Intent, results []Result, err error) {
 	for i, e := range events {
 		id := strings.TrimSpace(e.IntentID)

@@ -15,9 +15,9 @@ import (
 )
 
 // The members of a TraceRecord that the signature covers. The verifier drops all
-// other members before it computes the digest. The reference drops them too, because it
-// parses a trace into its own type. For the digest, required members are written even
-// if they are empty, and optional members that are empty are left out.
+// other members before it computes the digest. The reference implementation of Gait drops
+// them too, because it parses a trace into its own type. For the digest, required members
+// are written even if they are empty, and optional members that are empty are left out.
 var (
 	traceRequired = []string{
 		"schema_id", "schema_version", "producer_version", "trace_id", "tool_name", "args_digest",

@@ -131,16 +131,17 @@ func (x *Export) refs(run string, at time.Time, list []Ref) Refs {
 	return Refs{Header: x.header(refsSchema, at), RunID: run, Receipts: list}
 }
 
-// ledgerRef returns the receipt that binds a runpack to the ledger. The digest of an
-// entry covers all earlier entries.
+// ledgerRef returns the Ref that binds a runpack to the ledger. The Ref has the digest of
+// one entry, which covers all earlier entries.
 func (x *Export) ledgerRef(h ledgerHead, at time.Time) (Ref, error) {
 	query, err := sign.Digest(map[string]any{"seq": h.seq})
 	return Ref{RefID: "ledger", SourceType: ledgerSource, SourceLocator: ledgerLocator(x.began.SessionID),
 		QueryDigest: query, ContentDigest: h.digest, RetrievedAt: at.UTC(), RedactionMode: Reference, Immutability: "immutable"}, err
 }
 
-// chainRef returns the receipt with the digest of the head of the chain and of the
-// journal. No other digest in the format covers the head.
+// chainRef returns the Ref with the digest of the chain's head: the members outside its
+// checkpoints, which the header of the journal has too. No other digest in the format
+// covers these members.
 func chainRef(c chain, at time.Time) (Ref, error) {
 	c.Checkpoints, c.Relationship, c.SchemaID = nil, nil, chainSchema
 	digest, err := sign.Digest(c)
@@ -148,8 +149,8 @@ func chainRef(c chain, at time.Time) (Ref, error) {
 		QueryDigest: sign.Sum([]byte(c.SessionID)), ContentDigest: digest, RetrievedAt: at.UTC(), RedactionMode: Reference, Immutability: "immutable"}, err
 }
 
-// eventsRef returns the receipt with the digest of a checkpoint's events. The intents and
-// results leave out some members of the events, such as the rule that decided.
+// eventsRef returns the Ref with the digest of a checkpoint's events. It is needed because
+// the intents and results lack some members of the events, such as matched_rule_ids.
 func eventsRef(events []SessionEvent, at time.Time) (Ref, error) {
 	text, err := jsonLines(events)
 	first, last := events[0], events[len(events)-1]
@@ -277,9 +278,10 @@ func (x *Export) checkpoint(head chain, previous string, index int, from int64, 
 	return cp, data, err
 }
 
-// Runpack writes one runpack of the whole session so far: its acts and their
-// results, its timeline, and references to receipts and to the ledger. If raw is
-// set, it also contains the values of acts and results, not only their digests.
+// Runpack writes one runpack of the whole session so far: the session's acts with their
+// results, its timeline, and Refs to its receipts, its copied transcripts and its ledger.
+// If raw is set, the runpack also contains the values of acts and results, not only their
+// digests.
 func (x *Export) Runpack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
 	_, data, _, err := x.runpack(key, raw)
 	return data, err
@@ -335,7 +337,7 @@ func captured(v any, raw *redact.Redactor) (digest string, value json.RawMessage
 	return sign.Sum(doc), value, err
 }
 
-// RunPack wraps the runpack of the session in a pack.
+// RunPack wraps the runpack of the session in a pack: an archive with its own manifest.
 func (x *Export) RunPack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
 	c, data, digest, err := x.runpack(key, raw)
 	if err != nil {
@@ -425,7 +427,8 @@ func (x *Export) JobPack(key ed25519.PrivateKey) ([]byte, error) {
 	return x.pack("job", id, files, key)
 }
 
-// pack writes a pack with its proof records.
+// pack writes a pack: an archive with the given files, a proof record with the digest of
+// each file (see proof), and a manifest.
 func (x *Export) pack(kind, source string, files map[string][]byte, key ed25519.PrivateKey) ([]byte, error) {
 	m := packManifest{Header: x.header(packManifestSchema, epoch()), PackType: kind, SourceRef: source}
 	var err error

@@ -56,8 +56,8 @@ func (d *Delegation) ref() *DelegationRef {
 	return &r
 }
 
-// Trace returns the TraceRecord of the decision d about the intent in. observed is the time
-// at which the record is emitted.
+// Trace returns the TraceRecord of the decision d. The parameter in is the intent that d
+// is about, and observed is the time at which the record is emitted.
 func (d Decision) Trace(in Intent, observed time.Time) Trace {
 	observed = observed.UTC()
 	return Trace{

@@ -272,8 +272,7 @@ func inUTF8(attrs *unix.Termios, env []string) bool {
 	return false
 }
 
-// onConsole reports whether the terminal is a console of Linux, judged by the
-// environment.
+// onConsole reports whether the variable TERM in env names the Linux console.
 func onConsole(env []string) bool {
 	return slices.ContainsFunc(env, func(kv string) bool { return kv == "TERM=linux" || strings.HasPrefix(kv, "TERM=linux-") })
 }
@@ -456,8 +455,8 @@ func Installed(program string, env []string) error {
 	return nil
 }
 
-// executable returns the error with which execve would refuse the file, ENOENT or
-// EACCES, otherwise 0.
+// executable returns ENOENT if stat fails for the file, EACCES if it is not a regular file
+// that this process may execute, and 0 otherwise.
 func executable(path string) syscall.Errno {
 	info, err := os.Stat(path)
 	switch {
@@ -504,8 +503,8 @@ func lookPath(name, dir string, env []string) (string, error) {
 	return "", startError(name, refused)
 }
 
-// changeGuard puts a new guard in charge of the terminal and dismisses the
-// previous one.
+// changeGuard puts a new guard in charge of the terminal. It makes the previous guard end
+// the remaining processes of its harness, and then exit.
 func (t *Terminal) changeGuard(argv []string) (*guardProcess, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -667,8 +666,8 @@ func (c *Child) Killed() Killed {
 	return Killed{Processes: slices.Clone(c.killed.Processes), More: c.killed.More}
 }
 
-// note records killed processes of the tree. total is the number killed so far, including
-// the processes that no message of the guard names; 0 if the number is not known.
+// note records killed processes of the tree. total is the number of processes killed so
+// far, including those that the guard did not report by name; 0 if it is not known.
 func (c *Child) note(total int, killed ...KilledProcess) {
 	c.killedMu.Lock()
 	defer c.killedMu.Unlock()

@@ -18,12 +18,14 @@ import (
 // writes output of the harness only where the kernel would let the harness itself
 // write it. The kernel would stop a background job that writes to a terminal with
 // `stty tostop`, or that changes the attributes, as every full-screen program does
-// before it draws. In these cases the wrapper stops harness and job too, and the
-// output waits. The attributes of the pty show whether the harness has changed them.
+// before it draws. In these cases the wrapper stops the harness and the wrapper's own
+// process group, and the output waits. The attributes of the pty show whether the
+// harness has changed them.
 //
-// A job is stopped once. If a shell continues it in the background (bg), the
-// harness is stopped again, but not the wrapper: a wrapper that stopped whenever it
-// is continued would never read the signal that is to end it.
+// In these cases the wrapper's group is stopped only once until it is in the foreground
+// again. If a shell continues it in the background (bg), only the harness is stopped
+// again: a wrapper that stopped whenever it is continued would never read the signal that
+// is to end it.
 
 // groundPause is the pause between two checks of a terminal that another process
 // group has. The system does not report when a running job gets the terminal.
@@ -193,8 +195,8 @@ func (c *Child) ashore(s *source, b []byte) []byte {
 }
 
 // endsLinesTwice reports whether both the pty and the terminal add a carriage return to
-// the end of a line. In the foreground, Terminal.enter prevents that, unless the
-// terminal is shared.
+// the end of a line. In the foreground, Terminal.enter prevents that, unless the terminal
+// is shared with the other programs of a pipeline (see share_linux.go).
 func (c *Child) endsLinesTwice() bool {
 	const both = unix.OPOST | unix.ONLCR
 	inner, err1 := getTermios(c.ptmx)

@@ -115,14 +115,14 @@ type guard struct {
 	pid      int // pid of the harness
 	owned    []owned
 	mark     []byte         // the variable that names the wrapper, in the environment of its clients
-	missed   map[int]bool   // by pid of an owned process: the last reading of /proc showed no living member
+	missed   map[int]bool   // by pid of an owned process: owned.members had no living process at the last check
 	empty    bool           // no process of the harness is left
 	orphaned bool           // the wrapper has ended
 	ended    bool           // the harness was reaped
 	termed   bool           // the harness's group got SIGTERM
 	notified map[int]uint64 // processes that got SIGTERM from termRound: pids with start times
 	termAt   time.Time      // time of the next termRound, for groups other than the harness's; zero if none is planned
-	graceEnd time.Time      // end of the grace period of the newest stop; zero before the first stop
+	graceEnd time.Time      // end of the grace period of the last call of stop; zero before the first call
 	killAt   time.Time      // time of the next SIGKILL; zero if nothing is to be killed
 	pause    time.Duration
 	kills    kills // the killed processes of the harness's tree

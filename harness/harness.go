@@ -95,8 +95,8 @@ type Sink interface {
 	// TextLost reports how many bytes were dropped because the Sink was too slow,
 	// and how many line ends were among them.
 	TextLost(bytes, lines int64)
-	// OSC passes the text of an operating system command in Spec.OSC. A text of
-	// more than 4 KiB is dropped.
+	// OSC passes the text of an operating system command whose number is in Spec.OSC. A
+	// command of more than 4 KiB is dropped.
 	OSC(number int, text string)
 	// Line reports, if Spec.Line is set, that the user has begun a line (begun is true) or
 	// has sent it (false). If Spec.Cursor is set, an open dialog counts as a begun line.

@@ -19,9 +19,9 @@ const (
 	deepTime = 50 * time.Millisecond
 )
 
-// Hold stops the harness and all its descendants, also in other sessions and
-// groups. Hold repeats the search until it finds no new process. Call Hold again if
-// another program has continued a stopped process. The wrapper continues to run.
+// Hold stops the harness and all its descendants, also those in other Unix sessions and
+// process groups. Hold repeats the search until it finds no new process. Call Hold again
+// if another program has continued a stopped process. The wrapper continues to run.
 func (c *Child) Hold() error {
 	if c.ended.Load() {
 		return os.ErrProcessDone

@@ -70,11 +70,11 @@ const showTime = 5 * time.Second
 // harness may be about to begin a turn.
 const justSent = 2 * time.Second
 
-// A line follows the keys of the user, to know whether the harness's input line may
-// hold text. In case of doubt the line counts as begun: a key whose effect is unknown
-// begins a line, and only Enter ends a line. An Enter right after text that came faster
-// than a person types does not end the line: a harness may take text and Enter for a
-// paste. What a terminal itself sends (answers, focus, mouse) is no key.
+// A line records from the user's keys whether the harness's input line may hold text. In
+// case of doubt the input line counts as begun: a key whose effect is unknown begins a
+// line, and only Enter ends a line. An Enter right after text that came faster than a
+// person types does not end the line: a harness may take text and Enter for a paste. What
+// a terminal itself sends (answers, focus, mouse) is no key.
 type line struct {
 	begun  bool
 	since  bool      // the user has pressed a key that may change the line, after the last keys of Type
@@ -85,7 +85,7 @@ type line struct {
 	slash  bool      // the newest key is a backslash: an Enter after the backslash is a part of the line
 	burst  int       // how many keys of text came fast, one after another
 	text   time.Time // time of the newest key of text
-	esc    bool      // the newest key of the kitty protocol is Esc
+	esc    bool      // the newest key is an Esc that was sent in the kitty protocol
 	listed bool      // a list of earlier prompts is open
 	state  lineState
 	param  []byte // parameters of the control sequence so far
@@ -117,7 +117,7 @@ func (l *line) feed(keys []byte, now time.Time) {
 	}
 }
 
-// answer follows keys that a dialog gets: they do not change the input line.
+// answer handles keys that go to a dialog: they do not change the input line.
 func (l *line) answer(keys []byte, now time.Time) {
 	begun, kept, listed := l.begun, l.kept, l.listed
 	l.feed(keys, now)
@@ -287,7 +287,8 @@ func (l *line) kitty(code, rest []byte, now time.Time) {
 	}
 }
 
-// An expected waits for a text in the child's output. The output's pump calls read.
+// An expected searches the child's output for a text. The goroutine that copies the
+// output calls read.
 type expected struct {
 	words  string        // the text, with one space where the output may have spaces and control sequences
 	came   chan struct{} // closed when the output has shown this text

@@ -46,9 +46,9 @@ type keptModes struct {
 }
 
 // pushedLooks is the stack of CSI # { and CSI # }. As with keptModes, RIS does not clear
-// it.
+// it. The array has as many elements as the stack of a terminal.
 type pushedLooks struct {
-	looks [10]look // the outermost ones, as many as terminals store; the last element also combines all deeper ones
+	looks [10]look // outermost first; any deeper look is ORed into the last element
 	depth int
 }
 
@@ -63,7 +63,7 @@ type modes struct {
 	flipped     uint64      // bit i: switches[i] differs from its default
 	alternate   int         // number of the mode that switched to the alternate screen, or 0
 	keyboard    [2]keyboard // the keyboard states of the main and the alternate screen
-	keys        [8]string   // value of each resource of setKeys; "" is the default, "-" is disabled
+	keys        [8]string   // CSI > n ; value m sets keys[n]; "" is default, "-" disabled
 	keypad      bool        // application keypad
 	region      string      // parameters of the scroll region, or ""
 	cursorStyle string      // parameter of the cursor style, or ""
@@ -774,8 +774,8 @@ func writeSwitch(b *strings.Builder, n int, ansi, on bool) {
 	}
 }
 
-// number reads a decimal parameter. It returns otherwise if the parameter is empty, too
-// large or no number.
+// number reads a decimal parameter. It returns the value of otherwise if the parameter is
+// empty, too large or not a number.
 func number(field []byte, otherwise int) int {
 	n, err := strconv.Atoi(string(field))
 	if err != nil || n > 1<<16 {

@@ -104,8 +104,9 @@ func (t *Terminal) continueGuards() {
 // firstThread is the thread of this process to which the system gives orphans.
 func firstThread() string { return strconv.Itoa(os.Getpid()) }
 
-// reap reaps the orphans of a thread, or of all threads ("*"), that have ended, and
-// registers the others with the guards.
+// reap handles the orphans of one thread, or of all threads if thread is "*". It reaps
+// the orphans that have ended. It registers the others with the guards, except when
+// they could be processes of a harness whose guard has ended.
 func (t *Terminal) reap(thread string) {
 	t.forks.Lock()
 	defer t.forks.Unlock()
@@ -154,10 +155,11 @@ func (t *Terminal) isGuard(pid int) bool {
 	return false
 }
 
-// children lists the children of a thread of this process, also dead ones, or of
-// all threads if thread is "*". A child leaves the list only when this process
-// reaps it, and the orphans of a child are in the list before the child can be
-// reaped. So while none is reaped, an empty list means that nothing is left.
+// children lists the children of a thread of this process, or of all threads if thread
+// is "*". The list includes children that have ended but are not reaped. A child leaves
+// the list only when this process reaps it, and the orphans of a child are in the list
+// before the child can be reaped. So an empty list means that no process is left, if no
+// child was reaped while the list was made.
 func children(thread string) (pids []int) {
 	// Usually this process has no child, and waitid reports that faster than /proc.
 	if err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil); errors.Is(err, unix.ECHILD) {
@@ -249,9 +251,10 @@ func (t *Terminal) adopted() (orphans []owned) {
 	return orphans
 }
 
-// strangers reports whether this process has an unknown child in another session: a
-// process of a harness whose guard has died. Known are the guards, the registered
-// processes, and the children that this process had at its start.
+// strangers reports whether this process has an unknown child whose Unix session is not
+// session, the wrapper's own. Such a child is a process of a harness whose guard has died.
+// The guards, the registered processes, and the children that this process had at its
+// start are known.
 func (t *Terminal) strangers(session int) bool {
 	t.forks.Lock()
 	defer t.forks.Unlock()

@@ -341,7 +341,7 @@ func (c *Child) report(quiet <-chan struct{}) {
 			c.countPartialLines()
 		}
 		if total, lines := c.total.Load(), c.lines.Load(); total != reported || lines != reportedLines && last {
-			if reported, reportedLines = total, lines; c.tap == nil { // with a tap, the method read passes the output to the sink
+			if reported, reportedLines = total, lines; c.tap == nil { // if there is a tap, c.read passes the output to the sink
 				c.sink.Output(total, lines)
 			}
 			next = time.After(time.Second)
@@ -517,7 +517,7 @@ func (t *Terminal) takeUnread() []byte {
 }
 
 // returnKeys puts the keys that no child has read back into the outer terminal. Keys
-// that already wait in the terminal were typed later and stay behind the returned
+// that already wait in the terminal were typed later, and still come after the returned
 // ones. The keys that no child has read are lost if the system refuses this (the sysctl
 // dev.tty.legacy_tiocsti is 0), if another process group has the terminal, if another
 // program of the pipeline is using it, if its attributes cannot be changed, if the terminal
@@ -632,7 +632,7 @@ func (c *Child) handleSignals(signals caught, quiet <-chan struct{}) {
 			c.resize()
 		case <-signals.cont:
 			c.continueAfterStop()
-			watchCont().end() // waits until a SIGTSTP that was caught with the SIGCONT, if any, is in its channel
+			watchCont().end() // if a SIGTSTP was caught along with the SIGCONT, wait until it is in signals.tstp
 			select {
 			case <-signals.tstp:
 				c.passTogether()
@@ -697,8 +697,8 @@ func (c *Child) stopped(sig syscall.Signal) {
 }
 
 // suspend restores the terminal, and stops the wrapper's process group with the signal
-// sig (see stopJob). If the watch passed as since has seen a SIGCONT, the process group
-// is not stopped, and suspend continues the harness.
+// sig (see stopJob). The parameter since is a watch for SIGCONT. If it has seen a SIGCONT,
+// suspend does not stop the process group, and continues the harness.
 func (c *Child) suspend(sig syscall.Signal, since *contWatch) {
 	if !c.frozen.Load() { // if the harness is frozen, its pump waits and cannot answer
 		s := c.sources[0] // the pty or, if there is none, the pipe of stdout

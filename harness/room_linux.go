@@ -11,7 +11,8 @@ import (
 )
 
 // manyTasks is a number of processes and threads that normal use does not reach. If
-// the user's limit is at least as high, TaskRoom counts nothing.
+// the user's limit is at least as high, TaskRoom ignores this limit and does not count
+// the user's processes and threads.
 const manyTasks = 4096
 
 // groupsFolder is where the control groups of version 2 are mounted.
@@ -53,9 +54,10 @@ func userRoom() (room int, limited bool) {
 	return max(room, 0), true
 }
 
-// groupRoom is TaskRoom for the limits of the control group with a path below the folder top,
-// and of the groups above it. A container may show only a part of the groups, and then top
-// is the group of the container, and the path may not exist.
+// groupRoom is TaskRoom for the limits of control groups: the group at path, which is
+// relative to the folder top, and the groups above it up to top. A container may show
+// only a part of the groups. Then top is the group of the container, and path may not
+// exist below top.
 func groupRoom(top, path string) (room int, limited bool) {
 	for dir := filepath.Join("/", path); ; dir = filepath.Dir(dir) {
 		most, noLimit := readCount(filepath.Join(top, dir, "pids.max")) // a limit is a number or the word max

@@ -46,7 +46,7 @@ type sharing struct {
 	shared  bool         // set by OpenTerminal
 	rest    unix.Termios // the attributes at the start; valid only if resting is true
 	resting bool         // the terminal edited lines at the start
-	turning sync.Mutex   // held while the attributes follow those of the pty, and while output that depends on them is written
+	turning sync.Mutex   // held while follow sets the outer attributes, and while output that depends on them is written
 }
 
 // share sets t.shared and prepares the terminal if it is shared. It opens the terminal
@@ -194,8 +194,9 @@ func (t *Terminal) hush() error {
 }
 
 // editLines turns the editing of lines on again after hush, but not the echo. The keys
-// that typeKeys then puts back are read line by line. Such keys had their effects when the
-// user typed them, so after editLines no key makes a signal or stops the output.
+// that typeKeys then puts back are queued as lines for the next program. editLines also
+// prevents keys from making signals and from stopping the output, because the keys that
+// are put back already had these effects when the user typed them.
 func (t *Terminal) editLines() {
 	t.mu.Lock()
 	lines := t.saved

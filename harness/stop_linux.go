@@ -73,8 +73,8 @@ func (c *Child) matchStop() (passed *contWatch, stopped bool) {
 	return passed, true
 }
 
-// passTogether passes on a SIGTSTP that was caught together with a SIGCONT. A program
-// that catches the signals gets both.
+// passTogether passes on a SIGTSTP and a SIGCONT that were caught together, for programs
+// that catch these signals. It does nothing if no shell could continue the job.
 func (c *Child) passTogether() {
 	if underShell() {
 		unix.Kill(-c.pid, syscall.SIGTSTP)

@@ -23,9 +23,9 @@ type tap struct {
 	waiting []segment
 	size    int // the bytes of all queued segments
 	lost    loss
-	// gaps has an entry for each stream with a gap. A stream has a gap if bytes were
-	// dropped directly before its next bytes. The value is the number of bytes that mend
-	// has dropped after the gap, because they had no line end.
+	// gaps gets an entry for a stream when drop drops bytes of the stream. mend removes
+	// the entry when it finds or inserts a '\n' after these bytes. The value is the
+	// number of bytes without a '\n' that mend has dropped after them so far.
 	gaps map[int]int
 }
 

@@ -29,8 +29,8 @@ type Terminal struct {
 	unread []byte // keys that the last child had not read when it ended
 	byKey  bool   // the last child died of a signal that the pty made of a key
 
-	reading    sync.Mutex // held by the one goroutine that reads the file keys
-	typedAhead []byte     // read from the file keys but not yet written to a child; guarded by the mutex reading
+	reading    sync.Mutex // held by the one goroutine that reads from outside.keys
+	typedAhead []byte     // read from outside.keys but not yet written to a child; guarded by the mutex reading
 }
 
 // outside is what OpenTerminal finds. It does not change afterwards.
@@ -73,7 +73,7 @@ type guarding struct {
 	owned     map[int]owned
 	inherited inherited
 	contained *containment    // nil without Contain
-	ending    []chan struct{} // one for each dismissed guard and for the warden, closed when that process was reaped
+	ending    []chan struct{} // one for each dismissed guard and for the warden (see containment), closed when that process was reaped
 	child     int             // pid of the running harness, or 0; if its guard dies, the harness becomes a child of this process
 	busy      bool            // a child is running
 	closed    bool
@@ -147,7 +147,7 @@ func (t *Terminal) findKeys() {
 	}
 }
 
-// sameTerminal compares the devices behind two names of a terminal.
+// sameTerminal reports whether two open files are the same terminal device.
 func sameTerminal(a, b *os.File) bool {
 	x, err := unix.IoctlGetUint32(fdOf(a), unix.TIOCGDEV)
 	if err != nil {
@@ -334,7 +334,8 @@ func (t *Terminal) Dismiss() {
 		return
 	}
 	t.dismiss(t.nothingLeft())
-	t.endAdoption() // after dismiss: the guards exit while endAdoption waits for the reaper
+	// After dismiss: the guards exit while endAdoption waits for the goroutine of Adopt.
+	t.endAdoption()
 }
 
 // dismiss dismisses the guards and closes the files. Unless a child still runs, it sets

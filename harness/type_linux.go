@@ -24,9 +24,10 @@ type typing struct {
 func (t *typing) taken() bool { return t.begun.Load() || t.hidden.Load() }
 
 // Type types keys as if the user did. The user's own keys wait meanwhile, and follow in
-// their order. Typing.Aside is typed only if the user has begun a line. If the user's line
-// or a dialog is in the way, nothing is typed, and the error is [ErrLine]. If ctx or the
-// child ends first, a dialog is opened, or the child does not show what was typed, the
+// their order. If the user has begun a line and Typing.Follows is false, Type types
+// Typing.Aside first; if Aside is nil, Type types nothing and returns [ErrLine]. ErrLine
+// describes the other cases in which nothing is typed, such as an open dialog. If ctx or
+// the child ends first, a dialog is opened, or the child does not show what was typed, the
 // error wraps [ErrTyping].
 func (c *Child) Type(ctx context.Context, t Typing) (done Typed, err error) {
 	if c.ptmx == nil || c.input != c.ptmx || !c.typing.watches {

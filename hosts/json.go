@@ -140,7 +140,8 @@ func lookup(v hujson.Value, wanted string) (found *child, twice bool) {
 	return found, false
 }
 
-// stringIn returns the string in a member that occurs once.
+// stringIn returns the value of the member wanted of an object. It returns false if the
+// member is missing, occurs twice or is not a string.
 func stringIn(v hujson.Value, wanted string) (string, bool) {
 	m, twice := lookup(v, wanted)
 	if m == nil || twice || kind(m.Value) != '"' {
@@ -181,9 +182,9 @@ func cut(v hujson.Value, drop func(i int) bool) {
 }
 
 // closing returns the white space that put wrote before the closing bracket of a
-// container that was empty before. It is the line end and indentation before the first
-// child, without one step of indentation. The step is measured inside our own child,
-// because the text around that child may have been edited.
+// container that was empty before. It is the line end and indentation before first, the
+// container's first child, without one step of indentation. The step is measured inside
+// first, which is ours, because the text around first may have been edited.
 func closing(first *child) []byte {
 	inner, _ := children(first.Value)
 	if len(inner) == 0 {

@@ -119,8 +119,8 @@ func (d *document) ours(ours func(string) bool) []handler {
 }
 
 // strip removes our handlers, and each container that held nothing else: the
-// group, the event, the member hooks. A container with an entry in before is not removed,
-// but gets its earlier value.
+// group, the event, the member hooks. If the map before has an entry for a container, the
+// container is not removed, but gets its earlier value.
 func strip(settings string, ours func(string) bool, before earlier) (string, error) {
 	d, err := open(settings)
 	if err != nil {

@@ -14,7 +14,7 @@ const (
 	Installed    = "installed"
 	NotInstalled = "not_installed"
 	Outdated     = "outdated" // our hooks exist, but differ from those that this version writes
-	Partly       = "partly"   // some hooks or consents are missing
+	Partly       = "partly"   // some hooks, or the user's consents to them, are missing
 )
 
 // A Report is the state of an installation and the reasons for it.
@@ -30,8 +30,8 @@ type Report struct {
 type note struct {
 	Absent   bool              `json:"absent,omitempty"`   // there was no such file
 	Was      earlier           `json:"was,omitempty"`      // what was empty or null before our hooks were added
-	Values   []string          `json:"values,omitempty"`   // the values of the consents to our hooks
-	Replaced map[string]string `json:"replaced,omitempty"` // see the result replaced of consentTo
+	Values   []string          `json:"values,omitempty"`   // the strings that record the consents to our hooks
+	Replaced map[string]string `json:"replaced,omitempty"` // the result of consentTo that is named replaced
 }
 
 // wanted returns the hook that this version writes for the event of h, and whether h
@@ -177,8 +177,8 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 		now.Absent, now.Replaced = before.Absent, before.Replaced
 		return text, now, nil
 	}
-	// Remove all consents to the new hooks, even those that our note does not list because
-	// the user gave them or the note was lost. Below, consentTo adds these consents again,
+	// Remove all consents to the new hooks. This includes consents that our note lacks: the
+	// user gave them, or the note was lost. Below, consentTo adds these consents again,
 	// so a later removal of our hooks also removes these consents.
 	base, err := withdraw(text, in.Trust, slices.Concat(now.Values, before.Values, earlierValues(earlier, in)), before.Replaced)
 	if err != nil {

@@ -40,7 +40,8 @@ func (e *ConflictError) Error() string {
 // attempts limits how often an edit of a file that keeps changing is tried.
 const attempts = 5
 
-// origin is the note about one installation.
+// origin is what the store keeps in a file about one installation: a note about the
+// settings file, a note about the trust file, and the folders that were created.
 type origin struct {
 	Path     string   `json:"path"`
 	Settings note     `json:"settings"`
@@ -74,8 +75,8 @@ func (s *Store) look(in profiles.Installation) (w world, err error) {
 	if json.Unmarshal(data, &w.origin) != nil || w.origin.Path != in.Path {
 		w.origin = origin{}
 	}
-	// The note about the settings is valid while they have hooks of ours. Once
-	// the user has removed the hooks by hand, the file is the user's.
+	// The note about the settings is valid while they have hooks of ours. If the
+	// user has removed the hooks by hand, ignore the note.
 	if r, err := inspect(w.settings.text, nil, in); err == nil && r.State == NotInstalled {
 		w.origin.Settings = note{}
 	}

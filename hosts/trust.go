@@ -25,7 +25,7 @@ func consents(d *document, in profiles.Installation) []consent {
 	return list
 }
 
-// A record is the place of one hook's table in the file.
+// A record is the place, in the trust file, of the table that has one hook's consent.
 type record struct {
 	found  bool // the table exists, at least in part
 	header int  // the index of the statement that opens the table, -1 if none
@@ -156,9 +156,9 @@ func closed(text string, found []statement, table []string) error {
 	return nil
 }
 
-// withdraw is the inverse of consentTo. It removes each consent to a hook of this
-// settings file if the consent's value is one of values. If replaced has an old value for
-// the consent's key, withdraw restores the old value instead.
+// withdraw is the inverse of consentTo. It removes each consent whose key begins with
+// t.Prefix and whose value is one of values. If replaced has an old value for the
+// consent's key, withdraw restores the old value instead.
 func withdraw(text string, t *profiles.Trust, values []string, replaced map[string]string) (string, error) {
 	done := map[string]bool{} // edit each key only once, because a restored value may equal one of values
 	for {
@@ -175,8 +175,8 @@ func withdraw(text string, t *profiles.Trust, values []string, replaced map[stri
 	}
 }
 
-// oneRecord returns the key of the first record that withdraw has to remove, and the
-// edit that removes it.
+// oneRecord returns the key of the first consent that withdraw has to remove or replace,
+// and the edit that does so. The key is empty if there is no such consent.
 func oneRecord(text string, found []statement, t *profiles.Trust, values []string, replaced map[string]string, done map[string]bool) (string, edit) {
 	for _, st := range found {
 		n := len(t.Table)

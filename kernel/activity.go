@@ -26,7 +26,7 @@ type activity struct {
 		busy   bool                 // this launch had an activity other than starting and ready
 		by     map[string]bool      // the sources that have reported the current activity
 		until  time.Time            // the end of a limit_wait, if known
-		lifted time.Time            // the end of a limit_wait, converted to Step's clock; zero if unknown
+		lifted time.Time            // until as a time of Kernel.Step's clock (see timerAt)
 		sign   time.Time            // the last sign of life from any source
 		asked  time.Time            // when the harness last began to need input
 		freed  time.Time            // when the harness last stopped waiting for input or an approval

@@ -13,18 +13,19 @@ import (
 )
 
 // This file lets a person approve a launch, a renewal or a tool call for which the
-// policy requires an approval. The act waits for the command `approve` or `deny` for
-// Config.ApprovalWait; a tool call waits no longer than its hook can. If ApprovalWait
+// policy requires an approval. The act waits at most Config.ApprovalWait for the command
+// `approve` or `deny`; a tool call waits no longer than its hook can. If ApprovalWait
 // is 0, a launch and a renewal are refused at once. A tool call is refused too, unless
 // its hook can make the harness ask its user. A delivery of a payload never waits,
 // because a prompt would wait with it. If the wrapper dies, the act is refused.
 
 type (
-	// ApprovalAsked records that an act waits for an approval.
+	// ApprovalAsked records that an act waits for an approval. Intent is the digest of
+	// the [gate.Intent] of the act: the request that the gate has evaluated.
 	ApprovalAsked struct {
 		Ask    string    `json:"ask"`
 		Act    string    `json:"act,omitempty"`       // empty in old ledgers, where it means a launch
-		Tool   string    `json:"tool_name,omitempty"` // the tool's name as the intent spells it
+		Tool   string    `json:"tool_name,omitempty"` // the tool name in that request
 		Intent string    `json:"intent_digest"`
 		Until  time.Time `json:"until"`
 	}
@@ -81,8 +82,8 @@ func (g *guards) asksUser() bool {
 	return slices.ContainsFunc(g.hard.Approvals, func(q ApprovalAsked) bool { return q.act() == gate.ActTool })
 }
 
-// minIntent is the smallest number of characters of an intent's digest that a command
-// must give.
+// minIntent is the length of the shortest prefix of an intent's digest that the commands
+// `approve` and `deny` accept.
 const minIntent = 8
 
 func (g *guards) given(s *step, in input.ApprovalGiven) {

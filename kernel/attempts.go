@@ -39,9 +39,11 @@ type attempts struct {
 	}
 	soft struct {
 		attempting
-		launchedAt time.Time // when the launch was decided; older records belong to another process
-		launchWhy  string    // why the harness could not be started
-		next       string    // harness_run_id of a launch whose fact is not recorded yet
+		// launchedAt is when the launch was decided. If a source reports a record with an
+		// earlier time, another process wrote that record.
+		launchedAt time.Time
+		launchWhy  string // why the harness could not be started
+		next       string // harness_run_id of a launch before its Launching is recorded
 	}
 }
 
@@ -62,8 +64,9 @@ type attempting struct {
 	earlier earlierCost
 }
 
-// A stopReason is why an attempt is being ended. It is set when a fact with this
-// reason is applied, so it survives a crash of the wrapper.
+// A stopReason is why an attempt is being ended. It is set by the apply method of a
+// fact, such as [DriftSeen]. The fact is in the ledger, so the reason survives a crash
+// of the wrapper.
 type stopReason struct {
 	cause  attempt.Cause
 	detail string
@@ -99,8 +102,8 @@ type (
 		Name    string `json:"name"`
 		Adapter string `json:"adapter_id"`
 		// Checkpoint is the checkpoint from which this launch continues; empty for a
-		// fresh start. CheckpointUnits is the number of units that had been counted
-		// when it was saved.
+		// fresh start. CheckpointUnits is the number of units (lines of output) that had
+		// been counted when the checkpoint was saved.
 		Checkpoint      string `json:"checkpoint,omitempty"`
 		CheckpointUnits int64  `json:"checkpoint_units,omitempty"`
 	}
@@ -141,10 +144,10 @@ type (
 		// or timed out before the gate had decided.
 		Withheld bool `json:"withheld,omitempty"`
 	}
-	// RulesChecked records the results of guardrails in one phase. Phase pre has
-	// the rules about single lines: it is recorded when a line breaks a rule, or at
-	// the attempt's end if none did. Phase post has the rules about the whole
-	// output.
+	// RulesChecked records the results of guardrails in one phase. The results of phase
+	// pre are of the rules about single lines. They are recorded when a line is the first
+	// that breaks a rule, or at the attempt's end if no line broke one. The results of
+	// phase post are of the rules about the output as a whole (its last 4 MiB).
 	RulesChecked struct {
 		Phase string               `json:"phase"`
 		Units int64                `json:"units"`
@@ -259,10 +262,10 @@ func (a *attempts) launchedAfter(t, now time.Time) bool {
 	return t.Before(now.Add(-now.Sub(a.soft.launchedAt)).Round(0))
 }
 
-// id returns the harness_run_id of the newest launch as a pointer, for a member that may
-// be null; nil before the first launch. When a launch opens a harness session, the events
-// of the opening are emitted before the fact Launching is recorded. They already have the
-// id of that launch.
+// id returns a pointer to the harness_run_id of the newest launch, for a JSON member that
+// may be null. It returns nil before the first launch. When a launch opens a harness
+// session, the events of the opening are emitted before the fact Launching is recorded.
+// Even then id returns the id of the new launch, so these events have that id.
 func (a *attempts) id() *string {
 	if run := cmp.Or(a.soft.next, a.hard.Run); run != "" {
 		return &run
@@ -289,7 +292,9 @@ func (a *attempts) launch(s *step, l Launching, id, cause string) {
 func (a *attempts) recovered(s *step) {
 	a.soft.attempting = attempting{watch: attempt.NewWatch(&s.cfg.Policy), did: true, unseen: true}
 	a.soft.watch.Recall(a.hard.Broke)
-	if a.hard.Turn != abandoned { // an abandoned turn may have ended, with its outcome in the unread part of a file
+	// An abandoned turn is one whose end no source reported. Its outcome may be in a part
+	// of a file that has not been read yet.
+	if a.hard.Turn != abandoned {
 		a.soft.turn = a.hard.Turn
 	}
 	limit := a.hard.Limit
@@ -408,9 +413,9 @@ func (a *attempts) examineRest(s *step) {
 	}
 }
 
-// found handles the result of checking one line. Drift ends the attempt at once,
-// and so does a broken rule that is unrecoverable. Later lines are still checked
-// until the harness has ended.
+// found handles the result of checking one line. Drift, a line that repeats earlier
+// ones too often, ends the attempt at once, and so does a broken rule that is
+// unrecoverable. Later lines are still checked until the harness has ended.
 func (a *attempts) found(s *step, f attempt.Finding) {
 	a.soft.units = f.Units
 	if f.Rules != nil {
@@ -447,7 +452,8 @@ func (a *attempts) tool(s *step, name string, args *telemetry.Sized) {
 func (a *attempts) turnEnded(o telemetry.Outcome) { a.soft.turn = o }
 func (a *attempts) lastTurn() telemetry.Outcome   { return a.hard.Turn }
 
-// observed keeps the outcome of the last turn.
+// observed updates the outcome of the last turn from an event. The outcome becomes empty
+// when a turn begins.
 func (a *attempts) observed(k *Kernel, f Observed) {
 	switch f.Record.Event {
 	case lifeloop.SessionStarting:
@@ -481,8 +487,8 @@ func (a *attempts) checkpoint(s *step, id string) {
 	s.record(CheckpointSaved{Checkpoint: id, Units: a.soft.units})
 }
 
-// failureSeen stores the reported cause of a failure until the attempt has
-// ended. The action for a rate limit may be taken at once.
+// failureSeen stores the reported cause of a failure until the attempt has ended. If the
+// cause is a rate limit, failureSeen takes the policy's action, if there is one, at once.
 func (a *attempts) failureSeen(s *step, in input.FailureSeen) {
 	if !a.unjudged(s) {
 		return
@@ -627,7 +633,7 @@ func (a *attempts) over(s *step) {
 }
 
 // unharmed reports whether the harness still runs or exited with 0 by itself, and
-// no abort was requested with a signal.
+// no abort was requested while there was a harness or a planned launch to end.
 func (s *step) unharmed() bool {
 	e := s.attempts.exit()
 	return s.ending.signal() == 0 && (e == nil || e.Code == 0 && e.Signal == 0 && !e.Lost && !e.Unseen)

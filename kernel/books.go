@@ -26,7 +26,8 @@ type books struct {
 }
 
 type (
-	// UsageCounted records the sum of the session's model calls so far.
+	// UsageCounted records the number of the session's model calls so far, and the sum
+	// of their tokens.
 	UsageCounted struct{ synth.Usage }
 	// UnknownCounted records, for each type of record that a source's decoder does
 	// not know, the number of such records so far.

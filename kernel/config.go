@@ -14,12 +14,12 @@ import (
 // (DECISIONS L4).
 const selfClient = "lifeloop-wrap"
 
-// Config is what a Kernel is given. Only Launch changes while the Kernel is used, because
-// Launch describes the newest launch. A fallback sets Launch.Manifest to the manifest of
-// the new profile, and clears Weak. After a crash of the wrapper, the new wrapper does
-// the same if a fallback was active. An input.Launched with a Setup replaces the whole
-// Launch. New sets the defaults of Limits and, for an observer, weakens the claims of the
-// Manifest.
+// Config is what a Kernel is given. New sets the defaults of Limits. For an observer, New
+// also lowers the support that Launch.Manifest claims. While the Kernel is used, only
+// Launch changes, because it describes the newest launch:
+//   - A fallback sets Launch.Manifest to the manifest of the new profile, and empties
+//     Launch.Weak. The same is done after a crash of the wrapper, if a fallback was active.
+//   - An input.Launched with a Setup replaces the whole Launch.
 type Config struct {
 	Session string // the id of the wrapper's session; also its session id in HCP (docs/contract/hcp.md)
 	Clients []setup.Client
@@ -41,7 +41,7 @@ type Config struct {
 	// OneHook is set if one hook call is the only input: earlier events are
 	// unknown, and nothing is stored.
 	OneHook bool
-	// Ledger says that facts are stored, so that receipts may be numbered.
+	// Ledger is set if facts are stored. Only then do receipts have sequence numbers.
 	Ledger bool
 
 	Tick        time.Duration // the interval of supervisor.tick, for clients that subscribe to it by name; 0 means none

@@ -8,7 +8,8 @@ import (
 )
 
 // This file asks the gate about each payload before the answer of a hook passes the
-// payload to the model (DECISIONS G1). A payload without a permission is not delivered.
+// payload to the model (DECISIONS G1). The gate evaluates the owner's policy (package
+// gate). Under a policy, a payload without a permission is not delivered.
 
 // A permission is the state of the gate's decision about delivering a payload in the
 // answer of one hook.
@@ -26,7 +27,7 @@ const askTime = 500 * time.Millisecond
 
 // submit asks the gate about the payloads in a hook's answer, and reports whether the
 // hook must wait for decisions. At the time limit of the hook it is too late to ask, so
-// a payload about which the gate was not asked waits for a later slot.
+// a payload about which the gate was not asked waits for the answer to a later hook.
 func (l *slots) submit(s *step, h *hook) (waits bool) {
 	if !s.cfg.guarded() {
 		return false

@@ -8,13 +8,14 @@ import (
 )
 
 // A Fact is something that became true. Facts are the only data that the ledger
-// stores and the only cause of a change of hard state. They contain ids, names,
-// sizes, digests, numbers and times, but never text of the session (DECISIONS
-// F1).
+// stores and the only cause of a change of hard state, the state that survives a
+// crash. They contain ids, names, sizes, digests, numbers and times, but never text
+// of the session (DECISIONS F1).
 //
-// To add a fact, write its type with these methods beside the machine that it
-// changes, and add its zero value to registry. Then add a case to the types of package
-// view that need the fact (HCP and L0 list every fact), and a row to docs/facts.md.
+// To add a fact, write its type with these methods in a file of one of the machines
+// that a Kernel consists of, usually the machine that records the fact. Add its zero
+// value to registry. Add a case to view.HCP and view.L0, which list every fact, and to
+// the other types of package view that need the fact. Add a row to docs/facts.md.
 type Fact interface {
 	// key returns the fact's kind, which is its name in the ledger, and whether it
 	// is durable. A durable fact must be on the disk before any effect of its step.

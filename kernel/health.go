@@ -48,7 +48,7 @@ type health struct {
 	}
 }
 
-// reports holds the observations of the sources of a launch.
+// reports holds what the sources of a launch have reported, and what they failed to report.
 type reports struct {
 	worth    map[loss]lifeloop.Support // the support that each loss leaves to its source
 	hooked   bool                      // a hook was called in this launch
@@ -179,9 +179,10 @@ func (h *health) launching() {
 	h.soft.reports = reports{worth: map[loss]lifeloop.Support{}, reported: map[string]bool{}, spoken: map[string]bool{}, silent: map[string]int{}}
 }
 
-// observed stores what the fact of an event shows. An event shows that the capability
-// of its own name works. A capability.degraded also shows the present support of its
-// capability, and of the others in Also.
+// observed stores what an event shows about capabilities. An event that comes before the
+// harness's version is known can prove that the capability with the same name as the
+// event works. The event capability.degraded has the present support of its capability;
+// Also has that of other capabilities.
 func (h *health) observed(f Observed) {
 	h.early(f)
 	if d := f.Degradation; d != nil {
@@ -281,9 +282,10 @@ func (h *health) placing(s *step) lifeloop.Manifest {
 	return m
 }
 
-// undeliverable returns the failure class if this launch has no slot for a
-// continuation, because it never had one or lost it. The result is empty if
-// there is a slot.
+// undeliverable returns the failure class if the continuation, the text for the model
+// after a renewal, cannot be delivered in this launch. Then no placement before a session
+// or before a prompt is available, because the launch never had one or lost it. The
+// result is empty if there is such a placement.
 func (h *health) undeliverable(s *step) lifeloop.FailureClass {
 	has := func(m lifeloop.Manifest) bool {
 		for _, class := range []lifeloop.Placement{lifeloop.PreSession, lifeloop.PreFrameLeading, lifeloop.PreFrameTrailing} {
@@ -574,8 +576,9 @@ func consequence(in input.SourceTrouble) (to lifeloop.Support, why string, known
 	case input.TroubleUnassigned:
 		return lifeloop.Unavailable, the + " does not show which harness session runs in this terminal", true
 	case input.TroubleStopped:
-		// The source is "hooks" if the server that turns the harness's questions into
-		// hook calls has stopped. Then all that depends on hooks is unavailable.
+		// The source is "hooks" if package instructions can no longer serve the harness's
+		// requests, which are handled as hook calls. Then all that depends on hooks is
+		// unavailable.
 		return lifeloop.Unavailable, "the reader of the " + strings.Join(concerned(in), ", ") + " has stopped", true
 	case input.TroubleRecovered:
 		return "", the + " can be read normally again", true
@@ -591,8 +594,8 @@ func consequence(in input.SourceTrouble) (to lifeloop.Support, why string, known
 
 // unfollowed handles a signal in which the harness's own process names another harness
 // session than the current one. If no hooks are called, the files of that session are
-// unknown. The other sources are then unavailable until the process names the current
-// session again.
+// unknown. Then all sources except the source of this signal are unavailable until the
+// process names the current session again.
 func (h *health) unfollowed(s *step, sig telemetry.Signal) {
 	hooks := s.cfg.Hooks && !h.soft.missed && h.soft.worthOf(hooksSource) != lifeloop.Unavailable
 	old := !sig.At.IsZero() && s.attempts.launchedAfter(sig.At, s.now)

@@ -156,10 +156,10 @@ func (s *step) resumedElsewhere(sig telemetry.Signal) bool {
 	return s.cfg.Observing && sig.Source == "hook" && sig.Cause == "resume" && sig.Session == hs.ID && hs.Started && f != nil && !f.Ending
 }
 
-// elsewhere reports whether a signal begins another session in a store. All
-// processes of the harness share the store, so the session may belong to any of
-// them. A signal of a store is accepted only for the session to observe, for the
-// current session, and for a session that continues the current one.
+// elsewhere reports whether a signal of a store must be refused. All processes of the
+// harness share the store, so the session of the signal may belong to any of them. Only
+// signals of the session to observe, of the current session, and of a session that
+// continues the current one are accepted.
 func (s *step) elsewhere(sig telemetry.Signal) bool {
 	id := s.scopes.current().ID
 	switch {

@@ -11,8 +11,8 @@ import (
 )
 
 // This file lets a client open its own frames within the live harness session,
-// below other frames if it wants (DECISIONS L20). The contract says:
-// "frame_class = subcall requires parent_frame_id; top_level forbids it."
+// below other frames if it wants (DECISIONS L20). The wire contract (package lifeloop)
+// says: "frame_class = subcall requires parent_frame_id; top_level forbids it."
 
 // clientSource is the evidence source of frames that a client opened.
 const clientSource = "client"

@@ -77,7 +77,7 @@ type Decide struct {
 }
 
 // DefaultDecideTimeout is how long a [Decide] program may take if the policy sets
-// no time; maxDecideTimeout bounds that time.
+// no time. maxDecideTimeout is the longest time that a policy may set.
 const (
 	DefaultDecideTimeout = 2 * time.Second
 	maxDecideTimeout     = time.Minute

@@ -34,7 +34,7 @@ func run(argv []string) (int, error) {
 	if saved, err := term.MakeRaw(int(os.Stdin.Fd())); err == nil {
 		defer term.Restore(int(os.Stdin.Fd()), saved)
 	}
-	go io.Copy(inner, os.Stdin) // runs until the process ends
+	go io.Copy(inner, os.Stdin) // can run until floor itself exits
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := inner.Read(buf)

@@ -127,8 +127,8 @@ func busy() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// watch reads the file with the watcher. When ctx ends, watch reads to the end of the
-// file once more and returns.
+// watch reads the file with the watcher. When ctx ends, watch reads the part of the file
+// that it has not read yet, and returns.
 func watch(ctx context.Context, path string, deliver func(watchers.Line)) {
 	w, err := watchers.New(watchers.Config{Deliver: deliver})
 	check(err)

@@ -75,8 +75,9 @@ are still published, and the exit code is 1.`,
 	return cmd
 }
 
-// publishAnchors publishes the anchor of a session's newest checkpoint, or with follow
-// those of all its checkpoints.
+// publishAnchors publishes the anchor of a session's newest checkpoint: a line of JSON with
+// the checkpoint's digest (see package anchoring). If follow is set, it publishes an anchor
+// for each checkpoint, until the session ends.
 func publishAnchors(ctx context.Context, a *anchoring.Publisher, st store.Store, follow bool) error {
 	id := a.Session
 	if err := a.Open(); err != nil {
@@ -107,7 +108,7 @@ func publishAnchors(ctx context.Context, a *anchoring.Publisher, st store.Store,
 	return nil
 }
 
-// unreadAnchors returns the failure of reading a session's checkpoints.
+// unreadAnchors converts an error that occurred while a session's checkpoints were read.
 func unreadAnchors(id string, err error) *failure {
 	if e, ok := errors.AsType[*anchoring.ReadError](err); ok {
 		return damaged(id, e.Err)

@@ -141,8 +141,8 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 	return answer, nil
 }
 
-// calls are the calls of programs (clients, or the CMD of evidence anchor) in a command
-// that runs no session.
+// calls has what a command without a session needs to call programs: clients, or the
+// CMD of evidence anchor.
 type calls struct {
 	ctx     context.Context // ends at a signal to this process; its end also ends the running program
 	orphans *harness.Orphans

@@ -34,17 +34,17 @@ func (r *reader) flags(cmd *cobra.Command, from string) {
 	cmd.Flags().Uint64Var(&r.from, "from", 0, "print from sequence number `SEQ` on, "+from)
 }
 
-// printedTogether is how many lines of existing entries are printed at once, after at
-// most one sync of the ledger.
+// printedTogether is the number of lines of existing entries that are printed as one
+// group. The ledger is synced at most once for each group.
 const printedTogether = 256
 
 // print prints the lines of a session. With --follow it continues until the
 // session ends or a signal arrives.
 //
-// numbered means that the form of --as numbers its events itself, so the ledger is
-// always read from its beginning. The ledger is then also synced before a line is
-// printed (DECISIONS F3). Otherwise a crash of the machine could remove an event that
-// was already printed, and its number would be given to another event.
+// numbered means that the output form selected by --as numbers its events itself. In
+// this case the ledger is always read from its beginning, and it is synced before a line
+// is printed (DECISIONS F3). Without the sync, a crash of the machine could remove an
+// event that was already printed, and its number would be given to another event.
 func (r *reader) print(cmd *cobra.Command, session string, render renderer, numbered bool) error {
 	st, id, err := r.g.session(cmd, session)
 	if err != nil {
@@ -121,8 +121,8 @@ func formFlags(cmd *cobra.Command, as *string, callbacks *bool) {
 	cmd.Flags().BoolVar(callbacks, "callbacks", false, "with --as l0, print each event's callbacks after it")
 }
 
-// A line is one line of output. number is the event's own number if the form of --as
-// numbers its events itself, and otherwise the sequence number of the ledger entry.
+// A line is one line of output. If the output form selected by --as numbers its events
+// itself, number is that number. Otherwise it is the sequence number of the ledger entry.
 type line struct {
 	number uint64
 	value  any
@@ -131,8 +131,8 @@ type line struct {
 // A renderer turns the entries of one session, in order, into lines.
 type renderer func(kernel.Entry) []line
 
-// rendering returns the renderer for a value of --as. l0 is the view to use for
-// "l0".
+// rendering returns the renderer for as, the value of --as. If as is "l0", the renderer
+// makes its lines with the view that the parameter l0 points to.
 func rendering(as string, callbacks bool, l0 *view.L0) (renderer, error) {
 	if callbacks && as != "l0" {
 		return nil, usage("--callbacks needs --as l0")

@@ -155,7 +155,8 @@ func exported(x *evidence.Export, e exportation, key ed25519.PrivateKey) (map[st
 	return map[string][]byte{e.out: data}, err
 }
 
-// pageOf returns the page of a session, with the result of verifying its runpack.
+// pageOf returns the HTML page of a session. The page shows the result of verifying the
+// session's runpack, the evidence that evidence export --kind runpack writes.
 func pageOf(x *evidence.Export, shown *page.Page, checked page.Checked, key ed25519.PrivateKey) ([]byte, error) {
 	data, err := x.Runpack(key, false)
 	if err != nil {

@@ -57,8 +57,8 @@ func replaceable(st store.Store, id string, e exportation, files []string) error
 }
 
 // isEvidence reports whether data is valid evidence. If inFolder is set, sameSession has
-// checked the folder, and data needs only the form of evidence, because a part of a chain
-// may not verify without the other parts.
+// checked the folder, and data needs only the form of evidence, because some parts of a
+// chain cannot be verified without the other parts.
 func isEvidence(data []byte, inFolder bool) bool {
 	kind := evidence.Detect(data)
 	return kind != "" && (inFolder || evidence.Verify(kind, data, evidence.Options{Beside: besideNothing}).OK)
@@ -66,8 +66,9 @@ func isEvidence(data []byte, inFolder bool) bool {
 
 func besideNothing(string) ([]byte, error) { return nil, fs.ErrNotExist }
 
-// sameSession refuses a folder with the chain of another session, and a folder in which
-// a runpack or trace would remain among the new files.
+// sameSession refuses a folder with the chain of another session. It also refuses a
+// folder with an old file of the exported kind (a runpack of a chain, or a trace) that
+// the export would not replace.
 func sameSession(id string, e exportation, files []string, refuse func(string, ...any) error) error {
 	if info, err := os.Stat(e.out); errors.Is(err, fs.ErrNotExist) {
 		return nil

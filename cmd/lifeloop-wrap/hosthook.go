@@ -24,9 +24,11 @@ import (
 	"lifeloop/telemetry"
 )
 
-// A hook that `host apply` installed runs without a wrapper: one call observes,
-// negotiates, dispatches and answers. The call offers no receipt ledger to clients, and
-// stores nothing except continuations in the vault (hostVault) if --profile is given.
+// A hook that `host apply` installed runs without a wrapper. One call derives events from
+// the hook's input, checks whether the required capabilities are available, sends the
+// events to the clients and prints the answer. The capability of a receipt ledger is not
+// available in it. The call stores nothing, except continuations in the vault (hostVault)
+// if --profile is given.
 //
 // The hook fails open: after any error its answer is empty and its exit code is
 // 0. If a required capability is not available in a single call, the hook prints
@@ -117,7 +119,9 @@ func (h hostCall) serve(cfg config.Config, profile profiles.Profile, manifest li
 	}
 	if h.profile != "" {
 		kc.Limits.ClientPatience = time.Until(deadline)
-		if err := hostVault(cfg.StateDir).Ungive(); err != nil { // removes the files with continuation tokens that a killed hook left
+		// An earlier hook may have been killed while a program of the profile read a
+		// continuation from a file. Ungive removes such files.
+		if err := hostVault(cfg.StateDir).Ungive(); err != nil {
 			fmt.Fprintf(stderr, "lifeloop-wrap: cannot clean up the stored continuations: %s\n", vt.Plain(err.Error()))
 		}
 		r, err := h.renewal(cfg, manifest, dir, around, stderr)

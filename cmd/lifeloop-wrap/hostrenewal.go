@@ -66,8 +66,9 @@ func (h hostCall) renewal(cfg config.Config, manifest lifeloop.Manifest, dir str
 }
 
 // joinRenewal puts r into the map clients in the place of the client that owns the
-// profile; r passes events on to that client. joinRenewal returns known with the event
-// and the time-out that r needs.
+// profile; r passes events on to that client. In the slice known, joinRenewal sets the
+// event and the time-out that r needs for that client, after adding the client if it is
+// missing. It returns the slice.
 func joinRenewal(r *unwrapped.Renewal, known []setup.Client, clients clientPrograms) []setup.Client {
 	owner := r.Owner()
 	i := slices.IndexFunc(known, func(c setup.Client) bool { return c.ID == owner })

@@ -169,7 +169,8 @@ func (l *launcher) plan(e effect.Launch) (supervisor.Plan, error) {
 	return plan, nil
 }
 
-// write makes the overlay of a launch and writes its files.
+// write makes the overlay of a launch, if there is one, and writes the launch's files. An
+// overlay is a folder that replaces the user's home for one launch (package overlay).
 func (l *launcher) write(w way, launch profiles.Launch) error {
 	if launch.Overlay.Root != "" {
 		// An earlier launch may have written files into its overlay, and its processes
@@ -188,8 +189,9 @@ func (l *launcher) write(w way, launch profiles.Launch) error {
 	return nil
 }
 
-// toolTime is how long the hook of a tool call can wait if a person may approve the
-// call; 0 if no person may.
+// toolTime returns how long the hook of a tool call can wait for its answer. wait is how
+// long a person has to approve the call. If wait is 0, calls do not wait for a person, and
+// toolTime returns 0.
 func toolTime(wait time.Duration) time.Duration {
 	if wait == 0 {
 		return 0
@@ -403,9 +405,10 @@ func prepareExports(e *supervisor.Exports, l *profiles.Launch, adapter string) e
 // hookWords returns the command that a harness runs as a hook: lifeloop-hook if that
 // program is in the folder of exe, otherwise exe itself, which starts more slowly.
 //
-// The version of lifeloop-hook is not checked, because each run would have to start
-// lifeloop-hook once more. The two programs are installed together. If their versions
-// differ, the protocol ignores unknown members and refuses unknown operations. A hook
+// The version of lifeloop-hook is not checked, because lifeloop-wrap would have to start
+// lifeloop-hook for that before each launch of a harness. The two programs are installed
+// together. If their versions differ, the protocol ignores unknown members and refuses
+// unknown operations. A hook
 // whose operation is refused prints nothing and the harness continues; only a hook that
 // guards a tool call then denies that call.
 func hookWords(exe string) []string {

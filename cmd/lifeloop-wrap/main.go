@@ -16,7 +16,7 @@ import (
 	"lifeloop/internal/fakeharness"
 	"lifeloop/internal/hook"
 	_ "lifeloop/internal/minimum" // must be initialized before any package opens a file
-	_ "lifeloop/internal/quick"   // runs the commands guard and hook
+	_ "lifeloop/internal/quick"   // its init runs guard and hook, except hook --host
 )
 
 func main() {
@@ -28,7 +28,8 @@ func main() {
 			if h, ok := isHostHook(os.Args[2:]); ok {
 				os.Exit(hostHook(h, os.Stdin, os.Stdout, os.Stderr))
 			}
-			os.Exit(hook.Main(os.Args[2:])) // reports the mistake after --host
+			// The arguments after --host are wrong. hook.Main ignores unknown arguments.
+			os.Exit(hook.Main(os.Args[2:]))
 		case demoClient:
 			os.Exit(demoClientMain(os.Stdin, os.Stdout))
 		}

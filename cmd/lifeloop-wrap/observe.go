@@ -212,9 +212,9 @@ func holdsHookCalls(path string) bool {
 	return telemetry.IsHookCall(line)
 }
 
-// listener returns a function that writes the events of entries to w. Without a note
-// for the user, each of its calls makes one write. A reader then wakes once for the
-// events of one record.
+// listener returns a function that writes the events of entries to w. A call of this
+// function makes at most one write, unless it also writes a note for the user. So a
+// reader of w wakes only once for the events of one record.
 func (o *observer) listener(w io.Writer) supervisor.Listener {
 	var lines bytes.Buffer
 	flush := func() error {

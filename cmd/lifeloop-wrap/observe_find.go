@@ -60,7 +60,9 @@ func (o *observer) find() error {
 	o.sources, o.session = o.profile.Together(chosen.Source), chosen.Session
 	for i, s := range o.sources {
 		o.sources[i] = o.withWindows(s, dir)
-		o.sources[i].Windows.Dir = "" // empty: the windows apply to all observed sessions, which all belong to this folder
+		// With an empty Dir, the context windows apply to all observed sessions, which all
+		// belong to this folder.
+		o.sources[i].Windows.Dir = ""
 	}
 	if len(fit) > 1 {
 		fmt.Fprintf(o.notes, "lifeloop-wrap: observing harness session %s, the newest of %d in %s; --session chooses another\n", vt.Plain(chosen.Session), len(fit), vt.Plain(dir))

@@ -76,8 +76,8 @@ type renewed struct {
 	Last      *view.LastRenewal `json:"last,omitempty"` // only with --wait
 }
 
-// awaitRenewal waits for the end of a renewal. It is an error if the renewal was not
-// delivered.
+// awaitRenewal waits for the end of a renewal. It returns an error unless the last state
+// of the renewal is renewal.Delivered.
 func awaitRenewal(ctx context.Context, folder store.Folder, id, wanted string) (*view.LastRenewal, error) {
 	k := store.Session{Folder: folder, Status: view.Status{SessionID: id}}
 	for e, err := range folder.Follow(ctx, 0) {
@@ -114,7 +114,8 @@ func (s *session) renewing(active []profile.Profile) setup.Renewing {
 	return r
 }
 
-// sessionVault returns the vault of a session.
+// sessionVault returns the vault of a session. A vault stores continuations: the data
+// that a renewal carries from one harness session to the next.
 func sessionVault(folder store.Folder) *vault.Vault {
 	return vault.At(filepath.Join(string(folder), "vault"))
 }

@@ -95,8 +95,8 @@ func setSaved(cmd *cobra.Command, c store.CommandLine) error {
 	return nil
 }
 
-// recoverable returns an error unless the session is lost and its ledger is
-// undamaged.
+// recoverable returns an error unless the session is lost and its ledger is undamaged. A
+// session is lost if its wrapper died before the session ended.
 func recoverable(k store.Session) error {
 	switch {
 	case k.Liveness == store.Live:

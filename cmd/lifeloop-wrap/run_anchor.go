@@ -16,9 +16,9 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// anchors publishes the checkpoints of a session that this process runs, as the
-// configuration says. The result is nil if the configuration has no file and no command
-// for anchors, or if the session has no ledger.
+// anchors starts to publish the session's anchors, as the configuration says. An anchor
+// has the digest of one checkpoint of the session's evidence. The result is nil if the
+// configuration has no file and no command for anchors, or if the session has no ledger.
 func (s *session) anchors(t *harness.Terminal) (*anchoring.Follower, error) {
 	c := s.cfg.Anchor
 	if s.ledger == nil || c.File == "" && len(c.Command) == 0 {

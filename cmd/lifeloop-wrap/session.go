@@ -34,14 +34,14 @@ type session struct {
 	id     string
 	cfg    config.Config
 	folder store.Folder
-	temp   *store.Temp // the folder with --no-ledger
+	temp   *store.Temp // the folder of a run with --no-ledger; otherwise nil
 	ledger *ledger.Log
-	record store.Recorder // has all committed facts
+	record store.Recorder // writes the session's summary from all committed entries
 	door   *control.Server
 	log    zerolog.Logger
 	logTo  *os.File
 
-	published store.Published // which of the session's checkpoints were published
+	published store.Published // which checkpoints of the evidence were published
 }
 
 // open opens the ledger and the socket of a session. Call close even after an error.
@@ -117,7 +117,8 @@ func noLedger(folder store.Folder, err error) *failure {
 }
 
 // createLedger creates the ledger of a new session in a new folder. After an error
-// it removes the folder, unless it existed before. The caller waits for [ledger.Log.Named].
+// it removes the folder, unless it existed before. The names of the folder and its file
+// are not durable yet: the caller must call [ledger.Log.Named], which waits for that.
 func createLedger(folder store.Folder) (created *ledger.Log, err error) {
 	_, missing := os.Lstat(string(folder))
 	if err = folder.Secure(); err == nil {
@@ -165,8 +166,8 @@ func (s *session) tidy() {
 		s.folder.Forget()
 		return
 	}
-	// While the session ended, a prepare program may have stored a continuation that
-	// nothing can use.
+	// The prepare program of a renewal can store a continuation (see package vault) while
+	// the session ends. Nothing can use that continuation, so Clear erases its text.
 	if err := sessionVault(s.folder).Clear(time.Now()); err != nil {
 		s.log.Warn().Err(err).Msg("cannot clean up the stored continuations")
 	}

@@ -83,9 +83,9 @@ would never end; the error says what it waits for.`,
 	return cmd
 }
 
-// scriptedL0 returns the L0 view of a simulation, in which arguments, results
-// and texts are those of the script. *text must be set to the texts of an entry
-// before the entry is applied.
+// scriptedL0 returns a [view.L0], which computes the events of the L0 specification
+// (docs/contract/l0.md). The arguments, results and texts in these events are those of
+// the script. *text must be set to the texts of an entry before the entry is applied.
 func scriptedL0(text **simulate.Text) *view.L0 {
 	return &view.L0{
 		Tool: func(string) (args, result any, ok bool) {

@@ -50,8 +50,8 @@ func (p progress) miss(index int, why string) progress {
 	if index >= p.earlier.Index {
 		p.Failed = p.missed
 	} else {
-		// Failed counts this checkpoint, and others that an earlier wrapper failed to
-		// publish. The others are tried later, so Failed must not decrease here.
+		// Failed may also count checkpoints that an earlier wrapper could not publish, and
+		// that are tried again only later. Failed must therefore not decrease here.
 		p.Failed = max(p.Failed, p.missed)
 	}
 	if p.From == 0 || index < p.From {
@@ -68,10 +68,11 @@ type Follower struct {
 	done  chan struct{}
 }
 
-// Follow starts to publish the checkpoints of a session, from the oldest one that earlier
-// wrappers did not publish. The command may get later checkpoints again. The progress is
-// stored in the session's folder. Follow calls p.Open and returns the error of Open. If
-// there is no error, the caller must call Wait and must not use p.
+// Follow starts to publish the checkpoints of a session: the oldest one that earlier
+// wrappers did not publish, and all that follow it. The command may therefore get a
+// checkpoint that an earlier wrapper has published already. The progress is stored in the
+// session's folder. Follow calls p.Open and returns the error of Open. If there is no
+// error, the caller must call Wait and must not use p.
 func Follow(folder store.Folder, p *Publisher) (*Follower, error) {
 	f := &Follower{state: begin(folder.Published()), done: make(chan struct{})}
 	p.last, p.from = f.state.Last, f.state.From

@@ -257,9 +257,9 @@ func quotedUntil(text string, from, n int, quote byte) int {
 		case '\n', '\r':
 			return i - run
 		case quote:
-			// The quote may end this string or a string around it. The loop tries these
-			// strings from the inside out. m is the number of backslashes before each
-			// quote of the string that the loop tries.
+			// The quote ends this string, a string around it, or none of them. The number
+			// of backslashes before it shows which. The loop tries the strings from the
+			// inside out. m is the number of backslashes before a quote of that string.
 			for m := n; ; m = (m - 1) / 2 {
 				if run%(2*m+2) == m {
 					return i - m

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// secretName matches a name whose value is probably a secret, but not a count such as
-// max_tokens.
+// secretName matches a name whose value is probably a secret, such as api_key. It does not
+// match all of max_tokens, because the value of that name is a count.
 const secretName = `[A-Za-z0-9_.-]*(?i:token|secret|passwd|password|passphrase|api[_-]?key|(?:access|account|secret|private|signing|encryption)[_-]?key|client[_-]?key[_-]?data|credentials?)(?:[_-][A-Za-z0-9]+)?`
 
 // nameWords returns words; each text that secretName matches contains one of them.
@@ -26,7 +26,7 @@ const value = `[^\s"'\\;&|<>,\[\](){}$]`
 // base64 has the characters of base64.
 const base64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 
-// identifier matches a name that is made of words, as in a program.
+// identifier matches a name in a program that has no digits, such as apiKey or API_KEY.
 const identifier = `_*(?:[A-Z]+(?:_[A-Z]+)*|[A-Za-z][a-z]*(?:[A-Z][a-z]{2,})*(?:_[a-z]+)*)`
 
 // wordEnd matches what may follow a name in a program, such as a space or a comma, or the
@@ -189,13 +189,14 @@ func (r *Redactor) expression(text string) bool {
 		len(strings.Fields(strings.TrimRight(line, " \t\r)]};,"))) == 1 && 'a' <= m[1][0] && strings.ContainsAny(m[1], "_ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
 }
 
-// trimmed returns the end of text[from:to] without its trailing white space.
+// trimmed returns the index at which text[from:to] ends without its trailing white space.
 func trimmed(text string, from, to int) int {
 	return from + len(strings.TrimRight(text[from:to], " \t\r\n\f\v"))
 }
 
-// unsaid reports whether the value of a header holds no secret: it is short, one word, the
-// name of a header, a variable, a placeholder or a sentence.
+// unsaid reports whether the value of a header holds no secret. This is so if the value is
+// short, or if it is a single word of prose, the name of a header, a variable, a
+// placeholder or a sentence.
 func unsaid(s string) bool {
 	fields := strings.Fields(s)
 	if len(s) < 6 || len(fields) == 0 || len(fields) == 1 && (word(s) || headerName(s)) {
@@ -252,9 +253,9 @@ func (r *Redactor) vendors() {
 
 func (r *Redactor) addresses() {
 	const scheme = `(?i)\b[a-z][a-z0-9+.-]*://`
-	// The password may contain a slash and an @. If the part before the first /, ? or # is
-	// a number, it is the port, and the match contains no password. An empty part is not
-	// taken for an empty port, because some programs accept a password such as /x.
+	// The text after the colon may contain a slash and an @. If it begins with a number
+	// that is followed by /, ? or #, the number is the port, and the text is no password.
+	// A text that begins with / is a password, because some programs accept /x as one.
 	r.add("url_password", scheme+`[^\s/:@"'\\]*:([^\s@"'\\\[\]]+(?:@[^\s@/?#,"'\\\[\]]*)*)@`, func(s string) bool {
 		i := strings.IndexAny(s, "/?#")
 		return i > 0 && number(s[:i])

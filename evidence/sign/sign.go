@@ -1,6 +1,6 @@
 // Package sign makes and checks the signatures of evidence: Ed25519 over the 32
-// bytes of a SHA-256 digest, with keys and signatures in the form of the public
-// reference of the Gait formats (github.com/Clyra-AI/gait at 1c480c5).
+// bytes of a SHA-256 digest. Keys and signatures have the form that the public reference
+// implementation of the Gait formats uses (github.com/Clyra-AI/gait at 1c480c5).
 //
 // A digest here is 64 lower-case hexadecimal digits without a prefix. The signed bytes
 // are the 32 bytes that the digits encode, not the digits and not the document. A key

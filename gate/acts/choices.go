@@ -9,11 +9,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Some texts of a word that is not known (see arg) may be written in the line: the default
-// value of ${x:-.env}, each value that the line assigns to x, what $(echo .env) prints. A
-// variable may also be empty, so that $x.env may be .env. These texts are the choices of
-// the word; it may have others. The choices matter where one possible text is enough:
-// because of the choice .env, cat ${x:-.env} counts as reading a secret.
+// A word that is not known (see arg) has several possible texts. Some of them can be found
+// in the line: the default value of ${x:-.env}, each value that the line assigns to x, the
+// output of $(echo .env). A variable can also be empty, so that $x.env can be .env. These
+// texts are the choices of the word; other texts can be possible too. One choice can decide
+// how a command counts: because of .env, cat ${x:-.env} counts as reading a secret.
 
 // The limits of choices, and of the words that the expansion of braces makes.
 const (
@@ -210,7 +210,7 @@ func modified(parts []syntax.WordPart, i int) bool {
 
 // whole reports whether a part of a word can have no other text than its choices. The part
 // must be known, or be the variable of an enclosing loop whose words are all written out,
-// as $x in for x in a b; do rm $x; done.
+// as $x is in "for x in a b; do rm $x; done".
 func (s *shell) whole(p syntax.WordPart, quoted bool) bool {
 	switch p := p.(type) {
 	case *syntax.DblQuoted:
@@ -277,7 +277,8 @@ func (s *shell) printed(list []*syntax.Stmt) []string {
 	return []string{strings.TrimRight(text, "\n")}
 }
 
-// formatted returns what printf prints, before it decodes escaped characters.
+// formatted inserts the arguments of printf into its format. It does not decode escaped
+// characters such as \n; the caller does that afterwards.
 func formatted(words []string) string {
 	if len(words) == 0 {
 		return ""

@@ -30,8 +30,8 @@ type arg struct {
 	// ${x:-.env}, each with a NUL at its end. It is empty if the line has no such text.
 	choices string
 	pipe    bool // the word is >(…) or <(…)
-	escaped bool // the word is not known, and its literal text has a character as an escaped number, such as \x24
-	whole   bool // the word has no other texts than its choices, as $x in for x in a b; do rm $x; done
+	escaped bool // the word is not known; its literal text has an escape such as \x24
+	whole   bool // the choices are the only texts, as in "for x in a b; do rm $x; done"
 }
 
 // anything reports whether no text of the word a is known and the word may become a
@@ -49,8 +49,8 @@ func (a arg) input() bool {
 		strings.HasPrefix(a.text, "/dev/tty") || strings.HasPrefix(a.text, "/proc/self/fd/"))
 }
 
-// mayBeInput is like input, but also reports true for a word that is not known, unless its
-// end is that of another file, as in $x/Makefile.
+// mayBeInput is like input, but also reports true for a word that is not known, unless the
+// end of the word, as in $x/Makefile, shows that it names no such file.
 func (a arg) mayBeInput() bool {
 	if a.known {
 		return a.input()
@@ -220,9 +220,9 @@ func followsLinks(name string, args []arg) bool {
 	return false
 }
 
-// killsKnown reports whether kill sends its signal only to jobs and to pids above 1 that
-// are written in the line, or sends none. A pid that is computed may be that of a hook,
-// which asks whether a tool may run.
+// killsKnown reports whether kill sends no signal, or sends it only to jobs and to process
+// ids and group ids above 1 that are written in the line. A computed id may be the pid of a
+// hook process, which asks whether a tool may run.
 func killsKnown(args []arg) bool {
 	first, rest := next(args)
 	switch {
@@ -748,7 +748,8 @@ func (s *shell) operandsRead(name string, u usage, in invocation, args []arg) []
 }
 
 // withoutProgram returns args without the program of jq, which is the first operand. The
-// first operand of yq may be a file instead; the function file reports that.
+// first operand of yq may be a file instead; the parameter file reports whether an argument
+// may be one.
 func (in invocation) withoutProgram(args []arg, file func(arg) bool) []arg {
 	if in.has("f from-file L expression") {
 		return args

@@ -98,7 +98,8 @@ func (s *shell) findUnknown(name string, a arg, i int) {
 }
 
 // mayRun reports whether a flag of fd that begins with text may be one that a command
-// follows. The unknown text after -e or another flag that has a value is this value.
+// follows. After the letter of a flag with a value, as in -e$x, the unknown text is this
+// value, and no command follows.
 func mayRun(text string) bool {
 	return strings.HasPrefix("--exec", text) || !strings.HasPrefix(text, "--") && !strings.ContainsAny(text, "cCdeEjoSt")
 }

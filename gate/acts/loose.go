@@ -46,9 +46,9 @@ func (s *shell) form(parts []syntax.WordPart, quoted bool) string {
 	return b.String()
 }
 
-// unknowns calls the function each for every unknown part of the word a, with the form of
-// what precedes the part, until one call returns true. unknowns reports whether one call
-// returned true, or whether there are more than maxChoices unknown parts.
+// unknowns calls each(before) for every unknown part of the word a, where before is the
+// form of what precedes the part, until one call returns true. unknowns returns true if a
+// call returned true, or if there are more than maxChoices unknown parts.
 func (a arg) unknowns(each func(before string) bool) bool {
 	parts := 0
 	for i := range len(a.form) {

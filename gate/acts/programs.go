@@ -97,7 +97,8 @@ func (s *shell) passedWords(words []arg) {
 	}
 }
 
-// passedWrites are the flags with which a program that a compiler starts writes a file.
+// passedWrites are the flags that make the linker, or another program that a compiler
+// starts, write a file.
 const passedWrites = "o MD MMD MF Map out-implib"
 
 // passesPart reports whether a flag of a compiler that begins with text, such as Wl,-M, may

@@ -40,7 +40,8 @@ func (s *shell) sed(in invocation) {
 
 // sedScript adds the files that a script reads and writes. It reports whether all commands
 // of the script are understood and none runs another command. An unknown part of the script
-// (see shape) is understood only within a text or an address.
+// (see shape) is understood only within an address, a comment, the operands of s or y, or
+// the text of a, i or c.
 func (s *shell) sedScript(script string) bool {
 	for script = sedAddress(script); script != ""; script = sedAddress(script) {
 		c, rest := script[0], script[1:]

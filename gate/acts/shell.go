@@ -29,9 +29,9 @@ type shell struct {
 	written  map[string][]string // the texts that the line assigns to each variable; a variable may have other values
 	fixed    map[string]int      // the number of loops that set a variable only to words that are written out, as in for x in a b
 	looped   map[string]int      // for each variable, the number of loops around the present command that set it
-	chosen   int                 // the present nesting of words that are searched for choices
+	chosen   int                 // the present nesting of calls of the method texts; see maxChosen
 	depth    int
-	nested   bool // the present words are inside an unknown word, as $x in $(echo $x), and get no choices and no shape
+	nested   bool // the present words are inside an unknown word, as $x in $(echo $x); their choices and shapes (see arg) are not computed
 	physical bool // cd may follow links before .., as after set -P
 	// gitDirs are the folders and files that variables such as GIT_DIR name.
 	gitDirs []arg
@@ -49,11 +49,11 @@ type body struct {
 }
 
 // maxDepth limits the nesting of commands in commands, as in sudo sh -c ls. maxSteps limits
-// the commands, and maxWords the words, that are analysed for one tool call: even a short
-// line can cause many, because the body of a function is analysed at each call. Each ten
-// bytes of a word count as one more word, because a word may be a program of awk or sed.
-// maxLine and maxNesting limit one line. The time of an analysis grows with the square of
-// the nesting.
+// the number of commands, and maxWords the number of words, that are analysed for one tool
+// call: even a short line can cause many, because the body of a function is analysed at
+// each call. Every ten bytes of a word count as one more word, because a long word may be a
+// program of awk or sed. maxLine limits the length of one line, and maxNesting its nesting,
+// because the time of an analysis grows with the square of the nesting.
 const (
 	maxDepth   = 10
 	maxSteps   = 5000
@@ -555,7 +555,7 @@ func (s *shell) words(w *syntax.Word) (all []arg) {
 		if a.text, a.known = s.parts(parts, false); !a.known {
 			a.begin, _ = s.beginning(parts, false)
 			a.form = s.form(parts, false)
-			if a.loose = true; !s.nested { // the words inside this word get no choices and no shape: with deep nesting, computing these would take too long
+			if a.loose = true; !s.nested { // for the words inside this word, choices and shapes (see arg) are not computed: with deep nesting, that would take too long
 				s.nested = true
 				a.choices = s.choices(parts)
 				a.whole = s.wholeParts(parts, false)
@@ -607,7 +607,9 @@ func (s *shell) unbraced(w *syntax.Word) [][]syntax.WordPart {
 	return words
 }
 
-// braces expands {a,b} and, unless short is set, sequences; nil if there are too many words.
+// braces returns the words that {a,b} and sequences in w expand to; nil if there are too
+// many words. If short is set, a sequence becomes the pattern * or stays unchanged (see
+// expanded).
 func braces(w *syntax.Word, short bool) [][]syntax.WordPart {
 	all := [][]syntax.WordPart{nil}
 	for _, part := range w.Parts {

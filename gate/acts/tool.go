@@ -30,8 +30,8 @@ const (
 // A Tool is a tool call of a harness.
 type Tool struct{ telemetry.ToolUse }
 
-// Intent returns the intent of a tool call. The intent's tool name is "tool." and
-// the harness's name of the tool, in lower case. Paths below the workspace are relative
+// Intent returns the intent of a tool call. The intent's tool name is "tool." followed by
+// the harness's name of the tool in lower case. Paths below the workspace are relative
 // to it, and paths below the user's home begin with ~/.
 func (t Tool) Intent(s Scene) (gate.Intent, error) {
 	c := collector{scene: s}
@@ -86,7 +86,7 @@ type collector struct {
 	steps    int                // the number of commands analysed so far
 	read     int                // the number of words analysed so far (see maxWords)
 	numbers  arithmetic
-	choosing int  // the number of choices and words, counted by collector.made
+	choosing int  // the number of choices (see arg) and of words made from braces, counted by collector.made
 	literal  bool // in a path, characters such as * stand for themselves
 }
 

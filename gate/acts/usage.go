@@ -216,7 +216,8 @@ func (in invocation) marked(mark byte) bool {
 	return slices.ContainsFunc(in.flags, func(f flag) bool { return f.mark == mark })
 }
 
-// writes reports whether a flag of the command writes a file or destroys data.
+// writes reports whether the command deletes or changes its operands, as rm and chmod do,
+// or has a flag that writes a file.
 func (u usage) writes() bool {
 	return u.role == deletes || u.role == changes || (strings.Contains(u.short, ">") || strings.Contains(u.long, ">")) && !hasWord(u.names, "awk") // the flags of awk end at the program, so a later word is no flag
 }

@@ -54,8 +54,8 @@ func startsSSH(line arg) bool {
 		!slices.ContainsFunc(line.texts(), func(text string) bool { return strings.HasPrefix(text, "ssh ") && !isOnlySSH(text) })
 }
 
-// endsInValue reports whether a text that follows a command line of ssh belongs to the value
-// of a flag. After the flag -o, only a text after = counts.
+// endsInValue reports whether text that follows line, the beginning of a command line of
+// ssh, belongs to the value of a flag. After the flag -o, only text after = counts.
 func endsInValue(line string) bool {
 	before, last := lastWords(line)
 	valued := func(word string) string { // the first flag with a value in a word such as -vi, and what follows it
@@ -75,8 +75,8 @@ func endsInValue(line string) bool {
 	}
 }
 
-// loadsPart reports whether what follows a list of flags may name a program that perl, ruby
-// or node loads, or may be the end of a flag.
+// loadsPart reports whether text that follows list, the beginning of a list of flags, may
+// name a program that perl, ruby or node loads, or may complete a flag other than -I.
 func loadsPart(list string) bool {
 	const loads = "-r --require --import --loader --experimental-loader"
 	before, last := lastWords(list)

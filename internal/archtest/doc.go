@@ -1,8 +1,9 @@
 // Package archtest tests the structure of the program: which package imports
-// which, which packages are pure, where the words of harnesses and of other
-// protocols may be written, that no client is named, and that package variables
-// hold no state. It contains tests only, which check syntax and text but no types. It
-// allows no exceptions for single lines: fix the line, or change the rule for all files.
+// which, which packages have no side effects, which packages may contain the names of
+// harnesses and the words of other protocols, that no client is named, and that package
+// variables hold no state. It contains tests only, which check syntax and text but no
+// types. It allows no exceptions for single lines: fix the line, or change the rule for
+// all files.
 //
 //	go test ./internal/archtest
 //

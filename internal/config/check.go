@@ -210,7 +210,7 @@ func (c checker) requires(path string, requires []Require) error {
 	return nil
 }
 
-// checkCapability rejects names that no manifest can claim (DECISIONS L16).
+// checkCapability rejects a name that no capability has (DECISIONS L16).
 func checkCapability(name string) error {
 	if negotiate.Known(name) {
 		return nil

@@ -41,8 +41,8 @@ type Config struct {
 	Contain        string          `yaml:"contain"`         // never|auto|always
 	OnLimit        string          `yaml:"on_limit"`        // off|wait|fallback|exit
 	Archive        bool            `yaml:"archive"`         // copy the harness's transcripts when a launch has ended
-	Anchor         Anchor          `yaml:"anchor"`          // where run publishes the digests of a session's checkpoints
-	Policy         string          `yaml:"policy"`          // the path of the gate's policy file; without a path, no act is checked
+	Anchor         Anchor          `yaml:"anchor"`          // where run publishes the digests of the checkpoints in a session's evidence
+	Policy         string          `yaml:"policy"`          // the path of a policy that allows or refuses launches, renewals, payloads and tool calls; empty means no policy
 	Retention      Retention       `yaml:"retention"`       // which ended sessions are removed
 	Requires       []Require       `yaml:"requires"`        // requirements of the user, in addition to those of the clients
 	Clients        []Client        `yaml:"clients"`
@@ -55,6 +55,7 @@ type Config struct {
 }
 
 // An Anchor says where `run` publishes the digest of each checkpoint during a session.
+// A checkpoint covers a range of the session's events; see package evidence.
 // Without a file and a command, `run` publishes no digest.
 type Anchor struct {
 	File    string   `yaml:"file"`    // the path of a file; each digest is appended to the file as a line of JSON
@@ -137,7 +138,7 @@ type Client struct {
 type Require struct {
 	Capability    string               `yaml:"capability"`
 	Level         lifeloop.Requirement `yaml:"level"`
-	Support       lifeloop.Support     `yaml:"support"` // the weakest accepted support; empty means synthesized
+	Support       lifeloop.Support     `yaml:"support"` // the weakest accepted support, unless AcceptPartial is set; empty means [lifeloop.Synthesized]
 	AcceptPartial bool                 `yaml:"accept_partial"`
 }
 

@@ -49,8 +49,9 @@ func (c Config) Exposures() (found []Exposure) {
 	return found
 }
 
-// ExposedTokens names the active profiles that pass a continuation token as an
-// argument of a program.
+// ExposedTokens returns the names of the active profiles that pass the continuation token
+// to their continue program as an argument. The continuation token is the text that the
+// prepare program, or the harness, printed for the renewal.
 func (c Config) ExposedTokens() (names []string) {
 	active, _ := c.Active() // cannot fail, because Load has checked the profiles
 	for _, p := range active {

@@ -75,8 +75,8 @@ func (o Origins) drop(path string) {
 	}
 }
 
-// graft copies into o the origins of the value at path and of the values below path. The
-// argument from holds these origins. In the copies, the argument to replaces path.
+// graft copies to o the origins that the map `from` has for the value at path and for the
+// values below it. In the keys of the copies, `to` takes the place of path.
 func (o Origins) graft(from Origins, path, to string) {
 	for p, at := range from {
 		if below(p, path) {

@@ -33,7 +33,7 @@ func split(line string) ([]string, error) {
 	var (
 		words  []string
 		word   strings.Builder
-		inWord bool // a word has begun; true also after an empty word ''
+		inWord bool // a word has begun; it may have no characters yet, as after ''
 		quote  byte
 	)
 	for i := 0; i < len(line); i++ {

@@ -1,8 +1,9 @@
 // Package conformance tests a client program against the contract, for the
-// client's author. It sends the client one document for each event, and then
-// more documents that reveal common faults. Then it runs sessions with the
-// client. In these sessions the supervisor, the kernel and dispatch are real, the
-// harness is scripted, and no ledger is written.
+// client's author. The contract is the rules for clients in docs/writing-a-client.md,
+// docs/renewal.md and docs/contract/lifeloop.md. The package sends the client one
+// document for each event, and then more documents that reveal common faults. Then it
+// runs sessions with the client. These sessions use the real packages supervisor, kernel
+// and dispatch, but the harness is scripted, and no ledger is written.
 //
 // It has no rules of its own about payloads and receipts: in these sessions the kernel
 // accepts or rejects each answer.
@@ -31,7 +32,7 @@ import (
 type Config struct {
 	Command   []string      // the client's program and its arguments, run without a shell
 	ClientID  string        // the id passed to the client
-	AdapterID string        // the adapter whose manifest the sessions use
+	AdapterID string        // the id in a [lifeloop.Manifest]; the sessions have the capabilities of this manifest
 	Mode      string        // Oneshot, Persistent, or "" for each mode that the client supports
 	Timeout   time.Duration // time limit of one call; 0 means the default of a session
 	// Profiles are the configured renewal profiles, by which an answer may ask for a
@@ -39,8 +40,9 @@ type Config struct {
 	// built-in one with the same name.
 	Profiles []profile.Profile
 	// Profile names one of Profiles or a built-in one. A session is renewed by this
-	// profile, whose programs make the continuation token. If Profile is empty, no
-	// session is renewed.
+	// profile. Its prepare program prints the continuation token, and its continue
+	// program, if it has one, turns the token into the text for the model. If Profile is
+	// empty, no session is renewed.
 	Profile string
 }
 
@@ -80,8 +82,9 @@ type Call struct {
 	// Answer is the JSON that the client printed. It is null if the client printed no
 	// valid JSON, or if the call failed, for example by a time-out or an exit code.
 	Answer json.RawMessage `json:"answer"`
-	// Renews lists all profiles by which the answer asks for a renewal. A session heeds
-	// only those that the client owns and that are active.
+	// Renews lists all profiles by which the answer asks for a renewal. In a session, the
+	// answer can ask only for an active profile whose client ([profile.Profile.Owner]) is
+	// this client.
 	Renews []string `json:"asks_for_renewal,omitempty"`
 	// Failure is the reason why there is no valid answer; empty if there is one.
 	Failure string `json:"failure,omitempty"`

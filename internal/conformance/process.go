@@ -23,7 +23,8 @@ import (
 // what the client has printed, whether it is still running, and which processes
 // it left behind.
 
-// maxErrors limits the standard error that is read, in bytes.
+// maxErrors is how many bytes of the client's standard error are kept. The rest is
+// discarded.
 const maxErrors = 64 << 10
 
 // A process is one process of the client.

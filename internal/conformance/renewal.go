@@ -50,8 +50,8 @@ type RenewalStep struct {
 	Receipt *lifeloop.Receipt `json:"receipt"`
 }
 
-// renewed is the renewal of a world's session: its record, and the active profile with
-// its programs.
+// renewed describes the renewal of a scripted session (see [world]): its record, and the
+// active profile with its programs.
 type renewed struct {
 	*Renewal
 	profile  profile.Profile
@@ -71,8 +71,8 @@ func (c Config) CheckProfile() error {
 	return err
 }
 
-// activeProfile returns the profile that c.Profile names, with the tested client as
-// its owner.
+// activeProfile returns the profile that c.Profile names. Its field Client is set to the
+// tested client, which therefore owns the continuation.
 func (c Config) activeProfile() (profile.Profile, error) {
 	for _, p := range slices.Concat(c.Profiles, profile.Builtin()) {
 		if p.Name != c.Profile {

@@ -155,8 +155,8 @@ func (e *examiner) harnessSessions(p profiles.Profile) *HarnessSessions {
 type Machine struct {
 	Inotify map[string]string `json:"inotify"` // the inotify limits of this machine, by name
 	Sockets string            `json:"sockets"` // the folder of the sessions' sockets
-	// Containment is the folder of the control group below which --contain would
-	// create a control group. Uncontained is the reason why --contain does not work.
+	// Containment is the folder in which --contain would create its control groups.
+	// Uncontained is the reason why --contain does not work. One of the two is empty.
 	Containment string   `json:"containment,omitempty"`
 	Uncontained string   `json:"uncontained,omitempty"`
 	StateDir    string   `json:"state_dir"`

@@ -122,8 +122,9 @@ func (e *examiner) clients(sessions []store.Session) {
 	e.Machine.Clients = all
 }
 
-// anchors reports the checkpoints that could not be published in the newest session
-// that publishes checkpoints (see [store.Published]).
+// anchors reports how many checkpoints of a session's evidence could not be published.
+// It looks only at the newest session that published a checkpoint or failed to do so (see
+// [store.Published]).
 func (e *examiner) anchors(sessions []store.Session) {
 	for _, s := range slices.Backward(sessions) {
 		switch p := s.Folder.Published(); {

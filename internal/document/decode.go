@@ -51,7 +51,8 @@ func isDurationSyntax(text string) bool {
 		return r
 	}, text)
 	_, err := time.ParseDuration(zeros)
-	return err == nil && !strings.HasSuffix(zeros, "0") // a digit without a unit becomes 0, which needs no unit
+	// time.ParseDuration accepts 0 without a unit; for a single digit, zeros is such a 0.
+	return err == nil && !strings.HasSuffix(zeros, "0")
 }
 
 // A Defaulter is an entry of a list. SetDefaults is called before the entry is read, for

@@ -2,8 +2,9 @@
 // structs: an unknown key, a value of the wrong type or a number out of range
 // is an [Error] that names the path and the position.
 //
-// It converts no value to another type and follows no anchor, alias or tag. It
-// parses JSON itself; package yaml below it parses YAML into the same tree.
+// It converts no value to another type. It supports no anchors, aliases or tags:
+// Decode returns an error for them, except for those inside a field of type [Value].
+// The package parses JSON itself; package yaml below it parses YAML into the same tree.
 //
 //	doc, err := document.ParseJSON(data)
 //	var plan struct { Retries int `yaml:"retries"` }

@@ -18,7 +18,7 @@ import (
 const codexVersion = "0.169.0"
 
 // codex behaves like the Codex CLI: it writes a rollout (a thread's transcript),
-// writes OSC 7501 to the terminal, and runs hooks.
+// reports its state to the terminal by the sequence OSC 7501, and runs hooks.
 type codex struct {
 	h               *harness
 	session, turnID string
@@ -62,7 +62,8 @@ func (t codexThread) rollout(home string) string {
 	return filepath.Join(home, "sessions", t.born.Format("2006/01/02"), "rollout-"+stamp+"-"+t.id+".jsonl")
 }
 
-// fatal returns false, because a signal kills the real program without any cleanup.
+// fatal reports that no signal ends the program gracefully: a signal kills the real
+// program without any cleanup.
 func (c *codex) fatal(os.Signal) (int, bool) { return 0, false }
 
 func (c *codex) base(event string) object {

@@ -12,8 +12,9 @@ const DemoStories = "claude-long claude-renewed"
 // on purpose under a harness's name.
 const demoMark = "LIFELOOP_DEMO_STAND_IN=1"
 
-// speedVariable sets the speed if --speed cannot be given, because the
-// arguments belong to another program.
+// speedVariable is an environment variable that sets the speed of the script if the flag
+// --speed is not given. The demonstration uses it, because there lifeloop-wrap starts the
+// fake harness with the arguments of a real one.
 const speedVariable = "FAKEHARNESS_SPEED"
 
 // NameOf returns the name of a story's harness: the part of the story's name before the
@@ -34,8 +35,8 @@ func Environment(stories, dir string, fast bool) []string {
 	return env
 }
 
-// IsStandIn reports whether a program was started under the name claude or codex, with
-// the variable demoMark, which [Environment] returns too.
+// IsStandIn reports whether a program was started under the name claude or codex, and its
+// environment contains demoMark, one of the variables that [Environment] returns.
 func IsStandIn(argv0 string, env []string) bool {
 	switch filepath.Base(argv0) {
 	case "claude", "codex":

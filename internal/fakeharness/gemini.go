@@ -32,7 +32,8 @@ func newGemini(h *harness) *gemini {
 	return g
 }
 
-// name gives the session a chat file, whose name contains the time to the minute.
+// name sets g.file to the path of a chat file for the session. The path contains the
+// current time in UTC, without the seconds.
 func (g *gemini) name() {
 	g.file = filepath.Join(g.h.home("GEMINI_CLI_HOME", "."), ".gemini", "tmp", "project", "chats",
 		"session-"+time.Now().UTC().Format("2006-01-02T15-04")+"-"+g.session[:min(8, len(g.session))]+".jsonl")

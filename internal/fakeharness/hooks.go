@@ -181,7 +181,7 @@ func (c hookCommand) matches(stdin object) bool {
 	return true
 }
 
-// run runs one command as the harnesses do: with the shell, in a new session,
+// run runs one command as the harnesses do: with the shell, in a new session (setsid),
 // with JSON on stdin. The output of a command that times out is dropped.
 func (h *harness) run(command string, stdin []byte, timeout time.Duration) ([]byte, int) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)

@@ -109,7 +109,7 @@ type startStep struct {
 	Source string `json:"source"` // default: startup; with --resume of claude, resume
 	Model  string `json:"model"`
 	Window int64  `json:"window"`
-	// Version is the version of Claude Code; default: the tested one.
+	// Version is the version that the fake Claude Code reports; default: claudeVersion.
 	Version string `json:"version"`
 }
 

@@ -13,7 +13,7 @@ import (
 const (
 	OpCall   = "hook"   // a hook that waits for its answer
 	OpNotify = "tell"   // a hook that wants no answer
-	Ack      = "ok\n"   // the answer was written completely
+	Ack      = "ok\n"   // sent by the hook after it has written the whole answer
 	MaxBody  = 16 << 20 // largest size in bytes of an input and of an answer
 
 	maxLine = 4 << 10

@@ -11,11 +11,11 @@
 //	// or without a separate process:
 //	err := hook.Call(socket, key, "SessionStart", input, os.Stdout, time.Now().Add(10*time.Second))
 //
-// It must start as fast as an empty program, so it imports very little: each
-// linked package must be read from disk and initialised at every call. It uses
-// neither fmt nor encoding/json for the two lines of JSON. For socket and pipes it
-// uses plain system calls, because package net and pollable files would first
-// start a poller and threads.
+// The hook must start as fast as an empty program, so it imports very little: each
+// linked package must be read from disk and initialised at every call. It imports
+// neither fmt nor encoding/json, although the first line of a request and the first
+// line of an answer are JSON. For socket and pipes it uses plain system calls, because
+// package net and pollable files would first start a poller and threads.
 package hook
 
 import (

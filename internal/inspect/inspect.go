@@ -1,5 +1,6 @@
-// Package inspect explains a manifest to people, one claim at a time. It does
-// not decide which capabilities a session has; package negotiate does.
+// Package inspect explains a manifest to people, one claim at a time. A manifest
+// lists what this program can observe and control in a harness (package manifests).
+// Package inspect does not decide which capabilities a session has; package negotiate does.
 //
 //	inspect.Manifest(m).Print(os.Stdout)
 package inspect

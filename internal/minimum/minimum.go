@@ -1,5 +1,5 @@
-// Package minimum ends a program at its start if it may open too few files or has
-// too little address space. A program imports it only for that effect; it exports
+// Package minimum ends a program at its start if the limit of open files or of the
+// address space is too low. A program imports it only for that effect; it exports
 // nothing.
 //
 //	import _ "lifeloop/internal/minimum"
@@ -18,9 +18,9 @@ import "syscall"
 // client.
 const files = 32
 
-// space is the least address space in bytes. The runtime reserves most of it: with
-// less than 740 to 810 MiB, or 1.3 GiB in a program with cgo, it ends the program
-// before this package is initialized.
+// space is the least address space in bytes. The runtime reserves most of it. With less
+// than 740 MiB (1.3 GiB in a program with cgo), and sometimes with up to 810 MiB, the
+// runtime ends the program before this package is initialized.
 const space = 900 << 20
 
 const (

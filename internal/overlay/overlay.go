@@ -1,5 +1,5 @@
 // Package overlay makes a folder that replaces a user's home for one launch of a harness.
-// In this comment, the harness is called the program. The folder has a link to each entry
+// In this package, the harness is called the program. The folder has a link to each entry
 // of the home, and files of ours. Most writes of the program go through the links to the
 // real files. Files that the program created in the overlay, or replaced there by
 // renaming, are only in the overlay. [Settle] moves these files to the home.

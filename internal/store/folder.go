@@ -34,7 +34,7 @@ const (
 	socketFile  = "door"         // holds the path of the session's socket
 	tokenFile   = "token"        // 64 hex digits and a newline (DECISIONS H6)
 	commandFile = "command.json" // a CommandLine; removed when the session ends
-	overlayFile = "overlay.json" // the record of an overlay; removed when it is settled
+	overlayFile = "overlay.json" // the record of package overlay; removed by Settle
 	guardsFile  = "guards.json"  // the running guards; removed when the session ends
 	anchorsFile = "anchors.json" // a Published
 )
@@ -125,8 +125,8 @@ func (f Folder) Records() iter.Seq2[Record, error] {
 // FollowRecords is like Follow, but yields each entry with its digest.
 func (f Folder) FollowRecords(ctx context.Context, from uint64) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		// A lost session has no last fact. So the wait for new entries also ends when
-		// the wrapper has ended.
+		// The ledger of a lost session has no entry that ends the session (see Final).
+		// So the wait for new entries also ends when the wrapper has ended.
 		alive, gone := context.WithCancel(ctx)
 		defer gone()
 		go func() {
@@ -232,7 +232,7 @@ func (f Folder) owns(first kernel.Fact) error {
 		Fix: fmt.Sprintf("move %s back to %s, or remove it", f, filepath.Join(sessions, began.SessionID))}
 }
 
-// exists reports whether the folder is there, as far as is known.
+// exists reports whether the folder exists. It returns true if that cannot be determined.
 func (f Folder) exists() bool {
 	_, err := os.Lstat(string(f))
 	return !errors.Is(err, fs.ErrNotExist)
@@ -396,9 +396,10 @@ func (f Folder) SaveGuards(guards []harness.Process) {
 	}
 }
 
-// Published says which checkpoints of a session its wrapper has published. It is not in
-// the ledger: an entry about the last checkpoint would come after that checkpoint, and
-// no checkpoint would cover the entry.
+// Published says which checkpoints ([evidence.Checkpoint]) of a session its wrapper has
+// published as anchors ([evidence.Anchor]). It is not in the ledger: an entry about the
+// last checkpoint would come after that checkpoint, and no checkpoint would cover the
+// entry.
 type Published struct {
 	Last   evidence.Anchor `json:"last"`           // the newest published checkpoint
 	Failed int             `json:"failed"`         // the number of checkpoints that could not be published

@@ -19,15 +19,15 @@ import (
 // summaryFile is the name of a file beside the ledger. The file has what a list of
 // sessions shows, so that the list can be made without the ledger. A Recorder writes the
 // summary when the session ends. If the session was short or its wrapper died, Summarize
-// writes the summary. A summary is used only if
-// it is complete and has the present extent of its ledger: any write to the ledger
-// changes the extent. Other summaries are ignored. So the file need not be synced, and
-// an error while writing it is ignored. A ledger with an unfinished last line or a
+// writes the summary. A summary is used only if it is complete and the extent in its
+// header ([ledger.Extent]) equals the present extent of the ledger: any write to the
+// ledger changes the extent. Other summaries are ignored. So the file need not be synced,
+// and an error while writing it is ignored. A ledger with an unfinished last line or a
 // damaged place has a summary too, because such a ledger does not change unless the user
 // repairs it.
 //
-// A summary has four lines: a header, the digest of the header, the status as
-// `status --json` prints it, and the claims.
+// A summary has four lines: a header, the digest of the header, a view.Status as
+// JSON, and a view.Claims as JSON.
 const summaryFile = "summary"
 
 // maxSummary is the largest size of a summary in bytes; a larger one is neither
@@ -125,7 +125,8 @@ func (r *Recorder) Conclude(id string, f Folder) {
 	}
 }
 
-// save writes the summary of a ledger that k has read. x is the ledger's extent.
+// save writes the summary of k. x is the extent of the ledger whose entries were applied
+// to k.
 func (k *Session) save(x ledger.Extent) {
 	damage, damaged := errors.AsType[*ledger.CorruptError](k.Damage)
 	if k.entries == 0 || k.Damage != nil && !damaged { // the session never began, or the error is not damage and may be gone the next time

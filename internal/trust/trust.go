@@ -284,10 +284,10 @@ func (s Store) file(path string) string {
 	return filepath.Join(s.dir, name+".json")
 }
 
-// load reads a record. The record's file must pass the same checks as a project's file.
-// The folder must pass the checks of [durable.IsPrivate], because otherwise another user
-// could put a record there. A link is refused, because it could lead to a file of the
-// user that is no record, such as a file in a checkout.
+// load reads the record in file. The file must pass the checks of [Examine]. Its folder
+// must pass the checks of [durable.IsPrivate], because otherwise another user could put
+// a record there. A symbolic link is refused, because it could lead to a file that
+// belongs to the user but is not a record, such as a file in a checkout.
 func load(file string) (r Record, err error) {
 	if err := durable.IsPrivate(filepath.Dir(file)); err != nil {
 		return r, err

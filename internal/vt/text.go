@@ -64,9 +64,9 @@ func Word(s string) string {
 }
 
 // A Filter writes text and JSON in such a way that a terminal acts only on line
-// ends and tabs. It writes other control characters as escapes such as \u009b,
-// which do not change the string in JSON, and U+FFFD for bytes that are not
-// UTF-8.
+// ends and tabs. It writes every other character on which a terminal may act as an
+// escape such as \u009b. In JSON, such an escape does not change the value of a
+// string. Bytes that are not UTF-8 are replaced by U+FFFD.
 type Filter struct {
 	to      io.Writer
 	out     []byte
@@ -79,8 +79,8 @@ func NewFilter(w io.Writer) *Filter { return &Filter{to: w} }
 // Unfiltered returns the underlying writer.
 func (f *Filter) Unfiltered() io.Writer { return f.to }
 
-// Write writes the whole characters of p. It keeps the first bytes of an
-// incomplete character for the next call.
+// Write writes the complete characters of p. If p ends with an incomplete
+// character, Write keeps its bytes for the next call.
 func (f *Filter) Write(p []byte) (int, error) {
 	b := p
 	if len(f.pending) > 0 {

@@ -66,7 +66,9 @@ type Parser struct {
 	// seven hexadecimal digits, are complete Commands: no BEL or ESC \ follows.
 	Console bool
 
-	C1 C1 // may change between two calls of Next; inside a string only C1UTF8 matters: U+009C then ends the string
+	// C1 may change between two calls of Next. Inside a Command or a String, U+009C ends
+	// the sequence if C1 is C1UTF8; no other C1 control has an effect there.
+	C1 C1
 
 	state state
 	half  bool     // the text or the string so far ends with 0xc2, which may begin a C1 control

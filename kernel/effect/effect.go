@@ -53,16 +53,17 @@ type (
 	Continue struct{}
 	// Release restores the terminal, because the harness has ended.
 	Release struct{}
-	// LineTaken corrects the state of the user's line: the harness has taken it as a
-	// prompt, although the keys did not show that it was sent.
+	// LineTaken corrects what the wrapper has recorded about the line that the user types:
+	// the harness has accepted that line as a prompt, but the typed keys did not show
+	// that the user submitted it.
 	LineTaken struct{}
 )
 
 // Effects on sources, hooks and commands.
 type (
-	// Watch begins to read a file that a signal named. Records from before Since are
-	// dropped, because they do not belong to this session. If Since is zero, only the
-	// launch's own limit applies (supervisor.Files).
+	// Watch begins to read a file whose path a hook has reported. Records from before
+	// Since are dropped, because they do not belong to this session. If Since is zero,
+	// only records from before the Since of the launch's supervisor.Files are dropped.
 	Watch struct {
 		Path  string
 		Since time.Time
@@ -105,7 +106,8 @@ type (
 		Timeout  time.Duration
 	}
 	// Cancel gives up what is still running under the id Call: a dispatch, the question
-	// to the policy's program, or the command or the typing of a renewal.
+	// to the policy's program, or, of a renewal, its prepare or continue program or the
+	// typing of its keys.
 	Cancel struct{ Call string }
 	// EndClients ends the persistent clients and the processes that clients left
 	// behind.

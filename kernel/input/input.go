@@ -113,8 +113,9 @@ type (
 		Whole   bool
 	}
 	// SignOfLife reports that the harness was not silent. Either output of the harness
-	// was read at the time At, or an input from one of its sources had to wait until At.
-	// That output or input follows. At may be later than the time of the step.
+	// was read at the time At, or an input from one of its sources had to wait until At,
+	// because too many inputs came before it. The kernel gets this output or input after
+	// the SignOfLife. At may be later than the time of the step.
 	SignOfLife struct{ At time.Time }
 	// LineSeen says whether the user has begun a line in the harness, as far as the
 	// keys show it. With some harnesses, an open dialog counts as a begun line.
@@ -149,8 +150,8 @@ type (
 		// trouble concerns only Source.
 		Read []string
 	}
-	// UnknownSeen has the number of records so far that the decoder of a source did not
-	// know, by the type of the record.
+	// UnknownSeen says how many records the decoder of a source did not recognize so
+	// far: Types has one number for each type of record.
 	UnknownSeen struct {
 		Source string
 		Types  map[string]int
@@ -273,9 +274,9 @@ type (
 	PauseAsked  struct{ Ask, Reason string }
 	ResumeAsked struct{ Ask, Reason string }
 	RenewAsked  struct{ Ask, Reason, Profile string }
-	// ApprovalGiven is the command approve or deny of the session socket. Intent is the
-	// digest of the gate's intent that the command answers, or at least the first 8
-	// characters of this digest.
+	// ApprovalGiven is the command approve or deny of the session socket. Intent says
+	// which waiting act the command answers: it is the digest of the gate.Intent that
+	// describes the act, or at least the first 8 characters of this digest.
 	ApprovalGiven struct {
 		Ask, Intent, Reason string
 		Approve             bool
@@ -296,8 +297,8 @@ type (
 
 // Parts of inputs that facts contain too, with their names in the ledger.
 type (
-	// A GateDecision is what the gate decided about one intent. It has digests and
-	// codes, and no argument of the act.
+	// A GateDecision is what the gate decided about one intent, the description of an
+	// act (gate.Intent). It has digests and codes, and no argument of the act.
 	GateDecision struct {
 		Tool         string       `json:"tool_name,omitempty"` // the tool name in the intent
 		Verdict      gate.Verdict `json:"verdict"`
