@@ -13,8 +13,8 @@ import (
 //
 //	signals ──► synth ──► pressure   ──► context.pressure_observed, when the level changes
 //	                 ├──► compaction ──► context.compacted, once for all its sources
-//	                 └──► figure     ──► context_measured, at once at the end of a turn,
-//	                                     else once a second
+//	                 └──► figure     ──► context_measured, when the measurement changes: at
+//	                                     the end of a turn, else at most once a second
 type pressure struct {
 	hard struct{ Level string } // the last emitted level; a compaction and a new harness session clear it
 	soft struct {
@@ -89,9 +89,9 @@ func (p *pressure) figure() (m ContextMeasured) {
 
 // trigger returns the number of tokens in the context, and a threshold. A renewal must
 // leave fewer tokens than half the threshold. If pressure triggers the renewal (now is
-// true), the threshold is the number of tokens. Otherwise it is that number or the
-// number at which pressure is high, whichever is larger; 0 if the window is unknown.
-// If the number of tokens is unknown or stale, the results are nil and 0.
+// true), the threshold equals tokens. Otherwise the threshold is the larger of tokens
+// and the number at which pressure is high, or 0 if the window is unknown. If the number
+// of tokens is unknown or stale, the results are nil and 0.
 func (p *pressure) trigger(now bool) (tokens *int64, trigger int64) {
 	m := p.figure()
 	switch {
@@ -156,8 +156,9 @@ func (p *pressure) see(s *step, sig telemetry.Signal) {
 	p.emit(s, p.soft.synth.See(sig, s.now))
 }
 
-// extend restarts the wait for the second report of a compaction, because that
-// report may have been written while no observer ran.
+// extend restarts the wait for the second report of a compaction when the command
+// observe continues an observation. The harness may have written that report while
+// observe did not run.
 func (p *pressure) extend(s *step) { p.soft.synth.Extend(s.now) }
 
 func (p *pressure) flush(s *step) { p.emit(s, p.soft.synth.Flush()) }

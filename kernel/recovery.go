@@ -18,7 +18,8 @@ import (
 //	           │ └───► halt ──► drain
 //	           └─ completed ──► drain
 //
-// Only a pause, or the gate, delays the next launch beyond its planned time.
+// Only a pause, or the wait for the gate's decision about the launch (see guards), delays
+// the next launch beyond its planned time.
 type recovery struct {
 	hard struct {
 		Spent attempt.Spent
@@ -34,8 +35,8 @@ type recovery struct {
 		CheckpointBy    int
 	}
 	soft struct {
-		due   time.Time // when the next retry begins, as a time of Step's clock
-		asked time.Time // when the program retry.decide was asked the open question, as a time of Step's clock
+		due   time.Time // when the next retry begins, on the clock of step.now (see timerAt)
+		asked time.Time // when the program retry.decide was asked the open question, on the same clock
 	}
 }
 
@@ -85,8 +86,8 @@ type (
 	}
 	// A Budget limits the attempts of a session, as the policy configures.
 	Budget struct {
-		Attempts   int      `json:"attempts"`    // counted retries of a profile
-		MaxRetries int      `json:"max_retries"` // retries of every kind in the whole session
+		Attempts   int      `json:"attempts"`    // limit of the counted retries of one profile; see RetryPlan.Counted
+		MaxRetries int      `json:"max_retries"` // limit of all retries in the session, except free ones; see RetryPlan.Free
 		Profiles   []string `json:"profiles"`    // the primary, then the fallbacks
 	}
 	// A RetryPlan says when the next attempt begins, and why it waits until then.
@@ -207,8 +208,8 @@ func (s *step) profileName(i int) string {
 	return s.cfg.Manifest.AdapterID
 }
 
-// longWait is the shortest wait during which the session's state is PAUSED
-// (DECISIONS H3).
+// longWait is the shortest wait for a retry that moves the session to PAUSED
+// (DECISIONS H3). A shorter wait does not change the session's state.
 const longWait = 5 * time.Second
 
 // budget returns the limits for the session's attempts; nil if there is only

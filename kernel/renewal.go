@@ -28,12 +28,14 @@ import (
 // renewal_inplace.go has the other way, in which the harness keeps running, and
 // renewal_hook.go the part of it that needs a hook of the harness.
 //
-// The session is PAUSED from the end of the old harness session to the start of the
-// new one. A payload is in soft state only. If the wrapper dies before the reset has
-// begun, the renewal is rolled back or refused. If the wrapper dies during the reset and
-// before the token is consumed, the recovery continues the renewal by a relaunch, if this
-// is possible. If the wrapper dies later, the payload is lost. The recovery then continues
-// the old harness session, or the new one if the new one has had a prompt (DECISIONS R9).
+// The token is the continuation that the prepare command printed, stored by package vault.
+// The payload is the text for the model; it is in soft state only. The session is PAUSED
+// from the end of the old harness session to the start of the new one. If the wrapper
+// dies before the reset has begun, the renewal is rolled back or refused. If the wrapper
+// dies during the reset and before the token is consumed, the recovery continues the
+// renewal by a relaunch, if this is possible. If the wrapper dies later, the payload is
+// lost. The recovery then continues the old harness session, or the new one if the new
+// one has had a prompt (DECISIONS R9).
 type renewals struct {
 	hard struct {
 		renewal.Machine
@@ -50,7 +52,7 @@ type renewals struct {
 		// The fields below are used only for a reset in place, except soft.again, which
 		// can also delay a relaunch.
 		held    *inHand          // the continuation, until the fresh session begins
-		fresh   *input.FreshSeen // the report of the fresh session, until the method enter begins this session
+		fresh   *input.FreshSeen // the report of the fresh session; kept until renewals.enter has begun this session
 		typing  bool             // keys are being typed
 		stopped bool             // the typing is being stopped
 		again   time.Time        // when the renewal may take its next step; zero if it need not wait
@@ -143,8 +145,9 @@ func (r *renewals) issued(f ReceiptIssued) {
 	}
 }
 
-// staged reports whether the call of a parcel is in fact the id of the newest
-// renewal: the parcel is then the renewal's continuation.
+// staged reports whether a parcel is the continuation of the newest renewal. The
+// parameter is the parcel's call. A continuation answers no call, so this field holds
+// the id of the renewal instead.
 func (r *renewals) staged(call string) bool { return call != "" && call == r.hard.ID }
 
 // rules returns the rules of the named profile, or of the first one if profile is
@@ -665,8 +668,9 @@ func (r *renewals) unpause(s *step) {
 	}
 }
 
-// eventAfter returns the event in the failed receipt of a renewal that was in the given
-// state when it ended early: the event of the first step that was not reached.
+// eventAfter returns the event of the receipt that reports the early end of a renewal.
+// was is the state in which the renewal ended. The event is that of the first step that
+// the renewal did not reach.
 func (r *renewals) eventAfter(was renewal.State) lifeloop.Event {
 	switch {
 	case was == renewal.Prepared, was == renewal.Resetting && !r.hard.Left:

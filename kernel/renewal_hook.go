@@ -29,7 +29,7 @@ type atTurnEnd struct {
 	hook   string            // the hook at the end of a turn that waits for the renewal, or whose answer was to clear the context
 	prompt *input.HookCalled // the hook of the next prompt, which waits for the fresh session
 	until  time.Time         // until when prompt waits
-	rests  time.Time         // when detour tries a relaunch, unless the hook at the end of a turn is called first; zero if detour plans no relaunch
+	rests  time.Time         // when renewals.detour tries a relaunch; zero if none is planned, for example because the hook at the end of a turn was called
 }
 
 const (
@@ -125,8 +125,8 @@ func (r *renewals) proceed(s *step) {
 		r.fallBack(s, "the next prompt came before the harness reported that its context is empty")
 	}
 	s.slots.called(s, *p)
-	// If review called proceed, Step has already woken the machines and will not wake
-	// slots again, so slots must wake here.
+	// If the method review called proceed, Step has already called the wake methods that
+	// were due, and does not call slots.wake again. So proceed must call it here.
 	if s.due(s.slots.next(s.Kernel)) {
 		s.slots.wake(s)
 	}

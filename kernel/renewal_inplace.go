@@ -15,8 +15,9 @@ import (
 
 // This file resets a harness in place: typed keys make the running harness begin a
 // fresh session, or our plugin in the harness does so on request. The reset by the answer
-// to a hook is in renewal_hook.go, and uses some methods of this file. Below, the words
-// "keys are typed" include the request to the plugin and, in these methods, that answer.
+// to a hook is in renewal_hook.go, and uses some methods of this file. Below, "keys are
+// typed" also means the request to the plugin and, in the methods that renewal_hook.go
+// uses, the answer to the hook.
 //
 //	prepared ──► at the prompt, no line begun ──► the token is recorded as consumed
 //	         ──► continue command ──► at the prompt: keys are typed
@@ -25,10 +26,10 @@ import (
 //	              └─ neither, within the limit ──► at the prompt: relaunch, or other
 //	                 keys undo the reset and the renewal has failed
 //
-// The token is consumed before the old session ends, because the first hook of the
-// fresh one carries the continuation. The launch knows which keys to type. The kernel
-// knows only whether a reset in place is possible (setup.Fresh.Clears). The plugin reports
-// the fresh session by a hook call, and puts the answer into that session.
+// The token (the stored continuation) is consumed before the old session ends, because
+// the first hook of the fresh one carries it. The launch knows which keys to type. The
+// kernel knows only whether a reset in place is possible (setup.Fresh.Clears). The plugin
+// reports the fresh session by a hook call, and puts the answer into that session.
 
 type (
 	// RenewalTyped records that keys are about to be typed, either those of the
@@ -239,7 +240,8 @@ func (r *renewals) left(s *step) {
 	}
 }
 
-// opened lets the continuation wait for a slot of the harness session that begins.
+// opened lets the continuation wait for a slot (a place in the model's context, slots.go)
+// of the harness session that begins.
 func (r *renewals) opened(s *step) {
 	if !r.clearing() {
 		return

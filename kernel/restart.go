@@ -286,10 +286,11 @@ func (k *Kernel) Recall(past *Kernel) {
 	k.health.recall(&past.health)
 }
 
-// Redo handles a record (in) a second time, because only some of its facts were written
-// to the ledger. entries are the entries of the ledger before these facts. past is a
-// kernel that was given all earlier records. again is a kernel in the state after the
-// record, facts are all facts of the record, and ids are the new ids in these facts.
+// Redo handles a record for the second time, because only some of its facts were written
+// to the ledger. The parameter named in has the signals of the record. entries are the
+// entries of the ledger before these facts. past is a kernel that was given all earlier
+// records. again is a kernel in the state after the record, facts are all facts of the
+// record, and ids are the new ids in these facts.
 func (k *Kernel) Redo(entries iter.Seq[Entry], past *Kernel, at time.Time, in input.SignalsSeen) (again *Kernel, facts []Fact, ids []string) {
 	cfg := k.cfg
 	cfg.NewID = func(prefix string) string {

@@ -24,6 +24,7 @@ import (
 //	                         │           └─ failed: time-out, no answer
 //	                         └─ replaced (skips.go)
 //
+// A slot is a place in the model's context that the answer to a hook fills (slots.go).
 // Calls about receipt.emitted get no receipt; call_over ends them.
 type router struct {
 	hard struct {
@@ -31,7 +32,7 @@ type router struct {
 		Open    map[string][]string // the ids of each client's calls that will get a receipt, oldest first
 		Made    int                 // the number of calls so far
 		Parents map[string]parent   // the newest receipt of each client
-		Keys    map[string]*keyed   // the used keys, by scope, adapter, client and idempotency key
+		Keys    map[string]*keyed   // each payload's use of an idempotency key, by keyName
 		KeysIn  map[string][]string // the keys in Keys by client, oldest first
 		Skipped map[string]*skips   // for each client, the run of events that were skipped after its newest call that gets a receipt
 	}
@@ -475,7 +476,7 @@ func (r *router) close(s *step, k *call) {
 			return // this payload still waits for a slot
 		}
 		why := fmt.Sprintf("payload %s: %s", a.Payloads[i].ID, p.Why)
-		if p.Failure == lifeloop.OperatorRequired { // the gate refused the payload
+		if p.Failure == lifeloop.OperatorRequired { // the gate (package gate) did not allow the payload
 			o.warnings = append(o.warnings, why)
 		}
 		switch {

@@ -344,15 +344,16 @@ func (c *scopes) stopWaiting(s *step) {
 	}
 }
 
-// launching discards the reported end of a harness session. The report belongs to the
-// previous launch, or endReported is handling it.
+// launching discards the reported end of a harness session. It is called before a launch,
+// because the report is about the previous launch, and by endReported, which handles the
+// report itself.
 func (c *scopes) launching() { c.soft.gone, c.soft.goneDue = nil, time.Time{} }
 
 func (c *scopes) next(*Kernel) time.Time { return c.soft.goneDue }
 func (c *scopes) wake(s *step)           { c.stopWaiting(s) }
 
-// bind sets the id of the current scope. cause is the reason that the harness gave for
-// the start of this harness session; empty if it gave none.
+// bind sets the id of the current scope, that is, of the newest harness session. cause is
+// the reason that the harness gave for the start of this session; empty if it gave none.
 func (c *scopes) bind(s *step, id, cause, reason string) {
 	empty := beginsEmpty(cause) || beginsEmpty(c.current().Cause) && c.current().Cause != "startup" // "startup" may be only what the launch assumed, so it does not prove that the context is empty
 	s.record(Bound{Scope: c.hard.Scope, ID: id, Was: c.current().ID, Reason: reason, Empty: c.known(id) && empty})

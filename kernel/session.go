@@ -36,7 +36,7 @@ type sessionMachine struct {
 	soft struct {
 		pausedAt   time.Time // when the pause by a command began, or when the attempt ended during that pause; zero without a pause
 		eventAt    time.Time // time of the newest fact or sign of life
-		end        time.Time // hard.End, converted to a time of Step's clock
+		end        time.Time // hard.End, converted by timerAt for comparison with s.now
 		ledgerLost bool      // the ledger is lost, so no client is called and hooks get empty answers
 		replayedTo time.Time // the time of the last replayed fact
 		closing    bool      // the wrapper died, and the session is being closed

@@ -22,16 +22,15 @@ import (
 // fails open: the harness continues, and a receipt reports what was lost. But a tool
 // is refused if the gate does not decide about it in time.
 //
-//	called ──► waiting ──► answered ──► closed: delivered or not
-//	   │          │ calls returned, deadline
-//	   └──────────┴──► answered empty
+//	called ─┬────────────┬─► answered with payloads or a reset ─► closed: delivered or not
+//	        └─► waiting ─┴─► answered without these, which ends the hook
 type slots struct {
 	soft struct {
 		hooks   map[string]*hook
 		order   []string  // ids of hooks, oldest first
 		waiting []*parcel // payloads, oldest first
-		// begun is the newest harness session whose first slot, pre_session, has
-		// passed.
+		// begun is the number of the newest harness session whose slot pre_session is
+		// over: a hook with this slot was answered, or a hook with a later slot was called.
 		begun int
 	}
 }
@@ -42,7 +41,9 @@ type hook struct {
 	call     telemetry.HookCall
 	deadline time.Time // until when the hook waits for the clients that are called about its events
 	limit    time.Time // when the hook must be answered; it waits beyond deadline only for the gate or a renewal
-	scope    int       // number of the harness session whose model reads the answer; 0 for a hook of another harness
+	// scope is the number of the harness session whose model reads the answer. It is 0 if
+	// no harness session has begun, or if the hook is of a harness started by this harness.
+	scope int
 	// waitsFor maps the id of each call that the hook waits for to the time at which the
 	// hook stops waiting for it. While the client is busy with earlier calls, this is the
 	// time in the field patience. Otherwise it is zero, which means that the hook waits

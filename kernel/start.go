@@ -67,9 +67,10 @@ func (s *step) approved() {
 // startCause returns the cause of the first harness session of this launch.
 func (s *step) startCause() string { return cmp.Or(s.cfg.Cause, "startup") }
 
-// negotiate evaluates what the owner and the clients require, and records each
-// result. why and class describe the first required capability that is not satisfied,
-// for which begin refuses the session; class is empty if there is none.
+// negotiate evaluates the requirements of the owner, who configured the wrapper, and of
+// the clients, and records each result. why and class describe the first required
+// capability that is not satisfied, for which begin refuses the session; class is empty
+// if there is none.
 func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
 	evaluate := func(client string, wants []negotiate.Want) {
 		for _, r := range negotiate.Capabilities(s.claims(), wants, s.cfg.profiles()...) {

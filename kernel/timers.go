@@ -16,7 +16,7 @@ const (
 	TimerInter   Timer = "inter"   // between two signs of life
 	TimerTool    Timer = "tool"    // the duration of one tool call
 	timerSession Timer = "session" // the duration of the whole session
-	timerIdle    Timer = "idle"    // the time without any fact or sign of life
+	timerIdle    Timer = "idle"    // the time without a new Fact or sign of life
 )
 
 // TimerSet records that the timer initial or inter was armed for the first time in

@@ -20,7 +20,7 @@ import (
 // The state of the harness's turn moves between the first and the last of them:
 //
 //	          work             idle without a stop
-//	asked ──────────► working ────────────────────► idle ──► ended, interrupted
+//	asked ──────────► working ────────────────────► idle ──► frame.ended
 //	  │                  │    ◄────────────────────  │        (a second later)
 //	  └───────┬──────────┘           work            │ stop
 //	          ▼ stop                                 │
@@ -358,9 +358,9 @@ func (t *turns) provesOpen(s *step, sig telemetry.Signal) {
 }
 
 // late reports whether a record describes something that is already known. A prompt
-// is known if its turn has or had a frame: the transcript reports the prompt of a hook
-// again, and a text that the user adds to a running turn has the name of that turn.
-// Work is known to have ended if it is older than the newest idle state.
+// is known if its turn has or had a frame: the transcript repeats a prompt that a hook has
+// reported, and a text that the user adds to a running turn is reported as a prompt of
+// that turn. Work is known to have ended if it is older than the newest idle state.
 func (t *turns) late(sig telemetry.Signal) bool {
 	switch sig.Kind {
 	case telemetry.Prompt:
@@ -440,10 +440,10 @@ func (t *turns) lineTaken(s *step) {
 	t.soft.prompt.line = false
 }
 
-// likelyCause returns the cause with which the current harness session started, if no
-// source names a cause. This is the cause with which the session was opened, if the harness
-// was asked to begin a new session, or, for the first harness session, to use a given id.
-// Otherwise the cause is unknown.
+// likelyCause returns the cause to record for the start of the current harness session if
+// no source names a cause. If cfg.Cause says that the session is certainly new, or if this
+// is the first harness session and cfg.HarnessSession is set, likelyCause returns the cause
+// with which the session was opened. Otherwise it returns "unknown".
 func (s *step) likelyCause() string {
 	if s.cfg.Cause == "startup" || s.scopes.number() == 1 && s.cfg.HarnessSession != "" {
 		return s.scopes.current().Cause
@@ -668,9 +668,9 @@ func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	return lifeloop.TransportError
 }
 
-// recall copies the soft state of past, the turns of another kernel. That kernel has handled
-// the records from before a crash a second time (Kernel.Rehearsal). recall clears the
-// state of the turn, unless the open frames of t and past have the same turn and the
+// recall copies the soft state of past, the turns of another kernel. After a crash, that
+// kernel was given the earlier records again (Kernel.Rehearsal). recall clears the state
+// of the turn, unless the harness's open frames in t and past have the same turn and the
 // same value of Ending.
 func (t *turns) recall(past *turns) {
 	t.soft = past.soft

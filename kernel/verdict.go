@@ -72,7 +72,7 @@ func (v *verdict) withLimit(f *input.FailureSeen, now time.Time) {
 	v.Limit, v.until = max(f.Until.Sub(now), 0), f.Until
 }
 
-// notAllowed is the Detail of the AttemptEnded of a launch that the gate refused.
+// notAllowed is AttemptEnded.Detail if the gate (package gate) did not allow the launch.
 const notAllowed = "not_allowed"
 
 func notStarted(e *Exited) verdict {

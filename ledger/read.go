@@ -106,7 +106,7 @@ type walker struct {
 	last    link
 	adrift  bool // last is unknown, so the next entry is accepted without a check of its link
 
-	read int   // the largest number of a segment that was opened; 0 if none was
+	read int   // the highest number among the opened segments; 0 before the first is opened
 	torn int64 // bytes after the last LF at the last read
 	buf  *bufio.Reader
 	long []byte // a line that buf could not hold

@@ -11,7 +11,8 @@ import (
 // Only the functions of this file write payload bodies. An [Opaque] marshals as
 // its size, so that no log line or ledger entry contains a body by accident.
 
-// Encode writes the envelope with its body, verbatim as a JSON string.
+// Encode writes the envelope with its body. The body is a JSON string with the unchanged
+// text.
 func (p PayloadEnvelope) Encode() ([]byte, error) {
 	payloads, err := revealed([]PayloadEnvelope{p})
 	if err != nil {

@@ -111,8 +111,9 @@ type IdentityClaims struct {
 	HarnessTaskID    Support `json:"harness_task_id"`
 }
 
-// RenewalClaims says how well an adapter supports each way to reset the harness, and how
-// well it observes the start of the next harness session and delivers the continuation.
+// RenewalClaims says how well an adapter supports each way to reset the harness. It also
+// says how well the adapter observes the start of the next harness session, and how well it
+// delivers the continuation: the client's text for that session.
 type RenewalClaims struct {
 	Reset struct {
 		Native          Support `json:"native"`

@@ -32,7 +32,7 @@ type Degradation struct {
 	PreviousSupport  Support    `json:"previous_support"`
 	CurrentSupport   Support    `json:"current_support"`
 	ObservedAtEpochS int64      `json:"observed_at_epoch_s" wire:"size"`
-	Evidence         string     `json:"evidence" wire:"text"` // may contain the id of a record or a transcript
+	Evidence         string     `json:"evidence" wire:"text"` // may contain the ids of records and of transcripts
 	RetryClass       RetryClass `json:"retry_class"`
 }
 

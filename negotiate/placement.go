@@ -7,7 +7,7 @@ import (
 )
 
 // A Candidate is one way to place a payload: a placement that the client accepts,
-// and the manifest class that provides it.
+// and the manifest's placement class that provides it.
 type Candidate struct {
 	Payload lifeloop.PayloadPlacement `json:"placement"`
 	Class   lifeloop.Placement        `json:"class"`

@@ -54,10 +54,10 @@ type Settlement struct {
 //     degraded, except an optional one. A chosen placement with only partial support
 //     counts in the same way, unless a want for its class accepts partial support.
 //
-// If the manifest claims stronger support, the outcome never becomes worse, and an
-// accepted operation is not rejected. If all wants are valid, a rejected operation
-// never has the outcome satisfied, and an operation with the outcome unsupported or
-// requires_operator is always rejected.
+// Stronger support in the manifest never makes the outcome worse, and never makes
+// Against reject an operation that it accepts with weaker support. If all wants are
+// valid, a rejected operation never has the outcome satisfied, and an operation with
+// the outcome unsupported or requires_operator is always rejected.
 func (r Request) Against(m lifeloop.Manifest, epoch int64) Answer {
 	a := Answer{Outcome: Satisfied, Capabilities: Capabilities(m, r.Capabilities, r.Profiles...), Placements: make([]Settlement, len(r.Payloads))}
 	a.Failure, _ = Refused(a.Capabilities)

@@ -28,8 +28,9 @@ func claudeProfile() Profile {
 			{Name: "stream", Decoder: claude.Stream, Form: Values},
 			{Name: "otlp", Decoder: claude.OTLP, Form: Values},
 		},
-		// INT also ends Claude Code cleanly in a terminal (exit code 0). With -p,
-		// INT skips the SessionEnd hook and may be ignored.
+		// INT also ends Claude Code cleanly in a terminal (exit code 0). With -p, no
+		// SessionEnd hook runs after INT. If Claude Code was started with INT ignored, INT
+		// has no effect.
 		Quit: sigTERM,
 		// If the user has begun a line, /clear would become a part of that line. So
 		// Ctrl-S first stores the line, and Claude Code restores the line after /clear.
@@ -57,7 +58,7 @@ func claudeProfile() Profile {
 // wrapper itself may run below another Claude Code. If a launch inherited these
 // variables, the new session would become a part of the outer one.
 var claudeScrub = []string{
-	"CLAUDE_CODE_CHILD_SESSION", // if it is set, Claude Code writes no transcript and no registry file
+	"CLAUDE_CODE_CHILD_SESSION", // if it is set, Claude Code writes no transcript and no sessions/PID.json
 	"CLAUDECODE",                // marks a process below Claude Code
 	"CLAUDE_CODE_SESSION_ID",    // the outer session's id
 	"CLAUDE_CODE_ENTRYPOINT",    // the way in which the outer session was started
@@ -152,9 +153,9 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	}
 	l.Hooks, l.Guards = true, h.Guards
 	// In two cases the first hook call may come late. While the user chooses a session
-	// from a list, no session has started. If the input is a stream of prompts, the
-	// output is a stream too, so no SessionStart hook is injected. The first hook call
-	// then comes with the first prompt.
+	// from a list, no session has started. With --input-format stream-json, the output
+	// has that format too, so claudeInjection injects no SessionStart hook, and the first
+	// hook call comes with the first prompt.
 	choosing := line.has("--resume", "--from-pr") && line.last("--resume") == "" && line.last("--from-pr") == "" && !line.has("--print")
 	l.HookAtPrompt = choosing || line.last("--input-format") == "stream-json"
 	if line.has("--print") || !h.Terminal {

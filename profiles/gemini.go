@@ -121,9 +121,9 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	return l, nil
 }
 
-// geminiExitCodes are the exit codes of print mode that have a cause. After an API
-// error, the exit code is the lowest eight bits of the HTTP status if --output-format
-// is json or stream-json, and 1 if it is text.
+// geminiExitCodes are the exit codes of print mode that show why a launch failed. After
+// an API error, the exit code is the lowest eight bits of the HTTP status if
+// --output-format is json or stream-json, and 1 if it is text.
 func geminiExitCodes() map[int]attempt.Cause {
 	return map[int]attempt.Cause{
 		41:        attempt.Fatal,   // no login, or an invalid one

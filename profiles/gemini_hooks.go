@@ -108,8 +108,9 @@ func (l *Launch) geminiDefaults(path string, h Host) (reason string) {
 	return ""
 }
 
-// geminiWritten are the files that Gemini CLI creates in ~/.gemini. The overlay gets a
-// link to each, even if the file does not exist yet.
+// geminiWritten are the files that Gemini CLI creates in ~/.gemini. The folder that
+// replaces the user's home (see geminiOverlay) gets a link to each file, even if the
+// file does not exist yet.
 var geminiWritten = append([]string{"projects.json", "settings.json", "google_accounts.json", "installation_id",
 	"state.json", "GEMINI.md"}, geminiCredentials...)
 

@@ -11,8 +11,8 @@ import (
 )
 
 // This file finds out, before a launch of Gemini CLI, whether hooks will run in the
-// launch. In case of doubt, hooks count as disabled, because under a policy a launch
-// without hooks must be refused.
+// launch. In case of doubt, hooks count as disabled: with --policy, hooks check the tool
+// calls, and a launch whose hooks may not run must be refused.
 
 // A geminiLayer is one settings file. The names of its members are kept as written,
 // because Gemini CLI distinguishes upper and lower case in them.

@@ -60,7 +60,8 @@ func hermesWindows(s Source, h Host) Windows {
 	}}
 }
 
-// hermesDefault reads the configured model, and its window, which may be missing.
+// hermesDefault returns the name of the configured model and its context window. A name
+// that the configuration does not give is empty, and a window that it does not give is 0.
 func hermesDefault(model document.Value) (name string, window int64) {
 	if model.Kind == document.String {
 		return model.Text, 0

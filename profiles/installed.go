@@ -71,7 +71,9 @@ func installation(adapter, path string, project bool, hooks []InstalledHook, sec
 	}
 	for i := range hooks {
 		hooks[i].Command = quote(h.Exe) + " hook --host " + adapter + " " + flag + hooks[i].Event
-		if h.Profile != "" && hooks[i].Timeout >= 5*second { // hooks with shorter timeouts delay the exit of the harness, so they get no more time
+		// Each hook that delays the exit of the harness has a timeout below 5 s, and gets
+		// no more time.
+		if h.Profile != "" && hooks[i].Timeout >= 5*second {
 			hooks[i].Timeout += renewalSeconds * second
 		}
 	}
@@ -103,7 +105,9 @@ func hostCommand(adapter, command string) (exe string, ok bool) {
 	return exe, len(words) >= 4 && rest[0] == ' ' && slices.Equal(words[:3], []string{"hook", "--host", adapter})
 }
 
-// unquote is the inverse of quote at the beginning of s.
+// unquote parses a word in the form that the function quote returns, at the beginning of
+// s. It returns the word without the quotes, and the rest of s. ok is false if there is
+// no such word, or if the word is empty.
 func unquote(s string) (text, rest string, ok bool) {
 	for {
 		body, found := strings.CutPrefix(s, "'")

@@ -9,7 +9,9 @@ type Keys struct {
 	// Aside is typed before Reset if the user has begun a line. It stores the line, which
 	// the harness restores after Reset. It is nil if the harness cannot do that.
 	Aside []Stroke
-	Back  []Stroke // typed after the keys in Undo if Reset had no effect; restores the stored line
+	// Back restores the line that Aside stored, if Reset had no effect. It is typed after
+	// the keys in the field Undo of the strokes in Reset.
+	Back []Stroke
 	// Cursor is true if the harness hides the cursor exactly while its input line is not on
 	// the screen, for example in a dialog.
 	Cursor bool

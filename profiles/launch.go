@@ -121,8 +121,8 @@ func (h Host) abs(path string) string {
 }
 
 // home returns the folder that the given environment variable names. If that variable is
-// not set, the result is $HOME joined with the parameter below. The result is empty if
-// HOME is not set either.
+// not set, the result is filepath.Join($HOME, below). The result is empty if HOME is not
+// set either.
 func (h Host) home(variable, below string) string {
 	if dir := h.getenv(variable); dir != "" {
 		return h.abs(dir)

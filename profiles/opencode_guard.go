@@ -10,12 +10,13 @@ import (
 	"slices"
 )
 
-// This file makes one launch of OpenCode ask the gate before each tool call. Only a
-// plugin of OpenCode's server can refuse a call. Before OpenCode loads such a plugin, it
-// installs a package into its configuration folders. If there is no network, the
-// installation takes over a minute, so the launch sets a variable that makes the package
-// manager use no network. If OpenCode is killed during the installation, a lock remains,
-// and the next start of OpenCode would wait for the lock (see Launch.Locks).
+// This file makes one launch of OpenCode ask the gate before each tool call. The gate
+// (package gate) decides whether the call is allowed. Only a plugin of OpenCode's server
+// can refuse a call. Before OpenCode loads such a plugin, it installs a package into its
+// configuration folders. If there is no network, the installation takes over a minute, so
+// the launch sets a variable that makes the package manager use no network. If OpenCode
+// is killed during the installation, a lock remains, and the next start of OpenCode would
+// wait for the lock (see Launch.Locks).
 
 //go:embed opencode_guard.js
 var opencodeGuard []byte
@@ -23,9 +24,10 @@ var opencodeGuard []byte
 // npmOffline is the variable that makes the package installation end at once.
 const npmOffline = "npm_config_offline"
 
-// guardOpencode injects the plugin that asks the gate, or returns the reason why it
-// cannot. The plugin is in the last layer of the configuration, so it sees the arguments
-// of a call after the user's plugins have changed them.
+// guardOpencode injects the plugin that asks the gate whether a tool call is allowed, or
+// returns the reason why the plugin cannot be injected. The plugin is in the last layer
+// of the configuration, so it sees the arguments of a call after the user's plugins have
+// changed them.
 func (l *Launch) guardOpencode(line commandLine, mode opencodeMode, h Host) (reason string) {
 	if reason := opencodeInjectable(line, h); reason != "" {
 		return reason

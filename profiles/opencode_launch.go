@@ -101,7 +101,8 @@ func prepareOpencode(argv []string, h Host) (Launch, error) {
 	return l, nil
 }
 
-// opencodeSources are the sources of OpenCode, as the manifest names them.
+// opencodeSources returns the names of the sources that OpenCode itself provides, as in
+// the list telemetry_sources of manifests/opencode.json.
 func opencodeSources() []string { return []string{"hooks", "plugin", "log", "store", "bus", "stream"} }
 
 // opencodeReads lists the sources that this launch reads.

@@ -12,7 +12,7 @@ type arity int
 
 const (
 	flag     arity = iota
-	value          // takes the next argument, even if it looks like an option (not with yargs)
+	value          // takes any next argument; with yargs, none that looks like an option
 	optional       // takes the next argument unless it looks like an option
 	variadic       // takes the next argument, and all later arguments before the next option
 )

@@ -12,9 +12,9 @@ type Place struct {
 	// Whose reads head, the beginning of a session's file. It returns the session's id,
 	// and whether dir is the session's working directory. Whose is nil for a database.
 	Whose func(head []byte, dir string) (session string, here bool)
-	// Sessions is a query for the sessions in a database, in the form of
-	// Source.Query: the time of a session's last change in Unix milliseconds, and
-	// {"id","dir"}.
+	// Sessions is a query for the sessions in a database, in the form of Source.Query. It
+	// selects the time of a session's last change in Unix milliseconds, and a JSON object
+	// with the members "id" and "dir".
 	Sessions string
 }
 
@@ -52,8 +52,9 @@ func (p Profile) Together(found Source) []Source {
 	return all
 }
 
-// WithWindows returns a source with the windows that the harness's own files give now, for
-// the user and the folder of Host.
+// WithWindows returns s with its field Windows set. The field then gives the context
+// windows of models, as the harness's own files state them now for the user and the folder
+// of Host. If the adapter reads no such files, s is returned unchanged.
 func (p Profile) WithWindows(s Source, h Host) Source {
 	if p.windows != nil {
 		s.Windows = p.windows(s, h)

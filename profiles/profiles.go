@@ -79,7 +79,7 @@ type Launch struct {
 	Argv    []string
 	Env     []string // the whole environment
 	Files   []File   // files to be written with mode 0600 before the start
-	Sources []Source // sources to be read from the start
+	Sources []Source // sources to read as soon as the harness has started
 	OSC     []int    // numbers of the OSC sequences to decode
 	// OSCDecoder returns a decoder for the text of the OSC sequences.
 	OSCDecoder func() telemetry.Decoder
@@ -121,9 +121,9 @@ type Launch struct {
 	// Chats describes the session files of a launch without hooks, if the harness also
 	// writes records that show which session a process has. Otherwise Chats.Dir is empty.
 	Chats Chats
-	// Requests returns the decoder for a plugin's stream of events or replies, and for the
-	// requests for the URL Host.Instructions. It is nil if the launch has neither such a
-	// stream nor the URL.
+	// Requests returns the decoder for the events or replies that a plugin sends, and for
+	// the requests that the harness sends to the URL Host.Instructions. Requests is nil if
+	// the launch uses neither such a plugin nor this URL.
 	Requests func() telemetry.Requests
 	// Threads is a folder in which the harness locks a file, ID.lock, for each harness
 	// session that it has begun; empty if the harness has no such folder. If a running
@@ -262,7 +262,7 @@ type File struct {
 type Source struct {
 	Name    string                   // the source's name in evidence: "transcript", "registry", "rollout"
 	Decoder func() telemetry.Decoder // if nil, the records are not decoded
-	Path    string                   // absolute; "{pid}" is replaced by the harness's process id; empty if the path comes from a signal
+	Path    string                   // absolute; "{pid}" is replaced by the harness's process id; empty if a telemetry.Signal gives the path
 	// Pattern, if not empty, makes Path a folder. It selects the files below Path
 	// whose relative path matches, element by element as in filepath.Match. It must
 	// contain the session's id, because other files in the folder belong to other
@@ -288,10 +288,10 @@ type Source struct {
 	Windows Windows
 }
 
-// Typing describes a harness's list of the lines that users typed in its terminals. The
-// list identifies a process by the id of its first session, and a prompt is recorded in
-// the file of its session. A prompt with the text of a typed line therefore shows which
-// session the process has.
+// Typing describes a harness's list of the lines that users typed in its terminals. Each
+// line in the list has the id of the first session of the process in which it was typed.
+// A prompt is recorded in the file of the session that got it. So if a session file has a
+// prompt with the text of a typed line, this shows which session the process has.
 type Typing struct {
 	// Place and WorkDir are set if the harness itself chooses its first session: neither
 	// the id nor the folder of that session is then known at the start. WorkDir is the
@@ -307,15 +307,16 @@ type Typing struct {
 }
 
 // Chats describes the session files of a harness that also writes records outside these
-// files, each with the pid of a process and the id of the session that this process has.
-// In Pattern and New, {session} is replaced by that id.
+// files. Each of these records has the pid of a process and the id of the session that
+// this process has. In Pattern and New, {session} is replaced by that id.
 type Chats struct {
 	Dir     string // absolute folder of all session files; empty if they are not known
 	Pattern string // pattern of the path of a session's file below Dir, matched element by element
 	New     string // absolute path of the file that a new session of this launch gets
 	// Begins reads the beginning of a file. at is the earliest time of a record. cause is
-	// how the session began: "clear", "unknown", or "fork" if the file begins with copies.
-	// cause is empty as long as the file does not show how the session began.
+	// how the session began: "clear", "unknown", or "fork" if the file begins with copies
+	// of another session's records. cause is empty as long as the file does not show how
+	// the session began.
 	Begins func(head []byte) (at time.Time, cause string)
 }
 
@@ -370,7 +371,8 @@ func (p Profile) Observable() []Source {
 	return append(out, p.Kinds...)
 }
 
-// A Profile describes one adapter.
+// A Profile describes one adapter: the support for one harness or, for [Generic], for any
+// other program.
 type Profile struct {
 	Adapter  string
 	Programs []string // base names of the harness's programs
@@ -381,12 +383,12 @@ type Profile struct {
 	// Package is the name of the npm package that contains the harness's program. It is
 	// set only if no source of a launch reports the version; see PackageVersion.
 	Package string
-	// Estimates is true if the harness writes its own estimate of the context after
-	// a compaction.
+	// Estimates is true if, after a compaction, the harness writes its own estimate of the
+	// number of tokens in the context.
 	Estimates bool
 	Hooks     telemetry.Dialect // the format of the harness's hooks; nil if it has none
-	// Transcript describes a file whose path a signal reports in its field Path, or a
-	// database that observe reads.
+	// Transcript describes a file whose path a [telemetry.Signal] reports in its field
+	// Path, or a database that observe reads.
 	Transcript Source
 	// Kinds are the other sources that `observe --source NAME` can read. They have
 	// no Path. Recorded hook calls are not listed.
@@ -400,8 +402,8 @@ type Profile struct {
 	// Prepare turns the user's command line into a launch. It accepts every
 	// command line that the harness accepts.
 	Prepare func(argv []string, h Host) (Launch, error)
-	// Trial returns a short session for a probe. Its model server is at the URL model,
-	// and dir is its working folder. Trial is nil if no such session is known.
+	// Trial returns a short session for `doctor --probe`. Its model server is at the URL
+	// model, and dir is its working folder. Trial is nil if no such session is known.
 	Trial func(model, dir string) Trial
 	// Install returns what to add to the harness's own files: those of the user, or, if
 	// project is set, those of the project that contains Host.Dir. Install is nil if no
@@ -416,8 +418,9 @@ type Profile struct {
 	// ExitCodes maps exit codes to causes. A code that is neither in the map nor 0 means
 	// that the harness failed; such a code does not show the cause.
 	ExitCodes map[int]attempt.Cause
-	// prints reports whether a command line, without the program, answers its prompt
-	// and exits. It is nil if resume is nil.
+	// prints reports whether the harness, started with the arguments args, answers the
+	// prompt in them and exits. args does not contain the program. prints is nil if resume
+	// is nil.
 	prints func(args []string) bool
 	// resume implements Resume, for arguments without the program; nil if no
 	// command line can be resumed.

@@ -51,14 +51,14 @@ const (
 // MaxGuardWait is the longest time that a hook can wait for an approval.
 const MaxGuardWait = 12 * time.Hour
 
-// guardLimit returns the time limit of a hook that asks the gate, in milliseconds.
-// wait is how long the hook may wait until a person approves the call.
+// guardLimit returns the time limit, in milliseconds, of a hook that asks whether a tool
+// may run. wait is how long the hook may wait until a person approves the call.
 func guardLimit(wait time.Duration) string {
 	return strconv.FormatInt((guardTime + min(wait, MaxGuardWait)).Milliseconds(), 10)
 }
 
-// guardTimeout returns the harness's time limit for a hook that asks the gate, in
-// seconds.
+// guardTimeout returns the harness's time limit, in seconds, for a hook that asks whether
+// a tool may run.
 func guardTimeout(wait time.Duration) int {
 	return int((guardTime + min(wait, MaxGuardWait) + guardSpare + time.Second - 1) / time.Second)
 }

@@ -74,10 +74,10 @@ func (m *Machine) Apply(v Move) {
 	m.State = v.To
 }
 
-// Called changes the machine because an act is about to begin: Prepare, where scope and
-// id are the number and the id of the harness session to leave; Continue, which consumes
-// the token even if the continue command fails; Clear; or Launch. Other acts change
-// nothing.
+// Called changes the machine because an act is about to begin. Only the acts Prepare,
+// Continue, Clear and Launch change it. Continue consumes the token even if the continue
+// command fails. scope and id are used only for Prepare: they are the number and the id
+// of the harness session that the renewal will leave.
 func (m *Machine) Called(act Act, scope int, id string) {
 	switch act {
 	case Prepare:
@@ -110,9 +110,9 @@ func (m *Machine) Ask(id string, r Request) Move {
 
 // Refusal returns the reason why the rules allow no further renewal; class is empty
 // if they allow one. broke is true if the reason is Limits.Max or Limits.Session: the
-// session can then have no further renewal. resets are the times of the newest resets
-// with monotonic clock readings. They replace the last times in Resets, which lack these
-// readings.
+// session can then have no further renewal. The parameter resets has the start times of
+// the newest resets, with monotonic clock readings. Refusal uses them instead of the last
+// times in m.Resets, which have no such readings.
 func (m *Machine) Refusal(now time.Time, r Rules, resets []time.Time) (class lifeloop.FailureClass, why string, broke bool) {
 	l := r.Limits.Filled()
 	recent := 0

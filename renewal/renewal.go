@@ -114,7 +114,7 @@ const (
 	Reset        // end the old harness session, or begin a reset in place
 	Continue     // consume the token and run the continue command
 	Launch       // start the harness with a fresh session, which then gets the continuation
-	Permit       // wait for the gate, which has a time limit of its own
+	Permit       // ask the gate if the renewal is allowed; the gate has its own time limit
 	Type         // in place: the continuation is ready; wait until the Means can be used
 	Clear        // in place: type the keys, ask the plugin or answer the hook
 	Undo         // in place: take back the keys, or the request to the plugin
@@ -220,9 +220,9 @@ type Move struct {
 // payload's id, digest the digest of the text (package canon). The text is placed at the
 // start of the harness session if possible, otherwise before a prompt.
 //
-// Only the second placement is required, but this makes the whole payload required
-// (negotiate.Placed): an answer with this payload fails if neither placement can be
-// reached.
+// Only the second placement is marked as required, but one such mark makes the whole
+// payload required (negotiate.Placed): an answer with this payload fails if neither
+// placement is possible.
 func Payload(id, client string, text lifeloop.Opaque, digest string) lifeloop.PayloadEnvelope {
 	return lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: id, ClientID: client, PayloadKind: "continuation", Format: "text",
 		ContentEncoding: "utf8", Body: &text, ByteSize: int64(text.Len()), ContentDigest: &digest, Redaction: "none", Metadata: map[string]any{},

@@ -108,8 +108,8 @@ type launch struct {
 	words   string             // the message of the launch's failure
 	hooks   string             // the id of the launch's harness session, which its hooks report; empty without hooks
 	waits   string             // the id of the hook call about a tool, while the harness waits for its answer
-	typed   string             // the renewal whose keys are being typed
-	use     *telemetry.ToolUse // the tool call of the hook call in the field waits
+	typed   string             // the id of the renewal for which keys are being typed
+	use     *telemetry.ToolUse // the tool call of the hook call that waits identifies
 }
 
 // RunOn simulates the world with a core that was created from [World.Config],

@@ -22,7 +22,7 @@ const (
 	CommandAbort  = "abort"
 	CommandRenew  = "renew"
 
-	CommandApprove = "approve" // for approve and deny, the SessionCommand names the intent
+	CommandApprove = "approve" // for approve and deny, Intent says which act is meant
 	CommandDeny    = "deny"
 )
 
@@ -43,8 +43,8 @@ type SessionCommand struct {
 	Reason string `json:"reason,omitempty"`
 	// Profile is the profile of a renewal; empty for the first active profile.
 	Profile string `json:"profile,omitempty"`
-	// Intent is the digest of the intent to approve or deny, or the beginning of
-	// the digest.
+	// Intent says which waiting act is approved or denied: it is the digest of the
+	// act's gate.Intent, or the beginning of this digest.
 	Intent string `json:"intent,omitempty"`
 }
 
@@ -111,7 +111,7 @@ func (s *supervisor) admits(c control.Command) bool {
 	return !s.inside(c)
 }
 
-// inside reports whether the sender of a command is below the harness.
+// inside reports whether the sender of a command is in the harness's process tree.
 func (s *supervisor) inside(c control.Command) bool { return s.o.Inside != nil && s.o.Inside(c.PID) }
 
 // command decodes a command into an input of the kernel.

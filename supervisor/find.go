@@ -33,8 +33,8 @@ const (
 	maxHead = 32 << 20
 )
 
-// Recent is the limit of two durations in Ambiguous: since the newest session changed, and
-// between this change and the last change of the second newest session.
+// Recent is the limit that Ambiguous uses for two durations: the time since the newest
+// session changed, and the time between the last changes of the two newest sessions.
 const Recent = 2 * time.Minute
 
 // Ambiguous reports whether two of the sessions that Find returned could be the running

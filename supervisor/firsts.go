@@ -20,8 +20,8 @@ import (
 //
 //	at once            one candidate, and a line from just before the title names it
 //	at the turn's end  one candidate, no such line, but a prompt of it in this turn
-//	at the turn's end  several candidates, and such a line names one of them; only this
-//	                   one had prompts in this turn, and in an earlier turn too
+//	at the turn's end  several candidates, and such a line names one of them; this session
+//	                   was the only one with prompts in this turn, and in an earlier turn
 //
 // Otherwise the search continues in the next turn.
 //
@@ -113,7 +113,7 @@ func (f *firsts) look(now time.Time, ended bool) (first string, state firstState
 	case len(began) > 0 && !others:
 		return line, firstFound
 	case !ended && (len(began) == 0 || alone):
-		return "", firstUnchanged // the line may be missing in a list that is being written
+		return "", firstUnchanged // typed returns no line while the list is being written
 	case !ended:
 		return "", firstMissing
 	}

@@ -27,8 +27,8 @@ type Harness struct {
 	Log   zerolog.Logger
 }
 
-// Start starts the harness. It posts what happens in the terminal: output, stops
-// and continuations, terminal commands, and lines that the user begins.
+// Start starts the harness. It posts what happens in the terminal: output, stops and
+// continuations, signals of OSC sequences, and whether the user has begun a line.
 func (h *Harness) Start(post func(input.Input), settle func()) (Child, error) {
 	child, err := harness.Start(h.Spec, h.Terminal, &sink{post: post, settle: settle, osc: h.OSC, shown: h.Shown, log: h.Log})
 	if err != nil {

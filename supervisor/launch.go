@@ -28,8 +28,10 @@ type launched struct {
 	// graceEnd is owned by the loop. Until that time, processes of the harness's tree
 	// may clean up.
 	graceEnd time.Time
-	typed    harness.Typed // owned by the goroutine that types; what was typed for the newest reset
-	over     bool          // owned by the loop; set when the launch is finished and its further inputs are dropped
+	// typed is owned by the goroutine that types. It says what was typed when the harness
+	// was last reset in place (see Keys).
+	typed harness.Typed
+	over  bool // owned by the loop; set when the launch is finished and its further inputs are dropped
 }
 
 // temporary reports whether a launch failed because the machine lacked a resource,

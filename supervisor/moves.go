@@ -25,10 +25,10 @@ import (
 //	├─► the session is resumed, or its file shows how it began ─► follow the session
 //	└─► otherwise ──────────────────────────────────────────────► keep the records
 //
-// The last records of the previous session are posted first. If the process ends, or has
-// worked twice in a session whose file is not found, the kept records are posted: they
-// report that the harness has a session that cannot be read. The change of the session may
-// itself count as the first work.
+// The last records of the previous session are posted first. If the new session can still
+// not be followed when the process ends, or when the process has worked in it twice, the
+// kept records are posted. They show the kernel that the harness has a session that cannot
+// be read. The change of the session may itself count as the first work.
 type Moves struct {
 	profiles.Chats
 	First string    // the session with which the launch begins; empty if the harness chooses it

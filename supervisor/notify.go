@@ -28,7 +28,8 @@ type Notifier struct {
 	lost  atomic.Int64
 }
 
-// NewNotifier returns a Notifier for one session; l0 derives the events from the facts.
+// NewNotifier returns a Notifier for one session; l0 derives the events from the entries
+// that Committed receives.
 func NewNotifier(hooks *view.Hooks, l0 view.L0) *Notifier {
 	return &Notifier{hooks: hooks, l0: l0, queue: make(chan view.L0Event, notifyLimit)}
 }

@@ -17,13 +17,13 @@ import (
 // they were written to the ledger, if there is one.
 type Listener func(entries []kernel.Entry) error
 
-// Observe follows the sources of a session that another program launched, with the
-// loop of Run and no harness. Of the ports it uses Ledger, Clients and Signals.
+// Observe follows the sources of a session that another program launched. It uses the
+// loop of Run, but starts no harness. Of the ports it uses Ledger, Clients and Signals.
 //
-// The first signal, or the end of ctx, ends the reading: each source is read once
-// more to its end, and then open client calls have a limited time to return. A
-// second signal ends that time too. An error of listen ends the reading like the
-// first signal. Observe returns the first error of the ledger, listen or the sources.
+// After the first signal, or the end of ctx, each source is read a last time, to its
+// present end. Then open client calls have a limited time to return. A second signal ends
+// that time too. An error of listen has the same effect as the first signal. Observe
+// returns the first error of the ledger, listen or the sources.
 func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o Options, listen Listener) (kernel.Result, error) {
 	asked, signals, again := ctx.Done(), p.Signals, make(chan os.Signal, 1)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -122,8 +122,8 @@ func (o *observing) commit(now time.Time, out kernel.Output) error {
 	return o.listen(entries)
 }
 
-// perform makes the dispatches of one output of the kernel and returns their results, in
-// the order of the dispatches. An observer has no other effects.
+// perform makes the client calls (the effects Dispatch) of one output of the kernel. It
+// returns their results in the same order. An observer has no other effects.
 func (o *observing) perform(effects []effect.Effect) []input.Input {
 	returned := make([]input.Input, len(effects))
 	var wg sync.WaitGroup

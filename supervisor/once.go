@@ -286,8 +286,8 @@ type head struct {
 	known  bool           // the killed observation had handled the next input
 	place  input.Position // the position where the next input ends
 
-	// If the source is unordered, the next input is the earliest of the next lookahead
-	// signals.
+	// If the source is unordered, signals are read in advance: as many as the constant
+	// lookahead says, or a few more. The next input is the earliest of these signals.
 	unordered bool
 	file      input.Position // how far the source's main file was read
 	count     int64          // the number of signals so far, including the one in the next input
@@ -416,7 +416,8 @@ func (h *head) advance() error {
 			first = i
 		}
 	}
-	// Signals that are ordered by their times have no offset, so they are counted.
+	// The signals are ordered by their times, so an offset in the file does not show which
+	// of them were handled. They are counted instead.
 	next := h.ahead[first]
 	h.ahead = slices.Delete(h.ahead, first, first+1)
 	h.count++

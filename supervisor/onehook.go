@@ -13,8 +13,8 @@ import (
 // the wrapper. It calls the clients, passes the answer to write, and returns
 // when the clients have answered, or at the deadline.
 //
-// If the session is refused, OneHook calls neither a client nor write; the
-// result has the reason.
+// If the kernel refuses the session, for example because a required capability is
+// missing, OneHook calls neither a client nor write; the result has the reason.
 //
 // write is called at most once, with nil for an empty answer. It reports whether the
 // answer was written completely, and must not block beyond the deadline. render

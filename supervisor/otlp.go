@@ -27,7 +27,7 @@ type Exports struct {
 	fresh  map[input.Trouble]bool // kinds of loss that are not reported yet
 }
 
-// exported is the name of this source in evidence.
+// exported is the name of this source, for example in the Evidence of an event.
 const exported = "otlp"
 
 // NewExports opens the port for the harness's exporter. The port accepts a request only if

@@ -15,7 +15,7 @@ import (
 // request to begin a fresh session. Then the plugin puts the continuation (the text of
 // the renewal) into that session. The replies are among the events on the plugin's stream:
 //
-//	reply to Fresh: a fresh session is on the screen ──► it is posted as a hook call
+//	reply to Fresh: a fresh session is on the screen ──► the reply's hook call is posted
 //	answer to the hook: the continuation ──────────────► the plugin gets the request Place
 //	reply to Place: the text is in the session ────────► the hook is closed as delivered
 //

@@ -21,8 +21,8 @@ type Renewer interface {
 	// Asks returns the profile for which a client's answer asks for a renewal; empty
 	// if it asks for none.
 	Asks(client string, answer []byte) string
-	// Reads returns the names of the members by which a client's answers can ask
-	// for a renewal.
+	// Reads returns the names of the top-level JSON members by which a client's answers
+	// can ask for a renewal.
 	Reads(client string) []string
 	// Prepare runs the prepare command, and stores the token that it prints.
 	Prepare(ctx context.Context, r effect.RenewalRef) (digest string, expires *time.Time, err error)
@@ -32,7 +32,8 @@ type Renewer interface {
 	Discard(r effect.RenewalRef, digest string) error
 }
 
-// errNoRenewer is the failure of a recovered renewal whose profile is not active.
+// errNoRenewer is the failure of a renewal that began before the wrapper died, if the
+// recovered session has no active profile.
 var errNoRenewer = &dispatch.Failure{Class: lifeloop.InternalError, Why: "no renewal profile is active"}
 
 // prepareRenewal runs a prepare command. A token that arrives after the time limit

@@ -13,9 +13,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file reads the events of a plugin, and serves a harness that asks before each
-// request to its model. The question does not name its session and turn. The plugin's
-// events name both, but these events arrive on another goroutine.
+// This file reads the events of a plugin, and serves a harness that asks the wrapper for
+// payloads before each request to its model. This question does not name its session and
+// turn. The plugin's events name both, but these events arrive on another goroutine.
 
 // eventTime is how long a question waits for the events before it. The harness has
 // sent them, but they may arrive late on a busy machine.

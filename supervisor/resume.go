@@ -19,7 +19,8 @@ import (
 // This file resumes an observation that was killed. For each record with signals, the
 // observation's ledger has the record's position in the source. All records up to the
 // last position are decoded once more. This restores the state of the decoders and the
-// kernel's soft state. Reading continues with the next record.
+// kernel's soft state (the state that is not in the ledger). Reading continues with the
+// next record.
 
 // A readSource records how far one file, or one query of a database, was read.
 type readSource struct {

@@ -59,7 +59,7 @@ type Files struct {
 	missed    []string             // sources for which Run reports that records may be missing
 	floors    map[string]time.Time // for each source, the time before which signals were already observed
 	trouble   input.Trouble        // the last trouble of the Named file; owned by the watcher's goroutine
-	ends      bool                 // each position has the digest of the bytes before it
+	ends      bool                 // sets Config.Ends of the watcher, as Positions does
 }
 
 // A Chooser decides which harness session an observer, or a launch without hooks, follows.
@@ -165,9 +165,9 @@ func (f *Files) Launched(pid int) {
 }
 
 // Shown passes the signals of the terminal to the chooser and then posts them, on the
-// watcher's goroutine. It returns at once. Two kinds of records are posted before the
-// signals: those that the watcher knows of, and those of a session that the chooser finds
-// by the signals.
+// watcher's goroutine. It returns at once. The watcher first reads the content that it
+// knows to be unread. If the chooser then finds a session by the signals, the watcher also
+// reads the files of that session before the signals are posted.
 func (f *Files) Shown(signals []telemetry.Signal) {
 	at := time.Now()
 	f.watcher.Do(func() {
@@ -374,7 +374,9 @@ func (f *Files) newDecoder(s profiles.Source) *decoder {
 	if !f.Since.IsZero() {
 		telemetry.Digesting(d.Decoder)
 	}
-	if s.Form != profiles.Stamp { // not for a Stamp file: its past is skipped by position, and another machine may have set its time
+	// A Stamp file needs no since, because Launched sets AtEnd for it. Its records are the
+	// modification times of the file, which another machine's clock may have set.
+	if s.Form != profiles.Stamp {
 		d.since = f.Since
 	}
 	return d

@@ -16,9 +16,10 @@ import (
 
 // Successors are the harness sessions of a working folder. An observer follows the session
 // that got the newest prompt. A harness begins another session after `/clear` and after a
-// restart, and returns to an earlier session when the user resumes it. No record says
-// which sessions belong to one process, so the observer does not leave a session while a
-// turn of it runs.
+// restart, and returns to an earlier session when the user resumes it. Most records do not
+// say which sessions belong to one process, so after a prompt in another session the
+// observer leaves the followed session only if no turn of it runs or if it is silent. If a
+// record says that a session continues the followed one, the observer follows it at once.
 //
 //	prompt in another session ──► the followed one is idle or silent ──► follow the other
 //	                         └──► a turn of the followed one runs ─────► stay

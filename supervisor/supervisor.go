@@ -60,8 +60,8 @@ type Child interface {
 	// Killed names the first processes of the harness's tree that were killed so far,
 	// and counts the others.
 	Killed() (named []input.Process, more int)
-	Hold() error // stops all descendants of the guard
-	Free() error // continues the processes that Hold stopped
+	Hold() error // suspends all descendants of the guard with SIGSTOP
+	Free() error // continues the processes that Hold suspended
 }
 
 // A Launcher prepares launches, one after another.
@@ -104,9 +104,9 @@ type Plan struct {
 	// ToolTime is how long the hook of a tool call can wait for its answer; 0
 	// means Options.HookTime.
 	ToolTime time.Duration
-	// Requests decodes the events that a plugin of the launch sends, and the
-	// questions of the harness; nil if there are neither. Asking receives the
-	// questions, or is nil.
+	// Requests decodes what a plugin of the launch sends, and handles the questions that
+	// the harness asks the wrapper before its requests to the model; nil if there are
+	// neither. Asking receives these questions; nil if the harness asks none.
 	Requests telemetry.Requests
 	Asking   Asking
 	// Keys make the running harness begin a fresh session. They are typed only if the
@@ -130,7 +130,7 @@ type Callers interface {
 	Own(pid int) (is bool) // reports whether the call of the process pid comes from the harness
 }
 
-// A Client answers one encoded dispatch envelope.
+// A Client answers encoded dispatch envelopes, one in each call.
 type Client interface {
 	Call(ctx context.Context, envelope []byte) (dispatch.Answer, error)
 }
@@ -162,7 +162,8 @@ type Ports struct {
 	EndClients func() (killed []input.Process, more int)
 	// Decider is the program of the policy's retry.decide; nil if there is none.
 	Decider Client
-	// Gate decides about guarded acts; nil if no acts are guarded.
+	// Gate decides about acts that the gate's policy can refuse, such as a launch or a tool
+	// call; nil if there is no such policy.
 	Gate Gate
 	// Renewer runs the programs of renewal profiles; nil if no profile is active.
 	Renewer Renewer
@@ -178,9 +179,10 @@ type Ports struct {
 
 // Options are the settings of a run. The zero value is usable.
 type Options struct {
-	// HookTime is the harness's time-out for a hook that waits for an answer; for a tool
-	// call (Plan.ToolTime) and at the end of a turn (endTime), it may be longer. The
-	// answer is sent at least hookMargin before the time-out. 0 means 5 s.
+	// HookTime is the harness's time-out for a hook that waits for an answer. 0 means 5 s.
+	// The hook of a tool call can have a longer time-out (Plan.ToolTime), and so can a hook
+	// at the end of a turn (endTime). The answer is sent at least hookMargin before the
+	// time-out.
 	HookTime time.Duration
 	// Grace is the time from TERM to KILL if the ledger is lost. 0 means 5 s. If it is
 	// negative, KILL follows at once.

@@ -16,17 +16,18 @@ import (
 
 // Switches follow a launch without hooks whose process moves to another harness session,
 // after `/clear` for example. The file of the new session does not name the process. The
-// harness's list of typed lines does: each line has the first session of the process in
-// which the line was typed. The process has moved to the session of a file if all of this
-// holds:
+// harness's list of typed lines identifies the process: each line names the first session
+// of the process in which the line was typed. The process has moved to the session of a
+// file if all of this holds:
 //
-//	a command that leads to another session was typed in the process; if the command
-//	begins a new session, the session of the file began after the command; if the command
-//	resumes an earlier session, the session of the file began before the command
-//	the file records a prompt with the text of a line that was typed in the process after
-//	the command
-//	no line with this text was typed in another process between the line and the prompt
-//	the file of the present session has no such prompt, and no third session has this prompt
+//   - A command that leads to another session was typed in the process. If the command
+//     begins a new session, the session of the file began after the command. If the
+//     command resumes an earlier session, the session of the file began before it.
+//   - The file records a prompt with the text of a line that was typed in the process
+//     after the command.
+//   - No line with this text was typed in another process between the line and the prompt.
+//   - The file of the present session has no such prompt, and no third session has this
+//     prompt.
 //
 // A prompt shows nothing if its record differs from the typed text; a later prompt may
 // then show the session. Two running processes can have the same first session: one began
@@ -44,8 +45,8 @@ type Switches struct {
 	dir     string              // the folder of the session files; empty until it is known
 	present string              // the session that the process has
 	lines   []telemetry.Typed   // the lines of all processes since the launch
-	done    time.Time           // the time of the newest typed line whose prompt was found; at first that of the launch
-	began   time.Time           // the time of the command that led to present; if firsts found present, the start of the process; else zero
+	done    time.Time           // the time of the newest line of the process that was found as a prompt in a session file; at first the time of the launch
+	began   time.Time           // the time of the command that led to the present session; about the start of the process if firsts found this session; otherwise zero
 	watched map[string]bool     // the session files that were looked at; true if their records are read
 	offsets map[string]int64    // how far each file was read, in bytes
 	held    []input.SignalsSeen // signals of other sessions than present; posted if the process moves to their session
@@ -206,12 +207,12 @@ func (s *Switches) handled(at watchers.Position) {
 	s.find()
 }
 
-// own reports whether a line was typed in the process after the newest line whose prompt
-// was found.
+// own reports whether a line was typed in the process after s.done, the time of the newest
+// line that was found as a prompt in a session file.
 func (s *Switches) own(l telemetry.Typed) bool { return l.Session == s.First && l.At.After(s.done) }
 
 // asked reports whether a command that leads to another session was typed in the process
-// after the newest line whose prompt was found.
+// after s.done.
 func (s *Switches) asked() bool {
 	return slices.ContainsFunc(s.lines, func(l telemetry.Typed) bool { return s.own(l) && l.Begins != "" })
 }

@@ -48,8 +48,8 @@ func ofStreamTrouble(what sse.TroubleKind) input.Trouble {
 	return ""
 }
 
-// readNames lists the sources that one reader reads, by their names in the manifest. The
-// list is empty if the reader has no method Names.
+// readNames lists the sources that one reader reads, by their names in the manifest of the
+// harness's adapter. The list is empty if the reader has no method Names.
 func readNames(sources Sources) []string {
 	if s, ok := sources.(interface{ Names() []string }); ok {
 		return s.Names()

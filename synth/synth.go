@@ -5,21 +5,23 @@
 // A context window belongs to the model for which it was learned. A State has two
 // windows:
 //
-//   - The session's window is what the harness reports for its present session
-//     (statusline, reported). The harness reports each change of the window, so the
-//     window stays when a call names another model. The window ends when a session
+//   - The session's window is what the harness reports for its present session (from the
+//     sources "statusline" and "reported"). The harness reports each change of the window,
+//     so the window stays when a call names another model. The window ends when a session
 //     starts with another model.
-//   - The model's window was derived from a model's name or looked up under it
-//     (configured, settings, catalog, suffix, seen, table). It ends as soon as a signal
-//     names another model, and is not restored when the first model returns.
+//   - The model's window was looked up under a model's name, or derived from the name and
+//     the tokens in use (from the sources "configured", "settings", "catalog", "suffix",
+//     "seen" and "table"). It ends as soon as a signal names another model, and is not
+//     restored when the first model returns.
 //
 // Of the two, the window from the better source is used. A signal ends no window if it
 // names no model, or is about a sub-agent or a side call. A compaction, a cleared context
 // and a resumed session keep both windows. The caller makes a new State for another
 // harness, and after a restart of the wrapper, when the files are read again. A transcript
 // of Claude Code has the name "m" for both models "m" and "m[1m]", so it does not show a
-// switch between the two. The window of "m[1m]" is kept for a later "m". If another model
-// was used in between, the table's window of "m" is not used.
+// switch between the two. The window of "m[1m]" is therefore kept when a later call names
+// "m". If another model was used in between, this window has ended. The table's window of
+// "m" is then not used, because the call may be one of "m[1m]".
 //
 // The package decides what to report and emits nothing itself. It reads no clock: each
 // call gets the time, and [State.Deadline] returns when to call [State.Wake].
@@ -284,8 +286,9 @@ func (s *State) Before(sig telemetry.Signal) []Observation {
 // Deadline returns when [State.Wake] will have something to report.
 func (s *State) Deadline() (time.Time, bool) { return s.due, s.pending != nil }
 
-// Extend restarts the time for which a compaction is held, because its second report
-// may have been written while no observer ran.
+// Extend restarts the time for which a compaction is held. It is called when
+// `lifeloop-wrap observe` resumes an observation, because the second report may have been
+// written in between and is read only now.
 func (s *State) Extend(now time.Time) {
 	if s.pending != nil {
 		s.due = now.Add(s.patience)

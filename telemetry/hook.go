@@ -85,7 +85,7 @@ func (in HookInput) Submitted() Signal {
 	return s
 }
 
-// Ended reports a stop or an end of a turn.
+// Ended reports that a turn stopped or ended. The kind is TurnStop or TurnEnd.
 func (in HookInput) Ended(kind Kind, outcome Outcome) Signal {
 	s := in.Signal(kind, "")
 	s.Outcome = outcome
@@ -168,7 +168,8 @@ func Render(text string, answer any) []byte {
 // are not known.
 const hookCapacity = 9500
 
-// Fill records which slot an answer to this hook fills.
+// Fill sets the slot: where the answer to this hook adds text to the model's context. It
+// also sets the capacity of the answer.
 func (c *HookCall) Fill(slot string) { c.Slot, c.Capacity = slot, hookCapacity }
 
 // Add adds a signal.
@@ -207,7 +208,8 @@ func (c *HookCall) AddMain(in HookInput) {
 	}
 }
 
-// The placement classes that a hook's answer can fill, as manifests name them.
+// The values of HookCall.Slot: where the answer to a hook can add text to the model's
+// context. In an adapter's manifest they are the names of placement classes.
 const (
 	SlotSession = "pre_session"
 	SlotLeading = "pre_frame_leading"

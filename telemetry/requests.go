@@ -51,8 +51,9 @@ type PluginReply struct {
 	Busy    bool // nothing was done, for example because a turn runs or a question to the user is open
 	Failure string
 	// Before and Call are set for Fresh only. Before has the signals to report first.
-	// Call reports the start of the fresh session, with the slot that Place fills. Call
-	// is empty if the plugin has reported this start itself, before the reply.
+	// Call reports the start of the fresh session. The text that answers Call is put into
+	// that session by Place. Call is empty if the plugin has reported this start itself,
+	// before the reply.
 	Before []Signal
 	Call   HookCall
 }

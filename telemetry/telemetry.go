@@ -72,9 +72,9 @@ const (
 	// Gap: the harness numbers its records, and the numbers in Missing were
 	// skipped.
 	Gap Kind = "gap"
-	// Alive: the harness did something that no other kind describes. If a TurnStop
-	// was reported for Turn, that turn may continue. The next prompt without a Turn
-	// is then a part of that turn.
+	// Alive: the harness did something that no other kind describes. If Turn is set and
+	// a TurnStop was reported for that turn, this signal means that the turn can still
+	// continue, and that the next prompt without a Turn is a part of it.
 	Alive Kind = "alive"
 )
 
@@ -276,7 +276,7 @@ type HookCall struct {
 	// a tool call.
 	Use *ToolUse
 	// Clears says that the answer to this hook, which is called at the end of a turn,
-	// can make the harness empty its context. The dialect is then a [Clearer].
+	// can make the harness empty its context. The hook's [Dialect] is then a [Clearer].
 	Clears bool
 }
 

@@ -11,8 +11,9 @@ import (
 )
 
 // A ToolUse is a tool call that is about to run, reported by a hook that can refuse
-// the call. A ToolUse holds text of the session, which the gate reads. No signal, fact
-// or log may contain this text.
+// the call. A ToolUse holds text of the session, which the gate (see package gate) needs
+// to decide about the call. No signal, no log and no fact (see kernel.Fact) may contain
+// this text.
 type ToolUse struct {
 	Tool string // the call's id; empty if the harness names none
 	Name string // the harness's name of the tool
@@ -23,9 +24,9 @@ type ToolUse struct {
 	Commands []string // command lines for a shell
 	Paths    []PathUse
 	URLs     []string
-	// Opaque is set if the fields above may not show all that the call does: its
+	// Opaque is set if the call can do something that the fields above do not show: its
 	// arguments have an unknown form, contain a program that this package cannot read,
-	// or are input for a running program.
+	// name two different working directories, or are input for a running program.
 	Opaque bool
 	// CanAsk says that the hook can make the harness ask its user.
 	CanAsk bool
@@ -278,10 +279,10 @@ func (u *ToolUse) Address(text, op string) {
 	}
 }
 
-// program reads an argument called code or script. It sets Opaque for a text that may be
-// a program in an unknown language. A single word may be something else, such as a
-// country's code or a script's name. If the word is a program, the word can only be the
-// name of a command, so it is added as a command line.
+// program reads an argument called code or script. A text that is not a single word can
+// be a program in an unknown language, so program sets Opaque. A single word can be the
+// name of a command, so program adds it as a command line. It cannot be a longer program,
+// but it can be something else, such as a country's code or a script's name.
 func (u *ToolUse) program(v any) {
 	for _, text := range u.text(nil, v) {
 		if strings.ContainsFunc(text, func(r rune) bool {

@@ -80,7 +80,7 @@ func (c *Clients) Apply(e kernel.Entry) {
 			if c.open == nil {
 				c.open = map[string]*openCall{}
 			}
-			delete(c.open, ref.Replaces) // the receipt for the skipped events will count the replaced call
+			delete(c.open, ref.Replaces) // a later receipt for skipped events counts the replaced call
 			c.open[ref.Call] = &openCall{client: ref.Client, event: f.Record.Event}
 		}
 	case kernel.Answered:

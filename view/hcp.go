@@ -16,7 +16,7 @@ import (
 )
 
 // The words of HCP L2, the session and lifecycle layer of the protocol HCP
-// (docs/contract/hcp.md). They are written in this package and nowhere else.
+// (docs/contract/hcp.md). Apart from tests, no other package uses the words of HCP.
 const (
 	hcpVersion = "1.0"
 
@@ -87,7 +87,7 @@ func (h *HCP) Apply(e kernel.Entry) []HCPMessage {
 		h.moved(f)
 	case kernel.StopSent:
 		h.killed = h.killed || f.Tree
-	case kernel.Exited: // StopSent alone proves no kill: the process may have ended just before the signal
+	case kernel.Exited: // StopSent does not prove a kill: the process may have ended just before the signal
 		h.killed = h.killed && (f.Signal == sigKILL || f.Leftover > 0 || f.Lost)
 	case kernel.ProcessesKilled:
 		if !f.Clients {
@@ -304,8 +304,9 @@ func (h *HCP) checkpoint(id, detail string) {
 		"description": "the session can be continued from here (" + detail + ")", "created_at": h.stamp()})
 }
 
-// renewal emits a step of a renewal. When the renewal is prepared, the digest of its
-// token is also emitted as a checkpoint, because a continuation became possible.
+// renewal emits a step of a renewal. When the renewal is prepared, it also emits a
+// checkpoint, because the session can then be continued with the renewal's token. The
+// checkpoint's id is the digest of the token.
 func (h *HCP) renewal(f kernel.RenewalMoved) {
 	switch f.To {
 	case renewal.Refused, renewal.RolledBack, renewal.Failed:
@@ -372,7 +373,8 @@ func (h *HCP) attemptEnded(f kernel.AttemptEnded) {
 	}
 }
 
-// hcpErrorCode returns the HCP code of a failure, one of HCP L4's codes of a failed task.
+// hcpErrorCode returns the HCP code of a failure. It is one of the codes that HCP L4
+// defines for a failed task.
 func hcpErrorCode(f kernel.AttemptEnded) string {
 	switch f.Cause {
 	case attempt.Timeout:
@@ -393,8 +395,9 @@ func hcpErrorCode(f kernel.AttemptEnded) string {
 	return "execution_error"
 }
 
-// observe emits lifecycle events, except supervisor.tick and receipt.emitted. Other facts
-// report each change of a tick's data, and the receipt itself is emitted.
+// observe emits lifecycle events. It does not emit supervisor.tick, because other facts
+// report each change of a tick's data. It does not emit receipt.emitted, because the
+// method receipt emits each receipt.
 func (h *HCP) observe(f kernel.Observed) {
 	r := f.Record
 	event := string(r.Event)

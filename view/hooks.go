@@ -74,8 +74,8 @@ func L0Callbacks(e L0Event) []L0Callback {
 //	}
 type Hooks struct {
 	OnEvent func(L0Event)
-	// OnStart is called when an attempt begins. attempt counts the attempts of a
-	// profile from 1.
+	// OnStart is called when an attempt begins. attempt counts the attempts of one
+	// profile (the primary or a fallback) from 1.
 	OnStart    func(attempt int, isRetry, isFallback bool)
 	OnComplete func(L0State)
 	// OnError is called when an attempt failed; the error is an L0Error.

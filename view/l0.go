@@ -106,8 +106,9 @@ type l0Policy struct {
 //	}
 //
 // In L0's words, each launch of the harness is an attempt, except the launch of a
-// renewal, and each profile is a stream. The harness's output is counted and never
-// shown. Facts for which L0 has no event, such as a pause, are skipped.
+// renewal, and each profile (the primary or a fallback) is a stream. The harness's output
+// is counted and never shown. Facts for which L0 has no event, such as a pause, are
+// skipped.
 type L0 struct {
 	// Tool returns the arguments of a tool call and its result, or the error text
 	// of a failed one. The ledger has only their digests and sizes. If Tool is nil or
@@ -134,8 +135,9 @@ type L0 struct {
 	asked      kernel.RetryAsked
 }
 
-// An l0Renewal is the newest renewal: the digest of its token (the stored continuation),
-// and whether the harness is started again or itself begins a new session.
+// An l0Renewal is the newest renewal. token is the digest of the continuation token, which
+// the prepare command of the renewal's profile printed. path says whether the harness is
+// started again, or begins a new session itself.
 type l0Renewal struct {
 	token string
 	path  renewal.Path
@@ -200,8 +202,8 @@ func (l *L0) moved(f kernel.SessionMoved) {
 	}
 }
 
-// emitOther emits the events of a fact that Apply does not handle itself, between the
-// session's beginning and its end. Its last case lists the facts that it ignores.
+// emitOther emits the events of a fact that Apply does not handle itself. Apply calls it
+// only while the session is open. Its last case lists the facts that it ignores.
 func (l *L0) emitOther(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.Launching:
@@ -292,9 +294,9 @@ func (l *L0) launching(f kernel.Launching) {
 	l.emit("ADAPTER_WRAP_START", "streamType", "process")
 }
 
-// renewed emits the digest of a renewal's token as a checkpoint. No launch follows a
-// reset in place, so renewed also emits that the fresh harness session resumes from the
-// checkpoint.
+// renewed emits the digest of a renewal's token as a checkpoint. In a reset in place, the
+// harness itself begins a new session and is not launched again. For this case, renewed
+// also emits that the new harness session resumes from the checkpoint.
 func (l *L0) renewed(f kernel.RenewalMoved) {
 	switch {
 	case f.To == renewal.Negotiated:

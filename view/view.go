@@ -105,8 +105,8 @@ type Status struct {
 	// empty if the adapter has no hooks, or if the injected hooks are invisible to the
 	// user and need no reason.
 	Hooks string `json:"hooks,omitempty"`
-	// Policy is the digest of the gate's policy, or "none". Gate counts the gate's
-	// decisions; it is absent if there were none.
+	// Policy is the digest of the policy of the gate (package gate), or "none". Gate counts
+	// the gate's decisions; it is absent if there were none.
 	Policy string `json:"policy"`
 	Gate   *Gate  `json:"gate,omitempty"`
 	// Usage is the sum of the session's model calls. Turns counts the frames of the
@@ -125,14 +125,14 @@ type Status struct {
 	RiskLevel      string                    `json:"risk_level"` // a risk level of HCP L2
 	Events         int                       `json:"events"`
 	Receipts       int                       `json:"receipts"`
-	Clients        []ClientCalls             `json:"clients"`  // results of the calls of each client
+	Clients        []ClientCalls             `json:"clients"`  // for each client, how often it was called and how often that failed
 	Evidence       []lifeloop.Evidence       `json:"evidence"` // the evidence for the activity
 	LastSign       *Sign                     `json:"last_sign,omitempty"`
 
 	last     time.Time // the time of the last fact
 	wrapper  int
 	launched bool            // a harness was launched at least once
-	weak     map[string]bool // capabilities that the newest launch lacks from its start
+	weak     map[string]bool // capabilities that were already unavailable when the newest launch began
 	retryAt  *time.Time      // the value of RetryAt, kept while the session is paused
 	calls    Clients
 }

@@ -20,18 +20,20 @@ type Why struct {
 	// Session lists, up to the event, how the event's harness session began, when its
 	// id became known or changed, and which ids were refused.
 	Session []Link `json:"session"`
-	// Frame lists the earlier events of the event's frame with their sources, since the
-	// last frame.ended with the frame's id.
+	// Frame lists the earlier events of the event's frame with their sources. If a
+	// frame.ended with the frame's id is among them, only the events after the last
+	// such frame.ended are listed.
 	Frame []Link `json:"frame"`
 	// Sources lists every file whose path the harness had reported before the event.
 	// For each source of the event's evidence, it also lists the source's faults, and
 	// how far the source was read before and after the event.
 	Sources []Link `json:"sources"`
-	// Activity is the activity when the event was emitted, with its sources.
+	// Activity lists the newest report, before the event, of what the harness was doing
+	// (working, idle and so on), and the confirmations of this report by other sources.
 	Activity []Link `json:"activity"`
 	// Renewal lists the steps of the newest renewal before the event, unless that renewal
-	// was delivered already. It is empty unless the event is the start or the end of a
-	// harness session.
+	// was already complete (in the state renewal.Delivered). It is empty unless the event
+	// is the start or the end of a harness session.
 	Renewal []Link `json:"renewal,omitempty"`
 	// Clients lists the dispatch of the event: calls, answers and receipts.
 	Clients []Link `json:"clients"`
@@ -39,8 +41,9 @@ type Why struct {
 	seq   uint64 // the number of the event's entry
 	scope int
 	calls map[string]string // id of a call about this event → the client that is called
-	// skipped has each client that does not get the event. The value is the call that
-	// ended the client's kernel.SkippedRun, or "" while no call has ended the run.
+	// The keys of skipped are the clients that do not get the event, until their receipt
+	// for it. The value is the id of the call that ends the client's sequence of skipped
+	// events (its kernel.SkippedRun), or "" while there is no such call.
 	skipped map[string]string
 	// read has, for each source of the evidence, the number of the newest SourceRead
 	// entry before the event. behind has each of these sources until Apply gets the
@@ -124,8 +127,9 @@ func needs() map[string]need {
 	return all
 }
 
-// typedText describes one step of a reset in place: the request for the reset, or how
-// the request is undone or stopped.
+// typedText describes one step of a reset in place, which begins a fresh harness session
+// in the running harness. The step is the request for this session, or undoes or stops
+// the request.
 func typedText(f kernel.RenewalTyped) string {
 	switch f.Means {
 	case renewal.ByPlugin:

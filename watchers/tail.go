@@ -35,7 +35,7 @@ type identity struct{ dev, ino uint64 }
 // tail is one followed file, or one folder of a pattern.
 type tail struct {
 	Spec
-	points []point // the points that are watched for its path; empty if watching failed
+	points []point // the folder entries watched for its path; empty if watching failed
 	todo   todo
 	polled bool
 	behind bool // the previous turn did not reach the end of the file

@@ -89,7 +89,7 @@ type Fresh struct {
 	Clears bool
 	Means  renewal.Means
 	// KeepsLine says that a reset by Means keeps a line that the user has begun to type.
-	// Only a reset by keys may lose the line.
+	// Only a reset by keys can lose the line.
 	KeepsLine bool
 }
 
@@ -180,7 +180,7 @@ type Optional struct {
 // Renewing says whether and how the session may be renewed.
 type Renewing struct {
 	Renewals []renewal.Rules // the rules of the active renewal profiles
-	Stores   bool            // there is a vault for the continuation tokens of renewals
+	Stores   bool            // package vault can store the continuation tokens of renewals
 }
 
 // Guarding describes the gate of the session: its policy, and the wait for approvals.

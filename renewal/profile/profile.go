@@ -45,7 +45,8 @@ type Profile struct {
 }
 
 // Asks names the member and value by which a client's answer asks for a renewal.
-// Without a member only the user and a trigger can ask.
+// Without a member, a renewal can begin only because the user asks for it or because the
+// context pressure reaches the configured level ([renewal.Rules].At).
 type Asks struct {
 	Member string `yaml:"member"` // names of nested members, separated by dots
 	Value  string `yaml:"value"`
@@ -157,8 +158,8 @@ func (p Profile) Preparing() time.Duration {
 
 // Rules returns the rules by which a session is renewed with p. Rules.At is empty,
 // because the configuration, not the profile, says at which pressure a renewal begins.
-// Rules.Claims is p.Family(), unless a built-in profile has the same name and the same
-// Self. Manifests claim nothing for other profiles.
+// Manifests name only built-in profiles. If no built-in profile has the name of p and the
+// same result of Self, Rules.Claims is therefore p.Family().
 func (p Profile) Rules() renewal.Rules {
 	r := renewal.Rules{Profile: p.Name, Client: p.Owner(), Paths: p.Paths, Cut: p.Cut,
 		Limits: renewal.Limits{Idle: p.Timeouts.Idle, Prepare: p.Preparing(), Continue: p.Continue.Timeout, Observe: p.Timeouts.Reset,
@@ -172,9 +173,9 @@ func (p Profile) Rules() renewal.Rules {
 // Self reports whether the harness itself writes the continuation.
 func (p Profile) Self() bool { return p.Note.Prompt != "" }
 
-// builtin is the text of three profiles: the one that the contract names; handoff, whose
-// two programs the user configures; and self-handoff, whose continuation the harness
-// writes.
+// builtin is the text of three profiles: the one that the lifeloop contract (package
+// lifeloop) names; handoff, whose two programs the user configures; and self-handoff,
+// whose continuation the harness writes.
 //
 //go:embed builtin.json
 var builtin []byte

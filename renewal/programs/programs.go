@@ -92,7 +92,8 @@ func (p *Programs) Asks(client string, answer []byte) string {
 }
 
 // Reads lists the top-level members of a client's answers in which the active profiles
-// look for a request for a renewal. Package lifeloop need not define these members.
+// look for a request for a renewal. These members cause no warning in a receipt, even if
+// package lifeloop does not define them.
 func (p *Programs) Reads(client string) (members []string) {
 	for _, f := range p.cfg.Profiles {
 		if name, _, _ := strings.Cut(f.Asks.Member, "."); f.Owner() == client && name != "" {

@@ -11,7 +11,7 @@
 //
 //	r, err := unwrapped.New(unwrapped.Config{Profile: p, Manifest: m, Dir: dir, Vault: v, NewID: newID, Report: report})
 //	clients[r.Owner()] = r.Serve(clients[r.Owner()], subscribed)
-//	owner.Events[r.DeliversAt()] = true // the kernel calls r in place of the client
+//	owner.Events[r.DeliversAt()] = true // the supervisor calls r instead of the client
 package unwrapped
 
 import (
@@ -36,11 +36,11 @@ import (
 // or discarded.
 const keepEnded = 30 * 24 * time.Hour
 
-// Refusal negotiates the capabilities that a renewal by hooks needs. It uses only the
-// claims of the manifest that hold within a single hook call. class is empty if a harness
-// with this manifest can be renewed by p; otherwise why names the first missing
-// capability. Refusal is called before hooks are installed, and before the programs of a
-// profile run.
+// Refusal negotiates the capabilities that a renewal by hooks needs. It uses only those
+// claims of the manifest that also hold if hooks are called without a wrapper
+// (negotiate.OneCall). class is empty if a harness with this manifest can be renewed by
+// p; otherwise why names the first missing capability. Refusal is called before hooks are
+// installed, and before the programs of a profile run.
 func Refusal(m lifeloop.Manifest, p profile.Profile) (class lifeloop.FailureClass, why string) {
 	wants := []negotiate.Want{
 		{Capability: negotiate.ContinuationObservation, Level: lifeloop.Required, AcceptPartial: true},
@@ -71,9 +71,9 @@ type Config struct {
 	Now    func() time.Time // nil means time.Now
 }
 
-// A Renewal performs the steps of a renewal in one hook call. The kernel calls the
-// Renewal in place of the client that owns the profile. If that client is configured, the
-// Renewal passes on the events that the client subscribed to, and reads its answers.
+// A Renewal performs the steps of a renewal in one hook call. Package supervisor calls
+// the Renewal instead of the client that owns the profile. If that client is configured,
+// the Renewal passes on the events that the client subscribed to, and reads its answers.
 type Renewal struct {
 	cfg      Config
 	programs *programs.Programs

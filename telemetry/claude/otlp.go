@@ -9,7 +9,8 @@ import (
 )
 
 // otlp decodes the log events that Claude Code exports by OTLP. A record is the
-// body of one request, with the events of some hundred milliseconds.
+// body of one request, with the events since the previous request: usually those
+// of one second, unless the user has set another interval.
 //
 // It is the only source that names the model calls outside the main chain, such
 // as those for titles. It does not report the end of a turn, the context window
@@ -88,7 +89,7 @@ func (d *otlp) live(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// other adds a session whose events are not reported as a new session of this process.
+// other adds a session to d.others. For the events of these sessions, live reports nothing.
 func (d *otlp) other(session string) {
 	if len(d.others) >= maxOthers {
 		d.others = slices.Delete(d.others, 0, 1)
@@ -99,7 +100,9 @@ func (d *otlp) other(session string) {
 func (d *otlp) report(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 	switch r.Event {
 	case "user_prompt":
-		out := d.release(nil) // the previous prompt, which has no model call if the user pressed Esc before the first byte of an answer
+		// The previous prompt may still be pending: if the user pressed Esc before the
+		// first byte of an answer, no event of a model call followed the prompt.
+		out := d.release(nil)
 		s.Kind = telemetry.Prompt
 		d.pending = &pendingPrompt{s, r.Attrs.Get("command_name").IsSet()}
 		return out
@@ -176,8 +179,9 @@ func (d *otlp) release(r *otlplog.Record) []telemetry.Signal {
 	return []telemetry.Signal{p.prompt}
 }
 
-// role sets Agent or Side of s from the purpose of the call in r; for a call of the
-// main chain it sets neither. An unknown purpose is reported as a side call.
+// role sets s.Agent or s.Side from the purpose of the call in r. For a call of the main
+// chain, the main agent's conversation, it sets neither. An unknown purpose becomes
+// s.Side.
 func role(r *otlplog.Record, s *telemetry.Signal) {
 	switch what := r.Attrs.Get("query_source").Word(); {
 	case what == "repl_main_thread", what == "sdk", what == "":

@@ -97,9 +97,9 @@ func (r streamLine) signal(kind telemetry.Kind, detail string) telemetry.Signal 
 }
 
 // prompt reports the prompt that is being answered, once. A compaction calls
-// the model without a prompt. `/compact` begins with the same lines as a
-// compaction before the first call of a turn; only the boundary after the
-// compaction distinguishes the two.
+// the model without a prompt. `/compact` and an automatic compaction before the
+// first call of a turn begin with the same lines; only the compact_boundary line
+// after the compaction distinguishes the two.
 func (d *stream) prompt(r streamLine) []telemetry.Signal {
 	if d.prompted || d.compacting || len(scan.NameOf(r.parent)) > 0 {
 		return nil

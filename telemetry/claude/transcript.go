@@ -14,10 +14,10 @@ import (
 //
 // The order of lines is not the order of events: lines that are written
 // together may be in any order; in one recording the end of a turn is before
-// its prompt. If no turn is open, a stop or an end of a turn is therefore held
-// until the next prompt. The times show whether the stop or end belongs to that
-// prompt or to an earlier turn. An end that is held also waits for its parent
-// record, which may be the error that ended the turn.
+// its prompt. If no turn is open, a TurnStop or TurnEnd is therefore held until
+// the next prompt. The times show whether it belongs to that prompt or to an
+// earlier turn. A TurnEnd that is held also waits for its parent record, which may
+// be the error that ended the turn.
 type transcript struct {
 	telemetry.Tally
 	telemetry.Digests
@@ -46,8 +46,8 @@ const (
 	maxCompactions = 64
 )
 
-// held is a stop or an end that waits for its turn's prompt, and for its parent
-// record.
+// held is a TurnStop or TurnEnd that waits for its turn's prompt and, if after is
+// not empty, also for its parent record.
 type held struct {
 	telemetry.Signal
 	after string // the uuid of the parent record until it is read, then empty
@@ -381,10 +381,10 @@ func (d *transcript) release() (out []telemetry.Signal) {
 	return out
 }
 
-// end reports that the open turn stopped or ended. If no turn is open, end holds the
-// signal until the next turn begins. after is the uuid of a record for which the signal
-// must also wait; it may be empty. A signal older than the open turn was written late and
-// belongs to the previous turn.
+// end reports s, a TurnStop or TurnEnd, for the open turn. If no turn is open, end holds
+// s until the next turn begins. after is the uuid of a record for which s also waits if
+// it is held; after may be empty. If s is older than the open turn, its record was
+// written late, and s belongs to the previous turn.
 func (d *transcript) end(s telemetry.Signal, after string) []telemetry.Signal {
 	if d.open && s.At.Before(d.since) && !s.At.IsZero() {
 		s.Turn = d.last

@@ -117,8 +117,8 @@ func (c call) report(signal func(telemetry.Kind) telemetry.Signal, started bool,
 	return s
 }
 
-// notify decodes the argument that Codex passes to the program of its setting
-// `notify` when a turn completed. A turn without messages (`/compact`) has no
+// notify decodes the argument that Codex passes to the program in its setting
+// `notify` when a turn has completed. A turn without messages (`/compact`) has no
 // prompt.
 type notify struct{ telemetry.Tally }
 

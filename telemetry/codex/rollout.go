@@ -20,14 +20,14 @@ import (
 //
 // A sub-agent's thread has a separate rollout. Its signals have the id of the
 // root session, and the thread's id as the agent. A review is also a sub-agent's
-// thread. It runs the user's turn, so its signals about the turn are reported for
-// the main chain.
+// thread. It runs the user's turn, so its signals about the turn have no agent, as
+// those of the main agent's conversation.
 type rollout struct {
 	telemetry.Tally
 	telemetry.Digests
 	session  string
 	agent    string    // the id of this thread, if the thread is a sub-agent's
-	review   bool      // the thread is a review: its signals about the turn are reported for the main chain
+	review   bool      // the thread is a review: its signals about the turn have no agent
 	named    bool      // session_meta was read
 	ours     bool      // the thread began in this file
 	copied   time.Time // when another thread's history was copied into this file
@@ -198,14 +198,14 @@ func (d *rollout) record(r rolloutRecord) []telemetry.Signal {
 	return d.release()
 }
 
-// signal returns a signal of this kind, with the fields that the record
-// determines.
+// signal returns a signal of this kind, with the ordinal and the time of r and the
+// current session, turn and agent.
 func (d *rollout) signal(r rolloutRecord, kind telemetry.Kind) telemetry.Signal {
 	return telemetry.Signal{Kind: kind, Source: "rollout", Detail: r.ordinal(), At: r.at(), Session: d.session, Turn: d.turn, Agent: d.agent}
 }
 
-// ofTurn returns a signal about the turn itself; in a review, that is the main
-// chain's turn.
+// ofTurn returns a signal about the turn itself. A review runs a turn of the main agent's
+// conversation, so Agent is empty in its signal.
 func (d *rollout) ofTurn(r rolloutRecord, kind telemetry.Kind) telemetry.Signal {
 	s := d.signal(r, kind)
 	if d.review {

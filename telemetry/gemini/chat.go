@@ -98,8 +98,8 @@ func (r *chatRecord) read(record []byte) bool {
 		scan.Raw("$set", &r.set), scan.Has("$rewindTo", &r.rewind))
 }
 
-// signal returns a signal of this kind, with the fields that the record
-// determines.
+// signal returns a signal of this kind, with this id and time and the current session,
+// sub-agent and turn.
 func (d *chat) signal(kind telemetry.Kind, id string, at time.Time) telemetry.Signal {
 	return telemetry.Signal{Kind: kind, Source: "transcript", Detail: id, At: at, Session: d.session, Agent: d.agent, Turn: d.turn}
 }
@@ -226,9 +226,9 @@ func (d *chat) notice(r chatRecord) []telemetry.Signal {
 		// The file may end here while the session continues in another file.
 		return []telemetry.Signal{d.signal(telemetry.Cleared, r.id, r.at)}
 	case bytes.HasPrefix(text, []byte(blocked)):
-		// A hook prevented the end of the turn and gave the model another task. The
-		// rejection of a prompt by a hook is recorded with the same words, but
-		// without the prompt.
+		// A hook prevented the end of the turn and gave the model another task. If a hook
+		// rejects a prompt, Gemini CLI writes the same words, and no record of the
+		// prompt itself.
 		if d.blocked == nil {
 			d.blocked = map[uint64]bool{}
 		}

@@ -80,10 +80,10 @@ func (Hooks) Refuse(_ string, _ telemetry.Decision, reason string) []byte {
 	return telemetry.RefusePlain(reason)
 }
 
-// Clear implements telemetry.Clearer. After "continue":false the model does not
-// continue: Gemini CLI shows the reason and waits for its user, even if the turn
-// ended by Esc. With "decision":"deny" in place of "continue":false, the model would
-// continue at once, except after Esc.
+// Clear implements telemetry.Clearer. Its answer has "continue":false, so the model does
+// not continue: Gemini CLI shows the reason and waits for its user, even if the user
+// ended the turn with Esc. With "decision":"deny" in place of "continue":false, the model
+// would continue at once, except after Esc.
 func (Hooks) Clear(event, reason string) []byte {
 	if event != "AfterAgent" {
 		return nil

@@ -29,8 +29,8 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 			return nil
 		}
 		s.Kind, s.Detail = telemetry.Idle, "title ready"
-		// Before this title, Gemini CLI records the end of a turn that was not answered.
-		// A turn whose end is not recorded was therefore answered.
+		// If a turn was not answered, Gemini CLI records its end before it sets this title.
+		// So if no end is recorded, the turn was answered.
 		s.Outcome = telemetry.Completed
 		if !d.drawn { // the first title is set before Gemini CLI shows its screen
 			s.Kind, s.Outcome = telemetry.Alive, ""
@@ -39,7 +39,9 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 		s.Kind, s.Detail = telemetry.Working, "title working"
 	case "✋":
 		s.Kind, s.Detail = telemetry.NeedsInput, "title action required"
-	case "": // Gemini CLI releases the terminal; the next title may be the first of a new start
+	case "":
+		// Gemini CLI empties the title when it stops using the terminal, for example to
+		// restart. The next title may then be the first title of a new process.
 		d.drawn = false
 		return nil
 	default:

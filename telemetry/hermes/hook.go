@@ -79,9 +79,9 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	case "post_approval_response":
 		call.Add(sign(telemetry.Working))
 	case "post_auxiliary_call":
-		// Hermes may discard the summary that it asked for. The calls of a
-		// compression are therefore reported as usage only, and no hook reports the
-		// compaction.
+		// If this call asked for the summary of a compaction, Hermes may still discard
+		// the summary. The call is therefore reported as usage only. Compactions are
+		// reported from the store (store.go).
 		in.usage.ID = in.request
 		s := sign(telemetry.UsageSeen)
 		s.Side = cmp.Or(in.task, "auxiliary")

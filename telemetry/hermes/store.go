@@ -25,7 +25,7 @@ type session struct {
 	parent     string    // the session that a sub-agent works for
 	newest     time.Time // time of the newest message
 	summarized bool      // the context was rewritten: older messages may be repeated
-	expects    bool      // the session's first summary is not read yet; its compaction was already reported
+	expects    bool      // begin reported the compaction that began the session; the row of its summary is not read yet
 	aside      bool      // the newest row with the role user was not a prompt
 	live, gone bool
 	counted    bool // the totals of an earlier row are known

@@ -86,9 +86,9 @@ func readMessage(val []byte) message {
 }
 
 // callsOf finds the model calls of one run among the messages of a session: all
-// answers after the last answer of another run. An answer names its run only
-// once OpenClaw has stored it, so the newest answers of this run may not name
-// it yet.
+// answers after the last answer of another run. An answer does not name its run
+// before OpenClaw has stored the answer, so the newest answers of this run may
+// not name the run yet.
 func callsOf(messages []byte, run string) []message {
 	var calls []message
 	scan.Elements(messages, func(val []byte) bool {

@@ -30,7 +30,7 @@ type session struct {
 	side    string            // the sender of the newest row with the role user, until a run answers it; empty if the user sent it
 	run     string            // the newest run that the user asked for
 	beside  string            // the newest run that the user did not ask for
-	trigger string            // the sender of the row that the run in the field beside answers
+	trigger string            // the sender of the row that the run s.beside answers
 	failed  string            // the run whose last answer was an error
 }
 

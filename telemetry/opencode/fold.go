@@ -34,7 +34,7 @@ type fold struct {
 	sessions map[string]*session
 	id       string             // id of the event that is being read
 	now      time.Time          // time of the event that is being read; zero if it is not known
-	began    *session           // the session in which the event that is being read began an answer other than a compaction's summary; terminal.Decode clears began before each event
+	began    *session           // the session in which the event that is being read began an answer other than a compaction's summary; terminal.Decode sets this field to nil before each event
 	signals  []telemetry.Signal // the signals of the event that is being read
 }
 
@@ -419,11 +419,12 @@ func (d *fold) compacted(s *session, half, detail string) {
 	d.emit(s, telemetry.Signal{Kind: telemetry.Compacted, Turn: s.turn, Compaction: &c}, detail)
 }
 
-// follows decides whether the user's newest message belongs to the running turn. The user
-// sent the message after the start of that turn, and m is the answer to it. The store,
-// and a bus that may have lost events, may not contain the end of the turn. In these two
-// cases, the message belongs to the turn only if the last answer was completed after the
-// message was sent. Otherwise the message begins a new turn.
+// follows decides whether the user's newest message belongs to the running turn. It does
+// nothing unless m is the first answer to that message. The message usually belongs to
+// the turn, because the end of the turn would have been reported. But the end may be
+// missing in the store, and after events of the bus may have been lost. Then the message
+// belongs to the turn only if the last answer was completed after the message was sent,
+// and otherwise begins a new turn.
 func (d *fold) follows(s *session, m messageInfo) {
 	if s.turn == "" || !s.byUser || m.parent != s.userMessage {
 		return

@@ -4,8 +4,8 @@ import "lifeloop/telemetry"
 
 // Hooks is the dialect of our own plugin for OpenCode. The plugin sends the same
 // members as other harnesses' hooks, with OpenCode's names of events. A turn has
-// the id of the message that began it. A launch under a policy loads a second plugin,
-// which calls toolHook to ask about each tool call.
+// the id of the message that began it. A launch with --policy loads a second plugin,
+// which calls toolHook to ask whether each tool call is allowed.
 type Hooks struct{}
 
 // toolHook is the hook that can refuse a tool. A call of toolHook gives no signals,

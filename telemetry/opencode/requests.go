@@ -9,10 +9,10 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// This file links the readings of our instructions to sessions and turns. OpenCode's
-// setting "instructions" lists URLs, and one of the URLs is ours. Before each request to
-// its model, OpenCode reads these URLs and waits for the answers. A reading of our URL
-// does not show its session or turn.
+// OpenCode's setting "instructions" lists URLs, and one of the URLs is ours. Before each
+// request to its model, OpenCode reads these URLs and waits for the answers. A reading is
+// one such read of our URL. It does not show for which session and turn OpenCode reads
+// the URL. This file finds the session and the turn of each reading.
 
 // The names of the hook calls that report a reading of the instructions.
 const (
@@ -70,8 +70,8 @@ func (d *oneTurn) Request(bool) (telemetry.Request, bool) {
 
 func (d *oneTurn) End() []telemetry.Signal { return nil }
 
-// terminal handles a launch of the terminal interface. Our plugin in it sends the
-// events of its sessions through another channel:
+// terminal handles a launch of the terminal interface. Our plugin in that interface sends
+// the events of the sessions. OpenCode's readings of our URL arrive separately:
 //
 //	plugin        message ─ busy ─ answer begins ─────────── part ─ … ─ idle
 //	instructions                                  reading
@@ -79,7 +79,8 @@ func (d *oneTurn) End() []telemetry.Signal { return nil }
 // Each answer that begins is a step. A reading is OpenCode's read of our URL for one
 // step. The reading for a turn's first step is reported as the hook of that turn's
 // prompt. So the prompt and the signals after it are held back until that reading
-// arrives, or until an event shows that OpenCode has sent the request without a reading.
+// arrives, or until an event shows that OpenCode sent the step's request to its model
+// without a reading.
 type terminal struct {
 	bus
 	cause string // the cause of the first session, according to the launch

@@ -76,8 +76,8 @@ func jsonValue(val []byte) (v Value) {
 	return v
 }
 
-// jsonInt reads a 64-bit number, which protobuf's JSON writes as a string and some
-// exporters as a number; -1 if it is not a number.
+// jsonInt reads a 64-bit integer. Protobuf's JSON writes it as a string, and some
+// exporters write it as a number. jsonInt returns -1 if val is not a 64-bit integer.
 func jsonInt(val []byte) int64 {
 	n, err := strconv.ParseInt(string(bytes.Trim(val, `"`)), 10, 64)
 	if err != nil {

@@ -299,9 +299,10 @@ func NameOf(val []byte) string { return Printable(val, MaxName) }
 // MaxName is the longest name, in bytes.
 const MaxName = 256
 
-// WordOf returns the JSON string val if it is a word of the harness's vocabulary
-// (a cause, a reason, the name of a tool), else "". A later version of the harness
-// may write a sentence there, which must not be stored.
+// WordOf returns the JSON string val if it has the form of a word (see IsWord), else "".
+// It is for a field in which the harness writes one word of its vocabulary: a cause, a
+// reason or the name of a tool. A later version of the harness may write a sentence in
+// such a field, which must not be stored.
 func WordOf(val []byte) string {
 	s := Printable(val, MaxWord)
 	if !IsWord(s) {
@@ -332,7 +333,7 @@ func PathOf(val []byte) string { return Printable(val, 4096) }
 // Printable returns the JSON string val if it is printable and no longer than
 // limit bytes, else "".
 func Printable(val []byte, limit int) string {
-	// An escaped character takes at most 6 bytes per byte of its text.
+	// An escape sequence has at most 6 bytes for each byte of the decoded character.
 	if len(val) > 6*limit+2 {
 		return ""
 	}

@@ -28,7 +28,7 @@ func Pairs(keysAndValues ...any) []Pair {
 	return out
 }
 
-// EncodeProto writes the body of a request for logs as protobuf.
+// EncodeProto returns the body of an OTLP request that sends logs, encoded as protobuf.
 func EncodeProto(resource []Pair, logs []Log) []byte {
 	var scope []byte
 	for _, l := range logs {

@@ -318,8 +318,8 @@ func (c *conn) close() {
 	c.Conn.Close()
 }
 
-// after reads the rows after a number, at most about one batch. A batch never ends
-// between two rows that have the same number.
+// after reads the rows after a number until the batch reaches batchRows or batchBytes.
+// It then still adds the rows that have the same number as the last one.
 func (c *conn) after(number int64) (rows []row, more bool, err error) {
 	size := 0
 	err = c.each(number, func(r row) bool {
@@ -346,9 +346,9 @@ func (c *conn) any(number int64) (there bool, err error) {
 // last finds the last row's number by binary search, so that it does not read
 // all rows.
 func (c *conn) last() (int64, error) {
-	// The variables some and none are row numbers. Unless the table is empty, a row exists
-	// after some. The first loop doubles the variable none until no row exists after this
-	// number. The second loop moves the two numbers together until they are neighbours.
+	// Unless the table is empty, the last row's number is greater than the variable some.
+	// The first loop doubles the variable none until no row has a number greater than it.
+	// The second loop moves the two numbers together until they are neighbours.
 	some, none := int64(0), int64(1)
 	for {
 		there, err := c.any(none)

@@ -66,7 +66,7 @@ type Config struct {
 type TroubleKind string
 
 const (
-	Gone         TroubleKind = "gone"           // the server does not send the stream, or ended it; reported once until Recovered
+	Gone         TroubleKind = "gone"           // the server does not send the stream, or ended it; not reported again before Recovered
 	Recovered    TroubleKind = "recovered"      // the server answers again
 	EventTooLong TroubleKind = "event_too_long" // an event longer than Config.MaxEvent was skipped
 )
