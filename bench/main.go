@@ -103,7 +103,7 @@ func run() (missed bool, err error) {
 	}
 
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Println("RATIO is OURS divided by FLOOR, or FLOOR divided by OURS for a speed, or, with a sign, OURS minus FLOOR.")
+	fmt.Println("RATIO is OURS divided by FLOOR; for a speed it is FLOOR divided by OURS; a value with a sign is OURS minus FLOOR. MIDDLE HALF is the range between the quartiles of the same value.")
 	fmt.Fprintln(table, "MEASUREMENT\tFLOOR\tOURS\tRATIO\tMIDDLE HALF\tTARGET\t")
 	var errs []error
 	for _, m := range chosen {

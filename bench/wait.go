@@ -49,8 +49,8 @@ func wait(b *bench) []row {
 	t := inTurn(b.rounds*2, reader, reader, waited(asks, b.wrap, "wait", id, "--for", "needs_input"))
 	return []row{
 		t.pairs(0, 1).extraRow("time from an appended line to the exit of a minimal program that waits for it, measured twice: the noise of these measurements"),
-		t.pairs(0, 2).ratioRow(`time from an appended fact to the exit of "lifeloop-wrap wait", compared with the minimal program`),
-		t.pairs(0, 2).extraRow(`time from an appended fact to the exit of "lifeloop-wrap wait", compared with the minimal program, as a difference`).within(50 * time.Millisecond),
+		t.pairs(0, 2).ratioRow(`time from an appended ledger entry to the exit of "lifeloop-wrap wait", compared with the minimal program`),
+		t.pairs(0, 2).extraRow(`time from an appended ledger entry to the exit of "lifeloop-wrap wait", compared with the minimal program, as a difference`).within(50 * time.Millisecond),
 	}
 }
 

@@ -81,14 +81,14 @@ func openArchive(data []byte, strict bool) (a archive, duplicate string, err err
 	// runpack). If the inner archive is stored uncompressed, its records are counted
 	// too. JSON files contain no such records.
 	if n := bytes.Count(data, []byte(directoryMark)); n > 4*maxEntries {
-		return a, "", fmt.Errorf("the archive and the archives in it list %d zip entries; at most %d are read", n, 4*maxEntries)
+		return a, "", fmt.Errorf("the archive and the archives in it list %d zip entries, more than the limit of %d", n, 4*maxEntries)
 	}
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return a, "", fmt.Errorf("not a zip archive: %w", err)
 	}
 	if len(z.File) > maxEntries {
-		return a, "", fmt.Errorf("the archive has %d entries; at most %d are read", len(z.File), maxEntries)
+		return a, "", fmt.Errorf("the archive has %d entries, more than the limit of %d", len(z.File), maxEntries)
 	}
 	a.files, a.sums = map[string][]byte{}, map[string]string{}
 	total := 0
@@ -237,7 +237,7 @@ type comparison struct {
 func (c *comparison) Write(b []byte) (int, error) {
 	for i := range b {
 		if i >= len(c.rest) || b[i] != c.rest[i] {
-			return i, fmt.Errorf("byte %d of the archive is not what a known zip writer writes for these files", c.at+i)
+			return i, fmt.Errorf("byte %d of the archive differs from what every known zip writer writes for these files", c.at+i)
 		}
 	}
 	c.at, c.rest = c.at+len(b), c.rest[len(b):]

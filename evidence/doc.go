@@ -231,7 +231,7 @@ func (r *Report) truncation() {
 	case r.Kind == TraceKind:
 		r.note("truncation: a trace holds one decision, and does not show whether there were others")
 	case r.Kind.Anchored() && r.AnchoredUntil == 0:
-		r.note("truncation: checkpoints removed from the end are not noticed without an anchor, and neither the chain nor the journal shows whether the session ended")
+		r.note("truncation: without an anchor, a removal of checkpoints from the end is not noticed, and neither the chain nor the journal shows whether the session ended")
 	case r.Kind.Anchored():
 		r.note("truncation: the anchors reach checkpoint %d of %d, which ends with event %d; a removal or replacement of later events is not noticed",
 			r.AnchoredUntil, n, r.reach.checkpoints[r.AnchoredUntil-1].SequenceEnd)

@@ -82,7 +82,7 @@ func TestBombs(t *testing.T) {
 	}
 	require.NoError(t, w.Close())
 	r = Verify(PackKind, many.Bytes(), Options{Compat: true})
-	require.Contains(t, r.Problems[0].What, "at most 4096")
+	require.Contains(t, r.Problems[0].What, "more than the limit of 4096")
 }
 
 type zeros struct{}

@@ -152,7 +152,7 @@ func flatten(data []byte) (*leaves, error) {
 			}
 			leaves.walk(fmt.Sprintf("%s#%04d", d.Name, i+1), v)
 			if leaves.bytes > maxTotal {
-				return nil, fmt.Errorf("%s: too many values to compare", d.Name)
+				return nil, fmt.Errorf("%s: the values to compare, together with their paths, are too large", d.Name)
 			}
 		}
 	}

@@ -201,9 +201,9 @@ func (r *Report) packContents(a archive, m packManifest, o Options) {
 	for _, e := range m.Contents {
 		switch {
 		case e.Path == packManifestFile:
-			r.problem("manifest", e.Path, "contents must not declare the manifest itself")
+			r.problem("manifest", e.Path, "the member \"contents\" must not declare the manifest itself")
 		case declared[e.Path]:
-			r.problem("manifest", e.Path, "contents declares this file more than once")
+			r.problem("manifest", e.Path, "the member \"contents\" declares this file more than once")
 		}
 		declared[e.Path] = true
 		if e.Type != entryType(e.Path) && !o.Compat {
@@ -217,7 +217,7 @@ func (r *Report) packContents(a archive, m packManifest, o Options) {
 		}
 	}
 	if !o.Compat && !slices.IsSortedFunc(m.Contents, func(a, b packEntry) int { return strings.Compare(a.Path, b.Path) }) {
-		r.problem("manifest", packManifestFile, "contents are not in the order of their paths")
+		r.problem("manifest", packManifestFile, "the entries of the member \"contents\" are not in the order of their paths")
 	}
 }
 

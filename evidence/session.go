@@ -205,7 +205,7 @@ func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optiona
 		return
 	}
 	if want := runpackName(c.Index); !o.Compat && c.RunpackPath != want && c.ours() {
-		r.problem("runpack_path", at, "lifeloop-wrap names the runpack of this checkpoint %s; this runpack has another name", want) // no digest covers the name, so only this check finds a change
+		r.problem("runpack_path", at, "lifeloop-wrap gives the name %s to the runpack of this checkpoint; this runpack has another name", want) // no digest covers the name, so only this check finds a change
 		return
 	}
 	if _, again := r.packs[c.RunpackPath]; again && !o.Compat {
@@ -312,7 +312,7 @@ func (r *Report) sealedHead(at string, c Checkpoint, head chain, p runpack, even
 			continue
 		}
 		if want, err := chainRef(head, c.CreatedAt); err != nil || want.ContentDigest != ref.ContentDigest {
-			r.problem("head", at, "after this checkpoint was made, a member was changed in the journal's header, or in the chain outside its checkpoints")
+			r.problem("head", at, "after this checkpoint was made, a member of the journal's header was changed, or a member of the chain other than its checkpoints")
 		}
 		for _, e := range events {
 			if e.ProducerVersion != c.ProducerVersion || e.SchemaVersion != schemaVersion {

@@ -167,8 +167,8 @@ func (x *Export) env() Env {
 
 // Errors of a ledger that is too short: a verifier would refuse evidence made from it.
 var (
-	ErrNotBegun     = errors.New("its ledger does not contain the beginning of the session")
-	ErrNoCheckpoint = errors.New("the session has no checkpoint; the first checkpoint is made when the harness runs")
+	ErrNotBegun     = errors.New("the ledger does not contain the beginning of the session")
+	ErrNoCheckpoint = errors.New("the session has no checkpoint; the first checkpoint is made when the harness has started")
 )
 
 // begun returns ErrNotBegun if there is no session to write evidence of.

@@ -585,7 +585,7 @@ func (c *Child) Signal(sig syscall.Signal) error {
 		c.paused.Store(false)
 	}
 	if err := unix.Kill(-c.pid, sig); err != nil {
-		return fmt.Errorf("signal the harness's group %d: %w", c.pid, err)
+		return fmt.Errorf("signal the harness's process group %d: %w", c.pid, err)
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func consentTo(text string, t *profiles.Trust, list []consent) (out string, repl
 			edits = append(edits, edit{at[0], at[1], basic(c.value)})
 		case r.inline >= 0 || r.found && r.header < 0:
 			at := slices.IndexFunc(found, func(st statement) bool { return slices.Contains(st.path, c.key) })
-			return "", nil, flawAt(text, found[at].start, "cannot edit a record of trust in this form; delete the record, because its hook no longer exists")
+			return "", nil, flawAt(text, found[at].start, "cannot edit a record of trust in this form; delete the record and try again: a new record is then written")
 		case r.header >= 0:
 			end := found[r.header].end
 			line := pair + nl

@@ -36,7 +36,7 @@ type Server struct {
 }
 
 // Listen opens a port of the loopback interface. Listen fails if the system does not
-// show which process has a connection. If Serve is never called, call Close.
+// show which process a connection belongs to. If Serve is never called, call Close.
 func Listen() (*Server, error) {
 	if err := checkSystem(); err != nil {
 		return nil, fmt.Errorf("serve instructions: %w", err)

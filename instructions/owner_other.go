@@ -8,7 +8,7 @@ import (
 )
 
 func checkSystem() error {
-	return errors.New("this system does not show which process has a connection")
+	return errors.New("this system does not show which process a connection belongs to")
 }
 
 func owner(int, netip.AddrPort, netip.AddrPort) int { return 0 }

@@ -99,7 +99,7 @@ func (g *guards) given(s *step, in input.ApprovalGiven) {
 		return len(in.Intent) >= minIntent && strings.HasPrefix(q.Intent, in.Intent)
 	})
 	if i < 0 {
-		s.refuseCommand(what, in.Ask, in.Reason, lifeloop.StateConflict, "no act with this intent waits for an approval (give the intent's digest or at least the first 8 characters of the digest)")
+		s.refuseCommand(what, in.Ask, in.Reason, lifeloop.StateConflict, "no act with this intent digest waits for an approval (give the digest that status shows, or at least its first 8 characters)")
 		return
 	}
 	q := g.hard.Approvals[i]

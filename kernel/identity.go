@@ -226,7 +226,7 @@ func (s *step) identify(sig telemetry.Signal, h *hook) bool {
 	case hs.Cause == "fork" || !s.turns.any():
 		// At its start, a fork still reports the id of its origin; from the first
 		// prompt on, its own id.
-		s.scopes.bind(s, sig.Session, "", "hook reports a different id before the first frame: "+sig.Detail)
+		s.scopes.bind(s, sig.Session, "", "a different id was reported for the same harness session: "+sig.Detail)
 		return true
 	default:
 		s.replace(sig, "replaced", "unknown", h)

@@ -129,7 +129,7 @@ func (r *router) usedBefore(s *step, c *call, i int) *PayloadSettled {
 	case first.Status == lifeloop.Delivered:
 		f.Status, f.Placement, f.Why = lifeloop.Delivered, first.Placement, "replayed"
 	default:
-		f.Status, f.Why = lifeloop.Skipped, "the same payload already waits for a slot"
+		f.Status, f.Why = lifeloop.Skipped, "the same payload already waits for delivery"
 	}
 	return f
 }

@@ -1559,7 +1559,7 @@ var depth = []string{
 	"settled delivered ", "settled skipped expired", "settled failed the hook ended before the answer was written",
 	"settled failed no acceptable placement", "document of an earlier launch", "receipt replayed", "settled failed duplicate_id_conflict", "sequence continued",
 	"settled skipped its frame ended", "settled failed its frame ended",
-	"settled skipped the next prompt was submitted without the payload", "settled failed no placement of the payload can be reached any more", "settled skipped the answer has the status failed",
+	"settled skipped the next prompt was submitted without the payload", "settled failed no placement that the payload accepts is possible any more", "settled skipped the answer has the status failed",
 	"renewal refused", "renewal delivered", "renewal rolled_back", "renewal failed", "launch for renewal", "returned to the old session",
 	"renewal capability_unsupported", "renewal operator_required", "renewal payload_rejected", "renewal timeout", "renewal state_conflict",
 	"fact renewal_typed",

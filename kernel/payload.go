@@ -164,7 +164,7 @@ func (l *slots) refusal(s *step, k *call, p lifeloop.PayloadEnvelope, placed neg
 		}
 	}
 	if n > maxWaiting || bytes > maxWaitingBytes {
-		return lifeloop.PayloadRejected, "the payloads of this client that wait for a slot are too many or too large"
+		return lifeloop.PayloadRejected, "too many payloads of this client wait for delivery, or their total size is too large"
 	}
 	return "", ""
 }

@@ -159,7 +159,7 @@ func (l *slots) review(s *step) {
 		case p.frame != "" && !s.turns.isOpen(p.frame):
 			l.giveUp(s, p, lifeloop.PayloadRejected, "its frame ended")
 		default:
-			l.giveUp(s, p, lifeloop.PlacementUnavailable, "no placement of the payload can be reached any more")
+			l.giveUp(s, p, lifeloop.PlacementUnavailable, "no placement that the payload accepts is possible any more")
 		}
 	}
 }

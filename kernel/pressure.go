@@ -88,10 +88,11 @@ func (p *pressure) figure() (m ContextMeasured) {
 }
 
 // trigger returns the number of tokens in the context, and a threshold. A renewal must
-// leave fewer tokens than half the threshold. If pressure triggers the renewal (now is
-// true), the threshold equals tokens. Otherwise the threshold is the larger of tokens
-// and the number at which pressure is high, or 0 if the window is unknown. If the number
-// of tokens is unknown or stale, the results are nil and 0.
+// leave fewer tokens than half the threshold; a threshold of 0 requires nothing. If
+// pressure triggers the renewal (now is true), the threshold equals tokens. If not, and if
+// the window is known, the threshold is the larger of tokens and the number at which
+// pressure is high. If the window is unknown, the threshold is 0. If the number of tokens
+// is unknown or stale, the results are nil and 0.
 func (p *pressure) trigger(now bool) (tokens *int64, trigger int64) {
 	m := p.figure()
 	switch {

@@ -549,7 +549,7 @@ func (r *renewals) continued(s *step, in input.RenewalContinued) {
 	p := r.payload(s, in)
 	choices := negotiate.Placement(s.health.placing(s), p).Candidates
 	if len(choices) == 0 {
-		r.lost(s, fmt.Sprintf("no slot can take a continuation of %d bytes", p.ByteSize))
+		r.lost(s, fmt.Sprintf("nothing in this launch can carry a continuation of %d bytes to the model", p.ByteSize))
 		return
 	}
 	held := inHand{payload: p, choices: choices}

@@ -247,7 +247,7 @@ func (r *renewals) opened(s *step) {
 		return
 	}
 	if s.scopes.current().Cause != causeRenewal {
-		r.end(s, lifeloop.PayloadRejected, "the harness continued another session", false)
+		r.end(s, lifeloop.PayloadRejected, "the harness opened a session that the reset did not cause", false)
 		return
 	}
 	held := r.soft.held

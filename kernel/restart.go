@@ -245,7 +245,7 @@ func (r *recovery) abandon(s *step, open bool) {
 func (s *step) recoverObserved() {
 	s.router.failOpen(s)
 	s.pressure.extend(s)
-	why := own("the observer died before it had written all events of one record of its source")
+	why := own("the observer had read a record, and died before it had written all events about it")
 	if hs := s.scopes.current(); hs != nil && !hs.Ended {
 		if !hs.Starting {
 			s.emit(emission{event: lifeloop.SessionStarting, evidence: why, data: map[string]any{"cause": hs.Cause}})

@@ -187,7 +187,7 @@ var inputs = map[string]func(*world, *datadriven.TestData) input.Input{
 			case "rule":
 				in.Decision.Rule = a.Vals[0]
 			case "fail":
-				in.Failure, in.Why = lifeloop.FailureClass(a.Vals[0]), "the intent cannot be evaluated"
+				in.Failure, in.Why = lifeloop.FailureClass(a.Vals[0]), "the policy cannot evaluate the intent request for this act"
 			default:
 				in.Decision = input.GateDecision{Tool: "the.tool", Verdict: gate.Verdict(a.Key), Reasons: []string{}, IntentDigest: "0123456789abcdef", PolicyDigest: w.cfg.Gate, TraceID: "t"}
 			}

@@ -300,7 +300,7 @@ func (l *slots) answer(s *step, h *hook) {
 			return
 		}
 	}
-	l.strike(s, h, "the session cannot ask the gate")
+	l.strike(s, h, "the gate did not permit the payload before the harness ended or the ledger was lost")
 	h.answered = true
 	if h.call.Slot == telemetry.SlotSession {
 		l.soft.begun = max(l.soft.begun, h.scope)
@@ -330,7 +330,7 @@ func (h *hook) answerOf(s *step) *effect.HookVerdict {
 	if h.verdict != nil {
 		return h.verdict
 	}
-	f := GateAnswered{Act: gate.ActTool, Failure: lifeloop.StateConflict, Why: "the session cannot ask the gate"}
+	f := GateAnswered{Act: gate.ActTool, Failure: lifeloop.StateConflict, Why: "the harness has ended, or the ledger can no longer be written"}
 	return &effect.HookVerdict{Decision: telemetry.Deny, Reason: f.refusal()}
 }
 

@@ -243,7 +243,7 @@ func (w *walker) end(rest []byte) error {
 		return nil
 	}
 	if _, why := parse(rest[:len(rest)-1]); why == "" {
-		return w.corruptLine("the end of the line was changed after it was written")
+		return w.corruptLine("the newline at the end of the line was changed after it was written")
 	}
 	return nil
 }

@@ -222,7 +222,7 @@ var receiptFlaws = []flaw{
 	{"lifecycle_receipt", "status", `"ok"`, "status: expected one of observed, delivered, skipped, degraded, failed"},
 	{"lifecycle_receipt", "failure_class", `"timeout"`, ""},
 	{"lifecycle_receipt", "failure_class", `"slow"`, "failure_class: expected one of"},
-	{"lifecycle_receipt", "failure_class", `"payload_too_large"`, "retry_class: expected do_not_retry or a more restrictive class"},
+	{"lifecycle_receipt", "failure_class", `"payload_too_large"`, "retry_class: expected retry class do_not_retry or a more restrictive one"},
 	{"lifecycle_receipt", "retry_class", `null`, ""},
 	{"lifecycle_receipt", "retry_class", `"later"`, "retry_class: expected one of safe_retry"},
 	{"lifecycle_receipt", "at_epoch_s", `-5`, "at_epoch_s: expected a non-negative integer"},

@@ -49,7 +49,7 @@ func TestParseCallbackResponse(t *testing.T) {
 		{"an unknown version", `{"status":"observed","schema_version":"lifeloop.v1"}`, []string{`schema_version: expected lifeloop.v0.2 or lifeloop.v0.1, got "lifeloop.v1"`}},
 		{"a failure without its class", `{"status":"failed"}`, []string{"failure_class: expected a failure class, because the status is failed"}},
 		{"a class without a failure", `{"status":"observed","failure_class":"timeout"}`, []string{"failure_class: expected null or no member, because the status is not failed"}},
-		{"a looser retry", `{"status":"failed","failure_class":"payload_too_large","retry_class":"safe_retry"}`, []string{"retry_class: expected do_not_retry or a more restrictive class for payload_too_large, got safe_retry"}},
+		{"a looser retry", `{"status":"failed","failure_class":"payload_too_large","retry_class":"safe_retry"}`, []string{"retry_class: expected retry class do_not_retry or a more restrictive one for failure class payload_too_large, got safe_retry"}},
 		{"wrong types", `{"status":7,"warnings":"w","receipt_refs":[null,""]}`, []string{
 			`status: expected a string, got a number`,
 			"receipt_refs[0]: expected a string, got null",

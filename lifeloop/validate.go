@@ -139,7 +139,7 @@ func (l *list) retry(at path, retry *RetryClass, failure *FailureClass) {
 		return
 	}
 	if least := failure.DefaultRetry(); least.Tighter(*retry) {
-		l.add(at, "expected %s or a more restrictive class for %s, got %s", least, *failure, *retry)
+		l.add(at, "expected retry class %s or a more restrictive one for failure class %s, got %s", least, *failure, *retry)
 	}
 }
 

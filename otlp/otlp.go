@@ -334,7 +334,7 @@ func (r *Receiver) pass(ctx context.Context, p passed) {
 		defer resp.Body.Close()
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
 		if resp.StatusCode/100 != 2 {
-			return fmt.Errorf("answered with status %d", resp.StatusCode)
+			return fmt.Errorf("the upstream server answered with status %d", resp.StatusCode)
 		}
 		return nil
 	}()

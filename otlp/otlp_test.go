@@ -223,10 +223,10 @@ func TestFailingUpstream(t *testing.T) {
 		handler http.HandlerFunc
 		why     string
 	}{
-		"refuses": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, "answered with status 503"},
+		"refuses": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, "the upstream server answered with status 503"},
 		"redirects": {func(w http.ResponseWriter, req *http.Request) {
 			http.Redirect(w, req, "/elsewhere", http.StatusTemporaryRedirect)
-		}, "answered with status 307"},
+		}, "the upstream server answered with status 307"},
 		"is gone": {nil, "no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -296,7 +296,7 @@ type injectedSettings struct {
 func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string]string) (injectedSettings, string) {
 	switch {
 	case h.Hooks == Never:
-		return injectedSettings{}, "the user turned hooks off"
+		return injectedSettings{}, "`--hooks never` or `--no-hooks` turns hooks off"
 	case line.has("--bare") || truthy(h.getenv("CLAUDE_CODE_SIMPLE")):
 		return injectedSettings{}, "bare mode runs no hooks"
 	case line.has("--safe-mode") || truthy(h.getenv("CLAUDE_CODE_SAFE_MODE")):

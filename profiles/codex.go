@@ -219,7 +219,7 @@ func codexPlain(line codexLine) bool {
 func codexHookless(line codexLine, h Host) string {
 	switch {
 	case h.Hooks == Never:
-		return "the user turned hooks off"
+		return "`--hooks never` or `--no-hooks` turns hooks off"
 	case line.has("--remote"):
 		return "the session runs in the app server given with --remote, which accepts no hooks from a launch"
 	case line.overrides("hooks"):

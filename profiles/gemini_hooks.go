@@ -59,7 +59,7 @@ func geminiGroup(command string, milliseconds int) []hookGroup {
 func (l *Launch) injectGemini(line commandLine, h Host) (reason string) {
 	switch {
 	case h.Hooks == Never:
-		return "the user turned hooks off"
+		return "`--hooks never` or `--no-hooks` turns hooks off"
 	case h.Hooks != Always && h.Needs == "" && !h.Guards:
 		return "no client, policy or requirement needs hooks, and they would show on the screen; `--hooks always` injects them"
 	case len(h.Hook) == 0:
@@ -86,7 +86,7 @@ func (l *Launch) injectGemini(line commandLine, h Host) (reason string) {
 	case geminiTrusted(line, home, layers, h):
 		return l.geminiDefaults(path, h)
 	case h.Dir == home:
-		return "it is not certain that Gemini CLI trusts the working directory and runs hooks in settings; our extension cannot be added, because this directory is the home folder"
+		return "hooks in a settings file may not run, because it is not certain that Gemini CLI trusts the working directory; our extension cannot be added, because this directory is the home folder"
 	}
 	return l.geminiOverlay(line, home, layers, h)
 }

@@ -123,7 +123,7 @@ func geminiSandboxed(line commandLine, home string, layers []geminiLayer, h Host
 		return "--sandbox" + runs
 	}
 	if slices.ContainsFunc(line, func(p part) bool { return hasFlag(p.name, "s") }) {
-		return "several short options in one word, as in -ds, may include -s, which" + runs
+		return "the command line combines short options in one word, as in -ds; one of them may be -s, which" + runs
 	}
 	switch set := strings.ToLower(strings.TrimSpace(h.getenv("GEMINI_SANDBOX"))); set {
 	case "":

@@ -112,9 +112,9 @@ func openclawHookless(line commandLine, sure bool) string {
 func (l *Launch) injectOpenclaw(line commandLine, h Host) (reason string) {
 	switch {
 	case h.Hooks == Never:
-		return "the user turned hooks off"
+		return "`--hooks never` or `--no-hooks` turns hooks off"
 	case h.Socket == "" || len(h.Key) == 0:
-		return "there is no socket for the plugin"
+		return "the session has no socket for the plugin, or no key for the socket"
 	case h.Hooks != Always && h.Needs == "" && !h.Guards:
 		return "no client, policy or requirement needs hooks, and OpenClaw would print a line about them; `--hooks always` injects them"
 	case !utf8.ValidString(h.RunDir) || !utf8.ValidString(h.Socket) || !utf8.ValidString(h.Key):

@@ -231,9 +231,9 @@ func opencodeLogs(line commandLine, h Host) bool {
 func opencodeInjectable(line commandLine, h Host) (reason string) {
 	switch {
 	case h.Hooks == Never:
-		return "the user turned hooks off"
+		return "`--hooks never` or `--no-hooks` turns hooks off"
 	case h.Socket == "" || len(h.Key) == 0:
-		return "there is no socket for the plugin"
+		return "the session has no socket for the plugin, or no key for the socket"
 	case !utf8.ValidString(h.RunDir) || !utf8.ValidString(h.Socket) || !utf8.ValidString(h.Key):
 		return "the path of the session's folder or socket is not UTF-8 and cannot be written into a configuration"
 	}
@@ -252,7 +252,7 @@ func opencodePure(line commandLine, h Host) bool {
 func (l *Launch) opencodeInstructions(h Host) (file, reason string) {
 	switch {
 	case h.Instructions == "":
-		return "", "the port from which OpenCode would read our instructions could not be opened, for example because this system does not show which process a connection belongs to"
+		return "", "the port from which OpenCode would read our instructions is not open: opening it failed, or this system does not show which process a connection belongs to, so other programs could read the instructions"
 	case h.proxied("127.0.0.1"):
 		return "", "OpenCode would read http://127.0.0.1 through the proxy of HTTP_PROXY; add 127.0.0.1 to NO_PROXY"
 	}

@@ -98,7 +98,7 @@ func (p *player) decide(e effect.AskGate) {
 	in := input.GateDecided{Ask: e.Ask}
 	intent, err := p.intent(e)
 	if err != nil {
-		in.Failure, in.Why = lifeloop.InvalidRequest, "the intent cannot be evaluated"
+		in.Failure, in.Why = lifeloop.InvalidRequest, "the policy cannot evaluate the intent request for this act"
 		p.cause(in)
 		return
 	}

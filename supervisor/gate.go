@@ -33,7 +33,7 @@ func decideAct(g Gate, e effect.AskGate) (in input.GateDecided) {
 	}
 	d, err := g.Decide(e)
 	if err != nil {
-		failed.Failure, failed.Why = lifeloop.InvalidRequest, "the intent cannot be evaluated"
+		failed.Failure, failed.Why = lifeloop.InvalidRequest, "the policy cannot evaluate the intent request for this act"
 		return failed
 	}
 	in.Decision = d

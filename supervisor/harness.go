@@ -118,7 +118,7 @@ func (s *sink) TextLost(bytes, lines int64) {
 		s.post(input.SourceTrouble{Source: "terminal", What: input.TroubleOverflow})
 	}
 	s.lost += bytes
-	s.log.Warn().Int64("bytes", bytes).Int64("so_far", s.lost).Msg("output came faster than it could be examined; a part was skipped")
+	s.log.Warn().Int64("bytes", bytes).Int64("so_far", s.lost).Msg("output came faster than it could be examined; a part was not examined")
 }
 
 func (s *sink) OSC(_ int, text string) {

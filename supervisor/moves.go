@@ -156,7 +156,7 @@ func (m *Moves) look(ended bool) bool {
 	}
 	m.past[m.present] = true
 	m.present, m.next, m.named, m.read = m.next, "", time.Now(), watchers.Position{}
-	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "named in a record of the process", At: later(m.at, began), Session: m.present, Cause: cause}
+	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: kernel.FolderSource, Detail: "named in a record that the harness process wrote", At: later(m.at, began), Session: m.present, Cause: cause}
 	m.files.post(input.SignalsSeen{Signals: []telemetry.Signal{live}})
 	m.release()
 	m.files.Watch(path, since)

@@ -470,7 +470,9 @@ func (v *Vault) lockedFile() (*os.File, *durable.FileLock, error) {
 		}
 		_ = f.Close()
 		if _, locked := errors.AsType[*durable.LockedError](err); err == nil || locked {
-			continue // the file was not locked yet, so Ungive has removed the file or is about to remove it
+			// Before this process had locked the file, Ungive found it unlocked, and has
+			// removed it or is about to remove it.
+			continue
 		}
 		_ = os.Remove(f.Name())
 		return nil, nil, err

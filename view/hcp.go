@@ -420,7 +420,7 @@ func (h *HCP) observe(f kernel.Observed) {
 		}
 		h.warn(event, message, r.Data)
 	case lifeloop.ReceiptGapDetected:
-		h.warn(event, "records are missing", r.Data)
+		h.warn(event, "records from the harness are missing", r.Data)
 	case lifeloop.SupervisorTick, lifeloop.ReceiptEmitted:
 	}
 }

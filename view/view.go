@@ -209,7 +209,7 @@ func (s *Status) Lose() {
 	}
 	s.PID, s.RetryAt, s.Held = nil, nil, false
 	s.Uncertain, s.Until = false, nil
-	s.active("stopped", "wrapper", "died at or after "+s.last.UTC().Format(time.RFC3339)+"; outcome unknown", s.last)
+	s.active("stopped", "wrapper", "the wrapper died at or after "+s.last.UTC().Format(time.RFC3339)+"; outcome unknown", s.last)
 }
 
 // Apply adds one fact.

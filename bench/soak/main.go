@@ -73,7 +73,7 @@ func soak() (grew bool, err error) {
 		return false, err
 	}
 	ratio := float64(last) / float64(first)
-	fmt.Printf("resident memory at the end / after a fifth of the time: %.2f (at most %.1f)\n", ratio, limit)
+	fmt.Printf("last resident memory divided by that after a fifth of the time: %.2f (at most %.1f)\n", ratio, limit)
 	return ratio > limit, nil
 }
 

@@ -31,9 +31,9 @@ unless FILE has it already. CMD is run for each line, even if FILE has it
 already, and reads the line on its standard input.
 
 Keep the lines where the user and the programs of the session cannot change or
-remove them: evidence verify --anchor then detects that the end of a chain was
-removed. An anchor that cannot be published is reported on stderr, the next ones
-are still published, and the exit code is 1.`,
+remove them: evidence verify --anchor then detects that the end of a session's
+chain or journal was removed. An anchor that cannot be published is reported on
+stderr, the next ones are still published, and the exit code is 1.`,
 		Example: `  lifeloop-wrap evidence anchor last --follow --file /mnt/other-machine/anchors
   lifeloop-wrap evidence anchor last --follow -- git notes append -F -`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -95,7 +95,7 @@ func publishAnchors(ctx context.Context, a *anchoring.Publisher, st store.Store,
 			return unreadAnchors(id, err)
 		}
 		if last.Index == 0 {
-			return no(lifeloop.StateConflict, "session %s has no checkpoint", id).withHint("the first checkpoint is made when the harness runs")
+			return no(lifeloop.StateConflict, "session %s has no checkpoint", id).withHint("the first checkpoint is made as soon as the harness has started")
 		}
 		a.Publish(ctx, last)
 	}

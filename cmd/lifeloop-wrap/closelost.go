@@ -41,7 +41,7 @@ func (g *globals) closeLost(cmd *cobra.Command, l *lostSession, reason string) e
 	// crashes before that fact, the session is still lost, and a second abort can close it.
 	s.giveBack()
 	if err := sessionVault(s.folder).Clear(time.Now()); err != nil {
-		return no(lifeloop.InternalError, "session %s: remove the continuation of its renewal: %v", s.id, err)
+		return no(lifeloop.InternalError, "session %s: remove the stored continuation of its renewal: %v", s.id, err)
 	}
 	if err := supervisor.CloseLost(k, s.ledger, time.Now(), reason); err != nil {
 		return no(lifeloop.InternalError, "session %s: %v", s.id, err)

@@ -180,8 +180,8 @@ func controlCmds(g *globals) []*cobra.Command {
 command. The harness then receives the signal at which it quits (INT or TERM), then
 TERM, and all its processes receive KILL after the grace period. Nothing more is
 launched. A second abort, at least 2 s after the first, skips the rest of the grace
-period. A lost session, whose wrapper died, is closed, usually in the state FAILED with
-the reason supervisor_lost. Nothing is started and no client is called. To wait for
+period. If the session is lost (its wrapper died), abort closes it, usually in the state
+FAILED with the reason supervisor_lost, starts nothing and calls no client. To wait for
 the end:
 
   lifeloop-wrap abort SESSION && lifeloop-wrap wait SESSION --for ended`)
@@ -193,19 +193,19 @@ the end:
 	return []*cobra.Command{
 		onIntent(request(supervisor.CommandApprove, "Approve an act that waits for an approval",
 			`approve permits an act that waits for an approval (run --approval-wait): a launch, a
-renewal or a tool call. INTENT is the digest of the act's intent, or at least its
-first 8 characters; status shows it.`)),
+renewal or a tool call. INTENT is the digest that identifies the act, or at least the
+first 8 characters of this digest; status shows them.`)),
 		onIntent(request(supervisor.CommandDeny, "Deny an act that waits for an approval",
 			`deny refuses an act that waits for an approval (run --approval-wait): a launch, a
-renewal or a tool call. INTENT is the digest of the act's intent, or at least its
-first 8 characters; status shows it.`)),
+renewal or a tool call. INTENT is the digest that identifies the act, or at least the
+first 8 characters of this digest; status shows them.`)),
 		request(supervisor.CommandPause, "Pause a live session until it is resumed",
 			`pause suspends the harness and all its processes. The timeouts of the attempt, the
 idle timeout and a wait for the next attempt are suspended too; the session's maximum
 duration is not. pause returns when the pause is recorded in the ledger.`),
 		request(supervisor.CommandResume, "Continue a paused session",
-			`resume continues a session that pause or a signal suspended. A session that only
-waits for its next attempt continues by itself.`),
+			`resume continues a session that pause or a signal suspended. It is refused if the
+session only waits for its next attempt: such a session continues by itself.`),
 		abort,
 		renewCmd(g),
 	}
@@ -215,7 +215,7 @@ waits for its next attempt continues by itself.`),
 var outcomes = []string{"", "completed", "failed", "interrupted", "abandoned"}
 
 func frameCmd(g *globals) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "frame", Short: "Open or close a client's frame in a live session"})
+	cmd := group(&cobra.Command{Use: "frame", Short: "Open a client's own frame in a live session, or close it"})
 	var f supervisor.FrameCommand
 	sub := func(do, short string) *cobra.Command {
 		c := &cobra.Command{

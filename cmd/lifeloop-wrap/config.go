@@ -73,7 +73,7 @@ func (g *globals) warnOf(cmd *cobra.Command, cfg config.Config) {
 			}{"token_in_arguments", name, tokenHint})
 			continue
 		}
-		fmt.Fprintf(w, "lifeloop-wrap: profile %s has the continuation token in the arguments of a program, which all users of this machine can see while it runs\nhint: %s\n", vt.Plain(name), tokenHint)
+		fmt.Fprintf(w, "lifeloop-wrap: profile %s passes the continuation of a renewal to its continue program as an argument, which all users of this machine can see while the program runs\nhint: %s\n", vt.Plain(name), tokenHint)
 	}
 }
 
@@ -91,5 +91,5 @@ func exposureHint(e config.Exposure) string {
 	if profile, _, found := strings.Cut(e.Key, "]."); found && strings.HasPrefix(e.Key, "profiles[") {
 		beside = profile + "].name" // inherit is a key of the profile, not of prepare or continue
 	}
-	return fmt.Sprintf("let the program read the variable from its environment: in the configuration, add %s to the list inherit beside %s", vt.Plain(e.Variable), beside)
+	return fmt.Sprintf("let the program read the variable from its environment: in the configuration, add %s to the list named inherit, a key on the same level as %s", vt.Plain(e.Variable), beside)
 }

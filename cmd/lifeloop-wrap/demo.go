@@ -132,7 +132,7 @@ func untilSignal(run *exec.Cmd, signals <-chan os.Signal) error {
 	defer runtime.UnlockOSThread()
 	harness.EndWithParent(run)
 	if err := run.Start(); err != nil {
-		return fmt.Errorf("the wrapped run: %w", err)
+		return fmt.Errorf("the demo's run of lifeloop-wrap: %w", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- run.Wait() }()
@@ -144,7 +144,7 @@ func untilSignal(run *exec.Cmd, signals <-chan os.Signal) error {
 			_ = run.Process.Signal(sig) // an error means that the wrapper has ended
 		case err := <-ended:
 			if killed == nil && err != nil {
-				return fmt.Errorf("the wrapped run: %w", err)
+				return fmt.Errorf("the demo's run of lifeloop-wrap: %w", err)
 			}
 			return killed
 		}

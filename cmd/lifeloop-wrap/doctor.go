@@ -81,7 +81,7 @@ func (g *globals) examine(cmd *cobra.Command, args []string) (*doctor.Report, er
 	host.Key, host.Instructions = "/nonexistent/key", "http://127.0.0.1:1/instructions" // placeholders, because nothing is started
 	var notes, problems []doctor.Finding
 	if _, err := policyOf(cfg); err != nil {
-		problems = append(problems, doctor.Finding{About: "machine", What: "run refuses to start: " + err.Error(), Fix: "lifeloop-wrap gate eval --policy FILE --intent FILE # tests a policy"})
+		problems = append(problems, doctor.Finding{About: "machine", What: "lifeloop-wrap run refuses to start: " + err.Error(), Fix: "lifeloop-wrap gate eval --policy FILE --intent FILE # tests a policy"})
 	}
 	if r := cfg.Ignored; r != nil {
 		notes = append(notes, doctor.Finding{About: "machine", What: r.Path + " is not used: " + r.Why, Fix: g.trustCommand(r)})

@@ -118,7 +118,7 @@ func eventsCmd(g *globals) *cobra.Command {
 
 func formFlags(cmd *cobra.Command, as *string, callbacks *bool) {
 	cmd.Flags().StringVar(as, "as", *as, "`FORM` of the events: lifeloop, hcp, l0 or facts")
-	cmd.Flags().BoolVar(callbacks, "callbacks", false, "with --as l0, print each event's callbacks after it")
+	cmd.Flags().BoolVar(callbacks, "callbacks", false, "with --as l0, print after each event its L0 callbacks, such as onStart")
 }
 
 // A line is one line of output. If the output form selected by --as numbers its events

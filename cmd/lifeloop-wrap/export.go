@@ -30,13 +30,15 @@ func exportCmd(g *globals) *cobra.Command {
 	cmd := g.onSession(&cobra.Command{
 		Use: "export SESSION --kind KIND --out PATH", Short: "Write a session's evidence: runpack, pack, chain, trace or html",
 		Long: `export makes evidence, which others can verify, from the ledger of a session.
-The same ledger gives the same bytes.
+The same ledger gives the same bytes. Acts are the launches and renewals of the
+harness, payloads and, under a policy, the tool calls of the harness.
 
   runpack  a file: the acts of the session with their results, its timeline, and
            references to its receipts and its ledger
   pack     a file: a runpack with --pack-type run, or the states and checkpoints
            of the session with --pack-type job
-  chain    a folder: the journal, the chain, a runpack for each checkpoint
+  chain    a folder: a journal of the acts, the chain of the checkpoints that
+           cover them, and a runpack for each checkpoint
   trace    a folder with a record for each decision of the gate; it needs a key
   html     a page for people: turns, context, receipts, and the result of
            verifying the session's runpack
@@ -49,7 +51,7 @@ An existing file is replaced only if it is empty or is evidence too.`,
 	f.StringVar(&e.packType, "pack-type", "run", "the type of --kind pack: run or job")
 	f.StringVar(&e.out, "out", "", "`PATH` to write: a file; for chain and trace a folder")
 	f.StringVar(&e.key, "key", "", "`FILE` with the private key that signs")
-	f.BoolVar(&e.raw, "raw", false, "write the recorded values too, not only their digests")
+	f.BoolVar(&e.raw, "raw", false, "also write the values of acts and results")
 	return cmd
 }
 

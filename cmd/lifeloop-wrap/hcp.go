@@ -31,8 +31,8 @@ func hcpConsumeCmd(g *globals) *cobra.Command {
 		Use:   "consume",
 		Short: "Order HCP events and drop duplicates",
 		Long: `consume reads HCP envelopes as JSON Lines on stdin, of any number of sessions, in
-any order and with duplicates, and prints each event once and in the order of its
-session, as the same JSON Lines. An event that comes too late for this order is
+any order and with duplicates. It prints each event once and in the order of its
+session, with its line unchanged. An event that comes too late for this order is
 dropped. Standard error gets a line for each gap, each event that arrives after it
 was reported missing or after the end of its session, each event with an implausible
 number, each session that is forgotten because too many are open, and each line that

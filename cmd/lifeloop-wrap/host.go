@@ -60,7 +60,7 @@ func (g *globals) hostVerb(verb, short string, do func(*host) error) *cobra.Comm
 			return hostError(do(h))
 		},
 	}
-	cmd.Flags().StringVar(&h.profile, "profile", "", "`NAME` of a renewal profile by which the hooks renew sessions (default none)")
+	cmd.Flags().StringVar(&h.profile, "profile", "", "`NAME` of a renewal profile that the installed hooks use to renew sessions (default none)")
 	cmd.Flags().StringVar(&h.scope, "scope", "user", "settings to change: user or project")
 	cmd.Flags().BoolVar(&h.dry, "dry-run", false, "print the changes and make none")
 	return cmd

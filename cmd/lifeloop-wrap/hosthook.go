@@ -95,7 +95,7 @@ func hostHook(h hostCall, stdin io.Reader, stdout *os.File, stderr io.Writer) in
 	case err != nil:
 		fmt.Fprintf(stderr, "lifeloop-wrap: %s\n", vt.Plain(err.Error()))
 	case result.Failure != "":
-		fmt.Fprintf(stderr, "lifeloop-wrap: %s in a single hook call (%s)\n", vt.Plain(result.Why), result.Failure)
+		fmt.Fprintf(stderr, "lifeloop-wrap: hook without the wrapper: %s (%s)\n", vt.Plain(result.Why), result.Failure)
 	}
 	return 0
 }
@@ -122,7 +122,7 @@ func (h hostCall) serve(cfg config.Config, profile profiles.Profile, manifest li
 		// An earlier hook may have been killed while a program of the profile read a
 		// continuation from a file. Ungive removes such files.
 		if err := hostVault(cfg.StateDir).Ungive(); err != nil {
-			fmt.Fprintf(stderr, "lifeloop-wrap: cannot clean up the stored continuations: %s\n", vt.Plain(err.Error()))
+			fmt.Fprintf(stderr, "lifeloop-wrap: cannot remove the continuation files that a killed hook left: %s\n", vt.Plain(err.Error()))
 		}
 		r, err := h.renewal(cfg, manifest, dir, around, stderr)
 		if err != nil {

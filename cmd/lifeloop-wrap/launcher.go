@@ -208,7 +208,7 @@ func (l *launcher) guarded(w way, launch profiles.Launch) error {
 	}
 	why, hint := launch.Unguarded, "remove the flag or setting that disables the hooks, or run without a policy"
 	if why == "" {
-		why, hint = "with this command line, the harness runs no hooks that could ask the gate", "run another command line, or run without a policy"
+		why, hint = "with this command line, the harness runs no hooks that could check them", "run another command line, or run without a policy"
 	}
 	return refused(lifeloop.OperatorRequired, "the policy cannot guard the tool calls of %s: %s", w.profile.Adapter, why).withHint("%s", hint)
 }

@@ -278,7 +278,7 @@ func troubleText(what input.Trouble) string {
 		input.TroubleOverflow:     "output came faster than it could be examined; a part was not examined",
 		input.TroubleLost:         "exported telemetry was dropped; records may be missing",
 		input.TroubleNotPassedOn:  "exported telemetry did not reach the user's own endpoint",
-		input.TroubleStopped:      "it has stopped, so no more records are read",
+		input.TroubleStopped:      "its reader has stopped, so no more of its records are read",
 	}[what], string(what))
 }
 

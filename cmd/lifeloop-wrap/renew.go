@@ -33,10 +33,12 @@ func renewCmd(g *globals) *cobra.Command {
 renewal profile (run --profile). When the harness is at its prompt, the profile's
 prepare command runs, the harness is started again or reset in place, and what the
 continue command prints is delivered to the new harness session. renew returns when
-the renewal is accepted, or with --wait when it is over. "lifeloop-wrap status SESSION" shows it.
+the renewal is accepted, or with --wait when it has ended. "lifeloop-wrap status SESSION"
+shows the state of the renewal.
 
-The exit code is 0 if the renewal was accepted (with --wait, if it was delivered), and
-1 if it was refused, rolled back or failed.`,
+The exit code is 0 if the renewal was accepted (with --wait, if the text was delivered
+to the new harness session). It is 1 if the renewal was refused, was rolled back before
+the reset, or failed.`,
 		Example: `  lifeloop-wrap renew last --reason "the context is full"
   lifeloop-wrap renew last --profile handoff --wait`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -130,7 +132,7 @@ func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 	held, now := sessionVault(s.folder), time.Now()
 	if len(active) == 0 { // no profile can use a continuation that a dead wrapper has left
 		if err := held.Clear(now); err != nil {
-			s.log.Warn().Err(err).Msg("cannot clean up the stored continuations")
+			s.log.Warn().Err(err).Msg("cannot erase the stored continuations of renewals")
 		}
 		return nil, nil
 	}
@@ -139,7 +141,7 @@ func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
 		return nil, refused(lifeloop.InternalError, "find the working directory: %v", err)
 	}
 	if err := held.Sweep(now, now.AddDate(0, 0, -1)); err != nil {
-		s.log.Warn().Err(err).Msg("cannot erase old continuations")
+		s.log.Warn().Err(err).Msg("cannot erase used, discarded and expired continuations of renewals")
 	}
 	p, err := programs.New(programs.Config{Profiles: active, Vault: held, Dir: dir, Ask: l.askForNote, Around: func(client string) dispatch.Config {
 		return s.program(t)

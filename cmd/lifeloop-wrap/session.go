@@ -169,7 +169,7 @@ func (s *session) tidy() {
 	// The prepare program of a renewal can store a continuation (see package vault) while
 	// the session ends. Nothing can use that continuation, so Clear erases its text.
 	if err := sessionVault(s.folder).Clear(time.Now()); err != nil {
-		s.log.Warn().Err(err).Msg("cannot clean up the stored continuations")
+		s.log.Warn().Err(err).Msg("cannot erase the stored continuations of renewals")
 	}
 	s.record.Conclude(s.id, s.folder)
 }

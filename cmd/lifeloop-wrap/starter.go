@@ -33,7 +33,7 @@ this folder, but without the rate_limit of a rule, and prints the cases whose re
 not the wanted one. A case has the wanted verdict, optionally a reason that must be
 among the reason codes of the decision, and one of:
 
-  command, write, delete, read, url   a tool call; the key tool may name the tool
+  command, write, delete, read, url   a tool call; the optional key "tool" names the tool
   tool without any of these           a call of that tool without arguments
   launch, renew                       the program that is launched or renewed
   inject                              the placement of a payload`,

@@ -122,7 +122,7 @@ func contextDetail(k store.Session) string {
 	case c == nil:
 		return text
 	case c.Window == nil:
-		return fmt.Sprintf("%s, %d in use, window unknown", text, c.Tokens)
+		return fmt.Sprintf("%s, %d tokens in use, window size unknown", text, c.Tokens)
 	default:
 		return fmt.Sprintf("%s, %d of %d tokens (window size from %s)", text, c.Tokens, *c.Window, windowSourceText(c.WindowSource))
 	}

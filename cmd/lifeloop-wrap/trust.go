@@ -177,7 +177,7 @@ func (g *globals) trustHint(r *trust.Refusal) string {
 		}
 		return "nothing in the file is used; --config FILE reads it without checking its owner, permissions and trust record"
 	}
-	return "read the file; if the programs that it names may run, trust it: " + g.trustCommand(r)
+	return "read the file; to allow the programs that it names to run, trust it: " + g.trustCommand(r)
 }
 
 // trustCommand returns the command that trusts a file.

@@ -153,7 +153,7 @@ func readArtifact(path string) ([]byte, error) {
 		return nil, unreadable(path, err)
 	case info.IsDir():
 		return nil, notEvaluable("cannot read %s: it is a folder", path).
-			withHint("name a file in it: %s or %s if it has a chain, or else one of its traces", evidence.ChainFile, evidence.JournalFile)
+			withHint("name a file in the folder: %s or %s if the folder has a chain, otherwise one of the traces", evidence.ChainFile, evidence.JournalFile)
 	case !info.Mode().IsRegular() || info.Size() > maxArtifact:
 		return nil, notEvaluable("cannot read %s: it is not a regular file of at most %d MiB", path, maxArtifact>>20).withHint("name a file of evidence")
 	}

@@ -17,12 +17,14 @@ import (
 func whyCmd(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why SESSION EVENT_ID",
-		Short: "Show the evidence of an event",
+		Short: "Show why lifeloop-wrap reported an event",
 		Long: `why prints the evidence of one event: its sources, how its harness session was
 identified, and the earlier events of its frame. why also prints the files that the
-harness had reported before the event, up to which byte lifeloop-wrap read the event's
-sources, and what the clients answered. EVENT_ID is an id that "lifeloop-wrap events"
-prints, or enough of its last characters to distinguish it from all others.`,
+harness had reported before the event, the activity of the session at the event, and
+what the clients answered. For each file that is a source of the event, why prints how
+far lifeloop-wrap had read the file before and after the event. EVENT_ID is an id that
+"lifeloop-wrap events" prints, or enough of its last characters to distinguish it from
+all others.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			st, session, err := g.session(cmd, args[0])

@@ -227,7 +227,7 @@ func (p *Publisher) Open() error {
 		return nil
 	}
 	if p.known, err = evidence.ParseAnchors(text); err != nil {
-		return &FileError{p.File, err, "the file must have anchors only, one on each line; name another file, or repair that line"}
+		return &FileError{p.File, err, "the file must contain only anchors, one on each line; name another file, or repair the line that the error names"}
 	}
 	p.known = slices.DeleteFunc(p.known, func(k evidence.Anchor) bool { return k.SessionID != p.Session })
 	return nil

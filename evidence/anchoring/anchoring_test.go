@@ -184,7 +184,7 @@ func TestTornLine(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("notes\n"+torn), 0o600))
 	var bad *FileError
 	require.ErrorAs(t, newWorld(file).Open(), &bad)
-	require.Contains(t, bad.Fix, "the file must have anchors only")
+	require.Contains(t, bad.Fix, "the file must contain only anchors")
 	require.Equal(t, "notes\n"+torn, read(t, file))
 }
 

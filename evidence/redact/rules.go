@@ -214,8 +214,8 @@ func headerName(s string) bool {
 	return !slices.ContainsFunc(strings.Split(s, "-"), func(part string) bool { return part == "" || part[0] < 'A' || 'Z' < part[0] || !word(part) })
 }
 
-// sentence reports whether a text begins with two words, or with the name of an
-// authorization scheme and two words.
+// sentence reports whether a text begins with two words. A name of an authorization scheme
+// at its beginning is skipped first and counts as neither of them.
 func sentence(s string) bool {
 	if i := strings.IndexAny(s, "\r\n\"'\\`"); i >= 0 {
 		s = s[:i]

@@ -154,7 +154,7 @@ func decodeKey(text []byte) ([]byte, error) {
 	line := string(bytes.TrimSpace(text))
 	raw, err := base64.StdEncoding.DecodeString(line)
 	if err != nil || base64.StdEncoding.EncodeToString(raw) != line {
-		return nil, errors.New("not one line of base64")
+		return nil, errors.New("the key must be one line of base64")
 	}
 	return raw, nil
 }

@@ -29,7 +29,7 @@ var (
 	badMember    = rule{"schema", "The program enforces what the schemas say", guide}
 	badVersion   = rule{"schema_version", "may be left out; if given, it is that of the request", guide}
 	badFailure   = rule{"failure_class", "required with `failed`, absent or null otherwise", guide}
-	looseRetry   = rule{"retry_class", "the default of the class unless you give a tighter one; a looser one makes the answer invalid", guide}
+	looseRetry   = rule{"retry_class", "may be left out, then it is the default of the failure class; if given, it must be that default or a more restrictive class, otherwise the answer is invalid", guide}
 	bodyAndRef   = rule{"body_and_ref", "`body` and `body_ref` are mutually exclusive.", contract}
 	sizeDigest   = rule{"size_and_digest", "Lifeloop validates size, digest, encoding", contract}
 	badPlace     = rule{"placement", "at least one `{placement, requirement}`, in your order of preference, each placement once", guide}
@@ -39,7 +39,7 @@ var (
 	staysAtEnd   = rule{"stays_at_end", "you have 250 ms to finish; after that your group is killed.", guide}
 	unknownName  = rule{"unknown_members", "Ignore unknown members.", guide}
 	notPrepared  = rule{"renewal_prepare", "`prepare` runs and prints the continuation.", renewing}
-	notContinued = rule{"renewal_continue", "The vault records that the continuation is consumed. Only then does it leave the vault, and `continue` turns it into the text for the model.", renewing}
+	notContinued = rule{"renewal_continue", "`continue` gets the continuation and prints the text for the model.", renewing}
 	keyReused    = rule{"idempotency_key", "Reusing an `idempotency_key` with different content is a `duplicate_id_conflict`", contract}
 )
 

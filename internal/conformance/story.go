@@ -51,7 +51,7 @@ func (s *world) signals(post func(input.Input), sigs ...telemetry.Signal) {
 	post(input.SignalsSeen{Signals: sigs})
 }
 
-// hook calls a hook and writes its answer to out. In the step with a lost slot,
+// hook calls a hook and writes its answer to out. In the step with a harness that no longer waits,
 // out returns an error.
 func (s *world) hook(event string, class lifeloop.Placement, out io.Writer, sig telemetry.Signal) {
 	call := telemetry.HookCall{Event: event, Session: sig.Session, Turn: sig.Turn, Capacity: 9500}
@@ -152,7 +152,7 @@ func (s *world) firstLaunch(post func(input.Input)) input.ChildExited {
 		telemetry.Signal{Kind: telemetry.Compacted, Session: firstSession, Compaction: &telemetry.Compaction{Half: "record", Trigger: "auto", Before: &before}})
 	s.until(lifeloop.ContextCompacted, 1)
 
-	s.begin("a gap in the harness's sequence")
+	s.begin("a gap in the harness's record numbers")
 	s.signals(post, telemetry.Signal{Kind: telemetry.Gap, Session: firstSession, Missing: &[2]uint64{12, 14}})
 	s.until(lifeloop.ReceiptGapDetected, 1)
 
@@ -161,7 +161,7 @@ func (s *world) firstLaunch(post func(input.Input)) input.ChildExited {
 	s.hook("SessionStart", lifeloop.PreSession, io.Discard, telemetry.Signal{Kind: telemetry.SessionLive, Session: clearedSession, Cause: "clear"})
 	s.until(lifeloop.SessionStarted, 2)
 
-	s.begin("a lost slot")
+	s.begin("a harness that no longer waits")
 	s.prompt(clearedSession, "turn-3", lost{})
 	s.until(lifeloop.FrameOpened, 4)
 	s.done(post, clearedSession, "turn-3")

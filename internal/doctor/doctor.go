@@ -173,7 +173,7 @@ func (e *examiner) program(a *Adapter, p profiles.Profile) {
 	version, err := harness.Version(path, versionPatience)
 	switch {
 	case errors.Is(err, harness.ErrSlow):
-		e.note(p.Adapter, fmt.Sprintf("%s --version %v: the machine is busy, or the program hangs", path, err), path+" --version")
+		e.note(p.Adapter, fmt.Sprintf("%s --version was %v: the machine is busy, or the program hangs", path, err), path+" --version")
 		return
 	case err != nil:
 		e.problem(p.Adapter, fmt.Sprintf("%s --version printed no version: %v", path, err), path+" --version")

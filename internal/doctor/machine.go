@@ -107,8 +107,8 @@ func (e *examiner) launch(p profiles.Profile, program *string) Launch {
 	}
 	switch {
 	case program != nil && host.Guards && p.Refuse() != nil && !here.Guards:
-		why := cmp.Or(here.Unguarded, "without arguments, the harness runs no hooks that could ask the gate")
-		e.problem(p.Adapter, "run refuses to start, because the policy cannot guard the tool calls: "+why, "lifeloop-wrap config show # names the file with the policy")
+		why := cmp.Or(here.Unguarded, "without arguments, the harness runs no hooks that could check them")
+		e.problem(p.Adapter, "lifeloop-wrap run refuses to start the harness, because the policy cannot guard the tool calls: "+why, "lifeloop-wrap config show # names the file with the policy")
 	case here.Plain:
 		e.note(p.Adapter, "without arguments, the harness starts no session, so no hooks are injected", "lifeloop-wrap run -- "+argv[0]+" PROMPT")
 	case err == nil && clean.Hooks && !here.Hooks && len(here.Weak) > 0:
@@ -186,9 +186,9 @@ func (e *examiner) machine() {
 	stateDir := e.config.StateDir
 	e.Machine.StateDir, e.Machine.Inotify = stateDir, watchers.Limits()
 	if limit, err := watchers.Try("/"); err != nil && limit == "" {
-		e.note("machine", fmt.Sprintf("files cannot be watched and are polled: %v", err), "sysctl fs.inotify")
+		e.note("machine", fmt.Sprintf("files are polled, because they cannot be watched: %v", err), "sysctl fs.inotify")
 	} else if err != nil {
-		e.problem("machine", fmt.Sprintf("files cannot be watched and are polled: %v (%s is %s)", err, limit, e.Machine.Inotify[limit]),
+		e.problem("machine", fmt.Sprintf("files are polled, because they cannot be watched: %v (%s is %s)", err, limit, e.Machine.Inotify[limit]),
 			"sudo sysctl fs.inotify."+limit+"=65536")
 	}
 	if parent, err := harness.Containable(); err == nil {

@@ -91,7 +91,7 @@ func (a *Adapter) print(p *page) {
 		p.line("  sessions", a.Sessions.text())
 	}
 	k := a.Recorded
-	p.line("  recorded", fmt.Sprintf("%s, %d live, %d lost", counted(k.Sessions, "session"), k.Live, len(k.Lost)))
+	p.line("  recorded", fmt.Sprintf("%s, %d live, %d lost (the wrapper died)", counted(k.Sessions, "session"), k.Live, len(k.Lost)))
 	p.line("  claims", "conformance "+a.Conformance+": "+inspect.ConformanceMeaning(a.Conformance))
 	for _, support := range lifeloop.Supports() {
 		var unavailable []string
@@ -133,7 +133,7 @@ func (c Capability) evidence() string {
 	}
 	parts = append(parts, c.Notes()...)
 	if c.ReportedIn > 0 {
-		parts = append(parts, fmt.Sprintf("reported in %s", counted(c.ReportedIn, "recorded session")))
+		parts = append(parts, fmt.Sprintf("reported by the harness in %s", counted(c.ReportedIn, "recorded session")))
 	}
 	if c.LaunchLacks != "" {
 		parts = append(parts, "not available in this folder")
@@ -154,7 +154,7 @@ func (m Machine) print(p *page) {
 		p.line("  contain", "--contain does not work: "+m.Uncontained)
 	}
 	p.line("  sockets", cmp.Or(m.Sockets, "none"))
-	p.line("  state", fmt.Sprintf("%s, %s in %s, %s damaged", m.StateDir, counted(m.Sessions, "session"), sizeText(m.Bytes), counted(len(m.Damaged), "ledger")))
+	p.line("  state", fmt.Sprintf("%s, %s (%s), %s damaged", m.StateDir, counted(m.Sessions, "session"), sizeText(m.Bytes), counted(len(m.Damaged), "ledger")))
 }
 
 // A page is text that is wrapped while it is written.

@@ -190,10 +190,10 @@ func (e *examiner) degraded(adapter string, all []Degraded) {
 		var names []string
 		for _, other := range all[i:] {
 			if same(other) {
-				names = append(names, other.Capability+" was "+string(other.Support))
+				names = append(names, other.Capability+" became "+string(other.Support))
 			}
 		}
-		parts = append(parts, fmt.Sprintf("at the end of %s, %s: %s", counted(d.Sessions, "recorded session"), strings.Join(names, ", "), d.Evidence))
+		parts = append(parts, fmt.Sprintf("in %s, %s: %s", counted(d.Sessions, "recorded session"), strings.Join(names, ", "), d.Evidence))
 		newest = d.Newest
 	}
 	if len(parts) > 0 {

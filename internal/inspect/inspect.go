@@ -35,7 +35,7 @@ func meaning(capability string) string {
 		"supervisor.tick":                       "a periodic report about a running session",
 		"capability.degraded":                   "a capability became weaker or stronger in a session",
 		"receipt.emitted":                       "a receipt was recorded",
-		"receipt.gap_detected":                  "by the harness's own numbers, some of its records are missing",
+		"receipt.gap_detected":                  "records of the harness are missing, according to its own sequence numbers",
 		"placement.pre_session":                 "a payload is placed before any frame opens",
 		"placement.pre_frame_leading":           "a payload is placed before the prompt of a turn",
 		"placement.pre_frame_trailing":          "a payload is placed after the prompt and before the model runs",
@@ -165,7 +165,7 @@ func inspectClaim(m lifeloop.Manifest, name string) Claim {
 		}
 		c.Evidence = claim.Evidence
 		if claim.SeenAs != "" {
-			caveat("the model sees the payload as %s text", claim.SeenAs)
+			caveat("the model sees the payload as text with the role %s", claim.SeenAs)
 		}
 	}
 	if source, ok := strings.CutPrefix(name, "telemetry."); ok {

@@ -93,7 +93,9 @@ func Runs(command string) Reply { return Reply{Text: "let me see", Tool: command
 func Fails(status int) Reply { return Reply{Error: status} }
 
 // message returns the text of an Error.
-func (r Reply) message() string { return cmp.Or(r.Message, fmt.Sprintf("%d, by script", r.Error)) }
+func (r Reply) message() string {
+	return cmp.Or(r.Message, fmt.Sprintf("the script asks for status %d", r.Error))
+}
 
 // Using returns the reply with this many input tokens, none of them cached.
 func (r Reply) Using(input int64) Reply {

@@ -58,17 +58,17 @@ type record struct {
 func Make(o profiles.Overlay, path string) error {
 	data, err := json.Marshal(record{o, time.Now()})
 	if err != nil {
-		return fmt.Errorf("make %s, the folder of links to the home: %w", o.Root, err)
+		return fmt.Errorf("create %s, the folder with links to the user's home: %w", o.Root, err)
 	}
 	if err := durable.WriteFile(path, data, 0o600); err != nil {
-		return fmt.Errorf("make the folder of links to the home: %w", err)
+		return fmt.Errorf("create the folder with links to the user's home: %w", err)
 	}
 	for _, f := range o.Folders {
 		if err := link(o, f); err != nil {
-			return fmt.Errorf("make the folder of links to the home: %w", err)
+			return fmt.Errorf("create the folder with links to the user's home: %w", err)
 		}
 		if err := watch(o, f); err != nil {
-			return fmt.Errorf("make the folder of links to the home: %w", err)
+			return fmt.Errorf("create the folder with links to the user's home: %w", err)
 		}
 	}
 	return nil
@@ -121,7 +121,7 @@ func own(o profiles.Overlay, f profiles.OverlayFolder, name string) bool {
 func Settle(path string) (kept []string, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("move the harness's new files to the home folder: %w; files that were not moved are still in the folder that replaced it", err)
+			err = fmt.Errorf("move the harness's new files to the home folder: %w; files that were not moved are still in the folder that the harness used as its home", err)
 		}
 	}()
 	data, err := durable.ReadFile(path)

@@ -210,7 +210,7 @@ func (r *Renewal) pick(session string) (t vault.Ticket, ok bool, err error) {
 	case err != nil:
 		return t, false, err
 	case len(held) == 0 && len(all) > 0:
-		return t, false, fmt.Errorf("the continuation of harness session %s expired before this session started (%s)", all[0].HarnessSession, lifeloop.Timeout)
+		return t, false, fmt.Errorf("the continuation of harness session %s expired before it could be delivered (%s)", all[0].HarnessSession, lifeloop.Timeout)
 	case len(held) == 0:
 		return t, false, nil
 	case len(held) > 1:

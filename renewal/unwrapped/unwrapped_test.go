@@ -123,7 +123,7 @@ func TestNotDelivered(t *testing.T) {
 	later := w.cfg.Now().Add(25 * time.Hour)
 	w.cfg.Now, w.reported = func() time.Time { return later }, nil
 	require.Empty(t, w.hook("new", lifeloop.SessionStarted))
-	require.Equal(t, []string{"deliver a continuation: the continuation of harness session one expired before this session started (timeout)"}, w.reported)
+	require.Equal(t, []string{"deliver a continuation: the continuation of harness session one expired before it could be delivered (timeout)"}, w.reported)
 	require.Empty(t, w.hook("new", lifeloop.SessionStarted))
 	require.Len(t, w.reported, 1, "it is reported once")
 }

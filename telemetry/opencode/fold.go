@@ -421,10 +421,10 @@ func (d *fold) compacted(s *session, half, detail string) {
 
 // follows decides whether the user's newest message belongs to the running turn. It does
 // nothing unless m is the first answer to that message. The message usually belongs to
-// the turn, because the end of the turn would have been reported. But the end may be
-// missing in the store, and after events of the bus may have been lost. Then the message
-// belongs to the turn only if the last answer was completed after the message was sent,
-// and otherwise begins a new turn.
+// the turn, because the end of the turn would have been reported. But the report of the
+// end may be missing: the store may not contain it, and the bus may have lost it. In these
+// two cases the message belongs to the turn only if the last answer was completed after
+// the message was sent. Otherwise the message begins a new turn.
 func (d *fold) follows(s *session, m messageInfo) {
 	if s.turn == "" || !s.byUser || m.parent != s.userMessage {
 		return

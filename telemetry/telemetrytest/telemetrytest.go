@@ -58,12 +58,12 @@ func CheckSignal(t *testing.T, s telemetry.Signal) {
 	}
 	for _, text := range []*telemetry.Sized{s.Args, s.Result} {
 		if text != nil && (len(text.Digest) != len("sha256:")+64 || text.Size <= 0) {
-			t.Fatalf("%+v is not a digest: %s", *text, Line(s))
+			t.Fatalf("%+v is not a digest and a positive size: %s", *text, Line(s))
 		}
 	}
 	for _, v := range []string{s.Detail, s.Session, s.Turn, s.Agent, s.Cause, s.Reason, s.Tool, s.ToolName, s.Model, s.WindowSource, s.Side, s.Version} {
 		if len(v) > 400 || !utf8.ValidString(v) || strings.ContainsAny(v, "\n\x1b\x00") {
-			t.Fatalf("%q is not a name: %s", v, Line(s))
+			t.Fatalf("%q is too long, is not UTF-8, or has a newline, ESC or NUL: %s", v, Line(s))
 		}
 	}
 	if _, err := json.Marshal(s); err != nil {
@@ -141,7 +141,7 @@ func Values(t testing.TB, file string) [][]byte {
 	}
 }
 
-var update = flag.Bool("update", false, "write the golden signal lists; compare the diff with what the harness did")
+var update = flag.Bool("update", false, "write the golden signal lists anew; then read their diff, and check it against what the harness did")
 
 // Line writes a signal on one line: its kind, then the fields that are set,
 // except Missing. Source has the key "from". Origin and From both have the key "origin".

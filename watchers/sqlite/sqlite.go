@@ -284,7 +284,7 @@ func (s state) mode(path string) (string, error) {
 	case !s.shm:
 		return "", ErrNoIndex
 	case !s.readable:
-		return "", fmt.Errorf("cannot read %s-wal or its -shm: %w", path, os.ErrPermission)
+		return "", fmt.Errorf("cannot read %s-wal or the -shm file beside it: %w", path, os.ErrPermission)
 	}
 	return beside, nil
 }
