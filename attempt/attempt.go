@@ -54,7 +54,7 @@ type Policy struct {
 	Profiles []Profile // the primary profile, then the fallbacks in order
 	Retries
 	Timeouts
-	Continuation    bool  // later launches continue the last checkpoint's harness session
+	Continuation    bool  // a later launch continues the harness session of the last checkpoint, if its profile can use it
 	CheckpointEvery int64 // units of output between two checkpoints; a unit is a line, or the text of one call of Watch.Text with whole set
 	Checks
 }

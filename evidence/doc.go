@@ -223,8 +223,9 @@ func (r *Report) limits(o Options) {
 	r.note("completeness: the file lacks acts that the producer did not observe; even an unchanged file can be incomplete")
 }
 
-// truncation adds a note that says how far the artifact describes its session, or which
-// removals at its end, such as of checkpoints, the verification cannot detect.
+// truncation adds a note that says how much of its session the artifact describes, or what
+// may be missing at the end of the artifact, such as removed checkpoints, although the
+// verification detects no problem.
 func (r *Report) truncation() {
 	n := len(r.reach.checkpoints)
 	switch {

@@ -312,7 +312,7 @@ func (r *Report) sealedHead(at string, c Checkpoint, head chain, p runpack, even
 			continue
 		}
 		if want, err := chainRef(head, c.CreatedAt); err != nil || want.ContentDigest != ref.ContentDigest {
-			r.problem("head", at, "after this checkpoint was made, a member of the journal's header was changed, or a member of the chain other than its checkpoints")
+			r.problem("head", at, "after this checkpoint was made, a member of the journal's header or a member of the chain outside its checkpoints was changed")
 		}
 		for _, e := range events {
 			if e.ProducerVersion != c.ProducerVersion || e.SchemaVersion != schemaVersion {

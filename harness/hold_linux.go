@@ -20,8 +20,9 @@ const (
 )
 
 // Hold stops the harness and all its descendants, also those in other Unix sessions and
-// process groups. Hold repeats the search until it finds no new process. Call Hold again
-// if another program has continued a stopped process. The wrapper continues to run.
+// process groups. Hold repeats its search for descendants until it finds no new process.
+// Call Hold again if another program has continued a stopped process. The wrapper
+// continues to run.
 func (c *Child) Hold() error {
 	if c.ended.Load() {
 		return os.ErrProcessDone

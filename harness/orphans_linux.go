@@ -251,10 +251,10 @@ func (t *Terminal) adopted() (orphans []owned) {
 	return orphans
 }
 
-// strangers reports whether this process has an unknown child whose Unix session is not
-// session, the wrapper's own. Such a child is a process of a harness whose guard has died.
-// The guards, the registered processes, and the children that this process had at its
-// start are known.
+// strangers reports whether this process has an unknown child outside of the wrapper's
+// own Unix session. The parameter session is the id of this Unix session. Such a child is
+// a process of a harness whose guard has died. The guards, the registered processes, and
+// the children that this process had at its start are known.
 func (t *Terminal) strangers(session int) bool {
 	t.forks.Lock()
 	defer t.forks.Unlock()

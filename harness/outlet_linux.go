@@ -30,7 +30,7 @@ func writeAll(fd int, b []byte) error {
 	return nil
 }
 
-// undoTime is how long undo sequences are written to a terminal that takes no output.
+// undoTime is how long undoOn tries to write to a terminal that takes no output.
 const undoTime = time.Second
 
 // undoOn writes sequences that restore a terminal. It opens the terminal again: the

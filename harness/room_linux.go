@@ -56,8 +56,8 @@ func userRoom() (room int, limited bool) {
 
 // groupRoom is TaskRoom for the limits of control groups: the group at path, which is
 // relative to the folder top, and the groups above it up to top. A container may show
-// only a part of the groups. Then top is the group of the container, and path may not
-// exist below top.
+// only a part of the groups. Then top is the group of the container, and possibly there
+// is no folder at path below top.
 func groupRoom(top, path string) (room int, limited bool) {
 	for dir := filepath.Join("/", path); ; dir = filepath.Dir(dir) {
 		most, noLimit := readCount(filepath.Join(top, dir, "pids.max")) // a limit is a number or the word max

@@ -140,8 +140,9 @@ func lookup(v hujson.Value, wanted string) (found *child, twice bool) {
 	return found, false
 }
 
-// stringIn returns the value of the member wanted of an object. It returns false if the
-// member is missing, occurs twice or is not a string.
+// stringIn returns the value of a member of an object. The parameter wanted is the name of
+// the member. stringIn returns false if the member is missing, occurs twice or is not a
+// string.
 func stringIn(v hujson.Value, wanted string) (string, bool) {
 	m, twice := lookup(v, wanted)
 	if m == nil || twice || kind(m.Value) != '"' {

@@ -145,9 +145,10 @@ type (
 		Withheld bool `json:"withheld,omitempty"`
 	}
 	// RulesChecked records the results of guardrails in one phase. The results of phase
-	// pre are of the rules about single lines. They are recorded when a line is the first
-	// that breaks a rule, or at the attempt's end if no line broke one. The results of
-	// phase post are of the rules about the output as a whole (its last 4 MiB).
+	// pre are of the rules about single lines. They are recorded each time that a line
+	// breaks a rule that no earlier line broke, or at the attempt's end if none of these
+	// rules was broken. The results of phase post are of the rules about the output as a
+	// whole (its last 4 MiB).
 	RulesChecked struct {
 		Phase string               `json:"phase"`
 		Units int64                `json:"units"`
@@ -632,8 +633,8 @@ func (a *attempts) over(s *step) {
 	s.recovery.conclude(s, f, refused)
 }
 
-// unharmed reports whether the harness still runs or exited with 0 by itself, and
-// no abort was requested while there was a harness or a planned launch to end.
+// unharmed reports whether the harness still runs or exited with 0 by itself. The
+// result is false after an abort, if the abort had a harness or a planned launch to end.
 func (s *step) unharmed() bool {
 	e := s.attempts.exit()
 	return s.ending.signal() == 0 && (e == nil || e.Code == 0 && e.Signal == 0 && !e.Lost && !e.Unseen)

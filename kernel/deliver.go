@@ -9,7 +9,7 @@ import (
 
 // This file asks the gate about each payload before the answer of a hook passes the
 // payload to the model (DECISIONS G1). The gate evaluates the owner's policy (package
-// gate). Under a policy, a payload without a permission is not delivered.
+// gate). Under a policy, a payload is delivered only if the gate has allowed it.
 
 // A permission is the state of the gate's decision about delivering a payload in the
 // answer of one hook.

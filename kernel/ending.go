@@ -309,7 +309,7 @@ func (s *step) sourcesDrained() {
 		return
 	}
 	if s.attempts.exit() == nil {
-		return // a repeated report: the next launch still waits for the gate's decision
+		return // a second SourcesDrained came while the next launch waits for the gate's decision
 	}
 	if why := s.attempts.endReason(); !s.scopes.current().Ended {
 		s.endScope(why, own("process: "+why))

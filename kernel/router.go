@@ -32,7 +32,7 @@ type router struct {
 		Open    map[string][]string // the ids of each client's calls that will get a receipt, oldest first
 		Made    int                 // the number of calls so far
 		Parents map[string]parent   // the newest receipt of each client
-		Keys    map[string]*keyed   // each payload's use of an idempotency key, by keyName
+		Keys    map[string]*keyed   // the newest recorded use of each idempotency key; keyName returns the map's key
 		KeysIn  map[string][]string // the keys in Keys by client, oldest first
 		Skipped map[string]*skips   // for each client, the run of events that were skipped after its newest call that gets a receipt
 	}

@@ -300,7 +300,7 @@ func (l *slots) answer(s *step, h *hook) {
 			return
 		}
 	}
-	l.strike(s, h, "the gate did not permit the payload before the harness ended or the ledger was lost")
+	l.strike(s, h, "the harness ended, or the ledger could no longer be written, before the gate permitted the payload")
 	h.answered = true
 	if h.call.Slot == telemetry.SlotSession {
 		l.soft.begun = max(l.soft.begun, h.scope)

@@ -37,7 +37,7 @@ func OneCall(m lifeloop.Manifest, profiles ...string) lifeloop.Manifest {
 	}
 	for _, name := range []string{"context_pressure", "receipts.receipt_ledger", "session_identity.harness_run_id",
 		"session_identity.harness_task_id", "session_rename", "approval_surface", placementPrefix + string(lifeloop.ManualOperator),
-		placementPrefix + string(lifeloop.ToolResult)} { // a tool's result causes no lifecycle event, and no process holds a payload for the result
+		placementPrefix + string(lifeloop.ToolResult)} { // a tool's result causes no lifecycle event, and without the wrapper no process keeps a payload until the result
 		m = Weaken(m, name, lifeloop.Unavailable)
 	}
 	if len(profiles) == 0 {

@@ -35,7 +35,7 @@ type codexLine struct {
 	toggles map[string]bool // features set by --enable and --disable
 	command string          // "", "exec", "review", "resume", "fork", or another subcommand
 	sub     string          // the subcommand of exec: "", "resume", "fork", "review", "help"
-	others  int             // the number of prompts and ids
+	others  int             // the number of the other operands: prompts and session ids
 }
 
 // An override is one `-c key=value`.

@@ -86,7 +86,7 @@ func (l *Launch) injectGemini(line commandLine, h Host) (reason string) {
 	case geminiTrusted(line, home, layers, h):
 		return l.geminiDefaults(path, h)
 	case h.Dir == home:
-		return "hooks in a settings file may not run, because it is not certain that Gemini CLI trusts the working directory; our extension cannot be added, because this directory is the home folder"
+		return "hooks in a settings file might not run, because it is not certain that Gemini CLI trusts the working directory; our extension cannot be added, because this directory is the home folder"
 	}
 	return l.geminiOverlay(line, home, layers, h)
 }

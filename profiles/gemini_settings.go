@@ -12,7 +12,7 @@ import (
 
 // This file finds out, before a launch of Gemini CLI, whether hooks will run in the
 // launch. In case of doubt, hooks count as disabled: with --policy, hooks check the tool
-// calls, and a launch whose hooks may not run must be refused.
+// calls, so a launch must be refused if it is not certain that its hooks will run.
 
 // A geminiLayer is one settings file. The names of its members are kept as written,
 // because Gemini CLI distinguishes upper and lower case in them.

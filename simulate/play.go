@@ -109,7 +109,7 @@ type launch struct {
 	hooks   string             // the id of the launch's harness session, which its hooks report; empty without hooks
 	waits   string             // the id of the hook call about a tool, while the harness waits for its answer
 	typed   string             // the id of the renewal for which keys are being typed
-	use     *telemetry.ToolUse // the tool call of the hook call that waits identifies
+	use     *telemetry.ToolUse // the tool call of the hook call whose id is in the field waits
 }
 
 // RunOn simulates the world with a core that was created from [World.Config],

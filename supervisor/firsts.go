@@ -19,9 +19,9 @@ import (
 // show work. The session is found:
 //
 //	at once            one candidate, and a line from just before the title names it
-//	at the turn's end  one candidate, no such line, but a prompt of it in this turn
-//	at the turn's end  several candidates, and such a line names one of them; this session
-//	                   was the only one with prompts in this turn, and in an earlier turn
+//	at the turn's end  one candidate, no such line, but it has a prompt in this turn
+//	at the turn's end  several candidates, such a line names one of them, and only this
+//	                   one has prompts in this turn; the same was true in an earlier turn
 //
 // Otherwise the search continues in the next turn.
 //

@@ -20,10 +20,10 @@ type Listener func(entries []kernel.Entry) error
 // Observe follows the sources of a session that another program launched. It uses the
 // loop of Run, but starts no harness. Of the ports it uses Ledger, Clients and Signals.
 //
-// After the first signal, or the end of ctx, each source is read a last time, to its
-// present end. Then open client calls have a limited time to return. A second signal ends
-// that time too. An error of listen has the same effect as the first signal. Observe
-// returns the first error of the ledger, listen or the sources.
+// After the first OS signal, or the end of ctx, each source is read a last time, to its
+// present end. Then open client calls have a limited time to return. A further OS signal
+// ends these calls early. An error of listen has the same effect as the first OS signal.
+// Observe returns the first error of the ledger, listen or the sources.
 func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o Options, listen Listener) (kernel.Result, error) {
 	asked, signals, again := ctx.Done(), p.Signals, make(chan os.Signal, 1)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -10,7 +10,7 @@ import (
 )
 
 // OneHook runs the loop for a single hook call of a harness that runs without
-// the wrapper. It calls the clients, passes the answer to write, and returns
+// the wrapper. It calls the clients, calls write with the answer, and returns
 // when the clients have answered, or at the deadline.
 //
 // If the kernel refuses the session, for example because a required capability is

@@ -46,7 +46,7 @@ type Switches struct {
 	present string              // the session that the process has
 	lines   []telemetry.Typed   // the lines of all processes since the launch
 	done    time.Time           // the time of the newest line of the process that was found as a prompt in a session file; at first the time of the launch
-	began   time.Time           // the time of the command that led to the present session; about the start of the process if firsts found this session; otherwise zero
+	began   time.Time           // the time of the command that led to the present session; if firsts found this session, the approximate time when the process started; otherwise zero
 	watched map[string]bool     // the session files that were looked at; true if their records are read
 	offsets map[string]int64    // how far each file was read, in bytes
 	held    []input.SignalsSeen // signals of other sessions than present; posted if the process moves to their session

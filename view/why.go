@@ -41,9 +41,10 @@ type Why struct {
 	seq   uint64 // the number of the event's entry
 	scope int
 	calls map[string]string // id of a call about this event → the client that is called
-	// The keys of skipped are the clients that do not get the event, until their receipt
-	// for it. The value is the id of the call that ends the client's sequence of skipped
-	// events (its kernel.SkippedRun), or "" while there is no such call.
+	// The keys of skipped are the clients that do not get the event. A client is removed
+	// when Apply gets its receipt for the skipped events. The value is the id of the call
+	// that ends the client's sequence of skipped events (its kernel.SkippedRun), or ""
+	// while there is no such call.
 	skipped map[string]string
 	// read has, for each source of the evidence, the number of the newest SourceRead
 	// entry before the event. behind has each of these sources until Apply gets the

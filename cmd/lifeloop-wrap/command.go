@@ -215,7 +215,7 @@ session only waits for its next attempt: such a session continues by itself.`),
 var outcomes = []string{"", "completed", "failed", "interrupted", "abandoned"}
 
 func frameCmd(g *globals) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "frame", Short: "Open a client's own frame in a live session, or close it"})
+	cmd := group(&cobra.Command{Use: "frame", Short: "Open or close a client's own frame in a live session"})
 	var f supervisor.FrameCommand
 	sub := func(do, short string) *cobra.Command {
 		c := &cobra.Command{

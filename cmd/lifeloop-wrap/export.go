@@ -51,7 +51,7 @@ An existing file is replaced only if it is empty or is evidence too.`,
 	f.StringVar(&e.packType, "pack-type", "run", "the type of --kind pack: run or job")
 	f.StringVar(&e.out, "out", "", "`PATH` to write: a file; for chain and trace a folder")
 	f.StringVar(&e.key, "key", "", "`FILE` with the private key that signs")
-	f.BoolVar(&e.raw, "raw", false, "also write the values of acts and results")
+	f.BoolVar(&e.raw, "raw", false, "write values of acts and results, not only digests")
 	return cmd
 }
 
@@ -158,7 +158,7 @@ func exported(x *evidence.Export, e exportation, key ed25519.PrivateKey) (map[st
 }
 
 // pageOf returns the HTML page of a session. The page shows the result of verifying the
-// session's runpack, the evidence that evidence export --kind runpack writes.
+// session's runpack, which the command "evidence export --kind runpack" writes.
 func pageOf(x *evidence.Export, shown *page.Page, checked page.Checked, key ed25519.PrivateKey) ([]byte, error) {
 	data, err := x.Runpack(key, false)
 	if err != nil {

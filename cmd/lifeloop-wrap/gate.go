@@ -99,9 +99,9 @@ func (g *globals) evalIntent(cmd *cobra.Command, e evaluation) error {
 }
 
 // producer returns the producer_version of the gate's intents and results, and of the
-// trace that gate eval writes. It contains the commit of gait, the public reference
-// implementation, whose rules package gate follows when it normalizes an intent, because
-// other versions of gait compute other digests.
+// trace that gate eval writes. It contains a commit of gait, the public reference
+// implementation: package gate normalizes intents by the rules of this commit, and other
+// versions of gait compute other digests.
 func producer() string { return "lifeloop-wrap/" + version + " (gait 1c480c5)" }
 
 func readPolicy(cmd *cobra.Command, file string) (*gate.Policy, error) {

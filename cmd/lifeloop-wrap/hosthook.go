@@ -26,9 +26,9 @@ import (
 
 // A hook that `host apply` installed runs without a wrapper. One call derives events from
 // the hook's input, checks whether the required capabilities are available, sends the
-// events to the clients and prints the answer. The capability of a receipt ledger is not
-// available in it. The call stores nothing, except continuations in the vault (hostVault)
-// if --profile is given.
+// events to the clients and prints the answer. The call stores nothing, except
+// continuations in the vault (hostVault) if --profile is given. It has no ledger, so the
+// capability receipts.receipt_ledger is not available.
 //
 // The hook fails open: after any error its answer is empty and its exit code is
 // 0. If a required capability is not available in a single call, the hook prints

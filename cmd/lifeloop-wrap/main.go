@@ -16,7 +16,7 @@ import (
 	"lifeloop/internal/fakeharness"
 	"lifeloop/internal/hook"
 	_ "lifeloop/internal/minimum" // must be initialized before any package opens a file
-	_ "lifeloop/internal/quick"   // its init runs guard and hook, except hook --host
+	_ "lifeloop/internal/quick"   // its init runs the commands guard and hook, but not hook --host
 )
 
 func main() {

@@ -73,7 +73,7 @@ would never end; the error says what it waits for.`,
 				}
 			}
 			if result.Stuck {
-				return no(lifeloop.Timeout, "%s", result.Why).withHint("add a timeout to plan.timeouts_ms, or an abort to the list control")
+				return no(lifeloop.Timeout, "%s", result.Why).withHint("add a timeout to plan.timeouts_ms, or an abort to the list named control")
 			}
 			return nil
 		},

@@ -26,7 +26,7 @@ const value = `[^\s"'\\;&|<>,\[\](){}$]`
 // base64 has the characters of base64.
 const base64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 
-// identifier matches a name in a program that has no digits, such as apiKey or API_KEY.
+// identifier matches a name without digits in program code, such as apiKey or API_KEY.
 const identifier = `_*(?:[A-Z]+(?:_[A-Z]+)*|[A-Za-z][a-z]*(?:[A-Z][a-z]{2,})*(?:_[a-z]+)*)`
 
 // wordEnd matches what may follow a name in a program, such as a space or a comma, or the

@@ -22,7 +22,7 @@ type arithmetic struct {
 	computes bool   // a line computes with a value that the line does not contain, such as that of a variable
 	hides    bool   // a line decodes or fetches a text, which the line itself does not contain
 	deletes  bool   // a command deletes characters of a text; a $ and a ( that were apart may then be adjacent
-	literal  []byte // the literal text of the lines; "$(" and "`" in it are quoted
+	literal  []byte // the literal text of the lines; it contains "$(" and "`" only if the line quotes them, as in '$(rm y)'
 	reported bool
 }
 

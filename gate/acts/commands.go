@@ -31,7 +31,7 @@ type arg struct {
 	choices string
 	pipe    bool // the word is >(…) or <(…)
 	escaped bool // the word is not known; its literal text has an escape such as \x24
-	whole   bool // the choices are the only texts, as in "for x in a b; do rm $x; done"
+	whole   bool // the word can have no other text than its choices, as $x in "for x in a b; do rm $x; done"
 }
 
 // anything reports whether no text of the word a is known and the word may become a

@@ -216,8 +216,8 @@ func (in invocation) marked(mark byte) bool {
 	return slices.ContainsFunc(in.flags, func(f flag) bool { return f.mark == mark })
 }
 
-// writes reports whether the command deletes or changes its operands, as rm and chmod do,
-// or has a flag that writes a file.
+// writes reports whether u describes a command that deletes or changes its operands, as rm
+// and chmod do, or that supports a flag that writes a file, even if the flag is not used.
 func (u usage) writes() bool {
 	return u.role == deletes || u.role == changes || (strings.Contains(u.short, ">") || strings.Contains(u.long, ">")) && !hasWord(u.names, "awk") // the flags of awk end at the program, so a later word is no flag
 }

@@ -82,11 +82,11 @@ func TestAGoodClient(t *testing.T) {
 				require.Equal(t, 1, samples[e], "samples of %s", e)
 				require.True(t, events[e], "%s in a session", e)
 			}
-			for _, step := range []string{"/clear", "a crash", "a retry", "a harness that no longer waits", "receipts and ticks"} {
+			for _, step := range []string{"/clear", "a crash", "a retry", "a hook answer that is not read", "receipts and ticks"} {
 				require.True(t, steps[step], step)
 			}
 			require.Equal(t, lifeloop.Delivered, placed["a prompt"])
-			require.Equal(t, lifeloop.Failed, placed["a harness that no longer waits"])
+			require.Equal(t, lifeloop.Failed, placed["a hook answer that is not read"])
 			var text strings.Builder
 			require.NoError(t, r.Print(&text))
 			require.Contains(t, text.String(), "No violation in ")

@@ -29,7 +29,7 @@ var (
 	badMember    = rule{"schema", "The program enforces what the schemas say", guide}
 	badVersion   = rule{"schema_version", "may be left out; if given, it is that of the request", guide}
 	badFailure   = rule{"failure_class", "required with `failed`, absent or null otherwise", guide}
-	looseRetry   = rule{"retry_class", "may be left out, then it is the default of the failure class; if given, it must be that default or a more restrictive class, otherwise the answer is invalid", guide}
+	looseRetry   = rule{"retry_class", "may be left out, which means the default of the failure class; if given, it must be that default or a more restrictive class, or the answer is invalid", guide}
 	bodyAndRef   = rule{"body_and_ref", "`body` and `body_ref` are mutually exclusive.", contract}
 	sizeDigest   = rule{"size_and_digest", "Lifeloop validates size, digest, encoding", contract}
 	badPlace     = rule{"placement", "at least one `{placement, requirement}`, in your order of preference, each placement once", guide}

@@ -51,7 +51,7 @@ func (s *world) signals(post func(input.Input), sigs ...telemetry.Signal) {
 	post(input.SignalsSeen{Signals: sigs})
 }
 
-// hook calls a hook and writes its answer to out. In the step with a harness that no longer waits,
+// hook calls a hook and writes its answer to out. In the step with a hook answer that is not read,
 // out returns an error.
 func (s *world) hook(event string, class lifeloop.Placement, out io.Writer, sig telemetry.Signal) {
 	call := telemetry.HookCall{Event: event, Session: sig.Session, Turn: sig.Turn, Capacity: 9500}
@@ -161,7 +161,7 @@ func (s *world) firstLaunch(post func(input.Input)) input.ChildExited {
 	s.hook("SessionStart", lifeloop.PreSession, io.Discard, telemetry.Signal{Kind: telemetry.SessionLive, Session: clearedSession, Cause: "clear"})
 	s.until(lifeloop.SessionStarted, 2)
 
-	s.begin("a harness that no longer waits")
+	s.begin("a hook answer that is not read")
 	s.prompt(clearedSession, "turn-3", lost{})
 	s.until(lifeloop.FrameOpened, 4)
 	s.done(post, clearedSession, "turn-3")

@@ -51,7 +51,7 @@ func isDurationSyntax(text string) bool {
 		return r
 	}, text)
 	_, err := time.ParseDuration(zeros)
-	// time.ParseDuration accepts 0 without a unit; for a single digit, zeros is such a 0.
+	// time.ParseDuration accepts 0 without a unit; zeros is 0 if text is a single digit.
 	return err == nil && !strings.HasSuffix(zeros, "0")
 }
 

@@ -110,7 +110,7 @@ type Call struct {
 	Kind   Kind
 	Model  string
 	Prompt string // the last mark in the request; see [Mark]
-	Again  int    // how many earlier user messages have that mark, with no other in between
+	Again  int    // how many earlier user messages have that mark, with no other mark in between
 	Asked  string // the text of the last message of the user
 	Status int    // HTTP status; 0 before the answer
 	// Given is the usage sent so far. Whole means that the whole answer was sent.

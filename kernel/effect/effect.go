@@ -105,9 +105,9 @@ type (
 		Envelope lifeloop.DispatchEnvelope
 		Timeout  time.Duration
 	}
-	// Cancel gives up what is still running under the id Call: a dispatch, the question
-	// to the policy's program, or, of a renewal, its prepare or continue program or the
-	// typing of its keys.
+	// Cancel cancels what is still running under the id Call: a dispatch, the question to
+	// the policy's program, or a part of a renewal. This part is the prepare program, the
+	// continue program or the typing of the keys.
 	Cancel struct{ Call string }
 	// EndClients ends the persistent clients and the processes that clients left
 	// behind.

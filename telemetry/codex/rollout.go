@@ -20,8 +20,8 @@ import (
 //
 // A sub-agent's thread has a separate rollout. Its signals have the id of the
 // root session, and the thread's id as the agent. A review is also a sub-agent's
-// thread. It runs the user's turn, so its signals about the turn have no agent, as
-// those of the main agent's conversation.
+// thread. It runs the user's turn, so its signals about the turn have no agent, like
+// the signals of the main agent's conversation.
 type rollout struct {
 	telemetry.Tally
 	telemetry.Digests

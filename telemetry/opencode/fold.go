@@ -34,7 +34,7 @@ type fold struct {
 	sessions map[string]*session
 	id       string             // id of the event that is being read
 	now      time.Time          // time of the event that is being read; zero if it is not known
-	began    *session           // the session in which the event that is being read began an answer other than a compaction's summary; terminal.Decode sets this field to nil before each event
+	began    *session           // if the event that is being read began an answer other than a compaction's summary, the session of this answer; terminal.Decode sets this field to nil before each event
 	signals  []telemetry.Signal // the signals of the event that is being read
 }
 

@@ -58,7 +58,7 @@ func CheckSignal(t *testing.T, s telemetry.Signal) {
 	}
 	for _, text := range []*telemetry.Sized{s.Args, s.Result} {
 		if text != nil && (len(text.Digest) != len("sha256:")+64 || text.Size <= 0) {
-			t.Fatalf("%+v is not a digest and a positive size: %s", *text, Line(s))
+			t.Fatalf("%+v must have a sha256 digest and a positive size: %s", *text, Line(s))
 		}
 	}
 	for _, v := range []string{s.Detail, s.Session, s.Turn, s.Agent, s.Cause, s.Reason, s.Tool, s.ToolName, s.Model, s.WindowSource, s.Side, s.Version} {
