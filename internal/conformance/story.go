@@ -51,8 +51,8 @@ func (s *world) signals(post func(input.Input), sigs ...telemetry.Signal) {
 	post(input.SignalsSeen{Signals: sigs})
 }
 
-// hook calls a hook and writes its answer to out. In the step with a hook answer that is not read,
-// out returns an error.
+// hook calls a hook and writes its answer to out. In the step with a hook answer that is
+// not read, out returns an error.
 func (s *world) hook(event string, class lifeloop.Placement, out io.Writer, sig telemetry.Signal) {
 	call := telemetry.HookCall{Event: event, Session: sig.Session, Turn: sig.Turn, Capacity: 9500}
 	if s.manifest.Placement[class].Support.Stronger(lifeloop.Unavailable) {
