@@ -253,8 +253,8 @@ func (t *Terminal) adopted() (orphans []owned) {
 
 // strangers reports whether this process has an unknown child outside of the wrapper's
 // own Unix session. The parameter session is the id of this Unix session. Such a child is
-// a process of a harness whose guard has died. The guards, the registered processes, and
-// the children that this process had at its start are known.
+// a process of a harness whose guard has died. The known children are the guards, the
+// processes in t.owned, and the children that this process had at its start.
 func (t *Terminal) strangers(session int) bool {
 	t.forks.Lock()
 	defer t.forks.Unlock()

@@ -633,8 +633,8 @@ func (a *attempts) over(s *step) {
 	s.recovery.conclude(s, f, refused)
 }
 
-// unharmed reports whether the harness still runs or exited with 0 by itself. The
-// result is false after an abort, if the abort had a harness or a planned launch to end.
+// unharmed reports whether the harness still runs or exited with 0 by itself. If an abort
+// was requested while a harness ran or a launch was planned, the result is false.
 func (s *step) unharmed() bool {
 	e := s.attempts.exit()
 	return s.ending.signal() == 0 && (e == nil || e.Code == 0 && e.Signal == 0 && !e.Lost && !e.Unseen)

@@ -16,9 +16,9 @@ type Candidate struct {
 
 // Placed lists the ways in which a payload can be placed.
 type Placed struct {
-	// Candidates are in the client's order of placements, and the classes of each
-	// placement are ordered from the best to the worst. A payload waits for the first
-	// placement for which a slot can still open.
+	// Candidates are in the client's order of placements. If several classes of the
+	// manifest provide a placement, the best class is first. A payload waits for the first
+	// placement for which a slot (see the package comment) can still open.
 	Candidates []Candidate `json:"candidates,omitempty"`
 	// ReceiptOnly is true if the client accepts receipt_only after the candidates.
 	// receipt_only needs no slot.

@@ -44,7 +44,8 @@ func Ambiguous(found []Found, now time.Time) bool {
 	return len(found) > 1 && found[0].At.Sub(found[1].At) < Recent && now.Sub(found[0].At) < Recent
 }
 
-// Find lists the running and ended sessions of a working folder, the newest first.
+// Find lists the harness sessions of a working folder, running and ended, the newest
+// first.
 func Find(places []profiles.Place, dir string) ([]Found, error) {
 	var found []Found
 	for _, p := range places {

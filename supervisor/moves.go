@@ -26,10 +26,10 @@ import (
 //	└─► otherwise ──────────────────────────────────────────────► keep the records
 //
 // The last records of the previous session are posted first. If the new session can still
-// not be followed when the process ends, or when the process has stopped working in it
-// twice, the kept records are posted. They show the kernel that the harness has a session
-// that cannot be read. Once is not enough, because the harness may also report the change
-// to the new session as work.
+// not be followed when the process ends, or when a second period of work in the new
+// session ends, the kept records are posted. They show the kernel that the harness has a
+// session that cannot be read. One period of work is not enough, because the harness may
+// also report the change to the new session as work.
 type Moves struct {
 	profiles.Chats
 	First string    // the session with which the launch begins; empty if the harness chooses it

@@ -11,7 +11,7 @@ import (
 type Proofs struct {
 	list   []Proof
 	before []string // capabilities that earlier sessions have proven for the version of the newest launch
-	early  []string // the harness's events in the newest launch that the field before did not contain when they occurred; an event is named like its capability
+	early  []string // the harness's events in the newest launch that were not in p.before when they occurred; an event is named like its capability
 }
 
 // A Proof lists the capabilities that worked with one version.

@@ -31,9 +31,9 @@ import (
 // capability receipts.receipt_ledger is not available.
 //
 // The hook fails open: after any error its answer is empty and its exit code is
-// 0. If a required capability is not available in a single call, the hook prints
-// one sentence on stderr, which the harnesses do not show. If the harness runs below a
-// wrapper, which injects its own hooks, the installed hook does nothing.
+// 0. If a required capability is not available to a hook without a wrapper, the hook
+// prints one sentence on stderr, which the harnesses do not show. If the harness runs
+// below a wrapper, which injects its own hooks, the installed hook does nothing.
 
 // hostHookTime is the time limit of installed hooks, less the time that the
 // process takes to start.

@@ -69,10 +69,10 @@ type Follower struct {
 }
 
 // Follow starts to publish the checkpoints of a session: the oldest one that earlier
-// wrappers did not publish, and all that follow it. The command that p.Push runs may
-// therefore get a checkpoint that an earlier wrapper has published already. The progress
-// is stored in the session's folder. Follow calls p.Open and returns the error of Open. If
-// there is no error, the caller must call Wait and must not use p.
+// wrappers did not publish, and all later ones. If an earlier wrapper has published some
+// of the later ones, the command that p.Push runs gets them again. The progress is stored
+// in the session's folder. Follow calls p.Open and returns the error of Open. If there is
+// no error, the caller must call Wait and must not use p.
 func Follow(folder store.Folder, p *Publisher) (*Follower, error) {
 	f := &Follower{state: begin(folder.Published()), done: make(chan struct{})}
 	p.last, p.from = f.state.Last, f.state.From

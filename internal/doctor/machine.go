@@ -208,7 +208,7 @@ func (e *examiner) machine() {
 			"mkdir -p "+vt.Word(filepath.Join(wanted, "lifeloop"))+" && chmod 0700 "+vt.Word(filepath.Join(wanted, "lifeloop")))
 	}
 	if e.Machine.Bytes >= manyBytes && !e.config.Retained {
-		e.note("machine", fmt.Sprintf("%s take %s, and no retention is configured", counted(e.Machine.Sessions, "session"), sizeText(e.Machine.Bytes)),
+		e.note("machine", fmt.Sprintf("the size of %s is %s, and no retention is configured", counted(e.Machine.Sessions, "session"), sizeText(e.Machine.Bytes)),
 			"lifeloop-wrap prune --older-than 30d # removes sessions that started over 30 days ago")
 	}
 	err = writable(stateDir)

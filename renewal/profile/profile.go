@@ -158,8 +158,9 @@ func (p Profile) Preparing() time.Duration {
 
 // Rules returns the rules by which a session is renewed with p. Rules.At is empty,
 // because the configuration, not the profile, says at which pressure a renewal begins.
-// Rules.Claims is empty if a built-in profile has the same name and the same result of
-// Self as p. Otherwise it is p.Family(), because manifests name only built-in profiles.
+// Rules.Claims is the name under which manifests list p, or empty if this name is p.Name.
+// Manifests name only built-in profiles. Rules.Claims is therefore p.Family(), unless a
+// built-in profile has the same name and the same result of Self as p.
 func (p Profile) Rules() renewal.Rules {
 	r := renewal.Rules{Profile: p.Name, Client: p.Owner(), Paths: p.Paths, Cut: p.Cut,
 		Limits: renewal.Limits{Idle: p.Timeouts.Idle, Prepare: p.Preparing(), Continue: p.Continue.Timeout, Observe: p.Timeouts.Reset,
