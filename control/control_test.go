@@ -668,9 +668,9 @@ func TestALockedFolderIsReported(t *testing.T) {
 	unlock, err := lockDir(folder, 0)
 	require.NoError(t, err)
 	defer unlock()
-	synctest.Test(t, func(t *testing.T) { // its clock passes the ten seconds at once
+	synctest.Test(t, func(t *testing.T) { // its clock passes the five seconds at once
 		_, err = Open("after")
-		require.EqualError(t, err, fmt.Sprintf("listen on %s/after.sock: another process, which may be suspended, has held the lock of %[1]s for 10s", folder))
+		require.EqualError(t, err, fmt.Sprintf("listen on %s/after.sock: another process, which may be suspended, has held the lock of %[1]s for 5s", folder))
 		require.NoError(t, s.Close())
 		require.NoFileExists(t, s.Path())
 		require.DirExists(t, folder)

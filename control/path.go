@@ -40,7 +40,7 @@ func SocketDir() (string, error) {
 func CheckSocketDir() (string, error) {
 	dir, err := SocketDir()
 	if err == nil {
-		tidy(dir, lockWait)
+		tidy(dir, tidyWait)
 	}
 	return dir, err
 }
@@ -61,7 +61,7 @@ func tempDir(parent string) (string, error) {
 		if err = makePrivate(dir); err == nil {
 			return dir, nil
 		}
-		tidy(dir, lockWait)
+		tidy(dir, tidyWait)
 	}
 	return "", fmt.Errorf("create a folder for sockets (set XDG_RUNTIME_DIR to a folder that you own): %w", err)
 }
@@ -85,7 +85,7 @@ func makePrivate(dir string) error {
 		err = durable.Private(dir)
 	}
 	if err != nil && created == nil {
-		tidy(dir, lockWait)
+		tidy(dir, tidyWait)
 	}
 	return err
 }
@@ -136,7 +136,7 @@ func Open(sessionID string) (*Server, error) {
 // the temporary folder and empty.
 func RemoveSocket(path string) {
 	_ = os.Remove(path)
-	tidy(filepath.Dir(path), lockWait)
+	tidy(filepath.Dir(path), tidyWait)
 }
 
 // SocketPath returns the path of the session's socket, in [SocketDir]. A session

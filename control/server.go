@@ -68,9 +68,13 @@ func Listen(path string) (*Server, error) {
 // was left in the folder.
 var errRemoved = errors.New("the folder for the socket was removed")
 
-// lockWait is how long a session waits for the lock of a folder of sockets. A session holds
-// the lock for less than a millisecond, unless it is suspended meanwhile.
-const lockWait = 10 * time.Second
+// A session holds the lock of a folder of sockets for less than a millisecond, unless it
+// is suspended meanwhile. If another process holds the lock longer, no socket can be
+// created, but a folder only stays, so tidyWait is shorter than lockWait.
+const (
+	lockWait = 5 * time.Second
+	tidyWait = time.Second
+)
 
 // lockDir locks a folder of sockets. If another process holds the lock longer than wait,
 // lockDir returns an error. It returns errRemoved if the folder does not exist or was
@@ -149,7 +153,7 @@ func (s *Server) Path() string { return s.ln.Addr().String() }
 // empty. Serve then returns. Call Close even after Serve has returned.
 func (s *Server) Close() error {
 	err := s.ln.Close()
-	tidy(filepath.Dir(s.Path()), lockWait)
+	tidy(filepath.Dir(s.Path()), tidyWait)
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}
