@@ -207,6 +207,11 @@ const wardenWord = "warden"
 // wardenMain waits for the end of the wrapper and its guards, kills what is left of
 // the group, and removes it.
 func wardenMain() int {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(wardenGroup, &fs); err != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
+		fmt.Fprintln(os.Stderr, "guard: only the wrapper can start a warden")
+		return 125
+	}
 	signal.Ignore(guardIgnores...)
 	var b [1]byte
 	for {

@@ -49,6 +49,24 @@ func TestGroupWithoutKill(t *testing.T) {
 	require.ErrorContains(t, err, "create a control group")
 }
 
+// A warden that a user starts by hand kills and removes nothing.
+func TestWardenByHand(t *testing.T) {
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	folder, err := os.Open(t.TempDir())
+	require.NoError(t, err)
+	defer folder.Close()
+	pipe, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer pipe.Close()
+	cmd := exec.Command(exe, "guard", "warden")
+	cmd.ExtraFiles = []*os.File{pipe, folder}
+	out, _ := cmd.CombinedOutput()
+	require.Equal(t, 125, cmd.ProcessState.ExitCode())
+	require.Equal(t, "guard: only the wrapper can start a warden\n", string(out))
+	require.DirExists(t, folder.Name())
+}
+
 // The empty control group of a wrapper that has ended is removed, and so are the
 // empty groups of the wrappers that it started. Other groups stay.
 func TestEmptyGroupsAreRemoved(t *testing.T) {
