@@ -13,7 +13,8 @@ import (
 )
 
 // A user that may start only a few more threads gets the reason instead of a trace
-// of the runtime. The limit does not apply to root.
+// of the runtime. Commands that start no harness need fewer threads, so that such a user
+// can still end a session. The limit does not apply to root.
 func TestTooFewTasks(t *testing.T) {
 	exe, err := os.Open("/proc/self/exe")
 	require.NoError(t, err)
@@ -22,14 +23,24 @@ func TestTooFewTasks(t *testing.T) {
 	if err != nil {
 		t.Skip("bash is missing: it sets the limit and starts a program under another name")
 	}
-	cmd := exec.Command(bash, "-c", "ulimit -u 20; exec -a lifeloop-wrap /proc/self/fd/3 run -- true")
-	cmd.ExtraFiles, cmd.Dir = []*os.File{exe}, "/"
-	if os.Getuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54322, Gid: 54322}}
+	for _, c := range []struct {
+		limit, command string
+		code           int
+		want           string
+	}{
+		{"20", "run -- true", 125, `^lifeloop-wrap: only \d+ more processes and threads may be started, and a session needs 32\nhint: `},
+		{"20", "version", 0, `^lifeloop-wrap `},
+		{"9", "version", 125, `^lifeloop-wrap: only \d+ more processes and threads may be started, and this command needs 8\nhint: `},
+	} {
+		cmd := exec.Command(bash, "-c", "ulimit -u "+c.limit+"; exec -a lifeloop-wrap /proc/self/fd/3 "+c.command)
+		cmd.ExtraFiles, cmd.Dir, cmd.Env = []*os.File{exe}, "/", append(os.Environ(), "HOME=/nonexistent") // the user may not read this home
+		if os.Getuid() == 0 {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54322, Gid: 54322}}
+		}
+		out, _ := cmd.CombinedOutput()
+		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), "%s", out)
+		require.Regexp(t, c.want, string(out))
 	}
-	out, _ := cmd.CombinedOutput()
-	require.Equal(t, 125, cmd.ProcessState.ExitCode(), "%s", out)
-	require.Regexp(t, `^lifeloop-wrap: only \d+ more processes and threads may be started, and a session needs 32\nhint: `, string(out))
 }
 
 // If there is too little address space, the program prints the reason. Below 810 MiB, Go's

@@ -38,7 +38,7 @@ func execute(args []string) int {
 	out, notes := vt.NewFilter(os.Stdout), vt.NewFilter(os.Stderr)
 	defer out.Close()
 	defer notes.Close()
-	if err := enough(); err != nil {
+	if err := enough(commandTasks, "this command"); err != nil {
 		return g.settle(err, args, notes)
 	}
 	// `lifeloop-wrap -- CMD…` means `lifeloop-wrap run -- CMD…`.

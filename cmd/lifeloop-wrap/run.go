@@ -85,6 +85,9 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	if err := f.check(cfg, argv[0]); err != nil {
 		return err
 	}
+	if err := enough(sessionTasks, "a session"); err != nil {
+		return err
+	}
 	terminal, err := harness.OpenTerminal(os.Stdin, os.Stdout, os.Stderr, harness.Mode(f.pty))
 	if err != nil {
 		return refused(lifeloop.InternalError, "open the terminal: %v", err)
