@@ -68,12 +68,11 @@ func Listen(path string) (*Server, error) {
 // was left in the folder.
 var errRemoved = errors.New("the folder for the socket was removed")
 
-// A session holds the lock of a folder of sockets for less than a millisecond, unless it
-// is suspended meanwhile. If another process holds the lock longer, no socket can be
-// created, but a folder only stays, so tidyWait is shorter than lockWait.
+// A session holds the lock of a folder of sockets for less than a millisecond, unless it is
+// suspended meanwhile. These are the times for which other processes then wait.
 const (
-	lockWait = 5 * time.Second
-	tidyWait = time.Second
+	lockWait = 5 * time.Second // before a session is refused, because it has no socket
+	tidyWait = time.Second     // before an empty folder is left where it is
 )
 
 // lockDir locks a folder of sockets. If another process holds the lock longer than wait,
@@ -94,14 +93,12 @@ func lockDir(dir string, wait time.Duration) (unlock func(), err error) {
 		time.Sleep(time.Millisecond)
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	}
-	if err == unix.EWOULDBLOCK {
-		err = fmt.Errorf("another process, which may be suspended, has held the lock of %s for %v", dir, wait)
-	} else if err != nil {
-		err = os.NewSyscallError("flock", err)
-	}
 	if err != nil {
 		f.Close()
-		return nil, err
+		if err == unix.EWOULDBLOCK {
+			return nil, fmt.Errorf("another process, which may be suspended, has held the lock of %s for %v", dir, wait)
+		}
+		return nil, os.NewSyscallError("flock", err)
 	}
 	locked, err := f.Stat()
 	if now, statErr := os.Stat(dir); err == nil && (statErr != nil || !os.SameFile(locked, now)) {

@@ -43,9 +43,9 @@ const (
 // ignores SIGUSR1, SIGUSR2, and a SIGPIPE from another process.
 var guardIgnores = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT}
 
-// GuardMain runs a guard and returns its exit code. The main function must call
-// it, before anything else, when the program was started with the command in
-// Spec.Guard. GuardMain needs the open files that the wrapper gives to this command.
+// GuardMain runs a guard and returns its exit code. A program must call it, before anything
+// else, when the program was started with the command in Spec.Guard. GuardMain needs the
+// open files that the wrapper gives to this command.
 //
 // A guard is the parent of one harness and of every orphan below it, and the
 // leader of their session, as a shell would be. That lets a harness stop itself

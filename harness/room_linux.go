@@ -60,9 +60,9 @@ func userRoom() (room int, limited bool) {
 // is no folder at path below top.
 func groupRoom(top, path string) (room int, limited bool) {
 	for dir := filepath.Join("/", path); ; dir = filepath.Dir(dir) {
-		most, noLimit := readCount(filepath.Join(top, dir, "pids.max")) // a limit is a number or the word max
-		current, err := readCount(filepath.Join(top, dir, "pids.current"))
-		if free := max(most-current, 0); noLimit == nil && err == nil && (!limited || free < room) {
+		most, errMost := readCount(filepath.Join(top, dir, "pids.max")) // the word max, an error here, means no limit
+		current, errCurrent := readCount(filepath.Join(top, dir, "pids.current"))
+		if free := max(most-current, 0); errMost == nil && errCurrent == nil && (!limited || free < room) {
 			room, limited = free, true
 		}
 		if dir == "/" {

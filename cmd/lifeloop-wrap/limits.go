@@ -5,11 +5,9 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// The number of threads that a command needs, and that the wrapper, the guard and, roughly,
-// the harness need together.
 const (
-	commandTasks = 8
-	sessionTasks = 32
+	commandTasks = 8  // the threads of a command
+	sessionTasks = 32 // the threads of the wrapper, the guard and, roughly, the harness together
 )
 
 // enough returns an error if fewer than needed threads may be started. If Go's runtime
