@@ -94,13 +94,20 @@ func (c *Child) continueAfterStop() {
 	}
 }
 
+// settle is the time in which a thread starts the handler of a signal that it has taken from
+// the pending signals. It needs some microseconds, or more on a busy machine.
+const settle = time.Millisecond
+
 // stopGroup stops this process and its group, unless the watch passed as since has seen a
 // SIGCONT. stopGroup returns after the group was continued.
 //
 // The stop signal first waits in the thread, which blocks it. If a SIGCONT arrives
-// from then on, the kernel removes the stop signal. An earlier SIGCONT is found in the
-// watch or, if its handler has not run, among the pending signals. SIGSTOP cannot be
-// blocked, so a SIGCONT between the check of the watch and the SIGSTOP is missed.
+// from then on, the kernel removes the stop signal. An earlier SIGCONT is found among the
+// pending signals or, once another thread has taken it and the time settle has passed, in
+// the watch. Missed is only a SIGCONT that is sent between the look at the pending signals
+// and the stop signal, which removes it. These are two system calls in immediate
+// succession. SIGSTOP cannot be blocked, so a SIGCONT between the check of the watch and
+// the SIGSTOP is missed too.
 func stopGroup(sig syscall.Signal, since *contWatch) (stopped bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -110,10 +117,12 @@ func stopGroup(sig syscall.Signal, since *contWatch) (stopped bool) {
 		return false
 	}
 	handler := setAction(sig, kernelAction{}) // set the default action, because Go's handler would catch the signal
-	waits := contWaits()                      // read now, because a stop signal removes a pending SIGCONT
+	pid, thread := os.Getpid(), unix.Gettid()
+	waits := contWaits() // read now, because a stop signal removes a pending SIGCONT
 	if sig != unix.SIGSTOP && !waits {
-		unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
+		unix.RawSyscall(unix.SYS_TGKILL, uintptr(pid), uintptr(thread), uintptr(sig))
 	}
+	time.Sleep(settle)
 	stopped = !since.end() && !waits
 	if stopped {
 		stopOthers(sig)
@@ -121,7 +130,7 @@ func stopGroup(sig syscall.Signal, since *contWatch) (stopped bool) {
 		unwait(sig)
 	}
 	if stopped && sig == unix.SIGSTOP {
-		unix.Kill(os.Getpid(), sig)
+		unix.Kill(pid, sig)
 	}
 	unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
 	setAction(sig, handler)
