@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// rootsFolder is in a file system of the isolation. Only root can write this folder and
-	// all folders above it. The other stories have their state below /tmp, where every user
-	// can write.
+	// rootsFolder is a state folder in the file system that isolate.sh mounts on /home. Only
+	// root can write to this folder and to the folders above it. The other stories have
+	// their state below /tmp, where every user can write.
 	rootsFolder = "/home/state"
 	// someUser is the id of an ordinary user.
 	someUser = 1000

@@ -149,7 +149,7 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	// program for claude-cli:// links.
 	`^/\.local`, `^/\.config(/mimeapps\.list(\.new)?)?$`,
 	// Codex asks the model for a title during the turn, and stores it if the answer
-	// comes before the end.
+	// comes before Codex exits.
 	`^/\.codex/session_index\.jsonl`,
 	`^/\.codex/tui-thread-reference-capabilities`,
 	// OpenClaw creates the folder if it loads a plugin, such as ours. The lock is for the

@@ -219,9 +219,10 @@ func mapWith(all map[string][]byte, name string, data []byte) map[string][]byte 
 	return all
 }
 
-// journals asks about journals beside their runpacks, with which the verifier detects each
-// change. No digest of the reference covers the matched rules, but a receipt in a runpack
-// does.
+// journals asks about journals in the folder of their runpacks. The verifier compares a
+// journal with its runpacks, and so detects each change. In a journal and its runpacks, no
+// digest of the reference implementation of Gait covers matched_rule_ids. The digest that
+// eventsRef adds to each checkpoint's runpack does.
 func (q *questions) journals(all, policy map[string][]byte) {
 	changed := bytes.Replace(all[JournalFile], []byte(`"tool_name":"harness.launch"`), []byte(`"tool_name":"harness.launch","verdict":"allow"`), 1)
 	q.ask("a changed journal", JournalKind, q.write("changed.jsonl", changed), "-", false, "fail")

@@ -76,7 +76,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestNormalForms compares the digested bytes of each recorded intent.
+// TestNormalForms compares the normalised form of each recorded intent, and its digests,
+// with the recorded ones.
 func TestNormalForms(t *testing.T) {
 	var forms map[string]struct {
 		ArgsDigest   string `json:"args_digest"`

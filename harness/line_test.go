@@ -216,7 +216,7 @@ func TestTypeStopsBeforeADialog(t *testing.T) {
 	_, err := c.Type(context.Background(), keys)
 	require.ErrorIs(t, err, ErrLine)
 
-	d.key(t, "y") // no begun line
+	d.key(t, "y") // answers the dialog, so it begins no line
 	eventually(t, "the end of the dialog is reported", func() bool { return slices.Equal(rec.snapshot().begun, []bool{true, false}) })
 	done, err := c.Type(context.Background(), keys)
 	require.ErrorIs(t, err, errDialog)

@@ -212,7 +212,8 @@ func (t *tracker) scan(p []byte) (changed bool) {
 	return changed
 }
 
-// render applies the parameters in p that scan has collected since the last reset.
+// render applies the parameters that scan has collected to the look, and empties the list
+// t.rendered. p is the input of scan, which contains the parameters.
 func (t *tracker) render(p []byte) {
 	for _, body := range t.rendered {
 		t.look.render(p[body.from:body.to])

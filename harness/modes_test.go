@@ -237,8 +237,9 @@ func TestPromisedModes(t *testing.T) {
 	require.Equal(t, union(all, modes{}), seen, "each mode has its row")
 }
 
-// union returns modes with each bit, flag and other field that is set in a or in b. The
-// value of each other field becomes 1, because the test does not compare such values.
+// union returns the modes that are set in a or in b, in the fields that the test
+// compares. It combines bits and flags. Any other of these fields that is set in a or in
+// b becomes 1, because the test does not compare its value.
 func union(a, b modes) modes {
 	u := modes{flipped: a.flipped | b.flipped, colours: a.colours | b.colours, keypad: a.keypad || b.keypad, latin: a.latin || b.latin, progress: a.progress || b.progress}
 	for _, m := range []modes{a, b} {

@@ -37,8 +37,11 @@ func TestAStalledReaderIsAbandoned(t *testing.T) {
 	}
 }
 
-// abandoned runs a child whose output does not fit into the reader's buffer, and
-// abandons the reader. It returns false if all output did fit.
+// abandoned runs a child that prints without end to a reader that does not read. When the
+// reader's buffer has stopped filling, abandoned kills the child. If Wait then waits for
+// the reader, abandoned calls Abandon and returns true. But the buffer may have had room
+// for everything that the child printed until then. In that case Wait returns without
+// Abandon, and abandoned returns false.
 func abandoned(t *testing.T, open func(*testing.T) (ours, theirs *os.File), mode Mode) bool {
 	reader, stdout := open(t)
 	// The abandoned pump uses the descriptor number of stdout. The number must not be

@@ -37,7 +37,7 @@ type word struct {
 	guard    uint32       // pid of the guard that restores the terminal; 0 if nothing must be restored
 	saved    unix.Termios // the attributes to restore
 	ours     unix.Termios // the attributes that the wrapper has set
-	modes    string       // the undo string
+	modes    string       // the undo string: the sequences that reset the terminal's modes
 	hasAttrs bool
 }
 

@@ -740,8 +740,10 @@ func TestKeysAndAPipe(t *testing.T) {
 	require.Equal(t, before, d.attrs(t))
 }
 
-// In a shared terminal, the next program first reads the keys that the child has not
-// read, and then the keys that still wait. Both are read line by line, as they were typed.
+// In a shared terminal, the keys that the wrapper read but the child did not read are put
+// back, unless the terminal cannot hold them together with the keys that still wait in it.
+// The next program reads the returned keys first, and then the keys that still wait. It
+// reads all of them line by line, as they were typed.
 func TestKeysAreReturnedInOrder(t *testing.T) {
 	if value, err := os.ReadFile("/proc/sys/dev/tty/legacy_tiocsti"); err == nil && string(value) != "1\n" && !mayType(fdOf(newDesk(t).slave)) {
 		t.Skip("this system lets no program without CAP_SYS_ADMIN put keys back into a terminal")

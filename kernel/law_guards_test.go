@@ -20,8 +20,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file has the laws of guarded acts. They are checked with the facts and effects,
-// and with the user's approvals.
+// This file has the laws of guarded acts: such an act happens only if the gate or the user
+// has permitted it. The tests check the kernel's facts and effects against these laws. They
+// also check that each approval by the user permits only one act.
 
 // A guardAccount records which acts the gate permitted, and which of them
 // happened.
@@ -31,8 +32,8 @@ type guardAccount struct {
 	granted  map[string]bool             // subjects of the questions that the gate allowed
 	launches int                         // number of permitted launches that have not happened yet
 
-	permitted bool // the newest launch was performed
-	withheld  int  // number of launches that ended without having been performed
+	permitted bool // an effect.Launch followed the newest kernel.Launching
+	withheld  int  // number of launches that ended without an effect.Launch
 	given     bool // this step is an approval by the user, which permits one act
 }
 

@@ -22,8 +22,9 @@ var open = []string{
 }
 
 // TestNoFactCanHoldABody is the law of opacity: no fact can hold the body of a
-// payload, so no body can reach the ledger. A fact has no Opaque. Only the values that
-// the variable open lists have a type that could hide a body, such as an interface.
+// payload, so no body can reach the ledger. A fact contains no lifeloop.Opaque. A value
+// whose type could hide a body, such as an interface, must be listed in the variable
+// named open.
 func TestNoFactCanHoldABody(t *testing.T) {
 	var found []string
 	for _, zero := range registry {

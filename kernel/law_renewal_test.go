@@ -232,7 +232,8 @@ func (j *judge) linked(f kernel.ReceiptIssued) {
 	j.linkTo = f.Receipt.ReceiptID
 }
 
-// forget notes a crash: a command that ran, and a continuation that waited, are lost.
+// forget notes a crash: a command that was still running is lost, and so is a continuation
+// that was not settled yet.
 func (j *judge) forget() {
 	j.command, j.keys, j.crashedIn = nil, "", j.progress == renewal.Resetting
 	maps.DeleteFunc(j.payloads, func(key string, settled int) bool { return settled == 0 && strings.HasPrefix(key, "rnw_") })

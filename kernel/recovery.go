@@ -301,8 +301,8 @@ func (r *recovery) continuation(s *step, profile int, restart bool) string {
 	return ""
 }
 
-// continues reports whether the launch of a profile can take the checkpoint. A
-// checkpoint is a harness session, so another adapter cannot use it.
+// continues reports whether the launch of a profile can continue from the saved
+// checkpoint. A checkpoint is a harness session, so another adapter cannot use it.
 func (r *recovery) continues(s *step, profile int) bool {
 	p, by := s.cfg.Policy, r.hard.CheckpointBy
 	if !p.Continuation || r.hard.Checkpoint == "" {

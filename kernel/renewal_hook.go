@@ -15,8 +15,9 @@ import (
 //
 //	the turn ends, the hook waits ──► prepare ──► the token is recorded as consumed
 //	         ──► continue ──► the hook is answered: clear
-//	         ──► the harness reports that its context is empty, and has had time to
-//	             make a new one: the old session ends, the fresh one begins: resumed
+//	         ──► the harness reports that its context is empty, and gets time to make
+//	             its new context (emptyingTakes)
+//	         ──► the old session ends, the fresh one begins: resumed
 //	         ──► the hook of the next prompt carries the continuation: delivered
 //
 // The renewal itself starts no turn. If the time limit of the hook passes, or a prompt

@@ -156,8 +156,8 @@ func (r *renewals) typed(s *step, in input.KeysTyped) {
 	}
 }
 
-// fallBack gives up the reset in place. The method elsewhere then decides what follows,
-// as soon as the harness is at its prompt or has ended the session.
+// fallBack gives up the reset in place. As soon as the harness is at its prompt or has
+// ended the harness session, r.elsewhere(s) decides what follows.
 func (r *renewals) fallBack(s *step, why string) {
 	r.soft.why = why
 	r.start(s, renewal.FallBack)

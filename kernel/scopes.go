@@ -24,9 +24,11 @@ type scopes struct {
 		Fresh    int            // the scope of the newest launch that began a fresh attempt; a restart continues no earlier scope
 	}
 	soft struct {
-		refused map[string]bool   // ids of other harness sessions for which BindRefused was recorded
-		gone    *telemetry.Signal // the harness's report that its session ends, while it waits for the record of the last turn's end
-		goneDue time.Time         // when gone is handled even without that record
+		refused map[string]bool // ids of other harness sessions for which BindRefused was recorded
+		// gone is the harness's report that its session ends, as long as this report waits for
+		// the record of the last turn's end. It is nil if no report waits.
+		gone    *telemetry.Signal
+		goneDue time.Time // when gone is handled even without that record
 	}
 }
 

@@ -355,8 +355,9 @@ func (m *sessionMachine) resume(s *step, in input.ResumeAsked) {
 	s.do(effect.Reply{Ask: in.Ask})
 }
 
-// resumeWait records the end of a pause by a command, and delays the next attempt,
-// if one waits, by the length of the pause.
+// resumeWait records the end of a pause that a command or a signal began. The pause
+// is ended by the command resume or by a recovery. If the next attempt waits, resumeWait
+// delays it by the part of the pause during which it waited.
 func (m *sessionMachine) resumeWait(s *step, reason string) {
 	f := ResumeRequested{Reason: reason}
 	if at := s.recovery.retryAt(); !at.IsZero() {
@@ -381,9 +382,9 @@ func (m *sessionMachine) resumeRefusal(s *step) string {
 	return "no command paused the session"
 }
 
-// unpause ends a pause by a command, although the command resume was not received. It is
-// called before the harness is ended, because a stopped process handles no signal but
-// KILL. It is also called if the ledger is lost: the wrapper then stops acting, so the
+// unpause ends a pause that a command began, although no command to resume was received.
+// It is called before the harness is ended, because a stopped process handles no signal
+// but KILL. It is also called if the ledger is lost: the wrapper then stops acting, so the
 // harness must not stay paused (DECISIONS X4).
 func (m *sessionMachine) unpause(s *step, why string) {
 	s.record(ResumeRequested{Reason: why})

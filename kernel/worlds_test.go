@@ -208,8 +208,8 @@ func drawStep(r *rapid.T) object {
 }
 
 // plain is a test without the method Helper, which testify would call at each check.
-// Each call walks the stack, and a world makes some thousand checks: the calls would
-// make up a tenth of the running time.
+// Each call walks the stack, and a world makes so many checks that the calls would make
+// up a tenth of the running time.
 type plain struct{ require.TestingT }
 
 // playWorld plays one world under the checks of the judge, and returns what the world reached.

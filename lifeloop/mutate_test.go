@@ -342,11 +342,12 @@ func must(b []byte, err error) []byte {
 	return b
 }
 
-// mutants makes the mutated documents of a kind. First each top-level member gets a
-// value that no such member accepts, each number becomes negative, and each string
-// becomes either empty or too long, in turn. Then each mutation is applied in turn,
-// every fourth time to an already mutated document. All documents are different, and
-// each is one line.
+// mutants makes the mutated documents of a kind. The first documents have one change
+// each: for each top-level member, one document in which it has a value that no such
+// member accepts; for each number, one in which it is negative; for each string, one in
+// which it is empty or longer than an id may be, alternately. Then each mutation is applied
+// in turn, every fourth time to an already mutated document. All documents are different,
+// and each is one line.
 func mutants(t testing.TB, kind string) []string {
 	t.Helper()
 	m := newMutator(t, rand.NewPCG(20, uint64(slices.Index(Kinds(), kind))))

@@ -20,7 +20,7 @@ func blocks(t *testing.T, document string) (out []block) {
 	t.Helper()
 	heading := ""
 	for i, part := range strings.Split("\n"+document, "\n```") {
-		if i%2 == 0 { // between the fences
+		if i%2 == 0 { // outside the code blocks
 			for _, line := range strings.Split(part, "\n") {
 				if strings.HasPrefix(line, "#") {
 					heading = strings.TrimLeft(line, "# ")

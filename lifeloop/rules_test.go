@@ -58,8 +58,8 @@ func neverInSchema(problem string) bool {
 	return ok && r.never
 }
 
-// The table in schema/README.md lists exactly these rules, each with the part
-// of its message.
+// The table in schema/README.md lists exactly these rules, each with a part of the error
+// message that says that the rule is violated.
 func TestRulesBeyondTheSchemasAreDocumented(t *testing.T) {
 	readme, err := os.ReadFile("schema/README.md")
 	require.NoError(t, err)

@@ -48,8 +48,9 @@ func TestEventClaimsOfObservedAdapters(t *testing.T) {
 			case !slices.Contains(ours, e) && !proven[id+" "+string(e)]:
 				t.Errorf("%s claims %s %s, but no row shows a decoder for it", id, claim.Support, e)
 			}
-			// A launch reads none of the harness's files, so the harness's events come
-			// from hooks or not at all. A launch of Hermes has no hooks.
+			// A launch of OpenClaw or Hermes does not read that harness's session store.
+			// So the harness's events in a launch come from hooks or not at all, and a
+			// launch of Hermes has no hooks.
 			if !slices.Contains(ours, e) && e != lifeloop.SessionStarted && claim.Support != lifeloop.Unavailable &&
 				(slices.Contains(claim.Modes, lifeloop.LauncherWrapper) || slices.Contains(claim.Modes, lifeloop.NativeHook) != (id == "openclaw")) {
 				t.Errorf("%s claims %s in the modes %v", id, e, claim.Modes)

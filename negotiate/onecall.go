@@ -47,7 +47,7 @@ func OneCall(m lifeloop.Manifest, profiles ...string) lifeloop.Manifest {
 		m.Renewal = clone(m.Renewal)
 		m.Renewal.Reset.Native, m.Renewal.Reset.WrapperMediated = lifeloop.Unavailable, lifeloop.Unavailable
 		if m.Renewal.Reset.Manual == lifeloop.Unavailable {
-			m.Renewal = nil // "renewal without a reset claims no delivery"
+			m.Renewal = nil // without a reset, delivery cannot be claimed (DECISIONS L15)
 		}
 	}
 	return m

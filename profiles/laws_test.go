@@ -344,8 +344,8 @@ func TestHookCommandInTheShell(t *testing.T) {
 	}
 }
 
-// FuzzStrings checks that strings in TOML decode to the same string and have no
-// raw control character.
+// FuzzStrings checks that the result of tomlString contains no raw control character, and
+// that this result, decoded as JSON, is the original string.
 func FuzzStrings(f *testing.F) {
 	for _, s := range []string{"", "\"\\/", "\x00\x1f\x7f\b\f\n\r\t", "\u2028é😀", "<&>"} {
 		f.Add(s)

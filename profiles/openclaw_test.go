@@ -302,8 +302,10 @@ func TestOpenclawPluginFollowsOneSession(t *testing.T) {
 	}, short)
 }
 
-// TestOpenclawPluginKeepsContext: the context of a session that was reset is in the next
-// prompt of that session and in no other, also after another reset or a prompt elsewhere.
+// TestOpenclawPluginKeepsContext: the text that the wrapper returns at a reset is added to
+// the next prompt of the session that the reset began, and to no other prompt. If that
+// session is reset again before its first prompt, the text is added to the first prompt of
+// the session that follows it. A prompt of another session in between does not change this.
 func TestOpenclawPluginKeepsContext(t *testing.T) {
 	w := newClawWorld(t, false)
 	w.serve()
@@ -368,7 +370,7 @@ func TestOpenclawPluginResets(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		ask, says, then string
-		reply           string // after the id
+		reply           string // the JSON members that follow the id in the plugin's reply
 		methods         []string
 		starts          []string // the calls about the start of a session
 		prompts         []string // the context before each turn's prompt; "": none

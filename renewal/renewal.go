@@ -185,10 +185,10 @@ type Request struct {
 	By       By     `json:"by"`
 	ClientID string `json:"client_id,omitempty"` // the client that asked
 	Reason   string `json:"reason,omitempty"`    // the user's reason
-	// Before is how many tokens the context had; nil if unknown. Trigger, 0 if unknown, is
-	// the same number if the pressure triggered the renewal, and otherwise at least the number
-	// at which the pressure is high. After the renewal the context must have fewer tokens than
-	// half of Trigger.
+	// Before is how many tokens the context had; nil if unknown. Trigger is the same number
+	// if the pressure triggered the renewal. Otherwise it is the larger of that number and the
+	// number at which the pressure is high. After the renewal the context must have fewer
+	// tokens than half of Trigger. If Trigger is unknown, it is 0 and requires nothing.
 	Before  *int64 `json:"tokens_before,omitempty"`
 	Trigger int64  `json:"trigger,omitempty"`
 }

@@ -54,7 +54,8 @@ func call(ctx context.Context, client Client, e effect.Dispatch, known ...string
 	if err != nil {
 		var f *dispatch.Failure
 		if errors.As(err, &f) {
-			if errors.Is(f, context.DeadlineExceeded) { // the time-out expired, in ctx or in the client
+			// The time-out of ctx, or the one in the client's dispatch.Config, has expired.
+			if errors.Is(f, context.DeadlineExceeded) {
 				return failed(f.Class, fmt.Sprintf("no answer within %v", e.Timeout)), nil
 			}
 			return failed(f.Class, f.Why), nil

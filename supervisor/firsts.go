@@ -38,8 +38,11 @@ type firsts struct {
 	vanished bool                 // a file was deleted before its beginning was read
 	started  time.Time            // the start of the process that sets the titles, or up to titleTime later; zero if not known
 	works    time.Time            // since when the titles show work, or a question; zero if they show neither
-	guess    string               // the only session with a prompt in an earlier turn
 	known    bool                 // the first session of the process was found
+	// guess is one of several candidates: in an earlier turn a line named it, and only it had
+	// prompts. If both are true again in another turn, the session is found. guess is empty if
+	// there was no such turn since the search began.
+	guess string
 }
 
 // titleTime is the longest delay of a title, unless the machine is overloaded. Any title

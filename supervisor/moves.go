@@ -44,7 +44,8 @@ type Moves struct {
 	at      time.Time         // the time in the first record that names the next session
 	works   bool              // the process works in the next session
 	// ends counts how often the process has stopped working in the next session. The
-	// change to that session may count as the first work.
+	// first stop may only be the end of the change to that session, because the harness
+	// may also report this change as work.
 	ends int
 	held []input.SignalsSeen // records that name the next session, and records of that session's file
 }

@@ -80,7 +80,9 @@ func TestObserve(t *testing.T) {
 				}))
 				require.ErrorIs(t, err, tt.err)
 				require.Equal(t, tt.want, got)
-				time.Sleep(time.Minute) // until the timer has sent its signal, which may be unused
+				// Wait until the timer above has sent SIGINT. After an
+				// error, Observe returns earlier and does not receive it.
+				time.Sleep(time.Minute)
 			})
 		})
 	}

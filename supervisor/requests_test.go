@@ -97,7 +97,8 @@ func (r *rig) streams(key string, pid int) chan<- string {
 	return records
 }
 
-// asking returns a rig whose harness asks.
+// asking runs a session whose harness can ask the wrapper a question before each request
+// to its model, and returns the session's rig. play is what the harness does in the session.
 func asking(t *testing.T, play func(r *rig)) *rig {
 	r := newRig(t)
 	r.answers["notes"] = brings("remember")

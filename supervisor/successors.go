@@ -85,9 +85,9 @@ func (s *Successors) handled(watchers.Position)         {}
 func (s *Successors) end()                              {}
 func (s *Successors) shown(telemetry.Signal, time.Time) {}
 
-// notice handles a record of the watch on the place. If the file that it names is not
-// followed yet, notice follows it if its session belongs to Dir. A file in rest is
-// followed only if it has changed since the start.
+// notice handles a record of the watch on s.Place. Such a record names a file. If this file
+// is not followed yet and its session belongs to Dir, notice follows the file. A file that
+// is in the map s.rest is followed only if it was changed after the time noted there.
 func (s *Successors) notice(l watchers.Line) bool {
 	if l.Source != noticeSource {
 		return false

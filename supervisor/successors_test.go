@@ -223,7 +223,7 @@ func TestTurnRuns(t *testing.T) {
 	const stop, end = telemetry.TurnStop, telemetry.TurnEnd
 	for _, c := range []struct {
 		name    string
-		records [][]telemetry.Kind // of the followed session
+		records [][]telemetry.Kind // signals in each record of the session being followed
 		runs    bool
 	}{
 		{"a prompt", [][]telemetry.Kind{{prompt}}, true},

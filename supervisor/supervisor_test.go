@@ -240,7 +240,8 @@ type fakeLauncher struct {
 	unfit  map[int]error           // the error of Prepare, by launch number
 	over   sync.WaitGroup
 	settle func()
-	// callers decide which processes call the hooks; nil if only the harness can.
+	// callers decides which hook calls with the right key come from the harness. If it
+	// is nil, all of them do.
 	callers Callers
 }
 

@@ -20,8 +20,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// typing is a folder of chat files of Gemini CLI, beside the list of typed lines. Each
-// line or record moves the clock in now by one second.
+// typing writes files as Gemini CLI does: the chat files of sessions, in the folder dir,
+// and the list of the lines that the user typed, in logs.json in the parent folder. Each
+// line or record moves the clock in now forward by one second.
 type typing struct {
 	t    *testing.T
 	dir  string

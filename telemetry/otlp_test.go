@@ -114,8 +114,8 @@ func TestTornOTLP(t *testing.T) {
 		require.Empty(t, d.Decode([]byte(body)), body)
 	}
 	require.Equal(t, map[string]int{telemetry.Malformed: 7}, d.Unknown())
-	// 0x0A is white space in JSON and the first byte of a protobuf body, whose
-	// next byte may be a brace or a length.
+	// A protobuf body may begin with 0x0A, which is white space in JSON. Its next byte
+	// is then a length, here 123, which is also the character '{'.
 	brace := telemetrytest.EncodeProto(telemetrytest.Pairs("k", strings.Repeat("x", 123-16)), nil)
 	require.Equal(t, "\n{", string(brace[:2]))
 	require.Empty(t, d.Decode(brace))

@@ -30,8 +30,8 @@ func binding() Binding {
 	return Binding{Renewal: "r1", Client: "notes", Adapter: "generic", Dir: "/home/user/project", HarnessSession: "old"}
 }
 
-// TestMain only calls Take if VAULT_TEST_DIR is set. If VAULT_TEST_STEP names a step of
-// Take, the process kills itself at this step.
+// TestMain runs the tests, or, if VAULT_TEST_DIR is set, calls Take instead. If
+// VAULT_TEST_STEP then names a step of Take, the process kills itself at this step.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("VAULT_TEST_DIR"); dir != "" {
 		v := At(dir)

@@ -26,7 +26,8 @@ type Gate struct {
 }
 
 // A GateWaiting is an act that waits until the user runs `approve` or `deny` with the
-// value of Intent. Intent is the digest of the gate.Intent that describes the act.
+// value of Intent. Intent is the digest of the gate.Intent that describes the act. The act
+// counts as refused until it is approved.
 type GateWaiting struct {
 	ask    string
 	before *GateRefusal // the newest refusal that is older than the refusal of this act

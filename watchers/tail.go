@@ -244,8 +244,8 @@ func (w *Watcher) unreadable(t *tail, err error) {
 	}
 }
 
-// place sets the position at which reading begins in the first file that exists
-// under the path.
+// place sets the position at which reading begins in the first file that is found at
+// the path. It has no effect on files that replace this file later.
 func (w *Watcher) place(t *tail) {
 	if t.placed {
 		return

@@ -1,9 +1,9 @@
 //go:build linux
 
 // Command reader prints the lines appended to a file as soon as fsnotify reports
-// them, without decoding them. Command bench compares programs that do decode the lines
-// with reader. With -once it skips the lines that the file already has, and exits after
-// it has printed the first new ones.
+// them, without decoding them. Command bench measures reader for comparison with
+// programs that do decode the lines. With -once, reader skips the lines that the file
+// already has, and exits after it has printed the first new ones.
 package main
 
 import (

@@ -14,9 +14,10 @@ import (
 // The tests start some programs often. These programs are built, because the test binary
 // starts more slowly than they do. Each program is built once for all tests.
 
-// besides builds the programs that run beside lifeloop-wrap in a session, and returns
-// their folder. This folder is the first in PATH and has copies of the test binary. The
-// built programs replace the copies that have the same names.
+// besides builds the programs that run beside lifeloop-wrap in a session, and moves them
+// to the folder of lifeloop-wrap, which it returns. That folder is the first in PATH and
+// has copies of the test binary. The built programs replace the copies that have the same
+// names.
 var besides = sync.OnceValues(func() (string, error) {
 	wrap, err := exec.LookPath("lifeloop-wrap")
 	if err != nil {

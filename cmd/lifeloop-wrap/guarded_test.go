@@ -7,8 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Without a session, doctor checks the state directory in the place of a session's folder,
-// or the nearest existing folder above the state directory. Other paths are not replaced.
+// Without a session, there is no run directory. So when the function that guardedAs returns
+// is asked about the run directory, it checks the state directory instead, or, if that does
+// not exist, the nearest existing folder above it. Every other path is checked as given.
 func TestGuardedWithoutASession(t *testing.T) {
 	const runDir, rootsDir = "/nonexistent/run", "/proc/sys"
 	if !guarded(rootsDir) {

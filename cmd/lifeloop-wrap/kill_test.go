@@ -50,7 +50,7 @@ type killer struct {
 	who, how    string
 	at, appends int
 	last        bool // at is the append that ends the session
-	harness     int  // the newest harness
+	harness     int  // pid of the newest harness; 0 before the first one
 }
 
 // newKiller reads killAt; it returns nil if that is not set.
@@ -305,7 +305,7 @@ func (m *matrix) holds() {
 	receipts, events := map[string]int{}, map[string]lifeloop.Event{}
 	sequence, numbers, id := map[int]int64{}, map[int]int{}, ""
 	tries := attempts{launches: map[string]int{}, ended: map[string]int{}}
-	first := map[string]int{} // harness session → the scope that numbers its receipts
+	first := map[string]int{} // harness session id → its key in the map sequence
 	named := func(scope int, id string) {
 		if n, known := first[id]; known && id != "" {
 			numbers[scope] = n
@@ -365,8 +365,9 @@ func (m *matrix) holds() {
 	m.asked()
 }
 
-// attempts counts the newest launch of each attempt, and the ends of attempts. The keys
-// of both maps are the run ids of launches.
+// attempts counts, for each run id of a launch, the facts that record the launch and those
+// that record the end of its attempt. A launch by a renewal continues the attempt of the
+// previous launch, so the previous launch is then removed from launches.
 type attempts struct {
 	launches, ended map[string]int
 	run             string // the newest launch

@@ -33,7 +33,8 @@ func TestTooFewTasks(t *testing.T) {
 		{"9", "version", 125, `^lifeloop-wrap: only \d+ more processes and threads may be started, and this command needs 8\nhint: `},
 	} {
 		cmd := exec.Command(bash, "-c", "ulimit -u "+c.limit+"; exec -a lifeloop-wrap /proc/self/fd/3 "+c.command)
-		cmd.ExtraFiles, cmd.Dir, cmd.Env = []*os.File{exe}, "/", append(os.Environ(), "HOME=/nonexistent") // the user may not read this home
+		// HOME is replaced, because the user set below may be unable to read the real home.
+		cmd.ExtraFiles, cmd.Dir, cmd.Env = []*os.File{exe}, "/", append(os.Environ(), "HOME=/nonexistent")
 		if os.Getuid() == 0 {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54322, Gid: 54322}}
 		}

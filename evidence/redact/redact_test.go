@@ -129,8 +129,8 @@ func oddSecrets() []sample {
 	}
 }
 
-// The samples include quoted values with blanks, assignments of several languages, further
-// names, and passwords with @.
+// The samples include quoted values with blanks, assignments in several programming
+// languages, names of variables that hold secrets, and passwords that contain @.
 func TestSecretsOfAssignments(t *testing.T) {
 	check(t, assignedSecrets())
 	require.Regexp(t, `^postgres://u:\[redacted url_password sha256:[0-9a-f]{16}\]@host/db@1$`, New().Text("postgres://u:p@ss@host/db@1"))

@@ -120,9 +120,10 @@ func isKey(run string) bool {
 	return len(run) >= 16 && strings.ToLower(run) != run && strings.ToUpper(run) != run && (strings.ContainsAny(run, "0123456789+") || strings.HasPrefix(run, "MI"))
 }
 
-// beginsKey reports whether a key begins in text, which follows the first line of a private
-// key. If more text is on that first line, the key must begin there. Otherwise a part of
-// the key must be at the end of the next line that is neither empty nor a header, such as
+// beginsKey reports whether a key begins in text, which starts right after a marker, either
+// -----BEGIN … PRIVATE KEY----- or -----BEGIN … PRIVATE KEY BLOCK-----. If the marker's line
+// has more text, that text must begin with a part of the key. Otherwise a part of the key
+// must be at the end of the next line that is neither empty nor a header, such as
 // Proc-Type: 4,ENCRYPTED.
 func (r *Redactor) beginsKey(text string) bool {
 	const headers = 30

@@ -187,7 +187,8 @@ func hasParam(p syntax.WordPart) bool {
 	return param || is && slices.ContainsFunc(q.Parts, hasParam)
 }
 
-// wholeParts reports whether parts have no other texts than their choices.
+// wholeParts reports whether a word that consists of parts can expand to no other text than
+// its choices. quoted says that the parts are within double quotes.
 func (s *shell) wholeParts(parts []syntax.WordPart, quoted bool) bool {
 	for i, p := range parts {
 		if !s.whole(p, quoted) || modified(parts, i) {

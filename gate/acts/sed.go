@@ -171,7 +171,9 @@ func sedDelimited(script string, n int, pattern bool) (rest string, ok bool) {
 		case script[0]:
 			pattern = false
 			if n--; n == 0 {
-				return script[i+1:], !shaped(script[:i]) || !isPlain(script[:1]) // an unknown text must not contain the delimiter
+				// A part that is not known has only plain characters (see isPlain). If the
+				// delimiter is plain too, such a part could contain it, so ok is false.
+				return script[i+1:], !shaped(script[:i]) || !isPlain(script[:1])
 			}
 		}
 	}

@@ -259,7 +259,7 @@ func (s *shell) stmt(st *syntax.Stmt) {
 			}
 		default:
 			s.touch(target, "write")
-			s.captured = s.captured || !known || to != "/dev/null" && !strings.HasSuffix(to, "ignore") // a name that is written to a file such as .gitignore is not read as the name of a file
+			s.captured = s.captured || offersNames(target)
 		}
 	}
 	switch cmd := st.Cmd.(type) {
@@ -314,6 +314,13 @@ func (s *shell) stmt(st *syntax.Stmt) {
 	default:
 		s.inside(cmd)
 	}
+}
+
+// offersNames reports whether another command may take names of files to read from target,
+// the file that gets the output. For a file such as .gitignore it assumes that none does:
+// the programs for which such a file is made do not read the files that it names.
+func offersNames(target arg) bool {
+	return !target.known || target.text != "/dev/null" && !strings.HasSuffix(target.text, "ignore")
 }
 
 // called are the functions that bash and zsh call by themselves. Those of zsh for signals

@@ -11,7 +11,8 @@ import (
 // of zsh.
 const tables = "BASH_CMDS BASH_ALIASES aliases galiases saliases"
 
-// mentionsTable reports whether a word may hold the name of a table of bash.
+// mentionsTable reports whether the text of a word may contain BASH_CMDS or BASH_ALIASES,
+// the tables of bash. It does not search for the tables of zsh.
 func (s *shell) mentionsTable(w *syntax.Word) bool {
 	return slices.ContainsFunc(s.unbraced(w), func(parts []syntax.WordPart) bool {
 		return slices.ContainsFunc(s.texts(parts, false), holdsTable)

@@ -22,8 +22,8 @@ func WriteFile(path string, data []byte, perm fs.FileMode) error {
 }
 
 // Cache replaces the content of the file at path like WriteFile, but does not sync
-// it. After a crash of the machine the file may hold neither the old content nor
-// data. It is for content that its readers check and can compute again.
+// it. After a crash of the machine the file may hold neither the old content nor the
+// new one. It is for content that its readers check and can compute again.
 func Cache(path string, data []byte, perm fs.FileMode) error {
 	return replace(path, data, perm, func(*os.File) error { return nil })
 }

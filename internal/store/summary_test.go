@@ -207,9 +207,11 @@ func TestUnknownFirstFact(t *testing.T) {
 	require.NoError(t, f.Check())
 }
 
-// TestConcludeRemovesTheFilesFirst checks that Conclude calls Forget before it writes the
-// summary of a long session. In the other order, a wrapper that is killed in between
-// would leave a valid summary, and lists would never remove the files.
+// TestConcludeRemovesTheFilesFirst checks what Conclude does for a long session: it first
+// calls Forget, which removes the socket and other files of the session, and only then
+// writes the summary. In the other order, a wrapper that is killed in between would leave
+// both a valid summary and these files. The files would then stay, because Store.List
+// removes them only if the session has no valid summary.
 func TestConcludeRemovesTheFilesFirst(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -238,7 +240,8 @@ func TestConcludeRemovesTheFilesFirst(t *testing.T) {
 		defer close(done)
 		r.Conclude(first, f)
 	}()
-	require.Eventually(t, func() bool { // Forget removes the socket before it waits
+	// Conclude calls Forget. Forget removes the socket, and then waits for the lock.
+	require.Eventually(t, func() bool {
 		_, err := os.Lstat(socket)
 		return err != nil
 	}, time.Minute, time.Millisecond)
@@ -411,7 +414,7 @@ func TestSummaryForm(t *testing.T) {
 	for _, e := range demo(t) {
 		k.Apply(e)
 	}
-	k.Capabilities = nil // they depend on the manifests; the function form detects a change of these
+	k.Capabilities = nil // they depend on the manifests, and form() changes when a manifest changes
 	text, err := json.Marshal([]any{k.Status, k.Claims})
 	require.NoError(t, err)
 	require.Equal(t, "2 sha256:8674f69c412d988d3d228bcbec8a593a30336b30fd6d695afe8162f0528b2480", fmt.Sprint(summaryForm, " ", canon.Sum(text)))

@@ -42,8 +42,9 @@ func TestRemoveTemps(t *testing.T) {
 	require.NoDirExists(t, string(live.Folder))
 }
 
-// If an open folder or a link has the name that tempParent returns, CreateTemp creates
-// folders beside that entry. RemoveTemps does not remove the target of the link.
+// If the name that tempParent returns is taken by a link, or by a folder that others can
+// write to, CreateTemp creates folders beside that entry. RemoveTemps does not remove the
+// target of the link.
 func TestTempsBesideATakenName(t *testing.T) {
 	elsewhere := t.TempDir()
 	require.NoError(t, os.Chmod(elsewhere, 0o700))

@@ -86,7 +86,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// On a console of Linux some commands end by themselves, wherever the stream is cut.
+// On a Linux console, OSC R and OSC P with seven digits are complete without BEL or ESC \.
+// The result is the same wherever the input is cut in two.
 func TestConsole(t *testing.T) {
 	for _, c := range []struct{ sent, want string }{
 		{"\x1b]P1ff0000a\x1b]Rb\x1b]0;t\x07c\x1b]PAbCdEf0\x1b\\", `<command "P1ff0000">a<command "R">b<command "0;t">c<command "PAbCdEf0"><escape \>`},

@@ -50,8 +50,8 @@ func TestBuiltinProfilesAreCorrect(t *testing.T) {
 	require.Equal(t, []string{"x"}, mine.Prepare.Command)
 }
 
-// The built-in profile that testdata/contract.txt names runs exactly the commands in
-// this file.
+// The file testdata/contract.txt names a built-in profile. That profile runs exactly the
+// commands in contract.txt.
 func TestProfileOfTheContract(t *testing.T) {
 	text, err := os.ReadFile("testdata/contract.txt")
 	require.NoError(t, err)

@@ -145,7 +145,7 @@ func TestUsages(t *testing.T) {
 		{"a record counts, and not the total as well", []string{`{"ordinal":0,"type":"session_meta","payload":{"id":"s"}}`, answer,
 			`{"ordinal":1,"type":"token_usage_record","payload":{"thread_id":"s","session_id":"s","turn_id":"t","response_id":"r","usage":{"input_tokens":100,"cached_input_tokens":30,"cache_write_input_tokens":20,"output_tokens":10,"total_tokens":110}}}`,
 			count(5, 100, 30, 10, 100, 30, 10)},
-			[]string{"/r/110/50/30/10", "//110/0/0/0"}}, // only the context window has changed
+			[]string{"/r/110/50/30/10", "//110/0/0/0"}}, // only the window's size is new
 		{"a call without an id has its number", []string{answer,
 			`{"ordinal":7,"type":"token_usage_record","payload":{"thread_id":"s","turn_id":"t","response_id":"","usage":{"input_tokens":100,"output_tokens":10}}}`},
 			[]string{"/ordinal 7/110/100/0/10"}},

@@ -348,7 +348,7 @@ func TestTimes(t *testing.T) {
 		require.Equal(t, want, timeOf(id, near), id)
 	}
 	require.Zero(t, timeOf("evt_1fd140f57001", time.Time{}))
-	// At the time in turn, the 36 bits of an id start again at 0. Of the possible times,
+	// turn is a time at which the 36 bits of an id start again at 0. Of the possible times,
 	// timeOf returns the one that is nearest to its argument near.
 	turn := time.UnixMilli(27 << 36).UTC()
 	require.Equal(t, turn.Add(time.Second), timeOf("evt_0000003e8000", turn.Add(-time.Hour)))

@@ -269,8 +269,8 @@ func (d *terminal) Request(late bool) (telemetry.Request, bool) {
 	return d.named(st, i), true
 }
 
-// named returns the hook calls for the reading that belongs to st, the first step of
-// a turn. The prompt of that turn is d.held[i].
+// named returns the hook calls that report a reading of our URL. OpenCode made this reading
+// for the step st, which is the first step of a turn. The prompt of that turn is d.held[i].
 func (d *terminal) named(st step, i int) (out telemetry.Request) {
 	before, prompt := d.held[:i:i], d.held[i]
 	out.Then, d.held = d.held[i+1:], nil

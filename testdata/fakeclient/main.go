@@ -58,7 +58,7 @@ func main() {
 	var s script
 	flag.StringVar(&s.clientID, "client-id", cmp.Or(os.Getenv("LIFELOOP_CLIENT_ID"), "fakeclient"), "client_id of the payloads")
 	flag.StringVar(&s.status, "status", "observed", "the answer's status")
-	flag.StringVar(&s.failureClass, "failure-class", "", "the answer's failure_class (internal_error with status failed)")
+	flag.StringVar(&s.failureClass, "failure-class", "", "the answer's failure_class (default internal_error if the status is failed)")
 	flag.StringVar(&s.retryClass, "retry-class", "", "the answer's retry_class")
 	flag.Var(&s.warnings, "warning", "a warning in the answer (repeatable)")
 	flag.Var(&s.payloads, "payload", "a payload in the answer (repeatable)")
