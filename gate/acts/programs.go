@@ -180,7 +180,9 @@ func (s *shell) sqlite(in invocation) {
 			s.undecidable("command")
 		}
 	}
-	if len(texts) == 0 && !s.fed && !in.has("version help") { // sqlite3 may read statements that another command prints
+	// Without texts, sqlite3 reads its statements from standard input. If that is not a file
+	// (see s.fed), it may be what another command prints, which is not known.
+	if len(texts) == 0 && !s.fed && !in.has("version help") {
 		s.undecidable("command")
 	}
 	if len(in.operands) > 0 && !(base.known && base.text == ":memory:") && !reads && !in.has("readonly") {
