@@ -150,7 +150,9 @@ func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 				calm := o.observe(nil)
 				want, usage := chronicle(t, calm)
 				require.GreaterOrEqual(t, len(want), 4)
-				if follow { // otherwise the function Once uses the times in the records
+				// A follower takes the times of its facts from the clock, so they are made an
+				// hour older. Without follow, the function Once takes them from the records.
+				if follow {
 					calm = anHourAgo(t, calm)
 				}
 				all += len(calm) - 1
