@@ -94,20 +94,20 @@ func (c *Child) continueAfterStop() {
 	}
 }
 
-// settle is the time in which a thread starts the handler of a signal that it has taken from
-// the pending signals. It needs some microseconds, or more on a busy machine.
+// settle is the time that a thread gets to begin the handler of a signal that it has taken
+// from the pending signals.
 const settle = time.Millisecond
 
 // stopGroup stops this process and its group, unless the watch passed as since has seen a
-// SIGCONT. stopGroup returns after the group was continued.
+// SIGCONT or a SIGCONT is pending. stopGroup returns after the group was continued.
 //
-// The stop signal first waits in the thread, which blocks it. If a SIGCONT arrives
-// from then on, the kernel removes the stop signal. An earlier SIGCONT is found among the
-// pending signals or, once another thread has taken it and the time settle has passed, in
-// the watch. Missed is only a SIGCONT that is sent between the look at the pending signals
-// and the stop signal, which removes it. These are two system calls in immediate
-// succession. SIGSTOP cannot be blocked, so a SIGCONT between the check of the watch and
-// the SIGSTOP is missed too.
+// The stop signal first waits in the thread, which blocks it. If a SIGCONT arrives from
+// then on, the kernel removes the stop signal. An earlier SIGCONT is found among the
+// pending signals or, if another thread has taken it, in the watch, after the time settle.
+// A SIGCONT can be missed if its handler takes longer than settle to begin, or if it is
+// sent between the look at the pending signals and the stop signal, which removes it.
+// SIGSTOP cannot be blocked, so a SIGCONT between the check of the watch and the SIGSTOP
+// can be missed too.
 func stopGroup(sig syscall.Signal, since *contWatch) (stopped bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -116,25 +116,31 @@ func stopGroup(sig syscall.Signal, since *contWatch) (stopped bool) {
 	if unix.PthreadSigmask(unix.SIG_BLOCK, &blocked, &before) != nil {
 		return false
 	}
-	handler := setAction(sig, kernelAction{}) // set the default action, because Go's handler would catch the signal
 	pid, thread := os.Getpid(), unix.Gettid()
 	waits := contWaits() // read now, because a stop signal removes a pending SIGCONT
-	if sig != unix.SIGSTOP && !waits {
-		unix.RawSyscall(unix.SYS_TGKILL, uintptr(pid), uintptr(thread), uintptr(sig))
+	var others []int
+	if !waits {
+		if sig != unix.SIGSTOP {
+			unix.Tgkill(pid, thread, sig)
+		}
+		others = othersOfGroup() // before the check, because it takes longer than the rest
+		time.Sleep(settle)
 	}
-	time.Sleep(settle)
-	stopped = !since.end() && !waits
-	if stopped {
-		stopOthers(sig)
-	} else {
+	if since.end() || waits {
 		unwait(sig)
+		unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
+		return false
 	}
-	if stopped && sig == unix.SIGSTOP {
+	for _, p := range others {
+		unix.Kill(p, sig)
+	}
+	handler := setAction(sig, kernelAction{}) // the default action, because Go's handler would catch the signal
+	if sig == unix.SIGSTOP {
 		unix.Kill(pid, sig)
 	}
-	unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
+	unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil) // the stop signal that waits takes effect
 	setAction(sig, handler)
-	return stopped
+	return true
 }
 
 // contWaits reports whether a SIGCONT is pending. The calling thread must block SIGCONT.
@@ -144,14 +150,15 @@ func contWaits() bool {
 	return errno == 0 && set.Val[0]&(1<<(unix.SIGCONT-1)) != 0
 }
 
-// stopOthers sends a stop signal to the other processes of this process's group.
-func stopOthers(sig syscall.Signal) {
+// othersOfGroup returns the other processes of this process's group.
+func othersOfGroup() (pids []int) {
 	group := unix.Getpgrp()
 	for _, p := range allProcs() {
 		if p.pgrp == group && p.pid != os.Getpid() {
-			unix.Kill(p.pid, sig)
+			pids = append(pids, p.pid)
 		}
 	}
+	return pids
 }
 
 // unwait removes a signal that is pending for this thread.
