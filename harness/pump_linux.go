@@ -646,11 +646,14 @@ func (c *Child) handleSignals(signals caught, quiet <-chan struct{}) {
 			if !underShell() {
 				continue
 			}
-			c.passed.set(watchCont()).end()
-			unix.Kill(-c.pid, syscall.SIGTSTP)
+			since := watchCont() // before the check, so that a SIGCONT is seen by one of the two
 			if len(signals.cont) > 0 || time.Since(continued) < together {
-				c.continueAfterStop()
+				since.end()
+				c.passTogether()
+				continue
 			}
+			c.passed.set(since).end()
+			unix.Kill(-c.pid, syscall.SIGTSTP)
 		case sig := <-signals.user:
 			if !c.ended.Load() {
 				unix.Kill(c.pid, sig.(syscall.Signal))

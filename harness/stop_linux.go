@@ -74,9 +74,12 @@ func (c *Child) matchStop() (passed *contWatch, stopped bool) {
 }
 
 // passTogether passes on a SIGTSTP and a SIGCONT that were caught together, for programs
-// that catch these signals. It does nothing if no shell could continue the job.
+// that catch these signals. It does nothing if no shell could continue the job. The harness
+// may stop for a moment. The lock keeps matchStop from taking that for a stop that lasts.
 func (c *Child) passTogether() {
 	if underShell() {
+		c.passed.mu.Lock()
+		defer c.passed.mu.Unlock()
 		unix.Kill(-c.pid, syscall.SIGTSTP)
 		unix.Kill(-c.pid, syscall.SIGCONT)
 	}
@@ -117,7 +120,8 @@ func stopGroup(sig syscall.Signal, since *contWatch) (stopped bool) {
 		return false
 	}
 	pid, thread := os.Getpid(), unix.Gettid()
-	waits := contWaits() // read now, because a stop signal removes a pending SIGCONT
+	unix.Tgkill(pid, thread, 0) // loads the code, so that no page fault lengthens the time until the stop signal
+	waits := contWaits()        // read now, because a stop signal removes a pending SIGCONT
 	var others []int
 	if !waits {
 		if sig != unix.SIGSTOP {
