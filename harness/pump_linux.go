@@ -635,7 +635,9 @@ func (c *Child) handleSignals(signals caught, quiet <-chan struct{}) {
 			watchCont().end() // if a SIGTSTP was caught along with the SIGCONT, wait until it is in signals.tstp
 			select {
 			case <-signals.tstp:
-				c.passTogether()
+				if underShell() {
+					c.passTogether()
+				}
 			default:
 			}
 			c.resume()

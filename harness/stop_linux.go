@@ -74,15 +74,13 @@ func (c *Child) matchStop() (passed *contWatch, stopped bool) {
 }
 
 // passTogether passes on a SIGTSTP and a SIGCONT that were caught together, for programs
-// that catch these signals. It does nothing if no shell could continue the job. The harness
-// may stop for a moment. The lock keeps matchStop from taking that for a stop that lasts.
+// that catch these signals. The harness may stop for a moment. The lock keeps matchStop from
+// taking that for a stop that lasts.
 func (c *Child) passTogether() {
-	if underShell() {
-		c.passed.mu.Lock()
-		defer c.passed.mu.Unlock()
-		unix.Kill(-c.pid, syscall.SIGTSTP)
-		unix.Kill(-c.pid, syscall.SIGCONT)
-	}
+	c.passed.mu.Lock()
+	defer c.passed.mu.Unlock()
+	unix.Kill(-c.pid, syscall.SIGTSTP)
+	unix.Kill(-c.pid, syscall.SIGCONT)
 }
 
 // continueAfterStop continues the harness if the wrapper has passed on a SIGTSTP, and has
