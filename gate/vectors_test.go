@@ -76,7 +76,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestNormalForms compares the normalised form of each recorded intent, and its digests,
+// TestNormalForms compares the normalized form of each recorded intent, and its digests,
 // with the recorded ones.
 func TestNormalForms(t *testing.T) {
 	var forms map[string]struct {
